@@ -322,6 +322,89 @@ fn files_that_are_none() {
     assert!(codes(&refused(&scratch, "circle.kdl")).contains(&"T0501".to_owned()));
 }
 
+fn fifo(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_search_reads_only_regular_files() {
+    let scratch = Scratch::new("walked");
+    emitting(&scratch);
+    fifo(&scratch.0.join("emitted/plan.json"));
+    fifo(&scratch.0.join("out/trainc/plan.json"));
+    fs::create_dir(scratch.0.join("endless")).unwrap();
+    symlink("/dev/zero", scratch.0.join("endless/plan.json")).unwrap();
+    let limit = Duration::from_secs(30);
+    let run = |args: &[&str]| trainc_in(&scratch.0, args, b"", limit);
+    for args in [
+        &["check", "."][..],
+        &["plan", "--offline", "."],
+        &["fmt", "--check", "."],
+        &["emit", ".", "--out", "emitted"],
+        &["emit", ".", "--out", "out"],
+        &["emit", ".", "--out", "out", "--check"],
+        &["status", ".", "--simulate"],
+        &["apply", ".", "--simulate", "--yes"],
+        &["tune", "."],
+        &["run", "."],
+    ] {
+        let ran = run(args);
+        assert!(ran.code.is_some_and(|code| code != 101), "{args:?}: {:?} after {:?}", ran.code, ran.took);
+    }
+    assert_eq!(run(&["check", "."]).code, Some(0));
+    // A manifest that is not a file is an error, and the others are checked.
+    fifo(&scratch.0.join("jobs/pipe.kdl"));
+    symlink("/dev/zero", scratch.0.join("jobs/endless.kdl")).unwrap();
+    for args in [&["check", "."][..], &["fmt", "--check", "."]] {
+        let ran = run(args);
+        assert_eq!(ran.code, Some(3), "{args:?}");
+        let said = ran.out + &ran.err;
+        assert!(said.contains("jobs/pipe.kdl` cannot be read: not a regular file"), "{said}");
+    }
+}
+
+/// What the shell makes of `<(…)`.
+#[test]
+fn a_named_pipe_is_read_once_and_used_as_often_as_needed() {
+    let scratch = Scratch::new("pipe");
+    emitting(&scratch);
+    let swept = read("examples/distilbert-spot/trainc.kdl").replacen(
+        '{',
+        "{\n  sweep { vary \"cluster.nodes\" 1 2; }\n",
+        1,
+    );
+    let limit = Duration::from_mins(1);
+    for path in ["-", "/dev/stdin"] {
+        let ran = trainc_in(&scratch.0, &["check", path, "-o", "json"], swept.as_bytes(), limit);
+        let manifests = ran.json()["manifests"].as_array().unwrap().clone();
+        assert_eq!(manifests.len(), 2, "{path}");
+        assert!(manifests.iter().all(|one| !one["job"].is_null()), "{path}: {}", ran.out);
+        let plan = ["apply", path, "--simulate", "--yes"];
+        let applied = trainc_in(&scratch.0, &plan, swept.as_bytes(), limit);
+        assert_eq!(applied.code, Some(0), "{path}: {}", applied.err);
+        let formatted = trainc_in(&scratch.0, &["fmt", path], b"job \"x\" {}", limit);
+        assert_eq!((formatted.code, formatted.out.starts_with("job")), (Some(0), true), "{}", formatted.err);
+    }
+    let ran = trainc_in(&scratch.0, &["import", "/dev/stdin"], b"{}", limit);
+    assert!(!ran.err.contains("cannot be read"), "{}", ran.err);
+    // Nobody writes to it.
+    fifo(&scratch.0.join("fifo"));
+    for args in [
+        &["check", "fifo"][..],
+        &["fmt", "fifo"],
+        &["import", "fifo"],
+        &["calibrate", "fifo"],
+        &["apply", "fifo", "--simulate", "--yes"],
+        &["check", "trainc.kdl", "--calibration", "fifo"],
+    ] {
+        let ran = trainc_in(&scratch.0, args, b"", limit);
+        assert!(matches!(ran.code, Some(2 | 3)), "{args:?}: {:?} {}", ran.code, ran.err);
+        let said = ran.out + &ran.err;
+        assert!(said.contains("no process writes to this pipe"), "{args:?}: {said}");
+    }
+}
+
 /// An example that emits, copied so that a test may do with it what it likes.
 fn emitting(scratch: &Scratch) {
     for path in crate::support::files("examples/distilbert-spot", &[".kdl", ".py", ".txt"]) {

@@ -289,8 +289,11 @@ fn interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("error: TRAINC_POLL_SECONDS: `{text}` is not a number of seconds\n"))
 }
 
+/// Maximum size of a simulated account in bytes.
+const MOST_ACCOUNT_BYTES: u64 = 256 << 20;
+
 fn read(file: &Path) -> Result<Account, String> {
-    let text = match std::fs::read_to_string(file) {
+    let text = match super::files::read_regular_text(file, MOST_ACCOUNT_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Account::default()),
         Err(error) => {

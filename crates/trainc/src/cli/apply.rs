@@ -8,6 +8,7 @@ use super::account_comparison::compare_with_account;
 use super::args::{Global, Input, problems};
 use super::confirmation::ask;
 use super::exit;
+use super::files::{MOST_SAVED_PLAN_BYTES, read_named_text};
 use super::io::Io;
 use super::job_context::{Form, errors};
 use super::manifests::{Set, compile_all};
@@ -21,6 +22,7 @@ use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::time::Duration;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::Action;
@@ -212,10 +214,10 @@ fn show_problems(io: &mut Io, set: &Set, global: &Global) {
 /// Returns the saved plan if the only path is one; fails with a usage error if it cannot be applied.
 fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
     let read = |path: &String| {
-        let text = std::fs::read_to_string(path).ok()?;
+        let text = read_named_text(Path::new(path), MOST_SAVED_PLAN_BYTES).ok()?;
         Some((path.clone(), SavedPlan::read(&text)?))
     };
-    match (paths, paths.iter().find_map(read)) {
+    match (paths, paths.iter().filter(|path| *path != "-").find_map(read)) {
         (_, None) => Ok(None),
         ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
         ([_], Some((path, Err(why)))) => Err(format!(

@@ -2,7 +2,7 @@
 
 use super::args::Global;
 use super::exit;
-use super::files::describe;
+use super::files::{MOST_TABLE_BYTES, describe, read_named_text};
 use super::invalid_rows::InvalidRows;
 use super::io::Io;
 use std::fs;
@@ -12,9 +12,6 @@ use trainc_calibrate::verdict::Verdict;
 use trainc_calibrate::{self as calibrate, judge};
 use trainc_emit::quote;
 use trainc_predict::Constants;
-
-/// Largest table or file of constants in bytes.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// Compare predictions with measured runs, or fit the constants of the cost model to them
 ///
@@ -140,16 +137,5 @@ pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    if path == Path::new("-") {
-        return std::io::read_to_string(std::io::Read::take(std::io::stdin().lock(), MOST_BYTES))
-            .map_err(|error| describe(&error));
-    }
-    let about = fs::metadata(path).map_err(|error| describe(&error))?;
-    if !about.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    if about.len() > MOST_BYTES {
-        return Err("larger than 64 MiB".to_owned());
-    }
-    fs::read_to_string(path).map_err(|error| describe(&error))
+    read_named_text(path, MOST_TABLE_BYTES).map_err(|error| describe(&error))
 }

@@ -1,11 +1,14 @@
 //! Output directories of `emit`: compared with their expected content, and replaced atomically, all or none.
 
-use super::files::describe;
+use super::files::{describe, read_regular};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use trainc_diag::text;
+
+/// Maximum size of the `plan.json` of an earlier `emit`.
+const MOST_PLAN_BYTES: u64 = 64 << 20;
 
 /// Files by their path relative to the directory.
 pub(super) type Tree = BTreeMap<PathBuf, Vec<u8>>;
@@ -25,7 +28,7 @@ pub(super) fn differences(targets: &[Target]) -> Vec<String> {
             let full = dir.join(path);
             if !there.contains(path) {
                 out.push(format!("missing    {}", full.display()));
-            } else if fs::read(&full).ok().as_ref() != Some(bytes) {
+            } else if !has_content(&full, bytes) {
                 out.push(format!("different  {}", full.display()));
             }
         }
@@ -34,6 +37,11 @@ pub(super) fn differences(targets: &[Target]) -> Vec<String> {
         }
     }
     out
+}
+
+/// Returns true if a path is a regular file with this content.
+fn has_content(path: &Path, bytes: &[u8]) -> bool {
+    read_regular(path, bytes.len() as u64).is_ok_and(|there| there == bytes)
 }
 
 /// Returns everything below a directory except directories, including links.
@@ -72,7 +80,7 @@ pub(super) fn is_emitted_plan(plan: &[u8]) -> bool {
 
 /// Returns the manifest for which `emit` wrote a directory, and the files.
 fn read_emitted_plan(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
-    parse_emitted_plan(&fs::read(dir.join("plan.json")).ok()?)
+    parse_emitted_plan(&read_regular(&dir.join("plan.json"), MOST_PLAN_BYTES).ok()?)
 }
 
 fn parse_emitted_plan(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {
@@ -140,9 +148,7 @@ fn describe_foreign_files(target: &Target) -> Option<String> {
     let is_listed = list.is_some();
     let known = list.unwrap_or_default();
     // A file with the same content as the new one is not lost.
-    let same = |path: &PathBuf| {
-        tree.get(path).is_some_and(|new| fs::read(dir.join(path)).ok().as_ref() == Some(new))
-    };
+    let same = |path: &PathBuf| tree.get(path).is_some_and(|new| has_content(&dir.join(path), new));
     let foreign: Vec<String> = files_of(dir)
         .into_iter()
         .filter(|path| !known.contains(path) && !same(path))

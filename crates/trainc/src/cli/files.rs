@@ -1,11 +1,12 @@
 //! The file system: manifests, layers and program directories below the root of the repository.
 
 use super::directory::is_emitted;
-use super::manifest_paths::MOST_NESTED;
+use super::manifest_paths::{MOST_NESTED, Named};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use trainc_diag::source::is_file;
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::Options;
@@ -29,10 +30,16 @@ const MOST_CONFIG_BYTES: u64 = 4 << 20;
 /// Maximum size of a manifest in bytes; the parser's own limit is lower.
 pub(super) const MOST_MANIFEST_BYTES: u64 = 4 << 20;
 
+/// Maximum size of a saved plan in bytes.
+pub(super) const MOST_SAVED_PLAN_BYTES: u64 = 64 << 20;
+
+/// Maximum size of a table of runs or a file of constants in bytes.
+pub(super) const MOST_TABLE_BYTES: u64 = 64 << 20;
+
 /// A source of manifests.
 pub(super) trait Tree: World {
     /// Reads a manifest, or returns the reason why it cannot be read.
-    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String>;
+    fn read(&mut self, file: &Named) -> Result<Vec<u8>, String>;
 }
 
 /// The files below the root of a repository.
@@ -110,6 +117,7 @@ pub(super) fn describe(error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
         std::io::ErrorKind::InvalidData => "not UTF-8 text".to_owned(),
+        _ if error.raw_os_error().is_none() => error.to_string(),
         _ => error.to_string().to_lowercase(),
     }
 }
@@ -170,41 +178,170 @@ impl World for Files {
 }
 
 impl Tree for Files {
-    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
-        if path == Path::new("-") {
-            let mut bytes = Vec::new();
-            std::io::stdin()
-                .take(MOST_MANIFEST_BYTES)
-                .read_to_end(&mut bytes)
-                .map_err(|error| describe(&error))?;
-            return Ok(bytes);
-        }
-        let metadata = fs::metadata(path).map_err(|error| describe(&error))?;
-        if !metadata.is_file() {
-            return Err("not a regular file".to_owned());
-        }
-        let mut bytes = Vec::new();
+    fn read(&mut self, file: &Named) -> Result<Vec<u8>, String> {
         // Not read past the limit: the parser reports the size.
-        let file = fs::File::open(path).map_err(|error| describe(&error))?;
-        file.take(MOST_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
-        Ok(bytes)
+        if file.walked.is_some() {
+            let mut bytes = Vec::new();
+            let read = open_regular(&file.path)
+                .and_then(|open| open.take(MOST_MANIFEST_BYTES).read_to_end(&mut bytes));
+            return read.map(|_| bytes).map_err(|error| describe(&error));
+        }
+        read_named_start(&file.path, MOST_MANIFEST_BYTES).map_err(|error| describe(&error))
     }
 }
 
-/// Reads a regular file as text; other kinds of files could block.
+/// Reads a text file that a manifest names.
 fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
-    let unreadable = |error: std::io::Error| ReadError::Unreadable(describe(&error));
-    let metadata = fs::metadata(path).map_err(unreadable)?;
-    if metadata.is_dir() {
-        return Err(ReadError::Unreadable("is a directory".to_owned()));
+    read_regular_text(path, most).map_err(|error| ReadError::Unreadable(describe(&error)))
+}
+
+/// Reads a file that a search found, or a manifest names. Fails unless it is a regular file of at most `most` bytes:
+/// a pipe could wait for ever, and a device never end.
+pub(super) fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_at_most(open_regular(path)?, most)
+}
+
+/// Reads a text file that a search found, or a manifest names.
+pub(super) fn read_regular_text(path: &Path, most: u64) -> io::Result<String> {
+    into_text(read_regular(path, most)?)
+}
+
+fn into_text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Reads a file that the user named: a regular file, a pipe, or `-`, of at most `most` bytes.
+pub(super) fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let bytes = read_named_start(path, most + 1)?;
+    if bytes.len() as u64 > most { Err(larger_than(most)) } else { Ok(bytes) }
+}
+
+/// Reads a text file that the user named.
+pub(super) fn read_named_text(path: &Path, most: u64) -> io::Result<String> {
+    into_text(read_named(path, most)?)
+}
+
+/// Content of the pipes and of standard input that were read: the same manifest may be read again, e.g. for each job of a
+/// sweep.
+static PIPES: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// Reads the first `most` bytes of a file that the user named.
+fn read_named_start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path != Path::new("-") && fs::metadata(path)?.is_file() {
+        open_named(path)?.take(most).read_to_end(&mut bytes)?;
+        return Ok(bytes);
     }
-    if !metadata.is_file() {
-        return Err(ReadError::Unreadable("not a regular file".to_owned()));
+    let mut pipes = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = pipes.get(path) {
+        return Ok(known.clone());
     }
-    if metadata.len() > most {
-        return Err(ReadError::Unreadable(format!("larger than {}", trainc_diag::text::bytes(most))));
+    open_named(path)?.take(most).read_to_end(&mut bytes)?;
+    pipes.insert(path.to_path_buf(), bytes.clone());
+    Ok(bytes)
+}
+
+/// Opens a file that the user named, to read it from start to end.
+pub(super) fn open_named(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
     }
-    fs::read_to_string(path).map_err(unreadable)
+    let metadata = fs::metadata(path)?;
+    if !is_pipe(&metadata) {
+        return Ok(Box::new(open_regular(path)?));
+    }
+    Ok(Box::new(PipeReader { file: open_without_waiting(path)?, has_writer: false }))
+}
+
+fn open_regular(path: &Path) -> io::Result<fs::File> {
+    let check = |metadata: &fs::Metadata| {
+        if metadata.is_dir() {
+            Err(io::Error::from(io::ErrorKind::IsADirectory))
+        } else if metadata.is_file() {
+            Ok(())
+        } else {
+            Err(io::Error::other("not a regular file"))
+        }
+    };
+    // Before it is opened, because that alone affects some devices; and after, because it may have been replaced.
+    check(&fs::metadata(path)?)?;
+    let file = open_without_waiting(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn read_at_most(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(larger_than(most)) } else { Ok(bytes) }
+}
+
+fn larger_than(most: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {}", trainc_diag::text::bytes(most)))
+}
+
+#[cfg(unix)]
+fn open_without_waiting(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+#[cfg(not(unix))]
+fn open_without_waiting(path: &Path) -> io::Result<fs::File> {
+    fs::File::open(path)
+}
+
+/// Returns true if a path leads to a pipe, such as the shell's `<(…)`.
+pub(super) fn names_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| is_pipe(&metadata))
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.file_type().is_fifo()
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &fs::Metadata) -> bool {
+    false
+}
+
+/// Reader of a pipe. Waits for a slow writer, but fails if no process opens the other end.
+struct PipeReader {
+    file: fs::File,
+    has_writer: bool,
+}
+
+/// Time in seconds that a process has to open the other end of a pipe.
+const WRITER_TIMEOUT: i64 = 5;
+
+impl Read for PipeReader {
+    #[cfg(unix)]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        loop {
+            let limit = Timespec { tv_sec: WRITER_TIMEOUT, tv_nsec: 0 };
+            let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
+            let ready = poll(&mut wanted, (!self.has_writer).then_some(&limit))?;
+            match self.file.read(buffer) {
+                // The end of the text, except while no process has opened the pipe.
+                Ok(0) if ready == 0 => return Err(io::Error::other("no process writes to this pipe")),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_writer = true,
+                done => {
+                    self.has_writer = true;
+                    return done;
+                }
+            }
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.has_writer = true;
+        self.file.read(buffer)
+    }
 }
 
 fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, ReadError> {
@@ -274,7 +411,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
             if total > MOST_SOURCE_BYTES || files.len() >= MOST_SOURCE_FILES {
                 return Err(too_large());
             }
-            let bytes = fs::read(&target).map_err(unreadable)?;
+            let bytes = read_regular(&target, MOST_SOURCE_BYTES).map_err(unreadable)?;
             files.push(SourceFile::new(path, bytes, is_executable(&metadata)));
         }
     }

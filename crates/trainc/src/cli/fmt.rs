@@ -2,12 +2,10 @@
 
 use super::args::Named;
 use super::exit;
-use super::files::describe;
+use super::files::{MOST_MANIFEST_BYTES, describe, read_named_text, read_regular_text};
 use super::io::Io;
-use super::manifest_paths::{expand, root_of};
+use super::manifest_paths::{self, expand, root_of};
 use std::fs;
-use std::io::Read as _;
-use std::path::Path;
 use trainc_diag::source::SourceMap;
 use trainc_diag::{self as diag, Format, ManifestReport, Problems};
 use trainc_syntax::{document, format};
@@ -52,7 +50,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
                 failed = true;
                 continue;
             }
-            match format_file(io, path, args.check) {
+            match format_file(io, &file, args.check) {
                 Ok(true) => changed += 1,
                 Ok(false) => {}
                 Err(message) => {
@@ -72,14 +70,15 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
 }
 
 /// Formats one file; returns true if it changes.
-fn format_file(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
+fn format_file(io: &mut Io, file: &manifest_paths::Named, check: bool) -> Result<bool, String> {
+    let path = &file.path;
     let shown = path.display().to_string();
-    let stdin = path == Path::new("-");
-    let text = if stdin {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    // A pipe is formatted to standard output.
+    let writable = path.is_file();
+    let text = if file.walked.is_some() {
+        read_regular_text(path, MOST_MANIFEST_BYTES)
     } else {
-        fs::read_to_string(path)
+        read_named_text(path, MOST_MANIFEST_BYTES)
     };
     let text = text.map_err(|error| format!("error: `{shown}` cannot be read: {}\n", describe(&error)))?;
     let Ok(formatted) = format::format(&text) else {
@@ -90,7 +89,7 @@ fn format_file(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
         if changes {
             io.print(&format!("would change {shown}\n"));
         }
-    } else if stdin {
+    } else if !writable {
         io.print(&formatted);
     } else if changes {
         fs::write(path, &formatted)

@@ -3,14 +3,14 @@
 use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, problems};
 use super::exit;
-use super::files::{Files, describe};
+use super::files::{Files, describe, read_named_text};
 use super::io::Io;
 use super::manifests::{Manifest, Set};
 use super::progress::{LOOKING, Mode, Progress};
 use crate::import::{self, Imported};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use trainc_apply::account::TrainingJob;
 use trainc_apply::cloud::{Clock, Cloud};
@@ -82,7 +82,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
         return import_by_name(io, global, args);
     }
-    let text = match read(&args.file) {
+    let text = match read_named_text(Path::new(&args.file), MOST_BYTES) {
         Ok(text) => text,
         Err(error) => {
             io.note(&format!("error: `{}` cannot be read: {}\n", args.file, describe(&error)));
@@ -214,16 +214,6 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
         }
     }
     exit::DONE
-}
-
-fn read(file: &str) -> std::io::Result<String> {
-    let mut text = String::new();
-    if file == "-" {
-        std::io::stdin().take(MOST_BYTES).read_to_string(&mut text)?;
-    } else {
-        fs::File::open(file)?.take(MOST_BYTES).read_to_string(&mut text)?;
-    }
-    Ok(text)
 }
 
 fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {

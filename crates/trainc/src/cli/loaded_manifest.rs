@@ -23,7 +23,7 @@ impl LoadedManifest {
         let mut files: Vec<_> = arguments.iter().flat_map(|argument| expand(argument).files).collect();
         let file = files.pop().filter(|_| files.is_empty())?;
         let mut reader = Files::new(root_of(&file.path, file.walked.as_deref()), options);
-        let bytes = reader.read(&file.path).ok()?;
+        let bytes = reader.read(&file).ok()?;
         Some(Self {
             path: file.shown,
             sha256: trainc_ir::digest::sha256_hex(&bytes),

@@ -2,7 +2,7 @@
 
 use super::exit;
 use super::files::{Files, Tree as _, describe};
-use super::manifest_paths::{expand, root_of};
+use super::manifest_paths::{Named, expand, root_of};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Response};
 use lsp_types::InitializeParams;
 use serde_json::{Value, json};
@@ -79,12 +79,12 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
     let summarize_others = |buffers: &Buffers| {
         let mut sources = SourceMap::default();
         let mut jobs = Vec::new();
-        for path in manifests_around(&folders, buffers) {
-            let mut files = files_around(&path);
-            let Some(text) = files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        for file in manifests_around(&folders, buffers) {
+            let mut files = files_around(&file.path);
+            let Some(text) = files.read(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
                 continue;
             };
-            let name = path.to_string_lossy().into_owned();
+            let name = file.shown;
             let source = sources.add(name.as_str(), text.as_str());
             let mut world = Overlay { files, buffers, reads_programs: false };
             let compiled = compile(source, &text, &options, &mut world, &mut sources);
@@ -134,7 +134,7 @@ const MOST_AROUND: usize = 200;
 
 /// Returns the manifests of the workspace folders that contain open texts, or next to an open text without such a folder; without
 /// those that are open.
-fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<PathBuf> {
+fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<Named> {
     let open: BTreeSet<PathBuf> =
         buffers.keys().filter_map(|name| Path::new(name).canonicalize().ok()).collect();
     let mut found = BTreeSet::new();
@@ -154,7 +154,13 @@ fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<PathBuf> {
             found.extend(entries.map(|entry| entry.path()).filter(is_manifest));
         }
     }
-    found.into_iter().filter(|path| !open.contains(path)).take(MOST_AROUND).collect()
+    let around = found.into_iter().filter(|path| !open.contains(path)).take(MOST_AROUND);
+    let named = |path: PathBuf| Named {
+        shown: path.to_string_lossy().into_owned(),
+        walked: path.parent().map(Path::to_path_buf),
+        path,
+    };
+    around.map(named).collect()
 }
 
 fn response(id: lsp_server::RequestId, answer: Result<Value, RequestError>) -> Response {

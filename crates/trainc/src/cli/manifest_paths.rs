@@ -1,7 +1,7 @@
 //! Expands an argument to manifest files: a file, a directory, a glob, or standard input.
 
 use super::directory::is_emitted;
-use super::files::describe;
+use super::files::{describe, names_pipe};
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_diag::declare_code;
@@ -60,7 +60,9 @@ pub(super) fn expand(argument: &str) -> Expanded {
     if !path.exists() && argument.contains(['*', '?', '[']) {
         return glob(argument);
     }
-    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: None }];
+    // As for standard input, paths in the manifest are relative to the working directory.
+    let shown = if names_pipe(path) { format!("<{argument}>") } else { argument.to_owned() };
+    let files = vec![Named { path: path.to_path_buf(), shown, walked: None }];
     if path.exists() || fs::symlink_metadata(path).is_ok() {
         Expanded { files, many: None, fault: None }
     } else {
@@ -188,7 +190,7 @@ pub(super) fn problem_only_layers(sources: &mut SourceMap, argument: &str, files
 
 /// Returns the nearest parent directory with `.git`, or the given directory, or that of the file.
 pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
-    let own = if path == Path::new("-") {
+    let own = if path == Path::new("-") || names_pipe(path) {
         PathBuf::from(".")
     } else {
         path.parent()

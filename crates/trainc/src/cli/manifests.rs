@@ -47,7 +47,11 @@ impl Manifest {
 
     /// Returns its argument on the command line.
     pub(super) fn shown_argument(&self) -> &str {
-        if self.path == manifest_paths::STDIN { "-" } else { &self.path }
+        match self.path.strip_prefix('<').and_then(|path| path.strip_suffix('>')) {
+            Some(_) if self.path == manifest_paths::STDIN => "-",
+            Some(pipe) => pipe,
+            None => &self.path,
+        }
     }
 
     /// A manifest that could not be read.
@@ -239,7 +243,7 @@ fn compile_file(file: &Named, options: &Options, reader: &mut dyn Tree, sources:
         problems.push(problem);
         Manifest::failed(&file.shown, problems)
     };
-    let bytes = match reader.read(&file.path) {
+    let bytes = match reader.read(file) {
         Ok(bytes) => bytes,
         Err(why) => {
             let source = sources.add(file.shown.as_str(), "");

@@ -6,6 +6,7 @@ use super::account::{AccountArgs, Accounts, Tasks};
 use super::account_comparison::{Comparison, compare_with_account};
 use super::args::{Global, Input, problems};
 use super::exit;
+use super::files::{MOST_SAVED_PLAN_BYTES, read_regular};
 use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
@@ -277,8 +278,10 @@ fn describe_save_refusal(args: &Args, set: &Set, file: &std::path::Path) -> Opti
         return Some(why.to_owned());
     }
     // A slip such as `--save job.kdl` must not overwrite the manifest.
-    let slip =
-        std::fs::read(file).is_ok_and(|there| SavedPlan::read(&String::from_utf8_lossy(&there)).is_none());
+    let slip = match read_regular(file, MOST_SAVED_PLAN_BYTES) {
+        Ok(there) => SavedPlan::read(&String::from_utf8_lossy(&there)).is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::FileTooLarge,
+    };
     slip.then(|| format!("error: `{}` exists and is not a saved plan: name another file\n", file.display()))
 }
 

@@ -3,6 +3,7 @@
 use super::account::Task;
 use super::args::{Global, problems};
 use super::exit;
+use super::files::{MOST_TABLE_BYTES, open_named, read_regular_text};
 use super::invalid_rows::InvalidRows;
 use super::io::Io;
 use super::job_context::{Form, JobArgs, JobContext, existing, run_for_each_job};
@@ -158,11 +159,7 @@ fn describe_missing_log(args: &Args, manifest: &Manifest) -> Option<String> {
 fn read(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    let done = if path == Path::new("-") {
-        std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes)
-    } else {
-        fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
-    };
+    let done = open_named(path).and_then(|log| log.take(MOST_BYTES).read_to_end(&mut bytes));
     done.map_err(|error| super::files::describe(&error))?;
     // Progress bars may write invalid UTF-8.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -345,7 +342,7 @@ fn add_table_row(
     let fault = |error: std::io::Error| {
         format!("`{}` cannot be written: {}", path.display(), super::files::describe(&error))
     };
-    let table = match fs::read_to_string(path) {
+    let table = match read_regular_text(path, MOST_TABLE_BYTES) {
         Ok(table) => table,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(fault(error)),

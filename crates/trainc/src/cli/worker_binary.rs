@@ -1,5 +1,6 @@
 //! The `trainc-worker` binary.
 
+use super::files::{MOST_SOURCE_BYTES, read_regular};
 use std::path::{Path, PathBuf};
 use trainc_emit::WORKER_BINARY as NAME;
 use trainc_ir::SourceFile;
@@ -22,6 +23,6 @@ pub(super) fn describe_missing() -> String {
 
 /// Reads the binary, under the name that the container expects.
 pub(super) fn read(named: Option<&Path>) -> Option<SourceFile> {
-    let bytes = std::fs::read(find(named)?).ok()?;
+    let bytes = read_regular(&find(named)?, MOST_SOURCE_BYTES).ok()?;
     Some(SourceFile::new(NAME, bytes, true))
 }

@@ -6,7 +6,7 @@ mod splits;
 
 use super::args::{Global, problems};
 use super::exit;
-use super::files::describe;
+use super::files::{describe, open_named, read_named, read_named_text, read_regular_text};
 use super::io::Io;
 use super::manifests::{Manifest, Set};
 use crate::data::document::{Maker, TrainOn};
@@ -98,6 +98,11 @@ enum Learnt {
     /// Every token.
     All,
 }
+
+/// Maximum size of a tokenizer in bytes.
+const MOST_TOKENIZER_BYTES: u64 = 512 << 20;
+/// Maximum size of a chat template, or of the file that contains it, in bytes.
+const MOST_TEMPLATE_BYTES: u64 = 64 << 20;
 
 /// The most problems that are shown of one file.
 const SHOWN: usize = 20;
@@ -281,9 +286,10 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
 /// The tokenizer with its template, and what the index says of them.
 fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), Stop> {
     let shown = args.tokenizer.display().to_string();
-    let json = fs::read(&args.tokenizer).map_err(|error| file_error(&shown, "read", &error))?;
+    let json = read_named(&args.tokenizer, MOST_TOKENIZER_BYTES)
+        .map_err(|error| file_error(&shown, "read", &error))?;
     let beside = args.tokenizer.with_file_name("tokenizer_config.json");
-    let config = match fs::read_to_string(&beside) {
+    let config = match read_regular_text(&beside, MOST_TEMPLATE_BYTES) {
         Ok(config) => Some(config),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(file_error(&beside.display().to_string(), "read", &error)),
@@ -293,13 +299,14 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
     let (name, template) = match &args.template {
         Some(name) if name == "eli5" && !Path::new(name).exists() => (name.clone(), Some(ELI5.to_owned())),
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(|error| file_error(path, "read", &error))?;
+            let text = read_named_text(Path::new(path), MOST_TEMPLATE_BYTES)
+                .map_err(|error| file_error(path, "read", &error))?;
             // A tokenizer_config.json holds one, too.
             (path.clone(), Some(vocabulary::template_of(&text).unwrap_or(text)))
         }
         None => {
             let beside_template = args.tokenizer.with_file_name("chat_template.jinja");
-            let own = fs::read_to_string(&beside_template).ok();
+            let own = read_regular_text(&beside_template, MOST_TEMPLATE_BYTES).ok();
             let inside = || config.as_deref().and_then(vocabulary::template_of);
             (beside_template.display().to_string(), own.or_else(inside))
         }
@@ -342,14 +349,13 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
 }
 
 fn open(input: &str) -> Result<Box<dyn BufRead + Send>, Stop> {
-    if input == "-" {
-        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    match open_named(Path::new(input)) {
+        Ok(file) => Ok(Box::new(BufReader::with_capacity(1 << 20, file))),
+        Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
+            Err(Stop(exit::USAGE, format!("error: `{input}` is a directory; name its files\n")))
+        }
+        Err(error) => Err(file_error(input, "read", &error)),
     }
-    let file = fs::File::open(input).map_err(|error| file_error(input, "read", &error))?;
-    if file.metadata().is_ok_and(|found| found.is_dir()) {
-        return Err(Stop(exit::USAGE, format!("error: `{input}` is a directory; name its files\n")));
-    }
-    Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
 }
 
 fn bar(args: &Pack, global: &Global) -> ProgressBar {

@@ -3,6 +3,7 @@
 use super::document_reader::hex;
 use super::{Stop, file_error};
 use crate::cli::exit;
+use crate::cli::files::read_regular_text;
 use crate::data::shard::{self, Index, Layout};
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// Sequences of a file: about 256 MiB.
 const FILE_BYTES: usize = 256 << 20;
+
+/// Maximum size of the `index.json` of an earlier run.
+const MOST_INDEX_BYTES: u64 = 64 << 20;
 
 /// Whether the directory may be written: it is not there, empty, or what this command wrote.
 pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
@@ -39,7 +43,7 @@ pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
         return Err(foreign(name.clone()));
     }
     if let Some(first) = names.first() {
-        let index = fs::read_to_string(out.join("index.json")).unwrap_or_default();
+        let index = read_regular_text(&out.join("index.json"), MOST_INDEX_BYTES).unwrap_or_default();
         if !index.contains(shard::FORM) {
             return Err(foreign(first.clone()));
         }

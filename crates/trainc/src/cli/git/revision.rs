@@ -8,6 +8,7 @@ use crate::cli::files::{
     MOST_MANIFEST_BYTES, MOST_SOURCE_BYTES, MOST_SOURCE_FILES, TOO_LARGE, Tree, describe,
     is_excluded_from_archive,
 };
+use crate::cli::manifest_paths::Named;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -316,8 +317,8 @@ impl World for Revision {
 }
 
 impl Tree for Revision {
-    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
-        self.blob(&path.to_string_lossy(), MOST_MANIFEST_BYTES).map_err(|fault| match fault {
+    fn read(&mut self, file: &Named) -> Result<Vec<u8>, String> {
+        self.blob(&file.path.to_string_lossy(), MOST_MANIFEST_BYTES).map_err(|fault| match fault {
             ReadError::NotFound => "no such file".to_owned(),
             ReadError::OutsideRoot => "a link leaves the repository".to_owned(),
             ReadError::Unreadable(why) => why,
