@@ -4,6 +4,7 @@
 //! characters made visible and long lines truncated around the labels.
 
 use super::Diagnostic;
+use super::escape::{control_picture, escape_control_characters, escape_line};
 use super::position::{self, Columns, Position};
 use crate::source::{MASK, Source, SourceId, SourceMap};
 use std::ops::Range;
@@ -71,7 +72,7 @@ pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize
         groups.sort_by_key(|group| !group.iter().any(|place| place.primary));
         let lines = groups.iter().map(|places| excerpt(source, places, columns, cut));
         let file = (!whole.is_empty()).then(|| Excerpt {
-            name: escape_control_characters(&source.name),
+            name: escape_line(&source.name),
             head: None,
             first_line: 0,
             text: String::new(),
@@ -174,7 +175,7 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
     });
     let mut marks: Vec<Mark> = marks.collect();
     marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
-    Excerpt { name: escape_control_characters(&source.name), head, first_line, text, marks }
+    Excerpt { name: escape_line(&source.name), head, first_line, text, marks }
 }
 
 /// One line as it is shown, with the offset of each of its bytes.
@@ -254,25 +255,4 @@ fn visible_columns(
     let spare = columns.saturating_sub(focus.len());
     let start = focus.start.saturating_sub((spare / 2).max(columns / 8)).min(width.saturating_sub(columns));
     start..(start + columns).min(width)
-}
-
-/// Replaces a control character with its symbol, and a bidirectional control with a replacement character.
-fn control_picture(character: char) -> char {
-    match character {
-        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
-        '\u{7f}' => '\u{2421}',
-        '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            '\u{fffd}'
-        }
-        _ => character,
-    }
-}
-
-/// Replaces the characters that a terminal would interpret; line ends are kept.
-pub fn escape_control_characters(text: &str) -> String {
-    // The most frequent case.
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
-        return text.to_owned();
-    }
-    text.replace("\r\n", "\n").chars().map(|c| if c == '\n' { c } else { control_picture(c) }).collect()
 }

@@ -4,6 +4,7 @@
 //! actions/runner, src/Runner.Worker/ExecutionContext.cs). The rest is therefore written to the log as plain lines, and a
 //! notice, for which a slot is reserved, states the number.
 
+use super::escape::{escape_control_characters, escape_output};
 use super::position::{self, Columns, Paths};
 use super::{ReportedProblem, Run, Severity, short};
 use crate::source::{SourceMap, is_file};
@@ -33,11 +34,8 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
             let _ = writeln!(out, "::group::further {}s", severity.word());
             for one in rest {
                 // A command may be preceded by spaces, so the line must not start with colons.
-                let _ = writeln!(
-                    out,
-                    "- {}",
-                    short::problem(run.sources, one.problem, one.also_in_note().as_deref())
-                );
+                let line = short::problem(run.sources, one.problem, one.also_in_note().as_deref());
+                let _ = writeln!(out, "- {}", escape_output(&line, false));
             }
             out.push_str("::endgroup::\n");
             notices.push(text::count(rest.len() as u64, &format!("more {}", severity.word())));
@@ -85,7 +83,7 @@ fn workflow_command(
 
 /// Escapes characters that would end a command.
 fn escape_message(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    escape_control_characters(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes characters that would end a property.

@@ -3,7 +3,8 @@
 //! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are written here. The caller gives the
 //! width of the terminal and whether it supports colour and Unicode.
 
-use super::excerpt::{Excerpt, Mark, escape_control_characters, excerpts};
+use super::escape::{escape_control_characters, escape_line};
+use super::excerpt::{Excerpt, Mark, excerpts};
 use super::position::{self, Columns};
 use super::{Counts, Diagnostic, ReportedProblem, Run, Severity};
 use crate::source::SourceMap;
@@ -95,7 +96,7 @@ fn brief(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String 
         || problem.code.name.to_owned(),
         |source| {
             let at = position::position(source, problem.span.start as usize, Columns::Characters);
-            escape_control_characters(&format!("{}:{}:{}", source.name, at.line, at.column))
+            escape_line(&format!("{}:{}:{}", source.name, at.line, at.column))
         },
     );
     let mut out = render_title(problem, &title, options);
@@ -154,13 +155,10 @@ fn render_title(problem: &Diagnostic, title: &str, options: Options) -> String {
     let code = format!("{}[{}]", problem.severity.word(), problem.code.id);
     let taken = code.len() + title.width() + 3;
     let mut out = format!("{} {title}: ", options.paint(style(problem.severity), &code));
-    for (at, line) in text::wrap(
-        &escape_control_characters(&problem.message),
-        options.width_at_least_40().saturating_sub(2),
-        taken,
-    )
-    .iter()
-    .enumerate()
+    for (at, line) in
+        text::wrap(&escape_line(&problem.message), options.width_at_least_40().saturating_sub(2), taken)
+            .iter()
+            .enumerate()
     {
         if at > 0 {
             out.push_str("  ");

@@ -181,7 +181,7 @@ fn place(sources: &SourceMap, span: Span) -> Place {
 /// Renders indented JSON with a line end.
 pub(super) fn to_indented_json(value: &impl Serialize) -> String {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => text + "\n",
+        Ok(text) => super::escape::escape_json(&text) + "\n",
         Err(error) => unreachable!("all keys are strings: {error}"),
     }
 }

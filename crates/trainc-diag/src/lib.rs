@@ -4,6 +4,7 @@
 //! Independent of the stages; only `human` deals with terminals and colour.
 
 mod code;
+mod escape;
 mod excerpt;
 pub mod fix;
 mod format;
@@ -25,7 +26,7 @@ pub mod text;
 mod truncate;
 
 pub use code::{Code, Status, find};
-pub use excerpt::escape_control_characters;
+pub use escape::{escape_control_characters, escape_json, escape_line, escape_output};
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use position::Paths;

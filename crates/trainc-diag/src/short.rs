@@ -34,7 +34,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) ->
 
 /// Replaces line ends and the spaces around them with one space.
 pub(super) fn join_lines(text: &str) -> String {
-    let safe = super::excerpt::escape_control_characters(text);
+    let safe = super::escape::escape_control_characters(text);
     safe.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

@@ -46,5 +46,6 @@ mod support;
 mod tune;
 mod ui;
 mod untrusted;
+mod untrusted_text;
 mod usage;
 mod worker_config;

@@ -224,7 +224,7 @@ pub(super) fn show(io: &mut Io, set: &Set, manifest: &Manifest, problems: &Probl
         shown.retain(|one| one.severity == Severity::Error);
     }
     let text = render(io, set, manifest, &shown);
-    io.note(&text);
+    io.note_colored(&text);
 }
 
 /// Formats the problems of one manifest for the terminal.

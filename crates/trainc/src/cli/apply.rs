@@ -207,7 +207,7 @@ fn show_problems(io: &mut Io, set: &Set, global: &Global) {
     }
     if set.manifests.iter().any(|manifest| !manifest.compiled.problems.is_empty()) {
         let text = problems(&set, Format::Human, io, io.color, global);
-        io.note(&format!("{text}\n"));
+        io.note_colored(&format!("{text}\n"));
     }
 }
 

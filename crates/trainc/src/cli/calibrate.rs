@@ -56,7 +56,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     let found = InvalidRows::from_table(&table, &args.runs, &text);
-    io.note(&found.format_first(io, global));
+    io.note_colored(&found.format_first(io, global));
     let constants = match constants(args.calibration.as_deref()) {
         Ok(constants) => constants,
         Err(why) => {
@@ -97,7 +97,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         if let Some(members) = document.as_object_mut() {
             members.insert("problems".to_owned(), found.to_json());
         }
-        io.print(&serde_json::to_string_pretty(&document).unwrap_or_default());
+        io.print_json(&serde_json::to_string_pretty(&document).unwrap_or_default());
         io.print("\n");
     } else {
         io.print(&calibrate::render(&verdict, global.verbose));

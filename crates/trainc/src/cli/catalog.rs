@@ -93,7 +93,7 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     if args.manifests.is_empty() {
-        io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &[PolicyScope::default()])));
+        io.print_json(&trainc_emit::canonical_json::pretty(&policy(&commands, &[PolicyScope::default()])));
         return exit::DONE;
     }
     let set = compile_all(
@@ -106,14 +106,14 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         plans.iter().filter(|plan| plan.deployable).map(|plan| PolicyScope::for_job(plan)).collect();
     if plans.len() < set.manifests.len() {
         let text = problems(&set, Format::Human, io, io.color, global);
-        io.note(&text);
+        io.note_colored(&text);
         return exit::MANIFEST;
     }
     if deployable.is_empty() {
         io.note("error: none of these jobs runs on SageMaker: no permissions are required\n");
         return exit::USAGE;
     }
-    io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &deployable)));
+    io.print_json(&trainc_emit::canonical_json::pretty(&policy(&commands, &deployable)));
     exit::DONE
 }
 
@@ -155,7 +155,7 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
     }
     if args.output == "json" {
         let text = serde_json::to_string_pretty(&listing.json).unwrap_or_default();
-        io.print(&format!("{text}\n"));
+        io.print_json(&format!("{text}\n"));
     } else if none.is_none() {
         io.print(&table(&listing, super::columns().unwrap_or(PIPED)));
     }

@@ -53,7 +53,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
     match args.output.as_str() {
         "json" => {
             let text = serde_json::to_string_pretty(&bill::document(&bill)).unwrap_or_default();
-            io.print(&bill.sources.mask(&format!("{text}\n")));
+            io.print_json(&bill.sources.mask(&format!("{text}\n")));
         }
         "markdown" => io.print(&bill.sources.mask(&bill::markdown(&bill))),
         _ => {
@@ -63,10 +63,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
                 // Only errors: `check` and `plan` show the warnings.
                 let only_errors = Global { quiet: true, ..global.clone() };
                 let text = problems(&set, Format::Human, io, io.color, &only_errors);
-                io.print(&bill.sources.mask(&format!("{text}\n")));
+                io.print_colored(&bill.sources.mask(&format!("{text}\n")));
             }
             let options = trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
-            io.print(&bill.sources.mask(&bill::human(&bill, options)));
+            io.print_colored(&bill.sources.mask(&bill::human(&bill, options)));
         }
     }
     args.input.explain_denied_warnings(io, &set, global.quiet);

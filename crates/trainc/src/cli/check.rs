@@ -85,7 +85,12 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     }
     let text = problems(&set, args.output, io, io.color, global);
-    io.print(&text);
+    match args.output {
+        Format::Human => io.print_colored(&text),
+        Format::Markdown | Format::Short => io.print(&text),
+        // Escaped as the format requires.
+        Format::Json | Format::Sarif | Format::Github | Format::Gitlab => io.print_verbatim(&text),
+    }
     args.input.explain_denied_warnings(io, &set, global.quiet);
     args.input.exit_code(&set)
 }

@@ -19,6 +19,6 @@ pub(super) struct Args {
 pub(super) fn run(io: &mut Io, args: &Args, mut command: clap::Command) -> u8 {
     let mut script: Vec<u8> = Vec::new();
     clap_complete::generate(args.shell, &mut command, "trainc", &mut script);
-    io.print(&String::from_utf8_lossy(&script));
+    io.print_verbatim(&String::from_utf8_lossy(&script));
     exit::DONE
 }

@@ -3,7 +3,7 @@
 use super::account::{AccountArgs, Accounts, Task};
 use super::account_comparison::{show, single_problem};
 use super::args::{Global, Input, problems};
-use super::directory::{self, Target, Tree};
+use super::directory::{self, ReplaceError, Target, Tree};
 use super::exit;
 use super::invocation::invocation;
 use super::io::Io;
@@ -17,7 +17,7 @@ use trainc_apply::desired::Desired;
 use trainc_apply::look::Look;
 use trainc_apply::placeholders::Placeholders;
 use trainc_apply::verdict::{self, Verdict};
-use trainc_diag::{Format, Invocation};
+use trainc_diag::{Format, Invocation, escape_output};
 use trainc_emit::canonical_json;
 use trainc_ir::Plan;
 use trainc_plan::Options;
@@ -81,7 +81,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let code = args.input.exit_code(&set);
     let text = problems(&set, Format::Human, io, io.color, global);
-    io.note(&text);
+    io.note_colored(&text);
     args.input.explain_denied_warnings(io, &set, global.quiet);
     let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
     if errors > 0 || code != exit::DONE {
@@ -112,8 +112,12 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return if different.is_empty() { exit::DONE } else { exit::DIFFERENT };
     }
     if let Err(why) = directory::replace_all(&targets) {
+        let (why, code) = match why {
+            ReplaceError::Refused(why) => (why, exit::USAGE),
+            ReplaceError::Busy(why) => (why, exit::INCOMPLETE),
+        };
         io.note(&format!("error: {why}; nothing was written\n"));
-        return exit::USAGE;
+        return code;
     }
     if !global.quiet {
         for Target { dir, tree } in &targets {
@@ -219,7 +223,10 @@ fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
         };
         let mut tree: Tree =
             bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
-        tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
+        tree.insert(
+            PathBuf::from("plan.md"),
+            escape_output(&super::plan::markdown(manifest, set), false).into_bytes(),
+        );
         let document = super::plan::document(manifest, set);
         let page = super::plan::plan_html(manifest, set, &document, options);
         tree.insert(PathBuf::from("report.html"), page.into_bytes());

@@ -31,7 +31,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         // Prose is hard to read in wider columns.
         let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
         let text = page::render(code.page, options);
-        io.print(&text);
+        io.print_colored(&text);
         return exit::DONE;
     }
     let names = codes.iter().flat_map(|code| [code.id, code.name]);

@@ -54,7 +54,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
                 Ok(true) => changed += 1,
                 Ok(false) => {}
                 Err(message) => {
-                    io.note(&message);
+                    io.note_colored(&message);
                     failed = true;
                 }
             }
@@ -90,7 +90,7 @@ fn format_file(io: &mut Io, file: &manifest_paths::Named, check: bool) -> Result
             io.print(&format!("would change {shown}\n"));
         }
     } else if !writable {
-        io.print(&formatted);
+        io.print_verbatim(&formatted);
     } else if changes {
         fs::write(path, &formatted)
             .map_err(|error| format!("error: `{shown}` cannot be written: {}\n", describe(&error)))?;

@@ -145,7 +145,7 @@ impl Task for Describe {
                 found.push(verdict.diagnostic);
                 let set = set(&shown, Compiled::unreadable_file(found), sources);
                 let text = problems(&set, Format::Human, io, io.color, &global);
-                io.note(&text);
+                io.note_colored(&text);
                 verdict.exit
             }
         }
@@ -183,8 +183,8 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
         let compiled = Compiled::unreadable_file(found);
         let set = set(shown, compiled, sources);
         match sink.format {
-            Format::Json => io.print(&problems(&set, sink.format, io, false, global)),
-            _ => io.note(&problems(&set, Format::Human, io, io.color, global)),
+            Format::Json => io.print_verbatim(&problems(&set, sink.format, io, false, global)),
+            _ => io.note_colored(&problems(&set, Format::Human, io, io.color, global)),
         }
         return exit::MANIFEST;
     };
@@ -204,11 +204,11 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
     }
     let review = review(io, &name, &imported);
     match sink.format {
-        Format::Json => io.print(&format!("{:#}\n", document(&imported, &review, out))),
+        Format::Json => io.print_json(&format!("{:#}\n", document(&imported, &review, out))),
         Format::Markdown => io.print(&markdown(&imported, &review)),
         _ => {
             if out.is_none() {
-                io.print(&imported.manifest);
+                io.print_verbatim(&imported.manifest);
             }
             review.print_review(io, global, &imported);
         }
@@ -266,7 +266,7 @@ impl Review {
         }
         if imported.outcome.is_some() || self.problems().next().is_some() {
             let text = problems(&self.set, Format::Human, io, io.color, global);
-            io.note(&text);
+            io.note_colored(&text);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Input and output of a command: standard output and error, the date, the terminal.
 
 use std::io::Write;
+use trainc_diag::{escape_json, escape_output};
 
 /// Output streams and terminal properties of a command.
 pub(super) struct Io<'a> {
@@ -67,14 +68,34 @@ pub(super) fn is_broken_pipe(written: &std::io::Result<()>) -> bool {
 }
 
 impl Io<'_> {
-    /// Writes a result; an error is reported at the end of the command.
+    /// Writes lines of a result; an error is reported at the end of the command.
     pub(super) fn print(&mut self, text: &str) {
+        self.print_verbatim(&escape_output(text, false));
+    }
+
+    /// Writes lines of a result whose parts were escaped before they were coloured.
+    pub(super) fn print_colored(&mut self, text: &str) {
+        self.print_verbatim(&escape_output(text, self.color));
+    }
+
+    /// Writes a result in JSON.
+    pub(super) fn print_json(&mut self, json: &str) {
+        self.print_verbatim(&escape_json(json));
+    }
+
+    /// Writes a result for another program: the text of a manifest or script, unchanged.
+    pub(super) fn print_verbatim(&mut self, text: &str) {
         self.unread |= is_broken_pipe(&self.out.write_all(text.as_bytes()));
     }
 
-    /// Writes to standard error.
+    /// Writes lines to standard error.
     pub(super) fn note(&mut self, text: &str) {
-        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.err.write_all(escape_output(text, false).as_bytes());
+    }
+
+    /// Writes lines to standard error whose parts were escaped before they were coloured.
+    pub(super) fn note_colored(&mut self, text: &str) {
+        let _ = self.err.write_all(escape_output(text, self.color).as_bytes());
     }
 }
 

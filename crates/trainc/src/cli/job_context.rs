@@ -65,7 +65,7 @@ impl Kept {
             [one] if !self.many.get() => serde_json::to_string_pretty(one),
             all => serde_json::to_string_pretty(all),
         };
-        io.print(&format!("{}\n", text.unwrap_or_default()));
+        io.print_json(&format!("{}\n", text.unwrap_or_default()));
     }
 }
 
@@ -94,7 +94,7 @@ impl Form {
         }
         match self {
             Self::Words => {}
-            Self::Lines => io.print(&format!("{object}\n")),
+            Self::Lines => io.print_json(&format!("{object}\n")),
             Self::Kept(kept) => {
                 if let Some(members) = object.as_object_mut() {
                     members.insert("format_version".to_owned(), json!(FORMAT_VERSION));
@@ -252,7 +252,7 @@ pub(super) fn job_contexts(
             sound.or_else(|| partial_plan::plan_with_errors(&manifest.compiled, &set.sources, command))
         else {
             let text = problems(&set, Format::Human, io, io.color, global);
-            io.note(&text);
+            io.note_colored(&text);
             for object in errors(&set, manifest) {
                 form.print_object(io, manifest.compiled.job.as_deref(), object);
             }

@@ -88,7 +88,7 @@ impl Task for Logs {
                 lines += 1;
                 last = last.max(Some(event.time));
                 if is_json {
-                    io.print(&format!(
+                    io.print_json(&format!(
                         "{}\n",
                         json!({
                             "type": "log", "job": name, "host": host, "time": event.time, "text": event.text,

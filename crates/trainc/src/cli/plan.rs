@@ -312,7 +312,7 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
         _ => serde_json::to_string_pretty(documents),
     };
     match text {
-        Ok(text) => io.print(&set.sources.mask(&format!("{text}\n"))),
+        Ok(text) => io.print_json(&set.sources.mask(&format!("{text}\n"))),
         Err(error) => io.note(&format!("error: {error}\n")),
     }
 }
@@ -335,7 +335,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
     // A plan with errors still shows its values.
-    let say = |io: &mut Io, text: &str| io.print(&set.sources.mask(text));
+    let say = |io: &mut Io, text: &str| io.print_colored(&set.sources.mask(text));
     if place == Problems::Above {
         let text = problems(set, Format::Human, io, io.color, global);
         say(io, &text);
@@ -355,14 +355,14 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     io.print("\n");
     if ready.len() > 1 {
         let subjects: Vec<Subject> = ready.iter().map(Ready::subject).collect();
-        io.print(&report::human::total(&subjects, options));
+        io.print_colored(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
     // Problems found in the account are not errors of the manifest.
     let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
     let errors = errors.saturating_sub(found);
     if let Some(words) = blocked.describe().filter(|_| errors == 0) {
-        io.print(&report::human::blocked(&words, &blocked.first, options));
+        io.print_colored(&report::human::blocked(&words, &blocked.first, options));
     }
     say(io, &report::human::render_next_command(&next_command(args, errors, local, blocked), options));
 }

@@ -11,6 +11,7 @@ use trainc_apply::diff::Difference;
 use trainc_apply::fault::Fault;
 use trainc_apply::ledger::{Event, Item, Listener, Retry};
 use trainc_diag::text;
+use trainc_diag::{escape_json, escape_line, escape_output};
 
 /// Display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,13 +116,13 @@ impl Progress {
 
     /// Prints a line.
     pub(super) fn line(&self, text: &str) {
-        let prefix = &self.prefix;
+        let line = escape_output(&format!("{}{text}", self.prefix), false);
         match self.mode {
             Mode::Bars => {
-                let _ = self.all.println(format!("{prefix}{text}"));
+                let _ = self.all.println(line);
             }
             Mode::Lines => {
-                let _ = writeln!(std::io::stderr().lock(), "{prefix}{text}");
+                let _ = writeln!(std::io::stderr().lock(), "{line}");
             }
             Mode::Silent | Mode::Json => {}
         }
@@ -138,7 +139,7 @@ impl Progress {
             bar.enable_steady_tick(TICK);
             bar
         });
-        bar.set_message(format!("{}{message}", self.prefix));
+        bar.set_message(escape_line(&format!("{}{message}", self.prefix)));
     }
 
     /// Removes the spinners.
@@ -157,7 +158,7 @@ pub(super) fn print_json_line(value: &Value) -> bool {
 
 fn write_json_line(value: &Value) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{value}")?;
+    writeln!(out, "{}", escape_json(&value.to_string()))?;
     out.flush()
 }
 

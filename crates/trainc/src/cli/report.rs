@@ -95,7 +95,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         set.manifests.first().and_then(|one| Some((one, one.compiled.plan_without_errors()?)))
     else {
         let text = problems(&set, Format::Human, io, io.color, global);
-        io.note(&text);
+        io.note_colored(&text);
         return exit::MANIFEST;
     };
     let mut reader = reader(plan);
@@ -120,7 +120,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     let names: Vec<String> = here.iter().map(named).collect();
     let found = InvalidRows::from_logs(reader.faults(), &names);
-    io.note(&found.format_first(io, global));
+    io.note_colored(&found.format_first(io, global));
     shared.print_report(io, manifest, plan, (&reader, &found), None)
 }
 
@@ -271,13 +271,13 @@ impl Shared {
         match self.output.as_str() {
             "json" => {
                 let text = serde_json::to_string_pretty(&measured::document(&subject)).unwrap_or_default();
-                io.print(&format!("{text}\n"));
+                io.print_json(&format!("{text}\n"));
             }
             "markdown" => io.print(&measured::markdown(&subject)),
             _ => {
                 let options =
                     trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
-                io.print(&measured::human(&subject, options));
+                io.print_colored(&measured::human(&subject, options));
             }
         }
         code
@@ -394,7 +394,7 @@ impl Task for Online {
             io.note(&format!("note: the logs cannot be read: {}\n", fault.message));
         }
         let wrong = InvalidRows::from_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
-        io.note(&wrong.format_first(io, &self.about.global));
+        io.note_colored(&wrong.format_first(io, &self.about.global));
         self.shared.print_report(
             io,
             &self.about.manifest,

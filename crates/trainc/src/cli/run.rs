@@ -66,7 +66,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let shown = problems(&set, Format::Human, io, io.color, global);
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     if errors > 0 || code != exit::DONE {
-        io.note(&shown);
+        io.note_colored(&shown);
         return exit::MANIFEST;
     }
     let Some((manifest, plan)) =

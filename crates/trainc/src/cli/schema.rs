@@ -21,7 +21,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
-    io.print(match args.schema.as_str() {
+    io.print_verbatim(match args.schema.as_str() {
         "plan" => include_str!("../../schemas/plan.v1.json"),
         "report" => include_str!("../../schemas/report.v1.json"),
         "tune" => include_str!("../../schemas/tune.v1.json"),

@@ -200,7 +200,7 @@ impl JobApply<'_> {
         if let Some(members) = object.as_object_mut() {
             members.insert("job".to_owned(), json!(self.name()));
         }
-        io.print(&format!("{object}\n"));
+        io.print_json(&format!("{object}\n"));
     }
 
     fn print_findings(&self, io: &mut Io, looked: &Comparison) {

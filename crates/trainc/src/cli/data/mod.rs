@@ -140,7 +140,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                     constants: None,
                 };
                 let shown = problems(&set, Format::Human, io, io.color, global);
-                io.note(&shown);
+                io.note_colored(&shown);
             }
             io.note(&said);
             code

@@ -69,7 +69,7 @@ pub(super) fn run(
     let planned = predict_rank_memory(plan, args.ranks, args.input.overlay.constants());
     let mut screen = Screen::new(steps, tokens, planned, global.quiet || json, io.unicode);
     if json {
-        io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
+        io.print_json(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
     }
     let lines = lines(&mut child);
     let mut watch =
@@ -196,7 +196,7 @@ impl Watch<'_> {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return };
         self.screen.step(&value);
         if self.json {
-            io.print(&format!("{}\n", with_type_member(value)));
+            io.print_json(&format!("{}\n", with_type_member(value)));
         }
     }
 }
@@ -285,7 +285,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
             },
             "reason": reason, "out": run.place.out.to_string_lossy(),
         });
-        io.print(&format!("{line}\n"));
+        io.print_json(&format!("{line}\n"));
         return ours;
     }
     match code {

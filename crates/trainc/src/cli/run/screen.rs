@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use std::io::IsTerminal as _;
 use std::time::Instant;
-use trainc_diag::text;
+use trainc_diag::{escape_output, text};
 
 /// Lines of a whole run where there is no terminal.
 const LINES: u64 = 20;
@@ -97,7 +97,7 @@ impl Screen {
     /// Something the worker says beside its steps.
     pub(super) fn note(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(text),
+            Some(bar) => bar.println(escape_output(text, false)),
             None if !self.silent => self.line(text),
             None => {}
         }
@@ -106,7 +106,7 @@ impl Screen {
     #[expect(clippy::print_stderr, reason = "progress is printed to stderr while results go to stdout")]
     #[expect(clippy::unused_self, reason = "a line belongs to a screen")]
     fn line(&self, text: &str) {
-        eprintln!("{text}");
+        eprintln!("{}", escape_output(text, false));
     }
 
     /// Takes the bar away.

@@ -95,7 +95,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let manifests = match args.input.named.paths("tune") {
         Ok(manifests) => manifests,
         Err(text) => {
-            io.note(&text);
+            io.note_colored(&text);
             return exit::USAGE;
         }
     };
@@ -126,11 +126,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     {
         let found =
             UnrankedOutput::new(&mut held, &options, base, space, (&limits, constants), why.to_string());
-        io.print(&match args.output.as_str() {
-            "json" => found.json(),
-            "markdown" => found.markdown(),
-            _ => found.human(io.width),
-        });
+        match args.output.as_str() {
+            "json" => io.print_json(&found.json()),
+            "markdown" => io.print(&found.markdown()),
+            _ => io.print(&found.human(io.width)),
+        }
         if let Some(file) = &args.report {
             let file = file.display();
             io.note(&format!("note: `{file}` is not written: the page draws time against cost\n"));
@@ -149,18 +149,18 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 0 => String::new(),
                 _ => problems(&set, Format::Human, io, io.color, global),
             };
-            io.note(&format!("{cause}error: nothing to search: {why}\n"));
+            io.note_colored(&format!("{cause}error: nothing to search: {why}\n"));
             return exit::MANIFEST;
         }
     };
     let judged = checked_layouts::check_layouts(&mut held, &options, base, &space, points);
     let job = base.job.as_deref().unwrap_or(&held.path);
     let page = output::Page::new(job, &space, &limits, constants, &judged, args.next);
-    io.print(&match args.output.as_str() {
-        "json" => page.json(),
-        "markdown" => page.markdown(),
-        _ => page.human(io.width),
-    });
+    match args.output.as_str() {
+        "json" => io.print_json(&page.json()),
+        "markdown" => io.print(&page.markdown()),
+        _ => io.print(&page.human(io.width)),
+    }
     if let Some(file) = &args.report {
         let pictures =
             report::html::pareto_front(&chart::front(job, &held.path, &space, &judged, page.lost()));
@@ -219,6 +219,6 @@ fn report_no_manifest(io: &mut Io, global: &Global, set: &Set) -> u8 {
         return exit::USAGE;
     }
     let text = problems(set, Format::Human, io, io.color, global);
-    io.note(&text);
+    io.note_colored(&text);
     exit::MANIFEST
 }
