@@ -482,6 +482,36 @@ fn emit_writes_whole_or_not_at_all() {
 }
 
 #[test]
+fn emits_into_one_directory_at_once() {
+    let scratch = Scratch::new("at-once");
+    emitting(&scratch);
+    for at in 0..200 {
+        scratch.write(&format!("scripts/data/{at}.txt"), "x".repeat(2_000));
+    }
+    let before = names(&scratch.0).len();
+    let emit = || trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "out"], b"", Duration::from_mins(1));
+    // The directory is new, then replaced.
+    for _ in 0..2 {
+        let all: Vec<Ran> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..20).map(|_| scope.spawn(emit)).collect();
+            started.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(all.iter().any(|ran| ran.code == Some(0)));
+        for ran in all.iter().filter(|ran| ran.code != Some(0)) {
+            assert_eq!(ran.code, Some(5), "{}", ran.err);
+            assert!(ran.err.contains("another `emit` is writing `out`"), "{}", ran.err);
+        }
+        assert_eq!(names(&scratch.0).len(), before + 1, "{:?}", names(&scratch.0));
+        let check = ["emit", "trainc.kdl", "--out", "out", "--check"];
+        assert_eq!(trainc_in(&scratch.0, &check, b"", Duration::from_mins(1)).code, Some(0));
+    }
+    scratch.write(".out.trainc-new/notes.txt", "mine");
+    let ran = emit();
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert_eq!(names(&scratch.0.join(".out.trainc-new")), ["notes.txt"]);
+}
+
+#[test]
 fn emit_killed_leaves_no_partial_directory() {
     let scratch = Scratch::new("killed");
     emitting(&scratch);

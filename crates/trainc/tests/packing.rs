@@ -429,6 +429,19 @@ fn too_little_to_pack() {
 }
 
 #[test]
+fn foreign_partial_output_stays() {
+    let scratch = Scratch::new("pack-partial");
+    scratch.write("c.jsonl", corpus(40));
+    scratch.write("packed.partial/notes.txt", "mine");
+    let ran = pack(&scratch.0, &["c.jsonl"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("`packed.partial` holds `notes.txt`"), "{}", ran.err);
+    std::fs::remove_file(scratch.0.join("packed.partial/notes.txt")).unwrap();
+    scratch.write("packed.partial/tokens-00000.bin", "of a run that was killed");
+    assert_eq!(pack(&scratch.0, &["c.jsonl"]).code, 0);
+}
+
+#[test]
 fn foreign_output_stays() {
     let dir = Scratch::new("pack-foreign");
     dir.write("a.jsonl", corpus(30));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use trainc_diag::text;
 
 /// Maximum size of the `plan.json` of an earlier `emit`.
@@ -178,17 +179,48 @@ struct Staged<'a> {
     old: PathBuf,
 }
 
+/// Reason why directories were not replaced.
+#[derive(Debug)]
+pub(super) enum ReplaceError {
+    /// They cannot be written, or contain files of others.
+    Refused(String),
+    /// Another process writes one of them.
+    Busy(String),
+}
+
 /// Replaces all directories or none: checks all, writes them next to their places, then renames them; a failure restores
 /// those already replaced.
-pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
-    if let Some(why) = targets.iter().find_map(describe_foreign_files) {
-        return Err(why);
-    }
+pub(super) fn replace_all(targets: &[Target]) -> Result<(), ReplaceError> {
+    let refuse_foreign = || targets.iter().find_map(describe_foreign_files).map_or(Ok(()), Err);
+    refuse_foreign().map_err(ReplaceError::Refused)?;
     let staged: Vec<Staged> = targets.iter().map(staged).collect();
     let missing = missing_parents(&staged);
-    let cannot = |target: &Target, error: &io::Error| {
-        format!("`{}` cannot be written: {}", target.dir.display(), describe(error))
+    // Only empty directories are removed.
+    let remove_parents = || {
+        for std::cmp::Reverse(parent) in &missing {
+            let _ = fs::remove_dir(parent);
+        }
     };
+    let cannot = |target: &Target, error: &io::Error| {
+        ReplaceError::Refused(format!("`{}` cannot be written: {}", target.dir.display(), describe(error)))
+    };
+    let mut reserved = Vec::new();
+    for one in &staged {
+        let lock = fs::create_dir_all(one.parent())
+            .map_err(|error| cannot(one.target, &error))
+            .and_then(|()| one.lock_parent())
+            .and_then(|_parent| one.reserve());
+        match lock {
+            Ok(lock) => reserved.push((one, lock)),
+            Err(why) => {
+                for (one, _) in &reserved {
+                    let _ = fs::remove_dir_all(&one.fresh);
+                }
+                remove_parents();
+                return Err(why);
+            }
+        }
+    }
     let give_up = |done: &[Staged]| {
         for one in done.iter().rev() {
             roll_back(one);
@@ -196,17 +228,23 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
         for one in &staged {
             let _ = fs::remove_dir_all(&one.fresh);
         }
-        // Only empty directories are removed.
-        for std::cmp::Reverse(parent) in &missing {
-            let _ = fs::remove_dir(parent);
-        }
+        remove_parents();
     };
     for one in &staged {
-        if let Err(error) = write(one) {
+        if let Err(error) = one.write() {
             give_up(&[]);
             return Err(cannot(one.target, &error));
         }
     }
+    // No other process sees the old directories on their way out, and all that is there has been checked.
+    let parents: BTreeMap<PathBuf, &Staged> =
+        staged.iter().map(|one| (one.parent().to_path_buf(), one)).collect();
+    let locked: Result<Vec<_>, _> = parents.into_values().map(Staged::lock_parent).collect();
+    let locked = locked.and_then(|locks| {
+        refuse_foreign().map_err(ReplaceError::Refused)?;
+        Ok(locks)
+    });
+    let _locks = locked.inspect_err(|_| give_up(&[]))?;
     for (at, one) in staged.iter().enumerate() {
         if let Err(error) = move_into_place(one) {
             give_up(staged.get(..at).unwrap_or(&[]));
@@ -238,22 +276,95 @@ fn missing_parents(staged: &[Staged]) -> BTreeSet<std::cmp::Reverse<PathBuf>> {
     missing.map(|parent| std::cmp::Reverse(parent.to_path_buf())).collect()
 }
 
-/// Writes the new directory next to its place.
-fn write(one: &Staged) -> io::Result<()> {
-    for leftover in [&one.fresh, &one.old] {
-        if leftover.exists() {
-            fs::remove_dir_all(leftover)?;
-        }
+/// Name of `plan.json` while it is written.
+const PARTIAL_PLAN: &str = "plan.json.partial";
+
+/// Maximum time to wait for another `emit` that moves directories.
+const MOST_WAITED: Duration = Duration::from_secs(10);
+
+impl Staged<'_> {
+    fn parent(&self) -> &Path {
+        self.fresh.parent().unwrap_or_else(|| Path::new("."))
     }
-    fs::create_dir_all(&one.fresh)?;
-    for (path, bytes) in &one.target.tree {
-        let full = one.fresh.join(path);
-        if let Some(parent) = full.parent() {
-            fs::create_dir_all(parent)?;
+
+    /// Locks the parent directory until the result is dropped. A file system without locks is used without.
+    fn lock_parent(&self) -> Result<Option<fs::File>, ReplaceError> {
+        let Ok(parent) = fs::File::open(self.parent()) else { return Ok(None) };
+        let start = Instant::now();
+        while matches!(parent.try_lock(), Err(fs::TryLockError::WouldBlock)) {
+            if start.elapsed() > MOST_WAITED {
+                return Err(self.busy());
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        fs::write(full, bytes)?;
+        Ok(Some(parent))
     }
-    Ok(())
+
+    fn busy(&self) -> ReplaceError {
+        let dir = self.target.dir.display();
+        ReplaceError::Busy(format!("another `emit` is writing `{dir}`; run this one again after it"))
+    }
+
+    /// Creates the new directory and locks it, while the parent is locked. Removes what a killed `emit` left, and nothing
+    /// else.
+    fn reserve(&self) -> Result<Option<fs::File>, ReplaceError> {
+        for path in [&self.fresh, &self.old] {
+            if fs::symlink_metadata(path).is_err() {
+                continue;
+            }
+            let is_locked = fs::File::open(path)
+                .is_ok_and(|open| matches!(open.try_lock(), Err(fs::TryLockError::WouldBlock)));
+            if is_locked {
+                return Err(self.busy());
+            }
+            if let Some(why) = describe_foreign_leftover(path) {
+                return Err(ReplaceError::Refused(why));
+            }
+            fs::remove_dir_all(path).map_err(|error| self.unwritable(&error))?;
+        }
+        fs::create_dir(&self.fresh).map_err(|error| self.unwritable(&error))?;
+        let Ok(fresh) = fs::File::open(&self.fresh) else { return Ok(None) };
+        Ok(fresh.try_lock().is_ok().then_some(fresh))
+    }
+
+    fn unwritable(&self, error: &io::Error) -> ReplaceError {
+        let dir = self.target.dir.display();
+        ReplaceError::Refused(format!("`{dir}` cannot be written: {}", describe(error)))
+    }
+
+    /// Writes the new directory next to its place; `plan.json` first, because it lists what the directory will contain.
+    fn write(&self) -> io::Result<()> {
+        let plan = Path::new("plan.json");
+        if let Some(bytes) = self.target.tree.get(plan) {
+            fs::write(self.fresh.join(PARTIAL_PLAN), bytes)?;
+            fs::rename(self.fresh.join(PARTIAL_PLAN), self.fresh.join(plan))?;
+        }
+        for (path, bytes) in self.target.tree.iter().filter(|(path, _)| *path != plan) {
+            let full = self.fresh.join(path);
+            if let Some(parent) = full.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(full, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the reason why a directory with the name of a staged one may not be deleted: it contains files that a killed
+/// `emit` did not leave.
+fn describe_foreign_leftover(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return Some(format!("`{shown}` is in the way, and no directory that `emit` left; move it away"));
+    }
+    let known = files_of_earlier_emit(path).unwrap_or_default();
+    let foreign = files_of(path)
+        .into_iter()
+        .find(|file| !known.contains(file) && file.as_path() != Path::new(PARTIAL_PLAN))?;
+    Some(format!(
+        "`{shown}` is in the way: it contains `{}`, which `emit` did not write; move it away",
+        foreign.display()
+    ))
 }
 
 /// Renames the new directory into its place.
@@ -286,6 +397,11 @@ mod tests {
         Target { dir: dir.to_path_buf(), tree }
     }
 
+    fn refused(targets: &[Target]) -> String {
+        let ReplaceError::Refused(why) = replace_all(targets).unwrap_err() else { panic!("it is busy") };
+        why
+    }
+
     fn plan(files: &[&str]) -> String {
         serde_json::json!({"trainc_version": "0", "files": files}).to_string()
     }
@@ -308,7 +424,7 @@ mod tests {
         let list = plan(&["plan.json", "source/a.py"]);
         let second = [target(&out, &[("plan.json", &list), ("source/a.py", "3")])];
         fs::write(out.join("source/notes.txt"), "mine").unwrap();
-        let why = replace_all(&second).unwrap_err();
+        let why = refused(&second);
         assert!(
             why.contains("contains `source/notes.txt`, which `emit` did not write; move it away"),
             "{why}"
@@ -334,7 +450,7 @@ mod tests {
         // What differs may be somebody's.
         fs::remove_file(out.join("plan.json")).unwrap();
         fs::write(out.join("plan.md"), "2").unwrap();
-        let why = replace_all(&whole()).unwrap_err();
+        let why = refused(&whole());
         assert!(
             why.contains("contains `plan.md`, and no `plan.json` that lists the files of `emit`;"),
             "{why}"
@@ -365,7 +481,7 @@ mod tests {
         }
         let file = root.join("file");
         fs::write(&file, "").unwrap();
-        let why = replace_all(&[target(&file, &[("plan.md", "")])]).unwrap_err();
+        let why = refused(&[target(&file, &[("plan.md", "")])]);
         assert!(why.ends_with("is not a directory"), "{why}");
         fs::remove_dir_all(root).unwrap();
     }
@@ -397,6 +513,46 @@ mod tests {
         assert_eq!(lines, [surplus("gone"), surplus("renamed")]);
         assert!(found[0].note().contains("for `gone.kdl`"));
         assert!(stale(&root.join("nowhere"), &[], &root, &BTreeSet::new()).is_empty());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn only_what_a_killed_emit_left_is_deleted() {
+        let root = scratch("leftover");
+        let out = root.join("out");
+        let list = plan(&["plan.json", "plan.md"]);
+        let whole = [target(&out, &[("plan.json", &list), ("plan.md", "1")])];
+        for name in [".out.trainc-new", ".out.trainc-old"] {
+            let left = root.join(name);
+            fs::create_dir(&left).unwrap();
+            fs::write(left.join("notes.txt"), "mine").unwrap();
+            assert!(refused(&whole).contains("contains `notes.txt`, which `emit` did not write"));
+            assert_eq!(fs::read_to_string(left.join("notes.txt")).unwrap(), "mine");
+            fs::remove_dir_all(&left).unwrap();
+            // As a killed run leaves it.
+            fs::create_dir(&left).unwrap();
+            fs::write(left.join("plan.json"), &list).unwrap();
+            fs::write(left.join("plan.md"), "").unwrap();
+            fs::write(left.join(PARTIAL_PLAN), "{").unwrap();
+            replace_all(&whole).unwrap();
+            assert_eq!(files_of(&out).len(), 2);
+            fs::write(&left, "mine").unwrap();
+            assert!(refused(&whole).contains("is in the way"));
+            fs::remove_file(&left).unwrap();
+        }
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_another_process_writes_is_busy() {
+        let root = scratch("busy");
+        let one = target(&root.join("out"), &[("plan.json", "{}")]);
+        let other = staged(&one);
+        let lock = other.reserve().unwrap();
+        assert!(matches!(replace_all(std::slice::from_ref(&one)), Err(ReplaceError::Busy(_))));
+        drop(lock);
+        replace_all(std::slice::from_ref(&one)).unwrap();
         fs::remove_dir_all(root).unwrap();
     }
 

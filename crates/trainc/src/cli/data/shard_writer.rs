@@ -18,19 +18,22 @@ const MOST_INDEX_BYTES: u64 = 64 << 20;
 
 /// Whether the directory may be written: it is not there, empty, or what this command wrote.
 pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
-    let shown = out.display().to_string();
+    let names = list_own_files(out)?;
+    if let Some(first) = names.first() {
+        let index = read_regular_text(&out.join("index.json"), MOST_INDEX_BYTES).unwrap_or_default();
+        if !index.contains(shard::FORM) {
+            return Err(foreign_file(out, first));
+        }
+    }
+    Ok(())
+}
+
+/// Lists the files of a directory; fails if there are any with other names than this command gives.
+fn list_own_files(out: &Path) -> Result<Vec<String>, Stop> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(file_error(&shown, "written", &error)),
-    };
-    let foreign = |name: String| {
-        Stop(
-            exit::USAGE,
-            format!(
-                "error: `{shown}` holds `{name}`, which `trainc data pack` did not write; nothing was written\n"
-            ),
-        )
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(file_error(&out.display().to_string(), "written", &error)),
     };
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -39,16 +42,18 @@ pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
         name == "index.json"
             || (name.starts_with("tokens-") && Path::new(name).extension().is_some_and(|e| e == "bin"))
     };
-    if let Some(name) = names.iter().find(|name| !ours(name)) {
-        return Err(foreign(name.clone()));
+    match names.iter().find(|name| !ours(name)) {
+        Some(name) => Err(foreign_file(out, name)),
+        None => Ok(names),
     }
-    if let Some(first) = names.first() {
-        let index = read_regular_text(&out.join("index.json"), MOST_INDEX_BYTES).unwrap_or_default();
-        if !index.contains(shard::FORM) {
-            return Err(foreign(first.clone()));
-        }
-    }
-    Ok(())
+}
+
+fn foreign_file(out: &Path, name: &str) -> Stop {
+    let shown = out.display();
+    let why = format!(
+        "error: `{shown}` holds `{name}`, which `trainc data pack` did not write; nothing was written\n"
+    );
+    Stop(exit::USAGE, why)
 }
 
 /// Writes beside the directory, and puts it in its place at the end.
@@ -67,6 +72,7 @@ impl Writer {
         name.push(".partial");
         let partial = out.with_file_name(name);
         // What an earlier run left when it was stopped.
+        list_own_files(&partial)?;
         let _ = fs::remove_dir_all(&partial);
         fs::create_dir_all(&partial)
             .map_err(|error| file_error(&partial.display().to_string(), "written", &error))?;
