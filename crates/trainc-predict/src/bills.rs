@@ -6,23 +6,23 @@ use trainc_catalog::prices::HOURS_PER_MONTH;
 use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Price};
 
-/// Seconds of an hour.
+/// Seconds per hour.
 const HOUR: f64 = 3_600.0;
 
-/// Prices. An unknown one is `None`.
+/// Prices of a job. `None` marks an unknown price.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Bills {
-    /// US dollars of an instance for an hour: of those on which the ranks run.
+    /// US dollars per hour of one instance that runs ranks.
     pub(super) instance: Option<f64>,
-    /// The same at most: of spot instances the price on demand, which they never exceed.
+    /// Upper bound of [`Self::instance`]: for spot instances the on-demand price, which they never exceed.
     pub(super) instance_at_most: Option<f64>,
-    /// US dollars of the instance groups on which no rank runs, for an hour; zero where there are none.
+    /// US dollars per hour of the instance groups without ranks; zero if there are none.
     pub(super) beside: Option<f64>,
-    /// US dollars of the volumes of those groups for a month.
+    /// US dollars per month of the volumes of those groups.
     pub(super) volumes_beside: Option<f64>,
-    /// GiB of a node's volume, and US dollars of one for a month.
+    /// GiB of a node's volume, and its price in US dollars per month.
     pub(super) volume: Option<(f64, f64)>,
-    /// US dollars for a month of each file system that the job makes.
+    /// US dollars per month of each file system that the job creates.
     pub(super) file_systems: Vec<Option<f64>>,
 }
 
@@ -32,7 +32,7 @@ impl Bills {
             return Self::default();
         }
         let cluster = plan.job.cluster.as_ref();
-        // What spot instances cost is not known beforehand, unless the user gave a discount.
+        // The spot price is unknown in advance, unless the user gave a discount.
         let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
         let hourly = |price: Option<&Price>| {
             price.filter(|price| !spot || price.is_user_price()).map(|price| price.usd_per_hour)
@@ -61,7 +61,7 @@ impl Bills {
         }
     }
 
-    /// US dollars of so many nodes for so many seconds, including the other instance groups.
+    /// Returns the cost in US dollars of `nodes` nodes for `seconds` seconds, including the other instance groups.
     pub(super) fn cost_of_nodes(&self, nodes: f64, seconds: f64) -> CostParts {
         let hours = seconds / HOUR;
         let volumes = self.volume.zip(self.volumes_beside);
@@ -76,9 +76,9 @@ impl Bills {
     }
 }
 
-/// US dollars of what costs so many a month, for so many seconds.
+/// Converts a price in US dollars per month to the cost of `seconds` seconds.
 pub fn monthly_price_for_seconds(usd_per_month: f64, seconds: f64) -> f64 {
-    // A sum of nothing is -0.0.
+    // An empty sum is -0.0.
     (usd_per_month + 0.0) * (seconds / HOUR) / HOURS_PER_MONTH
 }
 
@@ -107,7 +107,7 @@ fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
         .collect()
 }
 
-/// The names of the file systems that the job makes and of which no price is known: no figure counts them.
+/// Returns the names of the file systems that the job creates and whose price is unknown: no cost includes them.
 pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
     plan.created_file_systems()
         .filter(|(storage, price)| {
@@ -117,8 +117,8 @@ pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the cost of a job that runs for so many seconds, at the on-demand price, which spot instances never exceed:
-/// instances, their volumes, and the file systems that it creates.
+/// Returns the cost of a job that runs for `seconds` seconds, at the on-demand price, which spot instances never
+/// exceed: instances, their volumes, and the file systems that it creates.
 pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
     let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
     let nodes = match plan.job.rank_group() {
@@ -131,13 +131,13 @@ pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
 }
 
 impl CostParts {
-    /// Their sum. A file system may cost as much as the instances: without its price there is none. What the volumes
-    /// cost is a fraction of a percent of that, less than the prediction is sure of.
+    /// Returns the sum. A file system may cost as much as the instances, so the sum is `None` without its price. The
+    /// volumes cost a fraction of a percent of that, less than the uncertainty of the prediction.
     pub fn total_usd(&self) -> Option<f64> {
         self.file_systems.and(self.least_usd())
     }
 
-    /// Known part of the cost; none without the price of the instances.
+    /// Returns the known part of the cost; `None` without the price of the instances.
     pub fn least_usd(&self) -> Option<f64> {
         Some(self.instances? + self.volumes.unwrap_or(0.0) + self.least_file_systems)
     }
@@ -181,7 +181,7 @@ mod tests {
         let unknown =
             Bills { file_systems: vec![Some(730.0), None], ..bills.clone() }.cost_of_nodes(2.0, 3_600.0);
         assert_eq!((unknown.total_usd(), unknown.least_usd()), (None, Some(41.0)));
-        // A volume is too little to hide the rest.
+        // The volume is too cheap to hide the rest.
         let volume = Bills { volume: None, ..bills }.cost_of_nodes(2.0, 3_600.0);
         assert_eq!((volume.total_usd(), volume.volumes), (Some(41.1), None));
     }

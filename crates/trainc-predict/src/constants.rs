@@ -1,7 +1,7 @@
 //! The constants of the cost model: few, physical, one value per kind of GPU or link; none per model or per run.
 //!
-//! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
-//! is read by the same function.
+//! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same function
+//! reads a user's file.
 
 use super::figures::{flatten_toml, format_four_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
@@ -20,38 +20,38 @@ pub struct Gpu {
     pub gemm: f64,
     /// Share of the peak that FlashAttention reaches, counted over the causal half with an endlessly wide head.
     pub flash: f64,
-    /// Seconds in which a host launches one layer's kernels, forward and backward.
+    /// Seconds that a host takes to launch one layer's kernels, forward and backward.
     pub launch: f64,
-    /// Measured runs behind the values; 0 if they are carried over from similar GPU types.
+    /// Number of measured runs behind the values; 0 if the values are taken from similar GPU types.
     pub rows: f64,
-    /// Half-width of a step's interval on this kind, a natural logarithm, if a user's own runs determine it.
+    /// Half-width of the step-time interval on this GPU type, a natural logarithm, if a user's own runs determine it.
     pub interval: Option<f64>,
 }
 
 /// All constants, in SI units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constants {
-    /// When they were fitted (ISO date).
+    /// ISO date on which they were fitted.
     pub fitted: String,
     /// The command that fitted them.
     pub command: String,
-    /// The file that they were read from, as the user named it; none of those that ship with trainc.
+    /// The file that they were read from, as the user named it; `None` for the constants that ship with trainc.
     pub file: Option<String>,
-    /// Keys that the file does not have, whose values are the shipped ones.
+    /// Keys that the file lacks; their values are the shipped ones.
     pub borrowed: Vec<&'static str>,
     /// Values by their names in the file; see [`Name`].
     values: [f64; Name::COUNT],
     gpus: BTreeMap<GpuKind, Gpu>,
-    /// By the words of [`RANGES`]; a file that has none rests on the runs of the shipped one.
+    /// Ranges by the words of [`RANGES`]; a file without any uses those of the shipped one.
     ranges: BTreeMap<&'static str, Range>,
-    /// Settings with the runs behind each; a file that has none rests on those of the shipped one.
+    /// Settings with the number of runs behind each; a file without any uses those of the shipped one.
     settings: Vec<(Setting, f64)>,
 }
 
-/// Declares the constants that belong to no kind of GPU.
+/// Declares the constants that are independent of the GPU type.
 macro_rules! names {
     ($($(#[$doc:meta])+ $name:ident = $key:literal;)+) => {
-        /// A constant that belongs to no kind of GPU.
+        /// A constant that is independent of the GPU type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Name {
             $($(#[$doc])+ $name,)+
@@ -66,7 +66,7 @@ macro_rules! names {
 }
 
 names! {
-    /// Elements per FLOP of the roofline's ridge that are not hidden: a product of m × k × n is slower by
+    /// Unhidden part of the roofline's ridge, in elements per FLOP: an m × k × n product is slower by
     /// `1 + roofline · peak / bandwidth · (1/m + 1/k + 1/n)`.
     Roofline = "kernels.roofline";
     /// Bytes of elementwise traffic per 16-bit element of a layer, eager PyTorch, over twice the element's own.
@@ -75,27 +75,27 @@ names! {
     Fused = "kernels.fused";
     /// The same under a compiler.
     Compiled = "kernels.compiled";
-    /// Share of that traffic that a forward pass has, and so that recomputation repeats.
+    /// Share of that traffic that belongs to the forward pass, and is thus repeated by recomputation.
     ForwardTraffic = "kernels.forward_traffic";
-    /// Memory traffic of a pass outside of matrix products, bytes per parameter that a GPU computes with: weights that are
-    /// gathered and flattened, gradients that are copied, divided, accumulated and reduced. Megatron's products
-    /// accumulate into the buffer that is reduced.
+    /// Memory traffic of a pass outside of matrix products, bytes per parameter that a GPU computes with: weights are
+    /// gathered and flattened, gradients are copied, divided, accumulated and reduced. Megatron's products accumulate
+    /// directly into the buffer that is reduced.
     Weights = "kernels.weights";
     /// Traffic of eager attention, in 16-bit elements per score, forward and backward.
     Scores = "kernels.scores";
     /// Traffic of logits and loss, bytes per logit.
     Logits = "kernels.logits";
-    /// Slowdown of eager attention where the head's width is no multiple of 8.
+    /// Slowdown of eager attention if the head width is not a multiple of 8.
     OddHeads = "kernels.odd_heads";
     /// FlashAttention is slower by `1 + narrow_heads / d` for heads of width d.
     NarrowHeads = "kernels.narrow_heads";
-    /// FlashAttention's backward pass, in forward passes; by its FLOP alone it is 2.5.
+    /// FlashAttention's backward pass, in forward passes; by FLOP alone the ratio is 2.5.
     FlashBackward = "kernels.flash_backward";
     /// FlashAttention 2 over 1, a ratio of speeds.
     Flash2 = "kernels.flash2";
     /// Matrix products in 8 bit over those in 16, a ratio of speeds.
     Fp8 = "kernels.fp8";
-    /// Exponent with which launching and computing hide each other: `(gpu^n + host^n)^(1/n)`.
+    /// Exponent of the overlap of launching and computing: `(gpu^n + host^n)^(1/n)`.
     Hiding = "kernels.hiding";
     /// Launches that a tensor-parallel collective adds, a share of a layer's.
     TensorLaunches = "kernels.tensor_launches";
@@ -111,66 +111,67 @@ names! {
     FabricNodes = "links.fabric_nodes";
     /// Share of it that DeepSpeed's parameter-wise gathers reach.
     ZeroGather = "links.zero_gather";
-    /// Seconds that each further rank adds to a tensor-parallel all-reduce: latency of the ring, and waiting for the last.
+    /// Seconds that each further rank adds to a tensor-parallel all-reduce: ring latency, and waiting for the slowest
+    /// rank.
     RankSkew = "links.rank_skew_seconds";
     /// Share of the line rate of tensor-parallel all-reduces across nodes.
     TensorFabric = "links.tensor_fabric";
     /// Share of the line rate of gradient all-reduces under Megatron.
     Gradients = "links.gradients";
-    /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not for other optimizers.
+    /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not used for other optimizers.
     Zero1 = "links.zero1";
     /// Share of the line rate that sends between stages reach.
     Pipeline = "links.pipeline";
     /// SMDDP's collectives over EFA against NCCL's, a ratio of speeds.
     Smddp = "links.smddp";
-    /// Bytes per second and GPU of states that the host keeps and updates.
+    /// Bytes per second and GPU of states that the host stores and updates.
     Host = "links.host_bytes_per_second";
     /// Bytes per second and GPU between GPU and host memory.
     HostCopy = "links.host_copy_bytes_per_second";
-    /// Share of the hidden one of computing and communicating that FSDP and DDP still pay.
+    /// Share of the shorter of computing and communicating that FSDP and DDP do not hide.
     OverlapFsdp = "overlap.fsdp";
     /// The same for DeepSpeed's ZeRO-3.
     OverlapDeepSpeed = "overlap.deepspeed";
-    /// Seconds from the first billed one to the first step: image, start of the processes, model. SageMaker takes three
+    /// Seconds from the start of billing to the first step: image, start of the processes, model. SageMaker takes three
     /// to ten minutes for it.
     Startup = "run.startup_seconds";
     /// Mean seconds between failures of one node (Llama 3: 419 interruptions in 54 days on 2,048 nodes).
     NodeFailures = "run.node_failure_seconds";
-    /// Bytes per second with which a node writes checkpoints where no file system says otherwise.
+    /// Bytes per second at which a node writes checkpoints if no file system determines it.
     Checkpoint = "run.checkpoint_bytes_per_second";
-    /// Seconds in which all ranks gather around a checkpoint.
+    /// Seconds that all ranks take to synchronise around a checkpoint.
     Barrier = "run.checkpoint_barrier_seconds";
-    /// Bytes per second with which a node takes its share of the data from S3.
+    /// Bytes per second at which a node downloads its share of the data from S3.
     Download = "run.download_bytes_per_second";
-    /// Half-width of a step time's interval where GPU and link kinds were measured, a natural logarithm.
+    /// Half-width of the step-time interval if GPU type and links were measured, a natural logarithm.
     Known = "interval.known";
-    /// Widening for exposed communication and bubble, times their share of the step.
+    /// Widening for exposed communication and bubble, multiplied by their share of the step.
     Waiting = "interval.waiting";
-    /// Half-width of a setting that was not measured: that of sources which a fit did not see.
+    /// Half-width for a setting that was not measured: that of held-out sources.
     Unseen = "interval.unseen";
-    /// Half-width where the kind of GPU was never measured.
+    /// Half-width for a GPU type that was never measured.
     Unknown = "interval.unknown";
     /// Lower bound of startup, download and checkpoints, a share of their prediction.
     AroundLow = "interval.around_low";
-    /// The same at most.
+    /// The upper bound.
     AroundHigh = "interval.around_high";
     /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has room.
     MemorySlack = "memory.slack";
-    /// The part of it that cannot be given back when the card is full: blocks that are split.
+    /// The part of it that cannot be released when the card is full: split blocks.
     MemoryFragments = "memory.fragments";
     /// CUDA context and kernels, bytes.
     MemoryContext = "memory.context_bytes";
-    /// NCCL's buffers and communicators where ranks talk, bytes.
+    /// NCCL's buffers and communicators if there are collectives, bytes.
     MemoryNccl = "memory.nccl_bytes";
-    /// Lower end of the interval of a peak: a fraction below the prediction that 19 in 20 measurements stay within.
+    /// Lower end of the interval of a peak: the fraction below the prediction that contains 19 in 20 measurements.
     MemoryBelow = "memory.below";
     /// Upper end, a fraction above the prediction.
     MemoryAbove = "memory.above";
     /// Host memory of one Python process with torch and CUDA loaded, bytes.
     HostProcess = "host.process_bytes";
-    /// The least of it that is seen.
+    /// The lowest observed value of it.
     HostProcessLow = "host.process_low_bytes";
-    /// The most of it that is seen.
+    /// The highest observed value of it.
     HostProcessHigh = "host.process_high_bytes";
 }
 
@@ -184,20 +185,20 @@ const YOUNGER: &[Name] = &[
     Name::HostProcessHigh,
 ];
 
-/// A file of constants that cannot be used: a lowercase fragment.
+/// Reason why a file of constants cannot be used: a lowercase fragment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(String);
 
 impl Constants {
-    /// The constants that ship with trainc.
+    /// Returns the constants that ship with trainc.
     pub fn shipped() -> &'static Self {
         static ONCE: LazyLock<Constants> =
             LazyLock::new(|| Constants::parse(SHIPPED).unwrap_or_else(|_| Constants::empty()));
         &ONCE
     }
 
-    /// No constant at all: nothing can be predicted with it.
+    /// Returns an empty set of constants, which predicts nothing.
     fn empty() -> Self {
         Self {
             fitted: String::new(),
@@ -211,7 +212,8 @@ impl Constants {
         }
     }
 
-    /// Reads a file. Every constant must be there, finite and positive; those of [`YOUNGER`] are else the shipped ones.
+    /// Parses a file. Every constant must be present, finite and positive; missing ones of [`YOUNGER`] default to the
+    /// shipped values.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
         let table: toml::Table =
             toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
@@ -269,7 +271,7 @@ impl Constants {
         Ok(out)
     }
 
-    /// The file's text.
+    /// Formats the constants as a file.
     pub fn to_toml(&self) -> String {
         let mut out = String::from(
             "# Constants of the cost model. `crates/trainc-predict/src/constants.rs` describes each of them,\n\
@@ -310,28 +312,29 @@ impl Constants {
         out
     }
 
-    /// The largest runs behind the constants of a system; none where a file does not say and the shipped one neither.
+    /// Returns the largest runs behind the constants of a system; `None` if neither the file nor the shipped one has
+    /// them.
     pub fn measured_limits(&self, system: System) -> Option<Range> {
         let word = range_name(system);
         self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
     }
 
-    /// Returns true if two systems have one range.
+    /// Returns true if two systems share a range.
     pub fn share_measured_range(a: System, b: System) -> bool {
         range_name(a) == range_name(b)
     }
 
-    /// Takes the range of runs that a system's constants were fitted to.
+    /// Sets the range of runs that a system's constants were fitted to.
     pub fn set_measured_limits(&mut self, system: System, range: Range) {
         self.ranges.insert(range_name(system), range);
     }
 
-    /// Systems on kinds of GPU and over links that the constants rest on, with the runs behind each.
+    /// Returns the settings behind the constants (system, GPU type and links), with the number of runs of each.
     pub fn settings(&self) -> &[(Setting, f64)] {
         if self.settings.is_empty() { &Self::shipped().settings } else { &self.settings }
     }
 
-    /// Takes the settings of runs that the constants were fitted to.
+    /// Sets the settings of the runs that the constants were fitted to.
     pub fn set_settings(&mut self, mut settings: Vec<(Setting, f64)>) {
         settings.sort_by(|(a, _), (b, _)| {
             let (a, b) = (a.sort_key(), b.sort_key());
@@ -340,7 +343,8 @@ impl Constants {
         self.settings = settings;
     }
 
-    /// The half-width of a step time's interval on a kind of GPU, a natural logarithm, if no own runs determine it.
+    /// Returns the half-width of the step-time interval on a GPU type, a natural logarithm, if no own runs determine
+    /// it.
     pub fn default_half_width(&self, gpu: &Gpu) -> f64 {
         self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
     }
@@ -351,36 +355,36 @@ impl Constants {
         own.map_or(0.0, |(_, rows)| *rows)
     }
 
-    /// A value as a file of constants has it.
+    /// Formats a value as in a file of constants.
     pub fn figure(value: f64) -> String {
         format_four_digits(value)
     }
 
-    /// One constant.
+    /// Returns one constant.
     pub fn get(&self, name: Name) -> f64 {
         self.values.get(name as usize).copied().unwrap_or(f64::NAN)
     }
 
-    /// The constants of a kind of GPU.
+    /// Returns the constants of a GPU type.
     pub fn gpu(&self, kind: GpuKind) -> Option<&Gpu> {
         self.gpus.get(&kind.kind_of_constants())
     }
 
-    /// Number of runs on a GPU type behind the values.
+    /// Sets the number of runs on a GPU type behind the values.
     pub fn set_rows(&mut self, kind: GpuKind, rows: f64) {
         if let Some(gpu) = self.gpus.get_mut(&kind) {
             gpu.rows = rows;
         }
     }
 
-    /// The half-width that runs of a kind of GPU have shown.
+    /// Sets the half-width that runs on a GPU type have shown.
     pub fn set_interval(&mut self, kind: GpuKind, width: f64) {
         if let Some(gpu) = self.gpus.get_mut(&kind.kind_of_constants()) {
             gpu.interval = Some(width);
         }
     }
 
-    /// A constant by its key in the file, to change it.
+    /// Returns a mutable reference to a constant, by its key in the file.
     pub fn value_mut(&mut self, key: &str) -> Option<&mut f64> {
         if let Some(rest) = key.strip_prefix("gpu.") {
             let (word, field) = rest.split_once('.')?;
@@ -413,7 +417,7 @@ mod tests {
         assert!(shipped.gpu(GpuKind::A100).unwrap().rows > 100.0);
     }
 
-    /// A file that was written before there was this constant: its value is the shipped one, and that is said.
+    /// A file that predates this constant uses the shipped value, and reports it.
     #[test]
     fn a_file_that_is_older_than_a_constant_takes_the_shipped_value() {
         let line = SHIPPED.lines().find(|line| line.starts_with("unseen = ")).unwrap();
@@ -423,7 +427,7 @@ mod tests {
         assert_eq!(old.get(Name::Unseen), Constants::shipped().get(Name::Unseen));
         assert_eq!(old.borrowed, ["interval.unseen"]);
         assert!(Constants::shipped().borrowed.is_empty());
-        // An invalid width is still refused.
+        // An invalid width is still rejected.
         let wrong = SHIPPED.replace(line, "unseen = -1.0");
         assert!(Constants::parse(&wrong).unwrap_err().to_string().contains("interval.unseen"));
     }

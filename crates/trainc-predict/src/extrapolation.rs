@@ -4,12 +4,13 @@ use super::constants::{Constants, Gpu, Name};
 use super::layout::{GpuKind, Layout};
 use super::settings::{FEWEST_RUNS, Setting};
 
-/// Widening of the half-width of a step time (a natural logarithm) for a layout with `e` times the GPUs, or the parameters,
-/// of the largest measured run.
+/// Widening of the half-width of a step time (a natural logarithm) for a layout with `e` times the GPUs, or the
+/// parameters, of the largest measured run.
 ///
-/// From fits of the constants to the small runs of the shipped table, which then predicted the large ones (limits of 8, 16,
-/// 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; figures in `data/README.md`): 90 % of the errors were within
-/// the half-width inside the range plus at most 0.046 for each factor of `e`, except for one group of nine rows.
+/// Determined by fitting the constants to the small runs of the shipped table and predicting the large ones (limits of
+/// 8, 16, 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; figures in `data/README.md`): 90 % of the errors
+/// were within the half-width inside the range plus at most 0.046 for each factor of `e`, except for one group of nine
+/// rows.
 const WIDENING: f64 = 0.05;
 
 /// A count larger than that of any measured run.
@@ -43,7 +44,7 @@ pub struct NewGpu {
     pub wider: f64,
 }
 
-/// Properties in which a layout lies outside of the measured runs.
+/// Properties of a layout that are outside the range of the measured runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extrapolation {
     /// GPU type; its widening is not part of [`Self::extra_half_width`].

@@ -1,4 +1,4 @@
-//! Figures of a file of constants: read by their paths, written with the digits that count.
+//! Figures of a file of constants: read by path, written with significant digits.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn gpu_runs_in_table(table: &toml::Table, word: &str) -> f64 {
     rows.and_then(toml::Value::as_integer).map_or(0.0, |rows| rows as f64)
 }
 
-/// Four digits that count, as a TOML float.
+/// Formats a value with four significant digits, as a TOML float.
 pub(super) fn format_four_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0.0".to_owned();

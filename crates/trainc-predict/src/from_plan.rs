@@ -1,4 +1,4 @@
-//! A plan as a layout.
+//! Conversion of a plan to a layout.
 
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
@@ -14,7 +14,7 @@ use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
 pub struct Unknown(pub &'static str);
 
 impl Layout {
-    /// The layout of a plan, or what is missing for it.
+    /// Returns the layout of a plan, or what is missing for it.
     pub fn from_plan(plan: &Plan) -> Result<Self, Unknown> {
         let facts = plan.model.as_ref().ok_or(Unknown("the model is unknown"))?;
         let architecture =
@@ -37,7 +37,8 @@ impl Layout {
         let system = system(plan, mesh.engine)?;
         let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
-        // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for each NeuronCore.
+        // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for each
+        // NeuronCore.
         if !matches!(mesh.engine, Engine::DeviceMap | Engine::None) {
             hardware.gpus_per_node = mesh.ranks_per_node() as f64;
         }
@@ -92,7 +93,7 @@ impl Layout {
             moments: moments(plan),
             smddp: mesh.engine == Engine::Smddp,
             code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
-            // transformers took torch's foreach AdamW under this name until 4.46; other scripts do by default.
+            // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             frees_frozen: matches!(system, System::SmpV2 | System::Worker)
                 || plan.image.as_ref().is_none_or(|image| {
@@ -107,7 +108,7 @@ impl Layout {
 }
 
 impl Model {
-    /// The dimensions of an architecture with a head.
+    /// Returns the dimensions of an architecture with a head.
     pub fn from_architecture(architecture: &Architecture, class: Class) -> Self {
         let a = architecture;
         let count = a.parameters_for_class(class).unwrap_or_else(|| a.parameters());
@@ -144,7 +145,7 @@ impl Model {
     }
 }
 
-/// Names of hyperparameters by which scripts of transformers choose FSDP's unit.
+/// Names of hyperparameters by which scripts of transformers select FSDP's unit.
 const WRAP_ARGUMENTS: [&str; 4] = [
     "fsdp_transformer_layer_cls_to_wrap",
     "fsdp_min_num_params",
@@ -152,8 +153,8 @@ const WRAP_ARGUMENTS: [&str; 4] = [
     "transformer_layer_cls_to_wrap",
 ];
 
-/// Returns true if FSDP shards and neither `wrap`, a least size nor a hyperparameter of the program says what a unit is. Of a
-/// manifest that is a part of another nothing can be said.
+/// Returns true if FSDP shards and neither `wrap`, a minimum size nor a hyperparameter of the program defines a unit.
+/// For a manifest that is part of another this is unknown, and the result is false.
 pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     let Some(parallel) =
         plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
@@ -172,14 +173,15 @@ pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !by_argument
 }
 
-/// Under SMP v1 each rank of a tensor group reads sequences of its own, unless the batch is scaled before.
+/// Returns the number of reading ranks: under SMP v1 each rank of a tensor group reads its own sequences, unless the
+/// batch is prescaled.
 fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
     let prescaled =
         plan.job.parallel.as_ref().and_then(|parallel| parallel.prescaled_batch.get()) == Some(true);
     if matches!(plan.smp, Some(Smp::V1(_))) && !prescaled { tensor as f64 } else { 1.0 }
 }
 
-/// The written value of a parameter of the engine.
+/// Returns the written value of an engine parameter.
 pub(super) fn option<'a>(parallel: Option<&'a Parallel>, name: &str) -> Option<&'a Scalar> {
     parallel?.options.iter().find(|option| option.name == name)?.value.value()
 }
@@ -203,7 +205,7 @@ fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
         Engine::Smddp | Engine::Ddp => System::Ddp,
         Engine::DeviceMap => System::DeviceMap,
         Engine::Worker => System::Worker,
-        // One process on each host: what it does with the other GPUs is the script's own affair.
+        // One process per host: the use of the other GPUs is up to the script.
         Engine::None => {
             let one = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1 && mesh.gpus_per_node == 1);
             if !one {
@@ -215,7 +217,7 @@ fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
 }
 
 impl Hardware {
-    /// So many instances of a type.
+    /// Returns the hardware of `nodes` instances of a type.
     pub fn from_instance(row: &Instance, nodes: u64) -> Self {
         let accelerator = &row.accelerator;
         let ranks = accelerator.ranks.max(1) as f64;
@@ -255,7 +257,7 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     let machine = plan.machine.as_ref().ok_or(Unknown("the machine is unknown"))?;
     let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
     if machine.gpu.is_none() && worker {
-        // Processes on cores: of the cores nothing is known.
+        // Processes run on CPU cores, whose speed is unknown.
         return Ok(Hardware {
             gpu: None,
             memory_bytes: None,
@@ -290,9 +292,9 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     })
 }
 
-/// Attention as written, else as the model's code runs it: torch's own kernels keep no score matrix, and transformers
-/// takes them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and later as a rule, Falcon's code from
-/// the start.
+/// Returns the attention as written, or else as the model's code runs it: torch's own kernels do not keep a score
+/// matrix; transformers uses them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and later usually
+/// do, Falcon's code always did.
 fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let written = plan.job.train.flash_attention.get();
     let image = plan.image.as_ref();
@@ -307,13 +309,14 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 
-/// Returns true if a version is that one or a later one.
+/// Returns true if a version is at least `least`.
 fn version_at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
-/// Returns true if PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
+/// Returns true if PyTorch's own attention is FlashAttention 2, as it is since 2.2. An image without a version is
+/// assumed to be recent.
 fn has_flash2_attention(pytorch: Option<&str>) -> bool {
     pytorch.is_none_or(|version| version_at_least(version, (2, 2)))
 }
@@ -364,10 +367,10 @@ fn optimizer(train: &Train) -> &str {
     train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
 }
 
-/// Returns true if the moments of token embeddings stay in 32 bit with an 8-bit optimizer. bitsandbytes quantises every tensor of
-/// 4,096 elements and more (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to leave embeddings out
-/// (#15622), which reached nothing from 4.30 on, when the optimizer's class got another name, until 4.52 (#37331). Of a
-/// script without it nothing is known, and bitsandbytes' own way is taken.
+/// Returns true if the moments of token embeddings stay in 32 bit with an 8-bit optimizer. bitsandbytes quantises every
+/// tensor of at least 4,096 elements (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to exclude
+/// embeddings (#15622), which had no effect from 4.30, when the optimizer's class was renamed, until 4.52 (#37331). For
+/// other scripts this is unknown, and bitsandbytes' default is assumed.
 fn wide_embeddings(plan: &Plan) -> bool {
     let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
     transformers

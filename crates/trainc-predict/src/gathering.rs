@@ -6,18 +6,18 @@ use trainc_ir::{Parallel, Plan, Recompute, Scalar};
 /// Limits on gathered sharded weights and on the size of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gathering {
-    /// FSDP: which unit the backward pass gathers ahead.
+    /// FSDP: unit that the backward pass gathers in advance.
     pub prefetch: Prefetch,
-    /// FSDP: whether the host waits, so that two units at most are gathered (`limit_all_gathers`).
+    /// FSDP: true if the host waits, so that at most two units are gathered (`limit_all_gathers`).
     pub limited: bool,
-    /// SMP v1: most parameters that are gathered at a time (`sdp_max_live_parameters`).
+    /// SMP v1: maximum number of parameters gathered at a time (`sdp_max_live_parameters`).
     pub live_parameters: f64,
     /// SMP v1: elements of a reduce bucket (`sdp_reduce_bucket_size`).
     pub bucket: f64,
 }
 
 impl Default for Gathering {
-    /// The defaults of PyTorch 2.1 and later and of SMP v1 (SageMaker Python SDK documentation).
+    /// Returns the defaults of PyTorch 2.1 and later and of SMP v1 (SageMaker Python SDK documentation).
     fn default() -> Self {
         Self { prefetch: Prefetch::Before, limited: true, live_parameters: 1e9, bucket: 5e8 }
     }
@@ -28,14 +28,14 @@ impl Default for Gathering {
 pub enum Prefetch {
     /// `BACKWARD_PRE`: the next unit is gathered before this one's gradients are computed.
     Before,
-    /// `BACKWARD_POST`: after it, when this one's weights are freed.
+    /// `BACKWARD_POST`: the next unit is gathered after them, when this one's weights are freed.
     After,
-    /// None: when it is needed.
+    /// None: a unit is gathered when it is needed.
     None,
 }
 
 impl Gathering {
-    /// That of a manifest's `parallel`.
+    /// Returns the setting of a manifest's `parallel`.
     pub fn from_parallel(parallel: Option<&Parallel>) -> Self {
         let otherwise = Self::default();
         let count = |name, otherwise| match option(parallel, name) {
@@ -55,7 +55,7 @@ impl Gathering {
     }
 }
 
-/// Parameters of an engine that change memory or time in ways that no formula here has.
+/// Engine parameters that change memory or time in ways that are not modelled.
 const UNCOUNTED: [&str; 9] = [
     "min-parameters",
     "optimize",
@@ -68,11 +68,11 @@ const UNCOUNTED: [&str; 9] = [
     "sdp-hierarchical-allgather",
 ];
 
-/// Written parameters of the engine of which memory and time know nothing.
+/// Returns the written engine parameters that neither memory nor time models.
 pub fn unmodelled_options(plan: &Plan) -> Vec<&'static str> {
     let written = plan.job.parallel.iter().flat_map(|parallel| &parallel.options);
     let options = written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name));
-    // Every pipeline is taken for the plain schedule, one forward and one backward.
+    // Every pipeline is assumed to use the plain schedule, one forward and one backward.
     let schedule = plan.job.parallel.as_ref().is_some_and(|parallel| parallel.schedule.value().is_some());
     options.chain(schedule.then_some("schedule")).collect()
 }
@@ -82,7 +82,7 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
     let job = &plan.job;
     let mut out = Vec::new();
     let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
-    // One traffic for all kinds, fitted to runs of AdamW; their memory is their own.
+    // One traffic figure for all optimizers, fitted to runs of AdamW; their memory is modelled separately.
     if let Some(name) = optimizer.filter(|name| !name.starts_with("adam") || name.contains("8bit")) {
         out.push(("speed.parts.optimizer", format!("the optimizer step of `{name}` is modelled as AdamW's")));
     }

@@ -1,6 +1,6 @@
-//! Kinds of GPU, as far as the cost model tells them apart.
+//! GPU types, as far as the cost model distinguishes them.
 
-/// Kinds of GPU for which constants are known apart.
+/// GPU types with separate constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GpuKind {
     /// V100.
@@ -24,7 +24,7 @@ pub enum GpuKind {
 }
 
 impl GpuKind {
-    /// All kinds with the word that begins their names, longest first.
+    /// All types with the prefix of their names, longest first.
     pub const ALL: [(&'static str, Self); 13] = [
         ("L40S", Self::L40S),
         ("A10G", Self::A10G),
@@ -41,25 +41,25 @@ impl GpuKind {
         ("L4", Self::L4),
     ];
 
-    /// The kind of an accelerator's short or product name: `A100-SXM4-40GB`, `NVIDIA A100 SXM4 40GB`.
+    /// Returns the type of an accelerator, by its short or product name: `A100-SXM4-40GB`, `NVIDIA A100 SXM4 40GB`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
         Self::ALL.iter().find(|(word, _)| name.starts_with(word)).map(|(_, kind)| *kind)
     }
 
-    /// Every kind that has constants of its own.
+    /// Returns every type that has its own constants.
     pub fn with_own_constants() -> impl Iterator<Item = Self> {
         [Self::V100, Self::T4, Self::A100, Self::A10G, Self::L4, Self::L40S, Self::H100, Self::B200]
             .into_iter()
     }
 
-    /// The kind whose constants hold: an H200 is an H100 with other memory.
+    /// Returns the type whose constants apply: an H200 is an H100 with different memory.
     #[must_use]
     pub fn kind_of_constants(self) -> Self {
         if self == Self::H200 { Self::H100 } else { self }
     }
 
-    /// Its word in files of constants.
+    /// Returns its word in files of constants.
     pub fn as_str(self) -> &'static str {
         Self::ALL
             .iter()

@@ -1,17 +1,18 @@
-//! Reading the data: what a step asks of a file system, what that gives, and how long the GPUs wait for it.
+//! Data loading: the bytes that a step reads from a file system, the rate of the file system, and how long the GPUs
+//! wait.
 //!
-//! Data are loaded ahead while the GPUs work, so that a step waits only for what reading takes longer than all the rest
-//! of it. Known is the rate of a Lustre file system that the job makes; how fast S3 or a host's own disk gives the data
-//! no row of the catalogue says.
+//! Data are loaded in advance while the GPUs work, so that a step waits only if reading takes longer than the rest of
+//! the step. The rate is known for a Lustre file system that the job creates; the catalogue has no rates for S3 or
+//! for a host's own disk.
 
 use super::from_plan::Unknown;
 use trainc_catalog::fsx::{self, LegalCombination, Presence};
 use trainc_ir::{Plan, Storage};
 
-/// Bytes of a megabyte, in which the service counts throughput.
+/// Bytes of a megabyte, the service's unit of throughput.
 const MB: f64 = 1e6;
 
-/// GiB of a TiB, for which the service states throughput.
+/// GiB of a TiB, per which the service states throughput.
 const GIB_OF_TIB: f64 = 1024.0;
 
 /// Amount and rate of data loading.
@@ -19,12 +20,12 @@ const GIB_OF_TIB: f64 = 1024.0;
 pub struct Input {
     /// Bytes of one sequence.
     pub sequence_bytes: f64,
-    /// Bytes per second that the disks of the file system give to all nodes together.
+    /// Disk throughput of the file system for all nodes together, bytes per second.
     pub bytes_per_second: f64,
 }
 
 impl Input {
-    /// Of a plan, or what is missing for it.
+    /// Returns the data loading of a plan, or what is missing for it.
     pub fn from_plan(plan: &Plan) -> Result<Self, Unknown> {
         let (size, storage) = (sequence_bytes(plan), created_data_file_system(plan));
         let (Some(sequence_bytes), Some(storage)) = (size, storage) else {
@@ -44,7 +45,7 @@ impl Input {
         Ok(Self { sequence_bytes, bytes_per_second })
     }
 
-    /// Seconds in which so many sequences are read.
+    /// Returns the seconds to read `sequences` sequences.
     pub fn read_seconds(&self, sequences: f64) -> f64 {
         sequences * self.sequence_bytes / self.bytes_per_second
     }
@@ -55,7 +56,7 @@ impl Input {
     }
 }
 
-/// The file system that the job makes, where all data come from it.
+/// Returns the file system that the job creates, if all data come from it.
 pub fn created_data_file_system(plan: &Plan) -> Option<&Storage> {
     let mut channels = plan.job.channels.iter();
     let from = channels.next()?.from.value()?;
@@ -65,7 +66,7 @@ pub fn created_data_file_system(plan: &Plan) -> Option<&Storage> {
     channels.all(|channel| channel.from.value() == Some(from)).then_some(storage)
 }
 
-/// Returns the bytes of a sequence on disk: the data of an epoch over its sequences.
+/// Returns the bytes of a sequence on disk: the data of an epoch divided by its sequences.
 pub fn sequence_bytes(plan: &Plan) -> Option<f64> {
     let train = &plan.job.train;
     let dataset = train.dataset.as_ref()?;
@@ -77,7 +78,7 @@ pub fn sequence_bytes(plan: &Plan) -> Option<f64> {
     }
 }
 
-/// Throughput of the disks, MB/s per TiB.
+/// Returns the disk throughput, MB/s per TiB.
 pub fn disk_mb_s_per_tib(legal: &LegalCombination, tier: Option<u32>) -> Option<f64> {
     match legal.throughput {
         Presence::Required => tier.filter(|tier| legal.throughputs.contains(tier)),
@@ -86,7 +87,8 @@ pub fn disk_mb_s_per_tib(legal: &LegalCombination, tier: Option<u32>) -> Option<
     .map(f64::from)
 }
 
-/// Returns the disk throughput of a file system in bytes per second; `None` if the service refuses its capacity or throughput.
+/// Returns the disk throughput of a file system in bytes per second; `None` if the service rejects its capacity or
+/// throughput.
 pub fn disk_rate(storage: &Storage) -> Option<f64> {
     let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
     let legal = fsx::legal_with(&deployment, &kind, storage.efa.get() == Some(true))?;
@@ -108,7 +110,7 @@ mod tests {
         assert!((input.bytes_per_second - 146_484_375.0).abs() < 1e-3);
         assert!((input.read_seconds(64.0) - 9.6077).abs() < 1e-4, "{}", input.read_seconds(64.0));
         assert!((input.exposed_read_seconds(64.0, 2.0) - 7.6077).abs() < 1e-4);
-        // What is read while the GPUs work costs nothing.
+        // Reading in parallel with the GPUs' work costs nothing.
         assert_eq!(input.exposed_read_seconds(64.0, 10.0), 0.0);
     }
 }

@@ -10,9 +10,9 @@ pub use super::worker::WorkerSettings;
 pub struct Layout {
     /// Model.
     pub model: Model,
-    /// On what.
+    /// Hardware.
     pub hardware: Hardware,
-    /// By which system.
+    /// Training system.
     pub system: System,
     /// Parallel degrees.
     pub degrees: Degrees,
@@ -32,7 +32,7 @@ pub struct Layout {
     pub flash2: bool,
     /// True if a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
     pub compiled: bool,
-    /// True if what lies between the tensor-parallel matrices is split along the sequence.
+    /// True if the tensors between the tensor-parallel matrices are split along the sequence.
     pub sequence_parallel: bool,
     /// State offloaded to host memory.
     pub offload: Offload,
@@ -44,15 +44,15 @@ pub struct Layout {
     pub moments: Moments,
     /// True if SMDDP runs the collectives instead of NCCL.
     pub smddp: bool,
-    /// Whose code the model is: which tensors it keeps for the backward pass.
+    /// Implementation of the model, which determines the tensors that it keeps for the backward pass.
     pub code: Code,
-    /// True if the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels).
+    /// True if the optimizer's step makes temporary copies of the tensors that it updates (torch's `foreach` kernels).
     pub optimizer_copies: bool,
-    /// FSDP: whether a unit of frozen weights is freed when the backward pass is through with it: where each parameter is
-    /// sharded for itself (`fully_shard`), and since PyTorch 2.1 where adapters are wrapped apart from what is frozen
+    /// FSDP: true if a unit of frozen weights is freed after its backward pass: if each parameter is sharded
+    /// individually (`fully_shard`), and since PyTorch 2.1 if adapters are wrapped separately from frozen weights
     /// (pytorch#101982; PEFT's `fsdp_auto_wrap_policy`).
     pub frees_frozen: bool,
-    /// FSDP: whether the whole model is one unit: gathered before anything runs, scattered when everything has run.
+    /// FSDP: true if the whole model is one unit, gathered before all computation and scattered after it.
     pub one_unit: bool,
     /// Bytes read per step, if known.
     pub input: Option<super::Input>,
@@ -73,9 +73,9 @@ pub struct Model {
     pub outer_parameters: f64,
     /// Parameters of the experts, a part of `parameters`; 0 for a dense model.
     pub expert_parameters: f64,
-    /// Parameters that one token meets.
+    /// Parameters that one token uses.
     pub active_parameters: f64,
-    /// Weights of the matrices inside the layers: what quantisation stores.
+    /// Weights of the matrices inside the layers, which quantisation applies to.
     pub linear_parameters: f64,
     /// Layers of all stacks.
     pub layers: f64,
@@ -91,7 +91,7 @@ pub struct Model {
     pub ffn: f64,
     /// Feed-forward matrices: 2, or 3 where gated.
     pub ffn_matrices: f64,
-    /// Rows of the head; 0 where no head as wide as the vocabulary is computed (classifiers).
+    /// Rows of the head; 0 if there is no head as wide as the vocabulary (classifiers).
     pub head_vocab: f64,
     /// Rows of the token embedding.
     pub vocab: f64,
@@ -116,32 +116,33 @@ pub struct Model {
 /// The cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hardware {
-    /// Kind of GPU, where constants for it can be known.
+    /// GPU type, if it has constants.
     pub gpu: Option<GpuKind>,
     /// Memory of one GPU, bytes.
     pub memory_bytes: Option<f64>,
-    /// Share of it that a process can have, where that was read off.
+    /// Share of the memory that a process can use, where it was measured.
     pub usable_share: Option<f64>,
     /// Dense 16-bit peak of one GPU, FLOP/s.
     pub peak_flops: Option<f64>,
     /// Memory bandwidth of one GPU, bytes/s.
     pub memory_bytes_per_second: Option<f64>,
-    /// GPUs of a node.
+    /// GPUs per node.
     pub gpus_per_node: f64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: f64,
-    /// Between GPUs of a node, bytes/s of one GPU, both directions together as data sheets count; 0 is PCIe alone.
+    /// Bandwidth between GPUs of a node, bytes/s of one GPU, both directions together as in data sheets; 0 if only
+    /// PCIe.
     pub intra_bytes_per_second: Option<f64>,
-    /// Between nodes, bytes/s of one node in one direction.
+    /// Bandwidth between nodes, bytes/s of one node in one direction.
     pub inter_bytes_per_second: Option<f64>,
     /// Host memory of a node, bytes.
     pub host_memory_bytes: Option<f64>,
-    /// True if nodes talk over EFA.
+    /// True if nodes communicate over EFA.
     pub efa: bool,
 }
 
 impl Hardware {
-    /// GPUs in all.
+    /// Returns the total number of GPUs.
     pub fn gpus(&self) -> f64 {
         self.gpus_per_node * self.nodes
     }
@@ -158,7 +159,7 @@ pub enum Code {
     MegatronDeepSpeed,
     /// litgpt.
     LitGpt,
-    /// torchtitan, and the like of it under `torch.compile`.
+    /// torchtitan, and similar code under `torch.compile`.
     TorchTitan,
     /// torchtune.
     TorchTune,
@@ -169,8 +170,8 @@ pub enum Code {
 }
 
 impl Code {
-    /// The implementation that a runs table's `framework` and `engine` columns name; transformers where they name
-    /// no other.
+    /// Returns the implementation that the `framework` and `engine` columns of a runs table name; by default
+    /// transformers.
     pub fn from_names(framework: &str, engine: &str) -> Self {
         let framework = framework.to_ascii_lowercase();
         let names = format!("{framework} {}", engine.to_ascii_lowercase());
@@ -199,7 +200,7 @@ impl Code {
 /// Degrees of the axes; replicas × shard × tensor × pipeline is the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Degrees {
-    /// Whole copies of the states.
+    /// Complete copies of the states.
     pub replicas: f64,
     /// Ranks over which one copy is sharded.
     pub shard: f64,
@@ -207,7 +208,7 @@ pub struct Degrees {
     pub tensor: f64,
     /// Stages.
     pub pipeline: f64,
-    /// Chunks of layers on each stage (interleaved schedules); 1 without.
+    /// Chunks of layers on each stage (interleaved schedules); 1 without interleaving.
     pub virtual_stages: f64,
     /// Parts of the sequence, a part of the shard axis.
     pub context: f64,
@@ -216,12 +217,13 @@ pub struct Degrees {
 }
 
 impl Degrees {
-    /// Ranks in all.
+    /// Returns the total number of ranks.
     pub fn ranks(&self) -> f64 {
         self.replicas * self.shard * self.tensor * self.pipeline
     }
 
-    /// Ranks that hold the same part of a model and see other data (or other parts of a sequence).
+    /// Returns the number of ranks that hold the same part of a model and process different data (or parts of a
+    /// sequence).
     pub fn data_parallel_ranks(&self) -> f64 {
         self.replicas * self.shard
     }
@@ -234,9 +236,9 @@ pub enum Sharding {
     None,
     /// Optimizer states (ZeRO-1).
     Optimizer,
-    /// And gradients (ZeRO-2, `SHARD_GRAD_OP`).
+    /// Optimizer states and gradients (ZeRO-2, `SHARD_GRAD_OP`).
     Gradients,
-    /// And parameters (ZeRO-3, `FULL_SHARD`, sharded data parallelism).
+    /// Optimizer states, gradients and parameters (ZeRO-3, `FULL_SHARD`, sharded data parallelism).
     Full,
 }
 
@@ -245,23 +247,23 @@ pub enum Sharding {
 pub struct Work {
     /// Tokens of a sequence.
     pub sequence_length: f64,
-    /// Sequences that a reading rank gives to a pass.
+    /// Sequences that a reading rank processes per pass.
     pub micro_batch_size: f64,
-    /// Ranks of a tensor group that read sequences of their own, all of which the group works on at once: the tensor
+    /// Ranks of a tensor group that read their own sequences, all of which the group processes at once: the tensor
     /// degree under SMP v1 without `prescaled-batch`, else 1 (`smp` API, `prescaled_batch`).
     pub tensor_readers: f64,
-    /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
+    /// Forward and backward passes of a replica per step; with a pipeline, the micro-batches that fill it.
     pub passes: f64,
-    /// Of them, those into which one batch is split: SMP v1's `microbatches`, else 1.
+    /// Number of passes into which one batch is split: SMP v1's `microbatches`, else 1.
     pub num_micro_batches: f64,
-    /// Micro-batches in flight at the first stage, where the user bounds them.
+    /// Micro-batches in flight at the first stage, if the user limits them.
     pub num_active_micro_batches: Option<f64>,
-    /// Sequences of a step over all replicas.
+    /// Sequences per step over all replicas.
     pub global_sequences: f64,
 }
 
 impl Work {
-    /// Sequences through one model replica at a time.
+    /// Returns the number of sequences that pass through one model replica at a time.
     pub fn sequences_at_once(&self) -> f64 {
         self.micro_batch_size * self.tensor_readers
     }
@@ -274,12 +276,12 @@ pub enum Precision {
     Fp32,
     /// 16-bit arithmetic, 32-bit states (mixed precision).
     Mixed {
-        /// bf16 rather than fp16.
+        /// True for bf16, false for fp16.
         bf16: bool,
     },
     /// Weights, gradients and moments all in 16 bit, no 32-bit copy.
     Pure16 {
-        /// bf16 rather than fp16.
+        /// True for bf16, false for fp16.
         bf16: bool,
     },
     /// 8-bit matrix products, 16-bit elsewhere.
@@ -289,11 +291,11 @@ pub enum Precision {
 /// Activation recomputation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Recompute {
-    /// Nothing.
+    /// No recomputation.
     None,
     /// The attention core (Korthikanti et al. 2022).
     Selective,
-    /// Every operation but fused attention and every first of two matrix products, in the order in which they come
+    /// Every operation except fused attention and the first of each two matrix products, in order of execution
     /// (torchtitan's `selective`).
     Operations,
     /// A known share of the layers' forward work, between 0 and 1.
@@ -307,7 +309,7 @@ pub enum Recompute {
 pub enum Attention {
     /// The score matrix is written to memory.
     Eager,
-    /// FlashAttention and its like.
+    /// FlashAttention and similar kernels.
     Flash,
 }
 
@@ -322,14 +324,14 @@ pub struct Offload {
     pub parameters: bool,
     /// Optimizer states, with the optimizer's step on the CPU.
     pub optimizer: bool,
-    /// Optimizer states in pages that may wait in host memory.
+    /// Optimizer states in pages that may be moved to host memory.
     pub paged: bool,
 }
 
 /// Trained adapter with frozen weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lora {
-    /// Parameters that are trained.
+    /// Trained parameters.
     pub trainable: f64,
     /// Kind of adapter.
     pub kind: AdapterKind,
@@ -349,7 +351,7 @@ pub enum AdapterKind {
 /// Quantisation of frozen weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantisation {
-    /// NF4, with the scales quantised too or not.
+    /// NF4, with or without quantised scales.
     Nf4 {
         /// Double quantisation.
         double: bool,

@@ -1,8 +1,8 @@
 //! Cost model: memory of a GPU by part, seconds per step by part, time and cost of a run.
 //!
-//! In: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
-//! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
-//! something is not known. Pure and quick: constants are read once, nothing is searched.
+//! Input: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
+//! ([`Layout::of_plan`]) or from a row of measured runs. Output: a [`Prediction`] whose halves are `None` if something
+//! is unknown. Pure and fast: constants are read once, nothing is searched.
 
 pub mod bills;
 pub mod constants;
@@ -59,7 +59,7 @@ pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
     }
 }
 
-/// The same of a plan, with time and money of its run.
+/// Predicts memory and speed of a plan, with time and cost of its run.
 pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
     let layout = match Layout::from_plan(plan) {
         Ok(layout) => layout,

@@ -10,20 +10,20 @@ pub struct Order([Axis; 4]);
 /// Placement of the groups of an axis. Counts; fractions if a group does not divide a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Nodes that a group touches.
+    /// Nodes that a group spans.
     pub nodes: f64,
     /// Groups that share the network interfaces of a node.
     pub beside: f64,
 }
 
 impl Order {
-    /// Tensor ranks closest, stages farthest apart (Megatron-LM, `parallel_state.py`: tp-cp-ep-dp-pp); FSDP's mesh of
+    /// Tensor ranks adjacent, stages farthest apart (Megatron-LM, `parallel_state.py`: tp-cp-ep-dp-pp); FSDP's mesh of
     /// replicas × shards is the same with the other two at 1.
     pub const MEGATRON: Self = Self([Axis::Pipeline, Axis::Replica, Axis::Shard, Axis::Tensor]);
     /// SMP v1's `cluster`, DPT (SageMaker Python SDK, `placement_strategy`).
     pub const CLUSTER: Self = Self([Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor]);
 
-    /// The order of a plan's mesh; absent axes have degree 1 and any position.
+    /// Returns the order of a plan's mesh; absent axes have degree 1 and any position.
     pub fn from_mesh(mesh: &Mesh) -> Self {
         let mut axes: Vec<Axis> = mesh.order.iter().map(|(axis, _)| *axis).collect();
         let rest: Vec<Axis> = Self::MEGATRON.0.into_iter().filter(|axis| !axes.contains(axis)).collect();
@@ -31,8 +31,8 @@ impl Order {
         axes.try_into().map_or(Self::MEGATRON, Self)
     }
 
-    /// The distance between neighbours of an axis in ranks: the product of the degrees of all faster axes. Context and
-    /// expert degrees are the fastest parts of the shard axis.
+    /// Returns the distance between neighbours of an axis in ranks: the product of the degrees of all faster axes.
+    /// Context and expert degrees are the fastest parts of the shard axis.
     fn stride(self, degrees: &Degrees, axis: Axis) -> f64 {
         let axis = if matches!(axis, Axis::Context | Axis::Expert) { Axis::Shard } else { axis };
         let faster = self.0.into_iter().rev().take_while(|other| *other != axis);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use trainc_ir::Engine;
 
-    /// The closed form against the mesh's own rank groups, one by one.
+    /// The closed form compared with the mesh's own rank groups, one by one.
     #[test]
     fn groups_lie_where_the_mesh_has_them() {
         for order in [

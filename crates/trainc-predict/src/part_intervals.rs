@@ -1,14 +1,14 @@
-//! Intervals of the parts of a prediction. Only wholes were measured: peaks of a GPU and times of a step. Counted parts are
-//! exact; the error of the whole is shared by the others.
+//! Intervals of the parts of a prediction. Only totals were measured: peaks of a GPU and times of a step. Counted parts
+//! are exact; the others share the error of the total.
 
 use super::prediction::{Communication, Interval, MemoryParts, Speed, SpeedParts};
 
 /// Basis of the interval of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Basis {
-    /// Exact: known counts of known widths over known ranks. Both ends are the figure.
+    /// Exact: known counts of known widths over known ranks. Both ends equal the figure.
     Counted,
-    /// The residuals of the whole: measured peaks or steps against predicted ones.
+    /// The residuals of the total: measured peaks or steps against predicted ones.
     #[default]
     Residuals,
     /// The worker's own account of its memory, which tests compare with every part.
@@ -16,7 +16,7 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// Its word in the form for scripts.
+    /// Returns its word in the machine-readable output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counted => "counted",
@@ -29,14 +29,14 @@ impl Basis {
 /// Interval of a part, with its basis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PartInterval {
-    /// Its ends, in the part's unit.
+    /// Ends, in the part's unit.
     pub interval: Interval,
     /// Basis.
     pub basis: Basis,
 }
 
 impl MemoryParts {
-    /// The same of every part.
+    /// Applies a function to every part.
     pub fn map<T>(&self, say: impl Fn(f64) -> T) -> MemoryParts<T> {
         MemoryParts {
             parameters: say(self.parameters),
@@ -51,16 +51,16 @@ impl MemoryParts {
     }
 }
 
-/// Returns the intervals of the parts of a peak, in bytes, given the interval of the whole.
+/// Returns the intervals of the parts of a peak, in bytes, given the interval of the total.
 ///
-/// Weights, gradients and resident states are counted. No measured run shows which of the other parts caused the error of a
-/// peak: it is shared in proportion to their bytes, so that the lower ends add up to the lower end of the whole (at least
-/// 0), and the upper ends to its upper end.
+/// Weights, gradients and resident states are counted. No measured run shows which of the other parts caused the error
+/// of a peak: it is shared in proportion to their bytes, so that the lower ends add up to the lower end of the total
+/// (at least 0), and the upper ends to its upper end.
 pub(super) fn split_peak_interval(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartInterval> {
     let counted = parts.parameters + parts.gradients + parts.optimizer;
     let estimated = parts.total() - counted;
     let share = |end: f64| if estimated > 0.0 { ((end - counted) / estimated).max(0.0) } else { 1.0 };
-    // Keeps the part inside in spite of rounding.
+    // Keeps the part inside despite rounding.
     let (low, high) = (share(whole.low).min(1.0), share(whole.high).max(1.0));
     let exact =
         |bytes: f64| PartInterval { interval: Interval { low: bytes, high: bytes }, basis: Basis::Counted };
@@ -81,7 +81,7 @@ pub(super) fn split_peak_interval(parts: &MemoryParts, whole: Interval) -> Memor
 pub struct Widths {
     /// Half-width of the GPU's own work, a natural logarithm.
     pub work: f64,
-    /// Additional half-width of the parts that wait.
+    /// Additional half-width of the waiting parts.
     pub waiting: f64,
     /// Seconds to read the sequences of a step, if known.
     pub read_seconds: Option<f64>,
@@ -102,8 +102,8 @@ fn log_interval(seconds: f64, width: f64) -> Interval {
 }
 
 impl Speed {
-    /// Returns the interval of each part of the step, seconds: as wide as that of whole steps (`interval` of the constants),
-    /// wider for the parts that wait.
+    /// Returns the interval of each part of the step, seconds: as wide as that of whole steps (`interval` of the
+    /// constants), wider for the waiting parts.
     ///
     /// Data loading is exposed if the rest of the step is shorter: its ends are those of reading minus those of the rest.
     pub fn part_intervals(&self) -> SpeedParts<Interval> {
@@ -121,7 +121,7 @@ impl Speed {
             (rest.iter().map(|part| part.low).sum(), rest.iter().map(|part| part.high).sum());
         out.input = parts.input.zip(widths.read_seconds).map(|(input, read)| {
             let read = widths.wait_interval(read);
-            // Within what rounding does the figure lies inside.
+            // Up to rounding, the figure lies inside.
             Interval { low: (read.low - high).max(0.0).min(input), high: (read.high - low).max(input) }
         });
         out
@@ -149,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Counted parts are exact, the others have the error of the whole: their ends add up to those of the whole.
+        /// Counted parts are exact, the others have the error of the total: their ends add up to those of the total.
         #[test]
         fn parts_of_a_peak_add_up_to_its_ends(
             parts in proptest::array::uniform8(0.0_f64..4e10), below in 0.0_f64..0.2, above in 0.0_f64..0.3
@@ -179,7 +179,7 @@ mod tests {
     }
 
     /// By hand: work of 10 s within a natural logarithm of 0.1 is 9.048 to 11.052 s; reading of 10.5 s with 0.1 more is
-    /// 8.597 to 12.825 s: of it 0 to 3.777 s are waited for, where 0.5 are predicted.
+    /// 8.597 to 12.825 s: 0 to 3.777 s of it are exposed, where 0.5 are predicted.
     #[test]
     fn reading_is_waited_for_where_the_rest_is_over_before_it() {
         let speed = Speed {
@@ -189,7 +189,7 @@ mod tests {
         };
         let input = speed.part_intervals().input.unwrap();
         assert!(input.low == 0.0 && (input.high - 3.777).abs() < 1e-3, "{input:?}");
-        // What is read in half the time is hidden behind the slowest step that is expected.
+        // Reading that takes half the time is hidden behind the slowest expected step.
         let quick = Speed {
             parts: SpeedParts { input: Some(0.0), ..speed.parts },
             widths: Widths { read_seconds: Some(5.0), ..speed.widths },

@@ -4,7 +4,7 @@ use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
 use super::part_intervals::{PartInterval, Widths};
 
-/// Both halves, and what a run of the plan takes.
+/// Memory and speed of a layout, and the run of the plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prediction {
     /// Memory of the fullest GPU.
@@ -67,16 +67,16 @@ impl Memory {
 pub enum Fit {
     /// It fits even at the upper end of its interval.
     Surely,
-    /// It fits, but not at the upper end: it may not.
+    /// It fits, but not at the upper end of its interval: it may not fit.
     Maybe,
-    /// It does not, but at the lower end of the interval.
+    /// It does not fit, except at the lower end of the interval.
     Hardly,
-    /// It does not even there.
+    /// It does not fit even at the lower end.
     Never,
 }
 
 impl Fit {
-    /// Of a memory, its interval and what the card has, bytes.
+    /// Compares a memory and its interval with the card's memory, all in bytes.
     pub fn from_bytes(bytes: f64, interval: Interval, capacity: f64) -> Self {
         match capacity {
             card if interval.high <= card => Self::Surely,
@@ -86,7 +86,7 @@ impl Fit {
         }
     }
 
-    /// In words: `fits`, `may not fit`, `does not fit`.
+    /// Returns a phrase: `fits`, `may not fit`, `does not fit`.
     pub fn as_phrase(self) -> &'static str {
         match self {
             Self::Surely => "fits",
@@ -96,18 +96,18 @@ impl Fit {
     }
 }
 
-/// Parts of a GPU's memory, bytes, and their sum is the whole; or what is said of each.
+/// Parts of a GPU's memory, in bytes (they add up to the total), or a value per part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryParts<T = f64> {
-    /// Weights that stay.
+    /// Resident weights.
     pub parameters: T,
-    /// Gradients that stay.
+    /// Resident gradients.
     pub gradients: T,
     /// Moments and 32-bit copies.
     pub optimizer: T,
     /// Memory of the backward pass.
     pub activations: T,
-    /// Units gathered for the moment.
+    /// Temporarily gathered units.
     pub gathered: T,
     /// Logits and loss.
     pub logits: T,
@@ -118,7 +118,7 @@ pub struct MemoryParts<T = f64> {
 }
 
 impl MemoryParts {
-    /// The sum, bytes.
+    /// Returns the sum, bytes.
     pub fn total(&self) -> f64 {
         self.parameters
             + self.gradients
@@ -136,19 +136,19 @@ impl MemoryParts {
 pub struct Speed {
     /// The sum of the parts, seconds.
     pub step_seconds: f64,
-    /// Over the whole cluster.
+    /// Tokens per second of the whole cluster.
     pub tokens_per_second: f64,
-    /// Sequences, over the whole cluster.
+    /// Sequences per second of the whole cluster.
     pub samples_per_second: f64,
-    /// Operations that the hardware does, TFLOP/s per GPU, recomputation included.
+    /// Operations that the hardware performs, TFLOP/s per GPU, including recomputation.
     pub tflops: Tflops,
     /// Model FLOPs over peak, a fraction.
     pub mfu: f64,
     /// Interval of the step time, seconds.
     pub interval: Interval,
-    /// In what it lies beyond the runs that were measured, which makes the interval wider.
+    /// Extrapolation beyond the measured runs, which widens the interval.
     pub extrapolation: Extrapolation,
-    /// Of what the interval is made.
+    /// Half-widths that make up the interval.
     pub widths: Widths,
     /// Its parts.
     pub parts: SpeedParts,
@@ -156,8 +156,8 @@ pub struct Speed {
     pub communication: Communication,
 }
 
-/// Communication of a step by collective, seconds of one GPU, hidden and exposed together; or what is
-/// said of each.
+/// Communication of a step by collective, in seconds of one GPU, hidden and exposed together, or a value per
+/// collective.
 ///
 /// Communication of tensor parallelism, pipeline stages and experts is fully exposed. The rest overlaps with compute:
 /// [`SpeedParts::exposed_communication`] holds its exposed part.
@@ -182,17 +182,17 @@ pub struct Communication<T = f64> {
 }
 
 impl Communication {
-    /// The sum, seconds.
+    /// Returns the sum, seconds.
     pub fn total(&self) -> f64 {
         self.exposed_seconds() + self.overlapped_seconds()
     }
 
-    /// Exposed time, seconds.
+    /// Returns the exposed time, seconds.
     pub fn exposed_seconds(&self) -> f64 {
         self.tensor + self.pipeline + self.experts
     }
 
-    /// Seconds in parallel with the passes.
+    /// Returns the seconds in parallel with the passes.
     pub fn overlapped_seconds(&self) -> f64 {
         self.context + self.gather + self.replicas + self.gradients
     }
@@ -203,7 +203,7 @@ impl Communication {
 pub struct Tflops {
     /// Forward and backward, no recomputation.
     pub model: f64,
-    /// With what is computed again.
+    /// Including recomputation.
     pub hardware: f64,
     /// 6 N, frozen weights counted like others.
     pub six_n: f64,
@@ -211,7 +211,7 @@ pub struct Tflops {
     pub eight_n: f64,
 }
 
-/// Parts of a step, seconds, and their sum is the whole; or what is said of each.
+/// Parts of a step, in seconds (they add up to the total), or a value per part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpeedParts<T = f64> {
     /// The GPU computes.
@@ -224,12 +224,12 @@ pub struct SpeedParts<T = f64> {
     pub offload: T,
     /// The optimizer's step.
     pub optimizer: T,
-    /// The GPU waits for data; `None` where nothing says how fast they come, and they are taken to keep up.
+    /// The GPU waits for data; `None` if their rate is unknown, and data loading is assumed to keep up.
     pub input: Option<T>,
 }
 
 impl SpeedParts {
-    /// The sum, seconds.
+    /// Returns the sum, seconds.
     pub fn total(&self) -> f64 {
         self.compute
             + self.exposed_communication
@@ -251,16 +251,16 @@ pub struct Run {
     pub parts: RunParts,
     /// Their intervals.
     pub part_intervals: RunPartIntervals,
-    /// Checkpoints, where the job writes any.
+    /// Checkpoints, if the job writes any.
     pub checkpoint: Option<Checkpoints>,
     /// Time with interruptions, if their rate is given and the run finishes.
     pub spot: Option<Spot>,
-    /// True if at the given rate of interruptions it takes more than a year even if its steps are as quick as can be.
+    /// True if at the given rate of interruptions it takes more than a year even with the fastest expected steps.
     pub never_ends: bool,
-    /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
-    /// time, work that is done again included.
+    /// Expected US dollars, if prices are known: with interruptions at a given rate those of the expected time,
+    /// including repeated work.
     pub cost_usd: Option<f64>,
-    /// The same without the file systems whose price is not known: what it costs at least.
+    /// The same without the file systems of unknown price: a lower bound of the cost.
     pub least_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
@@ -271,7 +271,7 @@ pub struct Run {
 pub struct RunPartIntervals {
     /// Image, start of the processes, model.
     pub startup: Interval,
-    /// The data that are copied before the start; `None` where their size is not known.
+    /// Copying the data before the start; `None` if their size is unknown.
     pub download: Option<Interval>,
     /// Optimizer steps.
     pub training: Interval,
@@ -282,12 +282,12 @@ pub struct RunPartIntervals {
 }
 
 impl Run {
-    /// Billed time that is expected, seconds: with what interruptions make of it, where their rate is given.
+    /// Returns the expected billed time, seconds, including interruptions if their rate is given.
     pub fn expected_seconds(&self) -> f64 {
         self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
     }
 
-    /// Interval, seconds; `None` if the run does not finish at the upper end.
+    /// Returns the interval of the expected time, seconds; `None` if the run does not finish at the upper end.
     pub fn expected_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.interval,
@@ -295,8 +295,8 @@ impl Run {
         }
     }
 
-    /// Returns the interval of the cost in US dollars, which is proportional to the time of the run, including interruptions
-    /// at a given rate.
+    /// Returns the interval of the cost in US dollars, which is proportional to the time of the run, including
+    /// interruptions at a given rate.
     pub fn cost_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.expected_usd_interval,
@@ -304,7 +304,7 @@ impl Run {
         }
     }
 
-    /// The same of what is known of it.
+    /// Returns the interval of the known part of the cost.
     pub fn least_cost_interval(&self) -> Option<Interval> {
         Some(self.interval_of_cost(self.least_usd?))
     }
@@ -320,7 +320,7 @@ impl Run {
 pub struct RunParts {
     /// Image, start of the processes, model.
     pub startup: f64,
-    /// The data that are copied before the start; `None` where their size is not known.
+    /// Copying the data before the start; `None` if their size is unknown.
     pub download: Option<f64>,
     /// Optimizer steps.
     pub training: f64,
@@ -329,8 +329,8 @@ pub struct RunParts {
 }
 
 impl RunParts {
-    /// Known part of the time before the first step, seconds. Excludes a download of unknown size, so the run takes longer
-    /// than predicted; [`RunParts::download`] is `None` then, and a note in plan.json says so.
+    /// Returns the known part of the time before the first step, seconds. Excludes a download of unknown size, so the
+    /// run takes longer than predicted; [`RunParts::download`] is then `None`, and a note in plan.json says so.
     pub fn startup_seconds(&self) -> f64 {
         self.startup + self.download.unwrap_or(0.0)
     }
@@ -341,40 +341,41 @@ impl RunParts {
 pub struct Checkpoints {
     /// Bytes of one, for a full resumption.
     pub bytes: f64,
-    /// Seconds in which one is written.
+    /// Seconds to write one.
     pub seconds: f64,
     /// Interval, seconds.
     pub interval: Interval,
-    /// The interval with the least expected loss (Young and Daly), seconds; `None` where nothing was given of how often
-    /// nodes fail or are taken away.
+    /// The interval with the least expected loss (Young and Daly), seconds; `None` if the rate of node failures or
+    /// interruptions is not given.
     pub best_interval_seconds: Option<f64>,
-    /// The same at both ends of [`Self::interval`], seconds; how often nodes fail is taken as it was given.
+    /// The same at both ends of [`Self::interval`], seconds, at the given rate of node failures.
     pub best_interval: Option<Interval>,
 }
 
-/// A run with interruptions that come by chance at a known rate.
+/// A run with random interruptions at a known rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spot {
     /// Expected billed time, seconds.
     pub expected_seconds: f64,
-    /// The same where a run without interruptions takes the low end of its interval.
+    /// The same if a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
     /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not finish at the
     /// upper end.
     pub interval: Option<Interval>,
-    /// Time that nine runs in ten stay below, seconds; of the interruptions alone, at the predicted step time.
+    /// Time that nine in ten runs stay below, seconds; includes the variation of interruptions only, at the predicted
+    /// step time.
     pub p90_seconds: f64,
     /// The same at both ends of the interval of a run without interruptions.
     pub p90_interval: Option<Interval>,
-    /// Interruptions that are expected.
+    /// Expected number of interruptions.
     pub interruptions: f64,
     /// The same at both ends of the interval of a run without interruptions.
     pub interruptions_interval: Option<Interval>,
-    /// US dollars of the expected time, work that is done again included; where prices are known.
+    /// US dollars of the expected time, including repeated work; if prices are known.
     pub expected_usd: Option<f64>,
     /// US dollars of both ends of the expected time's interval.
     pub expected_usd_interval: Option<Interval>,
-    /// US dollars of the time that nine runs in ten stay below.
+    /// US dollars of the time that nine in ten runs stay below.
     pub p90_usd: Option<f64>,
     /// US dollars of both ends of that time's interval.
     pub p90_usd_interval: Option<Interval>,
@@ -389,7 +390,7 @@ pub struct CostParts {
     pub volumes: Option<f64>,
     /// File systems for the run's time.
     pub file_systems: Option<f64>,
-    /// The same of those whose price is known.
+    /// The same for those of known price.
     pub least_file_systems: f64,
 }
 

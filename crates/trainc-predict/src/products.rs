@@ -1,8 +1,8 @@
-//! A layer's matrix products in the order in which they run: what recomputation by operation goes by.
+//! A layer's matrix products in order of execution: the basis of recomputation by operation.
 
 use super::layout::Model;
 
-/// One product: the widths of what goes in and of what comes out.
+/// One product: its input and output widths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Product {
     from: f64,
@@ -10,7 +10,8 @@ struct Product {
 }
 
 impl Model {
-    /// Query, key, value and output, each on its own; then gate and up, or up alone; then down (torchtitan's blocks).
+    /// Returns query, key, value and output, each separately; then gate and up, or up alone; then down (torchtitan's
+    /// blocks).
     fn layer_products(&self) -> Vec<Product> {
         let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let mut out: Vec<Product> =
@@ -23,14 +24,15 @@ impl Model {
         out
     }
 
-    /// The share of the products' FLOP that every second of them has: what torchtitan does again.
+    /// Returns the share of the products' FLOP in every second one of them, which torchtitan recomputes.
     pub(super) fn recomputed_flop_share(&self) -> f64 {
         let flop = |product: &Product| product.from * product.to;
         let all = self.layer_products();
         all.iter().skip(1).step_by(2).map(flop).sum::<f64>() / all.iter().map(flop).sum::<f64>()
     }
 
-    /// Elements of a token that the others of them make, less the layer's last: no gradient needs its result.
+    /// Returns the output elements per token of the other products, excluding the layer's last: no gradient needs its
+    /// result.
     pub(super) fn kept_product_elements(&self) -> f64 {
         let all = self.layer_products();
         let last = all.len() - 1;

@@ -1,28 +1,28 @@
-//! The largest runs behind the constants, by the systems that have a range of their own.
+//! The largest runs behind the constants, by group of systems.
 
 use super::layout::System;
 
-/// The largest runs that the constants were fitted to: past them a prediction is less sure.
+/// The largest runs that the constants were fitted to: beyond them a prediction is less certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Range {
-    /// The most GPUs.
+    /// Largest number of GPUs.
     pub gpus: f64,
-    /// The most parameters of a model.
+    /// Largest number of parameters of a model.
     pub parameters: f64,
 }
 
 impl Range {
-    /// The range that has both.
+    /// Returns the range that includes both.
     #[must_use]
     pub fn max_with(self, other: Self) -> Self {
         Self { gpus: self.gpus.max(other.gpus), parameters: self.parameters.max(other.parameters) }
     }
 }
 
-/// Words of the systems whose ranges are kept apart.
+/// Words of the groups of systems with separate ranges.
 pub(super) const RANGES: [&str; 2] = ["fsdp", "others"];
 
-/// The word of a system's range: those that gather as PyTorch's FSDP does have one, all others another.
+/// Returns the word of a system's range: systems that gather like PyTorch's FSDP share one, all others another.
 pub(super) fn range_name(system: System) -> &'static str {
     if matches!(system, System::Fsdp | System::SmpV2) { "fsdp" } else { "others" }
 }

@@ -1,4 +1,4 @@
-//! Time and money of a run: start, download, steps, checkpoints; instances, volumes, file systems; interruptions.
+//! Time and cost of a run: start, download, steps, checkpoints; instances, volumes, file systems; interruptions.
 
 use super::bills::Bills;
 use super::constants::{Constants, Name};
@@ -16,7 +16,7 @@ const HOUR: f64 = 3_600.0;
 /// Bytes of a token in a packed data set, read once.
 const TOKEN_BYTES: f64 = 4.0;
 
-/// Between which shares of its prediction is expected what surrounds the steps: start, download, saves.
+/// Interval of the time around the steps (start, download, saves), as shares of its prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Around {
     low: f64,
@@ -24,7 +24,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// By a file of constants.
+    /// Reads the shares from a file of constants.
     pub fn from_constants(constants: &Constants) -> Self {
         Self { low: constants.get(Name::AroundLow), high: constants.get(Name::AroundHigh) }
     }
@@ -40,32 +40,32 @@ impl Around {
 pub struct Terms {
     /// Optimizer steps.
     steps: f64,
-    /// Seconds before the first step: start, and download where it is known.
+    /// Seconds before the first step: start, and download if known.
     startup: f64,
     download: Option<f64>,
-    /// When checkpoints are written, and whether the job has any.
+    /// Checkpoint interval, if the job writes checkpoints.
     every: Option<CheckpointInterval>,
     checkpoints: bool,
-    /// Bytes per second that a node writes, and that file systems take at most.
+    /// Bytes per second that a node writes, and the maximum that file systems accept.
     node_rate: f64,
     shared_rate: Option<f64>,
     barrier: f64,
     /// Mean seconds between failures of one node: as given, and as measured elsewhere.
     node_failures: Option<f64>,
     usual_failures: f64,
-    /// Losses of one node per hour, where a rate is given: interruptions on spot, failures, or both.
+    /// Losses of one node per hour, if a rate is given: spot interruptions, failures, or both.
     losses: Option<f64>,
     around: Around,
     bills: Bills,
 }
 
 impl Terms {
-    /// Those of a plan, or what is missing.
+    /// Returns the terms of a plan, or what is missing.
     pub fn from_plan(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
         let steps = plan.run.steps.as_ref().ok_or(Unknown("the number of steps is unknown"))?.value as f64;
         let checkpoint = plan.job.checkpoint.as_ref();
         let cluster = plan.job.cluster.as_ref();
-        // Checkpoints that are synchronised with S3 are written to the instances' own disks.
+        // Checkpoints that are synchronised with S3 are written to the instances' local disks.
         let local = checkpoint.is_some_and(|checkpoint| checkpoint.s3.value().is_some());
         let shared =
             plan.job.storage.iter().filter_map(file_system_bytes_per_second).fold(f64::NAN, f64::max);
@@ -89,43 +89,43 @@ impl Terms {
         })
     }
 
-    /// The same job on instances of another type, at their price where it is known.
+    /// Returns the terms of the same job on instances of another type, at their price if known.
     #[must_use]
     pub fn on_instance(&self, plan: &Plan, instance: &Instance, price: Option<&Price>) -> Self {
         Self { bills: Bills::from_plan(plan, price, instance.ebs_volume_ignored), ..self.clone() }
     }
 
-    /// The same job with so many times the steps.
+    /// Returns the terms of the same job with `times` times the steps.
     #[must_use]
     pub fn with_steps_scaled(&self, share: f64) -> Self {
         Self { steps: self.steps * share, ..self.clone() }
     }
 
-    /// Billed seconds that are expected of such a run, losses of nodes at a given rate included; `None` where at that rate
-    /// no end is expected.
+    /// Returns the expected billed seconds of such a run, including node losses at a given rate; `None` if at that
+    /// rate the run is not expected to finish.
     pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
         if self.losses.is_some() { run.spot.map(|spot| spot.expected_seconds) } else { Some(run.seconds) }
     }
 
-    /// US dollars of so many nodes for so many seconds at most: of spot instances at the price on demand, where that is
-    /// known.
+    /// Returns the maximum US dollars of `nodes` nodes for `seconds` seconds: for spot instances at the on-demand
+    /// price, if known.
     pub fn most_usd(&self, nodes: f64, seconds: f64) -> Option<f64> {
         let bills = Bills { instance: self.bills.instance_at_most, ..self.bills.clone() };
         bills.cost_of_nodes(nodes, seconds).total_usd().filter(|usd| usd.is_finite())
     }
 
-    /// Returns true if a price of the instances is known, on demand at least.
+    /// Returns true if a price of the instances is known, at least the on-demand price.
     pub fn has_instance_price(&self) -> bool {
         self.bills.instance_at_most.is_some()
     }
 
-    /// The same job with other checkpoints.
+    /// Returns the terms of the same job with other checkpoints.
     #[must_use]
     pub fn with_checkpoints(&self, every: CheckpointInterval) -> Self {
         Self { every: Some(every), ..self.clone() }
     }
 
-    /// The run of a layout whose step time is known.
+    /// Predicts the run of a layout whose step time is known.
     pub fn predict_run(&self, layout: &Layout, speed: &Speed) -> Run {
         let nodes = layout.hardware.nodes;
         let training = self.steps * speed.step_seconds;
@@ -137,7 +137,7 @@ impl Terms {
         let usual = if self.node_failures.is_some() { 0.0 } else { nodes / self.usual_failures.max(1.0) };
         let failures = 1.0 / (usual + losses);
         let best = best_checkpoint_interval(save, failures);
-        // Seconds of training between two saves, by the seconds of a step.
+        // Seconds of training between two saves, given the seconds of a step.
         let between = |step: f64| match self.every {
             Some(CheckpointInterval::Steps(n)) => Some((n as f64).max(1.0) * step),
             Some(CheckpointInterval::Seconds(seconds)) => Some((seconds as f64).max(1.0)),
@@ -162,7 +162,7 @@ impl Terms {
             predict_spot_run(losses, start, training, between(step).unwrap_or(training), save)
         };
         let spot = self.losses.map(|_| {
-            // As the run without interruptions at the ends of its own interval.
+            // Same calculation for the run without interruptions at the ends of its interval.
             let low = interrupted(start_between.low, speed.interval.low, save_between.low);
             let high = interrupted(start_between.high, speed.interval.high, save_between.high);
             let ends = high.expected_seconds <= NEVER;
@@ -228,22 +228,22 @@ impl Terms {
     }
 }
 
-/// Bytes of a full resumption, of all ranks together: weights, their 32-bit copy where the system keeps one, and the
-/// moments; of an adapter its own.
+/// Returns the bytes of a full resumption, of all ranks together: weights, their 32-bit copy if the system keeps one,
+/// and the moments; for an adapter only its own.
 pub fn checkpoint_bytes(layout: &Layout) -> f64 {
     let wide = if layout.lora.is_none() { WIDER_MOMENTS * wide_moments(layout) } else { 0.0 };
     let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
     trained * resumed_bytes_per_parameter(layout) + wide
 }
 
-/// Bytes per second that a file system offers.
+/// Returns the bandwidth of a file system, bytes per second.
 fn file_system_bytes_per_second(storage: &Storage) -> Option<f64> {
     let per_tib = storage.throughput_mb_s_tib.get()? as f64 * 1e6;
     Some(storage.capacity_bytes.get()? as f64 / (1024.0 * GIB) * per_tib)
 }
 
-/// Daly's higher-order estimate of the interval with the least loss, given the seconds of a save and between failures
-/// (Daly 2006, eq. 37); Young's first-order one is its leading term.
+/// Returns Daly's higher-order estimate of the interval with the least loss, given the seconds of a save and between
+/// failures (Daly 2006, eq. 37); Young's first-order one is its leading term.
 pub fn best_checkpoint_interval(save: f64, failures: f64) -> f64 {
     if save >= 2.0 * failures {
         return failures;
@@ -252,7 +252,8 @@ pub fn best_checkpoint_interval(save: f64, failures: f64) -> f64 {
     (2.0 * save * failures).sqrt() * (1.0 + ratio.sqrt() / 3.0 + ratio / 9.0) - save
 }
 
-/// Copying the data before the start, where a channel copies it; `None` where the manifest does not say how much it is.
+/// Returns the seconds to copy the data before the start, if a channel copies it; `None` if the manifest does not state
+/// its size.
 fn download_seconds(plan: &Plan, constants: &Constants) -> Option<f64> {
     let copied = plan.job.channels.iter().any(|channel| {
         channel.s3.value().is_some()
@@ -269,7 +270,7 @@ fn download_seconds(plan: &Plan, constants: &Constants) -> Option<f64> {
     Some(tokens * TOKEN_BYTES / constants.get(Name::Download))
 }
 
-/// Seconds above which a run is said never to end: a year, where the service stops every job within a month.
+/// Seconds above which a run is reported as never finishing: a year; the service stops every job within a month.
 const NEVER: f64 = 365.0 * 24.0 * HOUR;
 
 #[cfg(test)]
@@ -302,12 +303,12 @@ mod tests {
         }
     }
 
-    /// Nodes that fail once in so many seconds.
+    /// Returns terms with nodes that fail once in `seconds` seconds.
     fn failing(seconds: f64) -> Terms {
         Terms { node_failures: Some(seconds), losses: Some(HOUR / seconds), ..terms() }
     }
 
-    /// Without a rate the time is unknown, and at a rate at which the run never finishes it is not finite.
+    /// Without a rate the time is unknown, and at a rate at which the run never finishes it is infinite.
     #[test]
     fn what_cannot_be_known_is_none() {
         let architecture = trainc_ir::architecture::Architecture::from_dimensions(
@@ -339,7 +340,7 @@ mod tests {
         let (expected, tenth) = (spot.interval.unwrap(), spot.p90_interval.unwrap());
         assert!((expected.low - spot.low_seconds).abs() < 1e-9 && expected.high > spot.expected_seconds);
         assert!(tenth.low < spot.p90_seconds && spot.p90_seconds < tenth.high, "{tenth:?}");
-        // At either end interruptions only add to the run without them.
+        // At both ends interruptions only add to the run without them.
         assert!(expected.low > rare.interval.low && expected.high > rare.interval.high, "{expected:?}");
         let usd = spot.expected_usd_interval.zip(spot.expected_usd);
         assert!(usd.is_none_or(|(interval, usd)| interval.low < usd && usd < interval.high), "{usd:?}");
@@ -351,7 +352,7 @@ mod tests {
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
         let hopeless = Terms { losses: Some(100.0), ..terms() };
         assert_eq!(hopeless.expected_seconds(&ever), None);
-        // What spot takes is not known; on demand, two instances for half an hour, is the most.
+        // The spot price is unknown; the on-demand price of two instances for half an hour is the maximum.
         let bills = Bills {
             instance: None,
             instance_at_most: Some(10.0),
@@ -364,8 +365,8 @@ mod tests {
         assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
     }
 
-    /// By hand: a save of 20 s is expected to take 12 to 40; Young's interval for failures 100,000 s apart, sqrt(2 s f), is
-    /// then 1,549 to 2,828 s around 2,000, less the save and with Daly's small terms.
+    /// By hand: a save of 20 s is expected to take 12 to 40; Young's interval for failures 100,000 s apart, sqrt(2 s
+    /// f), is then 1,549 to 2,828 s around 2,000, minus the save and with Daly's small terms.
     #[test]
     fn a_save_and_the_best_interval_have_an_interval() {
         for (low, high, failures) in [(12.0, 40.0, 1e5), (1e4, 4e4, 1e4), (3e4, 1e5, 1e4)] {

@@ -1,11 +1,11 @@
-//! Layouts that tests begin with.
+//! Base layouts of tests.
 
 use super::layout::{
     Attention, Code, Degrees, Gathering, Hardware, Layout, Model, Moments, Offload, Precision, Recompute,
     Sharding, System, Work, WorkerSettings,
 };
 
-/// One GPU of which nothing is known, one sequence of 512 tokens, mixed precision, nothing recomputed, AdamW.
+/// Returns one unspecified GPU, one sequence of 512 tokens, mixed precision, no recomputation, AdamW.
 pub(super) fn one_gpu(model: Model) -> Layout {
     Layout {
         model,

@@ -1,7 +1,7 @@
 //! Sensitivity of a plan's figures to the constants, and the source of each constant.
 //!
-//! Each constant is varied in turn: it counts if the figure changes. So the list always matches the model, and names no
-//! constant that the layout does not use.
+//! Each constant is varied in turn: it is listed if the figure changes. So the list always matches the model, and omits
+//! constants that the layout does not use.
 
 use super::constants::{Constants, Name};
 use super::layout::Layout;
@@ -21,23 +21,23 @@ const MOVES: [f64; 4] = [1.01, 0.99, 2.0, 0.5];
 pub enum Figure {
     /// Bytes of the fullest GPU.
     Memory,
-    /// Their interval.
+    /// Interval of [`Self::Memory`].
     MemoryInterval,
     /// Bytes of one host.
     Host,
-    /// Their interval.
+    /// Interval of [`Self::Host`].
     HostInterval,
     /// Bytes of a GPU while a checkpoint is saved.
     Saving,
-    /// Their interval.
+    /// Interval of [`Self::Saving`].
     SavingInterval,
     /// Seconds of a step.
     Step,
-    /// Their interval.
+    /// Interval of [`Self::Step`].
     StepInterval,
     /// Seconds of the run outside its steps: startup, data, checkpoints.
     Run,
-    /// Their interval.
+    /// Interval of [`Self::Run`].
     RunInterval,
 }
 

@@ -22,7 +22,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Returns the fabric of several nodes; none if its rate is unknown.
+    /// Returns the fabric between nodes; `None` on one node or if its rate is unknown.
     fn from_hardware(hardware: &Hardware) -> Option<Self> {
         let bytes = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0)?;
         Some(Self { gigabits: bytes * 8.0 / 1e9, efa: hardware.efa })
@@ -36,12 +36,12 @@ pub struct Setting {
     pub gpu: GpuKind,
     /// Training system.
     pub system: System,
-    /// Network between nodes; none on one node.
+    /// Network between nodes; `None` on one node.
     pub fabric: Option<Fabric>,
 }
 
 impl Setting {
-    /// Returns the setting of a layout; none if GPU type or rate is unknown.
+    /// Returns the setting of a layout; `None` if GPU type or rate is unknown.
     pub fn from_layout(layout: &Layout) -> Option<Self> {
         let fabric = Fabric::from_hardware(&layout.hardware);
         let known = fabric.is_some() || layout.hardware.nodes <= 1.0;

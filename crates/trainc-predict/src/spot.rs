@@ -1,45 +1,46 @@
-//! Interruptions of a run that come by chance at a known rate: the time that is expected, and its ninth decile.
+//! Random interruptions of a run at a known rate: the expected time, and its ninth decile.
 //!
-//! A Poisson process. Between two checkpoints the work is lost, and the job starts again; a stretch of `t` seconds is
-//! tried until one try meets no interruption, so that the tries that fail are geometric in number, with
-//! `e^(-rate t)` as the chance of success, and each loses a start and an exponential time that is cut off at `t`.
-//! Interruptions while a job starts are not counted, nor is the wait for capacity, of which nothing is known.
+//! A Poisson process. An interruption loses the work since the last checkpoint, and the job starts again; a stretch of
+//! `t` seconds is tried until a try meets no interruption, so that the number of failed tries is geometric, with
+//! `e^(-rate t)` as the chance of success, and each loses a start and an exponential time truncated at `t`.
+//! Interruptions while a job starts are not counted, nor is the wait for capacity, which is unknown.
 
 use super::prediction::Spot;
 
-/// The share of runs that [`Spot::p90_seconds`] holds.
+/// The share of runs that [`Spot::p90_seconds`] covers.
 const SHARE: f64 = 0.9;
 
 /// That quantile of the standard normal distribution.
 const NORMAL: f64 = 1.281_551_565_5;
 
-/// Interruptions above which their number is taken from its first two moments instead of one by one: there the two
-/// differ by about a hundredth.
+/// Number of interruptions above which their distribution is approximated by its first two moments instead of exactly:
+/// there the two differ by about a hundredth.
 const MANY: f64 = 50.0;
 
-/// The most numbers of interruptions that are looked at one by one.
+/// Maximum number of interruptions that are evaluated one by one.
 const MOST: usize = 5_000;
 
-/// Work that is tried until it is done without an interruption, so many times over.
+/// Stretches of work, each tried until it finishes without an interruption.
 #[derive(Clone, Copy)]
 struct Stretches {
-    /// Number of them in the run.
+    /// Number of stretches in the run.
     count: f64,
     /// Chance that one try is not interrupted.
     done: f64,
-    /// Tries that are expected to fail, of all of them together.
+    /// Expected number of failed tries, of all stretches together.
     failures: f64,
-    /// Mean and variance of what one of these loses, its start included, seconds.
+    /// Mean and variance of the loss of one failed try, including its start, seconds.
     loss: f64,
     loss_variance: f64,
 }
 
 impl Stretches {
-    /// `count` stretches of `seconds` at `rate` interruptions a second, each with a start of `start` seconds after it.
+    /// Returns `count` stretches of `seconds` at `rate` interruptions per second, each loss followed by a start of
+    /// `start` seconds.
     fn new(count: f64, seconds: f64, rate: f64, start: f64) -> Self {
         let x = rate * seconds;
-        // Mean and variance of an exponential time that is known to be below `seconds`, in units of it. Both are
-        // differences that vanish where interruptions are rare: there the time is as good as evenly spread.
+        // Mean and variance of an exponential time conditioned to be below `seconds`, in units of it. Both are
+        // differences that vanish if interruptions are rare: the time is then practically uniform.
         let (mean, variance) = if x < 1e-3 {
             (0.5 - x / 12.0, 1.0 / 12.0)
         } else {
@@ -50,23 +51,23 @@ impl Stretches {
         Self {
             count,
             done: (-x).exp(),
-            // No stretch of that length is no try, however rarely one would be done.
+            // Without stretches there are no tries, however unlikely success would be.
             failures: if count > 0.0 { count * x.exp_m1() } else { 0.0 },
             loss: start + mean * seconds,
             loss_variance: variance * seconds * seconds,
         }
     }
 
-    /// Variance of the number of failures: negative binomial.
+    /// Returns the variance of the number of failures: negative binomial.
     fn failure_variance(&self) -> f64 {
         if self.count > 0.0 { self.failures / self.done } else { 0.0 }
     }
 }
 
-/// A run of `training` seconds with a checkpoint, which takes `save`, after every `interval` of them.
+/// Predicts a run of `training` seconds with a checkpoint, which takes `save`, after every `interval` of them.
 ///
-/// Stretches are as long as they are: `interval` seconds of training and a save, and last what is left without one.
-/// A stretch of `t` seconds is expected to take `(e^(rate t) - 1) / rate`, and a start for each interruption.
+/// A stretch is `interval` seconds of training and a save; the last one is the remainder without a save.
+/// A stretch of `t` seconds is expected to take `(e^(rate t) - 1) / rate`, plus a start for each interruption.
 pub(super) fn predict_spot_run(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
     let full = (training / interval).floor();
     let rest = (training - full * interval).max(0.0);
@@ -89,11 +90,12 @@ pub(super) fn predict_spot_run(rate: f64, start: f64, training: f64, interval: f
     }
 }
 
-/// The time lost that nine runs in ten stay below, seconds.
+/// Returns the lost time that nine in ten runs stay below, seconds.
 ///
-/// The number of interruptions is counted out ([`interruption_probabilities`]). Given it, the loss is a sum of independent times and is
-/// taken as normal, which a sum of two evenly spread times nearly is. Of very many interruptions the whole loss is
-/// taken as a gamma variable of its mean and variance (Wilson and Hilferty 1931).
+/// The distribution of the number of interruptions is exact ([`interruption_probabilities`]). Given the number, the
+/// loss is a sum of independent times and is assumed to be normal, which a sum of two uniform times nearly is. For a
+/// very large number the total loss is assumed to be a gamma variable of its mean and variance (Wilson and Hilferty
+/// 1931).
 fn lost_time_p90(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
     let mean: f64 =
         kinds.iter().filter(|kind| kind.failures > 0.0).map(|kind| kind.failures * kind.loss).sum();
@@ -109,7 +111,7 @@ fn lost_time_p90(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
         let ninth = variance / (9.0 * mean * mean);
         return mean * (1.0 - ninth + NORMAL * ninth.sqrt()).powi(3);
     }
-    // What any interruption loses, whichever stretch it hits.
+    // The loss of any interruption, regardless of the stretch that it hits.
     let share = |kind: &Stretches| kind.failures / interruptions;
     let loss = mean / interruptions;
     let square: f64 =
@@ -139,9 +141,9 @@ fn lost_time_p90(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
     high
 }
 
-/// The chances of no interruption, of one, of two and so on, until hardly anything is left.
+/// Returns the probabilities of no interruption, of one, of two and so on, until the remainder is negligible.
 ///
-/// Failures before `count` stretches are done are negative binomial, those of the last stretch geometric; the sum of
+/// Failures before `count` stretches finish are negative binomial, those of the last stretch geometric; the sum of
 /// both is a recursion over the first.
 fn interruption_probabilities(kinds: &[Stretches; 2]) -> Vec<f64> {
     let [full, last] = kinds;
@@ -167,7 +169,7 @@ mod tests {
     fn interruptions_are_paid_for() {
         let rate = 2.0 / 40.0 / 3_600.0;
         let found = predict_spot_run(rate, 300.0, 36_000.0, 3_600.0, 0.0);
-        // A stretch is done again from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
+        // A stretch restarts from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
         let working = 10.0 * (0.05_f64.exp() - 1.0) / 0.05 * 3_600.0;
         let expected = 300.0 + working + working * rate * 300.0;
         assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
@@ -182,7 +184,7 @@ mod tests {
         let found = predict_spot_run(rate, 0.0, 29.5 * hour, 24.0 * hour, 0.0);
         let expected = ((2.4_f64.exp() - 1.0) + (0.55_f64.exp() - 1.0)) / rate;
         assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
-        // With no checkpoint before the end all of it is one stretch.
+        // Without a checkpoint before the end the whole run is one stretch.
         let found = predict_spot_run(rate, 0.0, 29.5 * hour, 40.0 * hour, 0.0);
         assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
     }
@@ -198,8 +200,8 @@ mod tests {
         assert!(less.p90_seconds > 300.0 + 10.0 * hour, "{less:?}");
     }
 
-    /// One stretch without a start takes a geometric number of tries; where hardly one succeeds, its time is exponential,
-    /// and nine in ten stay below ln 10 times the mean.
+    /// One stretch without a start takes a geometric number of tries; if success is very unlikely, its time is
+    /// exponential, and nine in ten runs stay below ln 10 times the mean.
     #[test]
     fn hardly_ever_done_is_exponential() {
         let found = predict_spot_run(1.0, 0.0, 8.0, 100.0, 0.0);
@@ -207,7 +209,7 @@ mod tests {
         assert!((ratio / 10.0_f64.ln() - 1.0).abs() < 0.015, "{ratio}");
     }
 
-    /// Times of runs, each interruption drawn for itself: by a congruential generator (Knuth, MMIX).
+    /// Returns simulated times of runs, each interruption drawn separately by a congruential generator (Knuth, MMIX).
     fn drawn(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Vec<f64> {
         let mut state = 7_u64;
         let mut gap = || {
@@ -236,8 +238,8 @@ mod tests {
         times
     }
 
-    /// Mean and ninth decile against 40,000 runs that were drawn, from rare interruptions to many, long stretches and
-    /// short ones.
+    /// Mean and ninth decile compared with 40,000 simulated runs, from rare interruptions to many, with long and short
+    /// stretches.
     #[test]
     fn the_ninth_decile_is_that_of_drawn_runs() {
         let hour = 3_600.0;

@@ -1,4 +1,4 @@
-//! Training systems, each with its own schedules, buffers and measured runs.
+//! Training systems, which differ in schedules, buffers and measured runs.
 
 /// Systems whose schedules and buffers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub enum System {
     Megatron,
     /// DDP under NCCL or SMDDP, and one GPU alone.
     Ddp,
-    /// One process lays layers over the GPUs of one node; one GPU works at a time.
+    /// One process that distributes layers over the GPUs of one node; one GPU works at a time.
     DeviceMap,
     /// The Rust FSDP worker.
     Worker,
@@ -34,7 +34,7 @@ impl System {
         Self::Worker,
     ];
 
-    /// Its word in a file of constants, and its name for people.
+    /// Returns its word in a file of constants, and its display name.
     const fn key_and_display_name(self) -> (&'static str, &'static str) {
         match self {
             Self::Fsdp => ("fsdp", "FSDP"),
@@ -48,12 +48,12 @@ impl System {
         }
     }
 
-    /// Its word in a file of constants.
+    /// Returns its word in a file of constants.
     pub const fn as_str(self) -> &'static str {
         self.key_and_display_name().0
     }
 
-    /// Its name for people.
+    /// Returns its display name.
     pub const fn display_name(self) -> &'static str {
         self.key_and_display_name().1
     }

@@ -1,15 +1,15 @@
 //! Settings of engine `worker`.
 
-/// Settings of engine `worker` that shape its memory.
+/// Settings of engine `worker` that affect its memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkerSettings {
-    /// Ranks are processes on CPUs.
+    /// True if ranks are processes on CPUs.
     pub cpu: bool,
     /// Units gathered ahead of use.
     pub prefetch: f64,
     /// True if blocks are freed after forward and gathered again.
     pub reshard: bool,
-    /// Rank of the adapters; 0 without.
+    /// Rank of the adapters; 0 without adapters.
     pub adapter_rank: f64,
 }
 

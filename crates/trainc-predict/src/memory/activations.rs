@@ -1,8 +1,8 @@
 //! Activations saved for the backward pass, tensor by tensor.
 //!
-//! Korthikanti et al. 2022, section 4.1 counts a GPT layer of Megatron: `s b h (34 + 5 a s / h)` bytes. The same count
-//! for other layers and implementations is made here from the tensors that each operation saves; `tests/python/
-//! saved_tensors.py` records them from PyTorch itself.
+//! Korthikanti et al. 2022, section 4.1, gives for a GPT layer of Megatron: `s b h (34 + 5 a s / h)` bytes. For other
+//! layers and implementations, this module counts the tensors that each operation saves;
+//! `tests/python/saved_tensors.py` records them from PyTorch itself.
 
 use crate::layout::{AdapterKind, Attention, Code, Layout, Model, Precision, Recompute, System};
 
@@ -13,23 +13,23 @@ pub struct Kept {
     pub width: f64,
     /// Bytes of an element of the residual stream: autocast keeps it in 32 bit.
     pub stream: f64,
-    /// True if root-mean-square norms run in 32 bit and keep what they normalised.
+    /// True if root-mean-square norms run in 32 bit and keep their normalised input.
     pub wide_norm: bool,
-    /// True if attention probabilities are made in 32 bit and then cast.
+    /// True if attention probabilities are computed in 32 bit and then cast.
     pub wide_softmax: bool,
     /// True if keys and values are repeated for every query head.
     pub repeats_heads: bool,
-    /// True if the attention's output is copied into the order of the next product.
+    /// True if the attention's output is copied into the memory order of the next product.
     pub copies_output: bool,
-    /// True if one matrix makes query, key and value, so that rotated copies keep the whole of it alive.
+    /// True if one matrix computes query, key and value, so that rotated copies keep its whole output alive.
     pub fused_projection: bool,
     /// True if a compiler recomputes cheap operations instead of keeping their results.
     pub compiled: bool,
-    /// True if products with frozen weights keep their inputs all the same (bitsandbytes' `MatMul4Bit`).
+    /// True if products with frozen weights also keep their inputs (bitsandbytes' `MatMul4Bit`).
     pub frozen_inputs: bool,
     /// True if weights are frozen because of an adapter.
     pub frozen: bool,
-    /// True if the part between tensor-parallel products is gathered before it is kept.
+    /// True if activations between tensor-parallel products are gathered before they are kept.
     pub gathers_inputs: bool,
 }
 
@@ -51,7 +51,7 @@ impl Kept {
             repeats_heads: code == Code::HuggingFace,
             copies_output: code == Code::HuggingFace && layout.attention == Attention::Flash,
             fused_projection: code == Code::LitGpt,
-            // torchtune compiles layers one by one; what they keep measures as eager code does.
+            // torchtune compiles layers one by one; measurements show that they keep the same tensors as eager code.
             compiled: layout.compiled && code != Code::TorchTune || code == Code::TorchTitan,
             frozen_inputs: layout.quantisation.is_some(),
             frozen: layout.lora.is_some(),
@@ -60,14 +60,14 @@ impl Kept {
     }
 }
 
-/// The tensor degree's part of a layer, and of what lies between its products.
+/// The tensor degree's part of a layer, and of the tensors between its products.
 #[derive(Clone, Copy)]
 struct Split {
     inside: f64,
     between: f64,
 }
 
-/// Bytes that one layer keeps for one token of its GPU's sequence; `attention` decides about the score matrix.
+/// Returns the bytes that one layer keeps per token of its GPU's sequence; `attention` determines the score matrix.
 pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
     let model = &layout.model;
     let tensor = layout.degrees.tensor;
@@ -80,7 +80,8 @@ pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention)
         + adapter_inputs(layout, kept)
 }
 
-/// Norms keep their input (and a 32-bit one what it normalised), products keep the norms' output.
+/// Returns the tensors of norms: norms keep their input (and a 32-bit one its normalised input), products keep the
+/// norms' output.
 fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
     let norms = if model.parallel_blocks { 1.0 } else { 2.0 };
     let h = model.hidden;
@@ -91,13 +92,14 @@ fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
     } else {
         kept.width * h
     };
-    // Megatron keeps its part and gathers again in the backward pass; others keep what they gathered.
+    // Megatron keeps its part and gathers again in the backward pass; others keep the gathered tensor.
     let output =
         if kept.gathers_inputs { compiled_gather(output, kept, split) } else { output / split.between };
     norms * (input / split.between + output)
 }
 
-/// A compiled layer without a split keeps no output of a norm; with one it keeps the gathered output.
+/// Returns the kept output of a norm: a compiled layer without a split keeps none; with a split it keeps the gathered
+/// output.
 fn compiled_gather(output: f64, kept: &Kept, split: Split) -> f64 {
     if kept.compiled && split.between <= 1.0 { 0.0 } else { output }
 }
@@ -127,7 +129,7 @@ fn attention_core_bytes(layout: &Layout, kept: &Kept, attention: Attention) -> f
     heads * layout.work.sequence_length / layout.degrees.context * (probabilities + dropped)
 }
 
-/// Up, the activation and down; gated: gate, its activation, up and their product, of every expert that sees a token.
+/// Up, the activation and down; gated: gate, its activation, up and their product, of every expert that a token uses.
 fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
     let experts = model.active_experts.max(1.0);
     let last = if kept.frozen && !kept.frozen_inputs { 0.0 } else { 1.0 };
@@ -142,12 +144,12 @@ fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
     kept.width * tensors * experts * model.ffn / split.inside
 }
 
-/// Two masks of a byte, after the attention and after the feed-forward part.
+/// Two masks of one byte per element, after the attention and after the feed-forward part.
 fn dropout_masks(model: &Model, split: Split) -> f64 {
     if model.dropout { 2.0 * model.hidden / split.between } else { 0.0 }
 }
 
-/// LoRA keeps its dropped input and the mask (Hu et al. 2021); scaled products keep what is scaled.
+/// LoRA keeps its dropped input and the mask (Hu et al. 2021); scaled products keep their unscaled result.
 fn adapter_inputs(layout: &Layout, kept: &Kept) -> f64 {
     let model = &layout.model;
     match layout.lora.map(|lora| lora.kind) {
@@ -160,7 +162,7 @@ fn adapter_inputs(layout: &Layout, kept: &Kept) -> f64 {
     }
 }
 
-/// Bytes per token of the input of a checkpointed layer.
+/// Returns the bytes per token of the input of a checkpointed layer.
 pub(super) fn checkpoint_bytes_per_token(layout: &Layout, kept: &Kept) -> f64 {
     let split = if layout.sequence_parallel { layout.degrees.tensor } else { 1.0 };
     kept.stream * layout.model.hidden / split
@@ -175,10 +177,11 @@ pub(super) struct Saved {
     pub(super) whole: f64,
 }
 
-/// By recomputation.
+/// Returns the activations that recomputation leaves.
 ///
-/// Selective: the attention core (Korthikanti et al. 2022, section 5). By operation: every other matrix product and the
-/// attention's output are kept instead, the last product of a layer among them only where someone reads it, which no
+/// Selective: the attention core is recomputed (Korthikanti et al. 2022, section 5). By operation: every other matrix
+/// product and the attention's output are kept instead, including the last product of a layer only if it is read, which
+/// no gradient does.
 /// gradient does.
 pub(super) fn saved_activations(layout: &Layout) -> Saved {
     let kept = Kept::from_layout(layout);
@@ -208,7 +211,7 @@ pub(super) fn saved_activations(layout: &Layout) -> Saved {
     }
 }
 
-/// Gradients of the widest tensors, which live while a layer goes backward.
+/// Gradients of the widest tensors, which exist during the backward pass of a layer.
 fn widest_gradients(layout: &Layout, kept: &Kept) -> f64 {
     let model = &layout.model;
     let wide = kept.width * model.ffn * (model.ffn_matrices - 1.0);

@@ -1,4 +1,4 @@
-//! The few figures that no formula gives: what the allocator keeps and what CUDA and NCCL take.
+//! The few figures that no formula gives: the allocator's reserve and the memory of CUDA and NCCL.
 
 use crate::constants::{Constants, Name};
 
@@ -10,24 +10,24 @@ use crate::constants::{Constants, Name};
 pub struct MemoryConstants {
     /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has room.
     pub slack: f64,
-    /// The part of it that cannot be given back when the card is full: blocks that are split.
+    /// The part of it that cannot be released when the card is full: split blocks.
     pub fragments: f64,
     /// CUDA context and kernels, bytes.
     pub context_bytes: f64,
-    /// NCCL's buffers and communicators where ranks talk, bytes.
+    /// NCCL's buffers and communicators if there are collectives, bytes.
     pub nccl_bytes: f64,
-    /// Lower end of the interval of a peak: a fraction below the prediction that 19 in 20 measurements stay within.
+    /// Lower end of the interval of a peak: the fraction below the prediction that contains 19 in 20 measurements.
     pub below: f64,
     /// Upper end, a fraction above the prediction.
     pub above: f64,
     /// Host memory of one Python process with torch and CUDA loaded, bytes.
     pub process: f64,
-    /// The least and the most of it that are seen, bytes.
+    /// The lowest and the highest observed value of it, bytes.
     pub process_between: (f64, f64),
 }
 
 impl MemoryConstants {
-    /// Those of a file of constants.
+    /// Reads them from a file of constants.
     pub fn from_constants(constants: &Constants) -> Self {
         Self {
             slack: constants.get(Name::MemorySlack),

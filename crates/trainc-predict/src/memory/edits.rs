@@ -1,4 +1,4 @@
-//! Edits of a manifest that change what a layout needs, and the layout after each.
+//! Edits of a manifest that change its memory need, and the layout after each.
 
 use super::moments;
 use crate::layout::{Attention, Hardware, Layout, Quantisation, Recompute, Sharding, System};
@@ -7,7 +7,7 @@ use trainc_catalog::instances;
 /// One edit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Edit {
-    /// `wrap "LAYER"`: FSDP gathers layer by layer instead of everything at once.
+    /// `wrap "LAYER"`: FSDP gathers layer by layer instead of the whole model at once.
     Wrap,
     /// `flash-attention #true`.
     FlashAttention,
@@ -17,9 +17,9 @@ pub enum Edit {
     ShardDegree(u64),
     /// `shard-optimizer-state #true`.
     ShardOptimizerState,
-    /// `engine "fsdp"` in place of whole copies of the model on every rank.
+    /// `engine "fsdp"` instead of a complete copy of the model on every rank.
     ShardedEngine,
-    /// `tensor-degree N`: each layer over more ranks, and as many fewer data ranks.
+    /// `tensor-degree N`: each layer over more ranks, and correspondingly fewer data ranks.
     TensorDegree(u64),
     /// `context-degree N`: each sequence over more ranks of the shard group.
     ContextDegree(u64),
@@ -27,7 +27,7 @@ pub enum Edit {
     PipelineDegree(u64),
     /// `quantize "nf4"` under an adapter.
     Nf4,
-    /// A smaller micro-batch, with as many passes more.
+    /// A smaller micro-batch, with correspondingly more passes.
     MicroBatch(u64),
     /// `activation-checkpointing #true`.
     Checkpointing,
@@ -37,12 +37,12 @@ pub enum Edit {
     OffloadStates,
     /// More nodes for one shard group.
     Nodes(u64),
-    /// `cluster "TYPE"`: as many nodes of a type with as many GPUs, each with more memory.
+    /// `cluster "TYPE"`: the same number of nodes of a type with the same number of GPUs, each with more memory.
     Instance(&'static str),
 }
 
 impl Edit {
-    /// Rank without a known time: free edits first, those that cost money last.
+    /// Returns the rank without a known time: free edits first, edits that cost money last.
     pub(super) fn rank(self) -> u8 {
         match self {
             Self::FlashAttention | Self::Wrap => 0,
@@ -66,33 +66,33 @@ impl Edit {
 /// Changes that a manifest allows.
 #[derive(Clone, Debug, Default)]
 pub struct Freedom {
-    /// Micro-batches below the present one that the batch arithmetic takes.
+    /// Micro-batch sizes below the present one that the batch arithmetic allows.
     pub micro_batches: Vec<u64>,
     /// Shard degrees above the present one that divide the world.
     pub shard_degrees: Vec<u64>,
     /// Tensor degrees above the present one that the engine supports with the other degrees.
     pub tensor_degrees: Vec<u64>,
-    /// The same of context degrees.
+    /// The same for context degrees.
     pub context_degrees: Vec<u64>,
-    /// The same of numbers of stages.
+    /// The same for numbers of stages.
     pub pipeline_degrees: Vec<u64>,
-    /// True if what launches the ranks also starts FSDP, and the layers' class is known.
+    /// True if the launcher of the ranks can also start FSDP, and the layers' class is known.
     pub sharded_engine: bool,
     /// True if the layers' class is known and `wrap` is not written.
     pub wrap: bool,
     /// True if the frozen weights may be stored as NF4.
     pub nf4: bool,
-    /// True if the optimizer can step parameters that lie in host memory.
+    /// True if the optimizer can update parameters in host memory.
     pub offload_states: bool,
-    /// Node counts above the present one, where the shard group is the whole world.
+    /// Node counts above the present one, if the shard group is the whole world.
     pub nodes: Vec<u64>,
-    /// Instance types with as many GPUs that pass every other rule, those with the least memory first.
+    /// Instance types with the same number of GPUs that pass every other rule, in ascending order of memory.
     pub instances: Vec<&'static str>,
-    /// Of them, those whose price is known.
+    /// Those of them whose price is known.
     pub priced: Vec<&'static str>,
 }
 
-/// The layout after an edit; none where it changes nothing or cannot be made.
+/// Returns the layout after an edit; `None` if it changes nothing or is impossible.
 pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
     let mut new = layout.clone();
     match edit {
@@ -101,7 +101,7 @@ pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
                 layout.system,
                 System::Fsdp | System::DeepSpeed | System::SmpV2 | System::Ddp | System::DeviceMap
             );
-            // torch's own kernels for it came with 2.0 and were whole with 2.2.
+            // torch's own FlashAttention kernels were introduced in 2.0 and complete in 2.2.
             if layout.attention == Attention::Flash || !runs_it || !layout.flash2 {
                 return None;
             }
@@ -209,7 +209,7 @@ pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
         Edit::Instance(name) => {
             let row = instances::get(name)?;
             let nodes = layout.hardware.nodes;
-            // Ranks are started as before, however many of the GPUs that takes.
+            // The launch of the ranks does not change, whatever number of GPUs it uses.
             let gpus_per_node = layout.hardware.gpus_per_node;
             new.hardware = Hardware { gpus_per_node, nodes, ..Hardware::from_instance(&row, 1) };
         }
@@ -228,7 +228,7 @@ pub(super) fn candidates(freedom: &Freedom) -> Vec<Vec<Edit>> {
         numbers.sort_unstable();
         numbers
     };
-    // Of each kind the mildest first: only the first that fits is a remedy.
+    // The mildest of each kind first: only the first that fits is a remedy.
     vec![
         if freedom.wrap { vec![Edit::Wrap] } else { Vec::new() },
         vec![Edit::FlashAttention],

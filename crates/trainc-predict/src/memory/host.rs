@@ -7,10 +7,10 @@ use super::{activations, states, units};
 use crate::layout::{Layout, System};
 use crate::prediction::Interval;
 
-/// Share of a Python process that one of the worker's has: no interpreter, no torch.
+/// Memory of a worker process as a share of a Python process: no interpreter, no torch.
 const WORKER_SHARE: f64 = 0.1;
 
-/// Processes of a node.
+/// Returns the number of processes of a node.
 fn processes_per_node(layout: &Layout) -> f64 {
     if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
 }
@@ -26,7 +26,7 @@ pub struct HostParts {
     pub processes: f64,
     /// Offloaded state.
     pub offloaded: f64,
-    /// The copy of a checkpoint on its way out.
+    /// Copy of a checkpoint being saved.
     pub checkpoint: f64,
 }
 
@@ -45,16 +45,16 @@ pub fn host_parts(layout: &Layout, constants: &MemoryConstants) -> HostParts {
     }
 }
 
-/// [`host_parts`] in all.
+/// Returns the total of [`host_parts`].
 pub(super) fn host_bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
     let parts = host_parts(layout, constants);
     parts.processes + parts.offloaded + parts.checkpoint
 }
 
-/// Between which figures a host's memory is expected, bytes. No run of the table measured a host, so the ends are bounds:
-/// the processes between the least and the most that is seen of one, and what comes from the GPUs as far off as peaks of
-/// steps are. At the low end no checkpoint is counted, which may pass in parts, and no paged states, which move only when
-/// they must.
+/// Returns the expected interval of a host's memory, bytes. No run of the table measured a host, so the ends are
+/// bounds: the processes between the lowest and the highest observed value, and data from the GPUs with the error of
+/// step peaks. The low end excludes the checkpoint, which may be written in parts, and paged states, which move only
+/// when necessary.
 pub(super) fn host_interval(layout: &Layout, constants: &MemoryConstants) -> Interval {
     let (least, most) = constants.process_between;
     let mut unpaged = layout.clone();
@@ -67,7 +67,7 @@ pub(super) fn host_interval(layout: &Layout, constants: &MemoryConstants) -> Int
     }
 }
 
-/// State offloaded by one GPU.
+/// Returns the state offloaded by one GPU.
 fn offloaded_per_gpu(layout: &Layout) -> f64 {
     let Some(stage) = fullest(layout) else { return 0.0 };
     let kept = Layout { offload: crate::layout::Offload::default(), ..layout.clone() };
@@ -86,8 +86,8 @@ fn offloaded_per_gpu(layout: &Layout) -> f64 {
     moved.max(0.0) + activations
 }
 
-/// Weights and optimizer states of the node's ranks on their way to storage: sharded checkpoints are copied to the
-/// host first (`torch.distributed.checkpoint`), full ones gathered there by rank 0 (`FullStateDictConfig`).
+/// Returns the weights and optimizer states of the node's ranks on their way to storage: sharded checkpoints are first
+/// copied to the host (`torch.distributed.checkpoint`), full ones gathered there by rank 0 (`FullStateDictConfig`).
 fn checkpoint_staging(layout: &Layout) -> f64 {
     let Some(stage) = fullest(layout) else { return 0.0 };
     let states = states::states(layout, &stage);
@@ -95,7 +95,7 @@ fn checkpoint_staging(layout: &Layout) -> f64 {
     share.min(16.0 * layout.model.parameters)
 }
 
-/// Parameters that are gathered at once on their way into a checkpoint.
+/// Returns the number of parameters that are gathered at once for a checkpoint.
 fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
     if layout.one_unit {
         stage.parameters()
@@ -104,7 +104,8 @@ fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
     }
 }
 
-/// GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit where weights are sharded.
+/// Returns the GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit if weights
+/// are sharded.
 pub(super) fn peak_checkpoint(layout: &Layout) -> (f64, f64) {
     let most = |(least, peak): (f64, f64), (states, all): (f64, f64)| (least.max(states), peak.max(all));
     candidate_fullest_stages(layout)

@@ -1,10 +1,9 @@
 //! Memory of the fullest GPU, by part.
 //!
-//! In: a [`Layout`]. Out: a [`Memory`] whose parts add up to its whole. A step passes through three moments at which
-//! memory can be highest: when the loss is computed (all activations and the logits are there), while a layer goes
-//! backward (what was saved, and what the layer computes again), and while the optimizer steps (all gradients are
-//! there, no activation). The peak is the highest of them over the stages of a pipeline, and the parts are those of
-//! that moment.
+//! Input: a [`Layout`]. Output: a [`Memory`] whose parts add up to its total. Memory can be highest at three moments of
+//! a step: when the loss is computed (all activations and the logits exist), during the backward pass of a layer (saved
+//! and recomputed activations), and in the optimizer's step (all gradients exist, no activation). The peak is the
+//! highest of them over the stages of a pipeline, and the parts are those of that moment.
 
 mod activations;
 mod constants;
@@ -41,7 +40,7 @@ pub const GIB: f64 = 1_073_741_824.0;
 /// Mean error of predicted peaks, a fraction, as printed by `trainc calibrate data/runs.csv`.
 pub const MEAN_ERROR: f64 = 0.068;
 
-/// Memory of the fullest GPU, with the shipped constants.
+/// Returns the memory of the fullest GPU, with the shipped constants.
 pub fn memory(layout: &Layout) -> Memory {
     memory_with(layout, &MemoryConstants::from_constants(Constants::shipped()))
 }
@@ -52,8 +51,8 @@ pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<
     (!cores).then(|| host::host_interval(layout, constants).low)
 }
 
-/// One copy of the model's states, bytes: weights, gradients, master copies and moments, sharded over nothing. Frozen weights
-/// that are not quantised count as the 4 bits in which they could be stored.
+/// Returns the bytes of one copy of the model's states: weights, gradients, master copies and moments, unsharded.
+/// Frozen weights that are not quantised count as the 4 bits in which they could be stored.
 pub fn all_states(layout: &Layout) -> f64 {
     let mut whole = Layout { sharding: Sharding::None, offload: Offload::default(), ..layout.clone() };
     let degrees = &mut whole.degrees;
@@ -69,7 +68,7 @@ pub fn all_states(layout: &Layout) -> f64 {
     stages::candidate_fullest_stages(&whole).map(of).sum()
 }
 
-/// Memory of the fullest GPU.
+/// Returns the memory of the fullest GPU.
 pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     if layout.system == System::Worker && layout.worker.cpu {
         return worker::memory(layout);
@@ -92,15 +91,15 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         host_bytes: Some(host::host_bytes(layout, constants)),
         host_interval: Some(host::host_interval(layout, constants)),
         peak_checkpoint_bytes: Some(saving + beside),
-        // No run of the table measured this moment: the errors of a step's peaks are carried over, and at the low end
-        // no unit is gathered, since a sharded checkpoint needs none.
+        // No run of the table measured this moment: the errors of step peaks are assumed, and the low end has no
+        // gathered unit, since a sharded checkpoint needs none.
         peak_checkpoint_interval: Some(around(states + beside, saving + beside)),
         part_intervals: part_intervals::split_peak_interval(&parts, interval),
         parts,
     }
 }
 
-/// Memory of the fullest GPU by part, bytes; nothing of hosts and checkpoints.
+/// Returns the memory of the fullest GPU by part, bytes, without hosts and checkpoints.
 pub fn gpu_memory_parts(layout: &Layout, constants: &MemoryConstants) -> MemoryParts {
     if layout.system == System::Worker && layout.worker.cpu {
         return worker::memory(layout).parts;
@@ -126,7 +125,7 @@ pub fn peak_by_instrument(layout: &Layout, kind: MeasuredAs, constants: &MemoryC
     }
 }
 
-/// Ranks that share the data's work and exchange gradients.
+/// Returns true if ranks share the work and exchange gradients.
 fn has_collectives(layout: &Layout) -> bool {
     layout.system != System::DeviceMap && layout.degrees.ranks() > 1.0
 }

@@ -20,8 +20,8 @@ pub(super) fn peak(layout: &Layout) -> MemoryParts {
     highest
 }
 
-/// Activations that lie on the GPU, what a layer adds while it goes backward, and what the first layer, the last to go
-/// backward, has then; bytes.
+/// Activations on the GPU, those that a layer adds in its backward pass, and those of the first layer, whose backward
+/// pass is last; bytes.
 #[derive(Clone, Copy)]
 struct Activations {
     kept: f64,
@@ -29,16 +29,16 @@ struct Activations {
     first: f64,
 }
 
-/// Tokens of one micro-batch on one GPU.
+/// Returns the tokens of one micro-batch on one GPU.
 fn tokens(layout: &Layout) -> f64 {
     layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context
 }
 
 /// Returns true if offloaded activations leave the GPU.
 ///
-/// They need checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
-/// microbatch, it does not save memory", SageMaker developer guide), more than one of them in flight: passes that
-/// accumulate gradients are batches of their own to it.
+/// They require checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
+/// microbatch, it does not save memory", SageMaker developer guide), if more than one of them is in flight: to SMP v1,
+/// passes that accumulate gradients are separate batches.
 pub fn offloads_activations(layout: &Layout) -> bool {
     let work = &layout.work;
     let between = work.num_micro_batches > 1.0 && work.num_active_micro_batches != Some(1.0);
@@ -52,7 +52,7 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
     let tokens = tokens(layout);
     let mut layers = stage.layers;
     if offloads_activations(layout) {
-        // As many layers as are loaded ahead, by default four (`activation_loading_horizon`).
+        // As many layers as are loaded in advance, by default four (`activation_loading_horizon`).
         let on_gpu = if layout.system == System::SmpV1 { layout.offload.horizon.unwrap_or(4.0) } else { 2.0 };
         return Activations {
             kept: saved.kept * tokens * layers.min(on_gpu),
@@ -61,7 +61,8 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
         };
     }
     if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepSpeed {
-        // DeepSpeed's pipeline buffers keep the received and sent activations of a stage in addition to the checkpoints.
+        // DeepSpeed's pipeline buffers keep the received and sent activations of a stage in addition to the
+        // checkpoints.
         let whole = activations::Kept::from_layout(layout);
         layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
     }
@@ -94,7 +95,7 @@ fn resident_parts(states: &StateBytes, units: &Units) -> MemoryParts {
     }
 }
 
-/// All activations and the logits; gradients only where they stay.
+/// Returns the memory at the loss: all activations and the logits; gradients only if they persist.
 fn memory_at_loss(
     layout: &Layout,
     stage: &Stage,
@@ -113,7 +114,8 @@ fn memory_at_loss(
     }
 }
 
-/// A layer goes backward: the last one with everything kept, or the first one with all gradients there.
+/// Returns the memory in the backward pass of a layer: the last one with all activations, or the first one with all
+/// gradients.
 fn memory_in_layer_backward(states: &StateBytes, units: &Units, activations: Activations) -> MemoryParts {
     let last = activations.kept + activations.again;
     let first = activations.first;
@@ -125,8 +127,8 @@ fn memory_in_layer_backward(states: &StateBytes, units: &Units, activations: Act
     }
 }
 
-/// The optimizer steps: nothing gathered; `foreach` kernels take a copy of what they update (torch.optim
-/// documentation: "uses ~ sizeof(params) more peak memory").
+/// Returns the memory in the optimizer's step: nothing is gathered; `foreach` kernels copy the tensors that they update
+/// (torch.optim documentation: "uses ~ sizeof(params) more peak memory").
 fn memory_in_optimizer_step(layout: &Layout, states: &StateBytes, units: &Units) -> MemoryParts {
     let copies = if layout.optimizer_copies && !layout.offload.optimizer && layout.lora.is_none() {
         states.parameters.min(states.optimizer)

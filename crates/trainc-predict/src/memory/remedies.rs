@@ -6,32 +6,32 @@ use super::edits::{apply_edit, candidates};
 use crate::layout::Layout;
 use crate::prediction::{Fit, Memory};
 
-/// Edits and what comes of them.
+/// Edits and their effect.
 #[derive(Clone, Debug)]
 pub struct Remedy {
-    /// One edit, or several where none alone is enough.
+    /// One edit, or several if none alone is enough.
     pub edits: Vec<Edit>,
     /// The layout after them.
     pub layout: Layout,
     /// The memory after them.
     pub after: Memory,
-    /// Additional time by [`Judge::seconds`], a fraction; none if the speed is unknown.
+    /// Additional time by [`Judge::seconds`], a fraction; `None` if the speed is unknown.
     pub slower: Option<f64>,
 }
 
-/// Twice the time and more: an edit of last resort.
+/// Additional time of an edit of last resort, a fraction: at least twice the time.
 ///
-/// The mildest edit of nodes doubles them. It costs twice the dollars at the worst, where it makes nothing quicker, and
-/// none where it makes everything twice as quick; what more than doubles the time costs more than that on the same nodes,
-/// and the time besides.
+/// The mildest edit of nodes doubles them. In the worst case, without a speedup, it doubles the cost; with a perfect
+/// speedup it is free. An edit that more than doubles the time on the same nodes costs more than that, and takes
+/// longer.
 const RUINOUS: f64 = 1.0;
 
-/// Returns true if an edit by which a run takes so much longer, a fraction, more than doubles its time.
+/// Returns true if an edit that adds a fraction `slower` to the time of a run more than doubles it.
 pub fn is_ruinous(slower: Option<f64>) -> bool {
     slower.is_some_and(|slower| slower > RUINOUS)
 }
 
-/// The layout on as many nodes of another instance type; none where the catalogue does not know it.
+/// Returns the layout on as many nodes of another instance type; `None` if the catalogue lacks it.
 pub fn layout_on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
     apply_edit(layout, Edit::Instance(name))
 }
@@ -41,34 +41,35 @@ pub fn changes_instance(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| matches!(edit, Edit::Instance(_)))
 }
 
-/// The most bundles of several edits that are offered.
+/// Maximum number of bundles of several edits.
 const BUNDLES: usize = 3;
 
-/// By how much cheaper than every single edit a bundle is, a fraction of the time: less is not worth a second line.
+/// Minimum advantage of a bundle over every single edit, a fraction of the time: less does not justify another line.
 const WORTH: f64 = 0.01;
 
 /// Facts about a layout other than its memory.
 pub struct Judge<'a> {
-    /// The memory that a layout needs once it is written.
+    /// Memory of a layout once it is written.
     pub memory: &'a dyn Fn(&Layout) -> Memory,
-    /// The time that edits are priced in, of a sequence or of a run, where it is known.
+    /// Time in which edits are priced, of a sequence or of a run, if known.
     pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
-    /// True if nothing else refuses the layout: host memory, the longest run.
+    /// True if no other rule rejects the layout: host memory, the longest run.
     pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
-    /// True if a micro-batch and more nodes may be written together: what is accumulated follows from the global batch, and
-    /// the training stays the same.
+    /// True if a micro-batch and more nodes may be combined: accumulation follows from the global batch, so that the
+    /// training stays the same.
     pub batch_follows: bool,
 }
 
-/// Edits that make the layout fit: the least price in time first, and of equals the one with the most room left.
+/// Returns edits that make the layout fit, in ascending order of time, and of equals the one with the most room first.
 ///
-/// Of each kind of edit the mildest that fits, and where that one only may, the mildest that surely does; of each two kinds the pair that costs least in time, where it costs less
-/// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
-/// even where they save time: they stand behind what does without, but before what is ruinous. Another instance type stands
-/// last, alone: the one with the least memory that fits, and where its price is not known the first whose price is.
+/// Of each kind of edit: the mildest that fits, and if that one only may fit, the mildest that surely does. Of each two
+/// kinds: the pair that costs least in time, if it costs less than any single edit. Of three kinds: the same, if all
+/// others cost twice the time or nothing fits. More nodes cost money even where they save time: they come after the
+/// edits without additional cost, but before ruinous ones. Another instance type comes last, alone: the one with the
+/// least memory that fits, and if its price is unknown also the first with a known price.
 ///
-/// Remedies leave room for the mean error of predicted memory ([`MEAN_ERROR`]), as the layouts of `tune` do; if none does,
-/// remedies that just fit are returned.
+/// Remedies leave room for the mean error of predicted memory ([`MEAN_ERROR`]), like the layouts of `tune`; if none
+/// does, remedies that just fit are returned.
 pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let with = |room: f64| {
         let passes = |new: &Layout, after: &Memory| {
@@ -99,7 +100,7 @@ fn remedies_that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<
     };
     let kinds = candidates(freedom);
     let mut found: Vec<Remedy> = Vec::new();
-    // Edits that do something and are not enough alone.
+    // Edits that have an effect but are not enough alone.
     let mut weak: Vec<Vec<(Edit, Layout)>> = Vec::new();
     for kind in &kinds {
         let made: Vec<(Edit, Layout)> =
@@ -180,7 +181,7 @@ fn adds_nodes(remedy: &Remedy) -> bool {
     remedy.edits.iter().any(|edit| matches!(edit, Edit::Nodes(_)))
 }
 
-/// The order in which remedies are offered.
+/// Compares remedies in the order in which they are offered.
 fn compare_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
     let class = |remedy: &Remedy| match remedy {
         _ if changes_instance(&remedy.edits) => 3,
@@ -189,7 +190,7 @@ fn compare_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
         _ => 0,
     };
     let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
-    // What differs by less than half a percent costs the same.
+    // Differences below half a percent count as equal.
     let price = |remedy: &Remedy| remedy.slower.map(|slower| (200.0 * slower).round());
     let used = |remedy: &Remedy| remedy.after.per_gpu_bytes;
     class(a)
@@ -202,8 +203,8 @@ fn compare_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
         .then_with(|| used(a).total_cmp(&used(b)))
 }
 
-/// Returns true if edits may be made together: numbers that were chosen for the present ranks do not hold for other ones, but for a
-/// micro-batch with more nodes, if the accumulation follows.
+/// Returns true if edits may be combined: numbers chosen for the present ranks do not apply to other ranks, except for
+/// a micro-batch with more nodes if the accumulation follows.
 fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
     let is_micro = |edit: Edit| matches!(edit, Edit::MicroBatch(_));
     let is_nodes = |edit: Edit| matches!(edit, Edit::Nodes(_));
@@ -238,10 +239,10 @@ fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
 
 type Weigh<'a> = dyn Fn(&[Edit], &Layout) -> Option<Remedy> + 'a;
 type Allowed<'a> = dyn Fn(Edit, Edit) -> bool + 'a;
-/// Edits of one kind, each with the layout that it makes.
+/// Edits of one kind, each with its resulting layout.
 type Kind = [(Edit, Layout)];
 
-/// Of each two kinds the pair that fits and costs least.
+/// Returns the cheapest pair that fits, of each two kinds.
 fn bundles_of_two(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
     let mut out = Vec::new();
     for (at, first) in weak.iter().enumerate() {
@@ -266,12 +267,12 @@ fn fitting_pairs<'a>(
     })
 }
 
-/// The same of three kinds.
+/// Returns the cheapest triple that fits, of each three kinds.
 fn bundles_of_three(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
     let mut out = Vec::new();
     for (at, first) in weak.iter().enumerate() {
         for (a, _) in first {
-            // What the others make of the layout that has the first edit.
+            // The layouts of the other kinds after the first edit.
             let rest: Vec<Vec<(Edit, Layout)>> = weak
                 .iter()
                 .skip(at + 1)
@@ -291,7 +292,7 @@ fn bundles_of_three(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allow
     out
 }
 
-/// The kinds of edits added up until the layout fits.
+/// Adds kinds of edits until the layout fits.
 fn add_edits_until_fit(
     layout: &Layout,
     kinds: &[Vec<Edit>],
@@ -302,7 +303,7 @@ fn add_edits_until_fit(
         |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| apply_edit(&so_far, *edit));
     let mut chosen: Vec<Edit> = Vec::new();
     for kind in kinds {
-        // The strongest of a kind is last.
+        // The last edit of a kind is the strongest.
         let Some(strongest) = kind.last() else { continue };
         let mut with = chosen.clone();
         with.push(*strongest);
@@ -325,7 +326,7 @@ fn add_edits_until_fit(
             at += 1;
         }
     }
-    // Of each kind that stays, the mildest that still fits.
+    // Of each remaining kind, the mildest that still fits.
     for at in 0..chosen.len() {
         let kind = kinds.iter().find(|kind| chosen.get(at).is_some_and(|edit| kind.contains(edit)));
         for milder in kind.into_iter().flatten() {

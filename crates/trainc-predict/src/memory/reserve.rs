@@ -1,16 +1,16 @@
-//! Memory of a process outside of its allocations, and usable memory of a GPU.
+//! Memory of a process outside its allocations, and usable memory of a GPU.
 
 use super::constants::MemoryConstants;
 use super::has_collectives;
 use crate::layout::{Layout, System};
 
-/// Beyond the allocations, bytes.
+/// Memory in addition to the allocations, bytes.
 pub(super) struct Reserve {
     /// Held by the caching allocator.
     pub(super) slack: f64,
     /// CUDA and NCCL.
     pub(super) context: f64,
-    /// Kept by the driver: no process has it.
+    /// Reserved by the driver and unavailable to processes.
     pub(super) driver: f64,
 }
 
@@ -31,19 +31,19 @@ pub enum MeasuredAs {
     Whole,
 }
 
-/// The part of a card that the driver keeps where the catalogue does not say: that of an A100, of whose 80 GiB 79.15 to
-/// 79.21 are left (ml-engineering, training/performance).
+/// Share of a card that the driver reserves if the catalogue lacks it: that of an A100, of whose 80 GiB 79.15 to 79.21
+/// are left (ml-engineering, training/performance).
 const DRIVER: f64 = 0.0104;
 
-/// Towards a full card, the share of each further byte that comes out of blocks that were freed and held: the largest
-/// margin to a full card at which the measured peaks are met as well as without any (`trainc calibrate data/runs.csv`).
+/// Near a full card, the share of each further byte that comes from freed blocks that the allocator holds: the largest
+/// margin to a full card that fits the measured peaks as well as no margin (`trainc calibrate data/runs.csv`).
 const GIVEN_BACK: f64 = 0.15;
 
-/// The reserve over `allocated` bytes.
+/// Returns the reserve over `allocated` bytes.
 ///
-/// The allocator keeps freed blocks, so that a process holds more than it uses; when an allocation fails it gives
-/// whole blocks back and tries again (PyTorch, CUDA semantics, "Memory management"). So towards a full card the slack
-/// shrinks to the fragments, by less than what is allocated grows: the sum always rises, and it reaches the card's
+/// The allocator keeps freed blocks, so that a process holds more than it uses; when an allocation fails, it releases
+/// whole blocks and tries again (PyTorch, CUDA semantics, "Memory management"). Near a full card the slack therefore
+/// shrinks to the fragments, but more slowly than the allocations grow: the sum always rises, and it reaches the card's
 /// usable memory exactly where allocations and fragments do.
 pub(super) fn reserve(
     allocated: f64,
@@ -59,7 +59,7 @@ pub(super) fn reserve(
     let slack = constants.slack * allocated;
     let kept = layout.hardware.usable_share.map_or(DRIVER, |usable| 1.0 - usable);
     let driver = capacity.map_or(0.0, |capacity| kept * capacity);
-    // What is allocated on a card that is exactly full.
+    // Allocations on a card that is exactly full.
     let most = capacity.map(|capacity| (capacity - driver - context).max(0.0) / (1.0 + constants.fragments));
     let held =
         most.map_or(slack, |most| slack.min(constants.fragments * most + GIVEN_BACK * (most - allocated)));

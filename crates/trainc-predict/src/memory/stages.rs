@@ -1,13 +1,13 @@
-//! Parameters of one GPU: what lies on each stage of a pipeline, and what tensor and expert degrees leave of it.
+//! Parameters of one GPU: those of a pipeline stage, divided by the tensor and expert degrees.
 
 use crate::layout::{Code, Layout, System};
 
 /// One stage of a pipeline (or the whole model without one), as one GPU holds it. Counts of parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stage {
-    /// Its place, from 0.
+    /// Index, from 0.
     pub(super) index: f64,
-    /// Its layers.
+    /// Number of layers.
     pub(super) layers: f64,
     /// Parameters of its layers on one GPU, before sharding.
     pub(super) layer_parameters: f64,
@@ -18,14 +18,14 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// All parameters of the stage on one GPU.
+    /// Returns all parameters of the stage on one GPU.
     pub(super) fn parameters(&self) -> f64 {
         self.layer_parameters + self.outer_parameters
     }
 }
 
-/// Parameters of one layer on one GPU while it computes: the tensor degree divides its matrices (Shoeybi et al. 2019,
-/// section 3), the expert degree its experts.
+/// Returns the parameters of one layer on one GPU while it computes: the tensor degree divides its matrices (Shoeybi et
+/// al. 2019, section 3), the expert degree its experts.
 pub(super) fn layer_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     let experts = model.expert_parameters / model.layers.max(1.0);
@@ -33,13 +33,13 @@ pub(super) fn layer_parameters(layout: &Layout) -> f64 {
     (dense + experts / layout.degrees.expert) / layout.degrees.tensor
 }
 
-/// Parameters of the head alone: 0 where it shares the embedding's.
+/// Returns the parameters of the head alone: 0 if it shares the embedding's.
 fn head_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     if model.tied { 0.0 } else { model.head_vocab * model.hidden }
 }
 
-/// Layers of the first, an inner and the last stage.
+/// Returns the number of layers of the first, an inner and the last stage.
 ///
 /// If the layers do not divide evenly but the layers plus both ends do, the ends count as layers
 /// (`partition_method=type:transformer|embedding` of Megatron-DeepSpeed's BLOOM runs, whose 70 layers are split over 12
@@ -53,12 +53,12 @@ fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
     }
 }
 
-/// The stages that can be the fullest: the first, one in the middle, the last.
+/// Returns the stages that can be the fullest: the first, one in the middle, the last.
 pub(super) fn candidate_fullest_stages(layout: &Layout) -> impl Iterator<Item = Stage> {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let tensor = degrees.tensor;
-    // The expert degree is a part of the shard axis: of E parts of the experts each is sharded over S/E ranks, so
-    // that a rank keeps 1/S of them as of all else.
+    // The expert degree is a part of the shard axis: each of the E parts of the experts is sharded over S/E ranks, so
+    // that a rank keeps 1/S of them, as of all other parameters.
     let per_layer = model.layer_parameters / tensor;
     let count = degrees.pipeline.max(1.0);
     let stage = |index: f64, layers: f64, outer: f64, last: bool| Stage {
@@ -75,7 +75,7 @@ pub(super) fn candidate_fullest_stages(layout: &Layout) -> impl Iterator<Item = 
     let head = head_parameters(layout);
     let embedding = model.outer_parameters - head;
     // Megatron keeps a second copy of a tied embedding on the last stage (SC21, section 2.3; DeepSpeed's
-    // `TiedLayerSpec`); the others leave the head where the embedding is.
+    // `TiedLayerSpec`); the others keep the head with the embedding.
     let copied = matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed)
         || matches!(layout.system, System::SmpV1 | System::DeviceMap);
     let tail = if model.tied && copied { model.vocab * model.hidden } else { head };

@@ -1,4 +1,4 @@
-//! Model states: weights, gradients and optimizer states that stay from step to step.
+//! Model states: weights, gradients and optimizer states that persist between steps.
 
 use super::stages::Stage;
 use crate::layout::{Code, Layout, Moments, Precision, Quantisation, Sharding, System};
@@ -12,7 +12,7 @@ pub struct StateBytes {
     pub gradients: f64,
     /// Master copies and moments.
     pub optimizer: f64,
-    /// True if gradients are there before the first backward pass: allocated once, or kept from the pass before.
+    /// True if gradients exist before the first backward pass: allocated once, or kept from the previous pass.
     pub gradients_stay: bool,
 }
 
@@ -32,7 +32,8 @@ const INT8_MOMENTS: f64 = 2.0 + 2.0 * 4.0 / 2048.0;
 /// Bytes of two moments in 32 bit.
 const WIDE_MOMENTS: f64 = 8.0;
 
-/// Parameters whose moments stay in 32 bit while the others are in 8: token embeddings, if the script requests it.
+/// Returns the number of parameters whose moments stay in 32 bit while the others are in 8 bit: token embeddings, if
+/// the script requests it.
 pub fn wide_moments(layout: &Layout) -> f64 {
     match layout.moments {
         Moments::TwoInt8 { wide_embeddings: true } => layout.model.vocab * layout.model.hidden,
@@ -40,7 +41,7 @@ pub fn wide_moments(layout: &Layout) -> f64 {
     }
 }
 
-/// Bytes of moments per parameter, with moments of `width` bytes.
+/// Returns the bytes of moments per parameter, with moments of `width` bytes.
 ///
 /// 8-bit Adam: two bytes and two 32-bit scales per block of 2048 (Dettmers et al. 2022, section 2). Adafactor keeps
 /// row and column means: nothing per parameter, to three digits.
@@ -53,11 +54,11 @@ fn moment_bytes(moments: Moments, width: f64) -> f64 {
     }
 }
 
-/// Bytes per parameter by system and precision.
+/// Returns the bytes per parameter by system and precision.
 ///
 /// 32-bit: 4 + 4 + 8. Mixed precision with master weights: 2 + 2 + 12 (Rajbhandari et al. 2020, section 3.1).
 /// Megatron adds 32-bit main gradients: 20 in fp16, 18 in bf16 (README of Megatron-LM, distributed optimizer);
-/// DeepSpeed's bf16 optimizer keeps them too. FSDP keeps 32-bit shards and casts what it gathers; autocast (DDP)
+/// DeepSpeed's bf16 optimizer keeps them too. FSDP keeps 32-bit shards and casts gathered weights; autocast (DDP)
 /// keeps 32-bit weights. All in 16 bit: 2 + 2 + 4.
 fn recipe(layout: &Layout) -> Recipe {
     let wide =
@@ -82,17 +83,17 @@ fn recipe(layout: &Layout) -> Recipe {
     }
 }
 
-/// Bytes per trained parameter that a full resumption needs: the weights, their 32-bit copy where there is one, and the
-/// moments.
+/// Returns the bytes per trained parameter that a full resumption needs: the weights, their 32-bit copy if there is
+/// one, and the moments.
 pub fn resumed_bytes_per_parameter(layout: &Layout) -> f64 {
     let Recipe { weights, copies, moments, .. } = recipe(layout);
     weights + copies + moments
 }
 
-/// Bytes by which the moments of a parameter in 32 bit are more than those in 8 bit.
+/// Difference in bytes between the moments of a parameter in 32 bit and in 8 bit.
 pub const WIDER_MOMENTS: f64 = WIDE_MOMENTS - INT8_MOMENTS;
 
-/// Bytes per parameter of frozen weights; `quantised` are those inside the layers' matrices.
+/// Returns the bytes per parameter of frozen weights; `quantised` are those inside the layers' matrices.
 ///
 /// NF4: half a byte and a 32-bit scale per 64 weights; with double quantisation an 8-bit scale per 64 and a 32-bit
 /// one per 256 of those (Dettmers et al. 2023, section 3). int8: one byte and a 16-bit scale per row.
@@ -105,26 +106,26 @@ pub fn frozen_bytes_per_parameter(quantisation: Option<Quantisation>) -> f64 {
     }
 }
 
-/// Bytes of a stage's frozen weights on one GPU, before sharding.
+/// Returns the bytes of a stage's frozen weights on one GPU, before sharding.
 fn frozen_bytes(layout: &Layout, stage: &Stage) -> f64 {
     let model = &layout.model;
-    // The worker keeps 32-bit weights whatever it computes in.
+    // The worker keeps 32-bit weights regardless of its compute precision.
     let wide = layout.precision == Precision::Fp32 || layout.system == System::Worker;
     let Some(_) = layout.quantisation else {
         return stage.parameters() * if wide { 4.0 } else { 2.0 };
     };
-    // What is not quantised: PEFT's `prepare_model_for_kbit_training` turns it to 32 bit.
+    // Weights that are not quantised: PEFT's `prepare_model_for_kbit_training` casts them to 32 bit.
     let rest = if layout.code == Code::HuggingFace { 4.0 } else { 2.0 };
     let share = model.linear_parameters / (model.layer_parameters * model.layers).max(1.0);
     let quantised = stage.layer_parameters * share.min(1.0);
     quantised * frozen_bytes_per_parameter(layout.quantisation) + (stage.parameters() - quantised) * rest
 }
 
-/// States of an adapter with frozen weights.
+/// Returns the states of an adapter with frozen weights.
 fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes {
     let degrees = &layout.degrees;
     let own = trainable / degrees.tensor / degrees.pipeline.max(1.0);
-    // FSDP keeps its weights in shards between steps under `SHARD_GRAD_OP` too.
+    // FSDP also shards the weights between steps under `SHARD_GRAD_OP`.
     let fsdp = matches!(layout.system, System::Fsdp | System::SmpV2 | System::Worker);
     let sharded = layout.sharding == Sharding::Full || fsdp && layout.sharding == Sharding::Gradients;
     let shard = if sharded { degrees.shard } else { 1.0 };
@@ -135,16 +136,16 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
     StateBytes {
         parameters: stays(offload.parameters, frozen_bytes(layout, stage) + width * own),
         gradients: stays(offload.parameters, width * own),
-        // Pages of a paged optimizer wait in host memory when room is short (Dettmers et al. 2023, section 3).
+        // Pages of a paged optimizer are moved to host memory when room is short (Dettmers et al. 2023, section 3).
         optimizer: stays(offload.optimizer || offload.paged, moment_bytes(layout.moments, width) * own),
         gradients_stay: true,
     }
 }
 
-/// The states of a stage on one GPU.
+/// Returns the states of a stage on one GPU.
 ///
-/// ZeRO: stage 1 divides the optimizer's states by the shard degree, stage 2 the gradients too, stage 3 the weights
-/// too (Rajbhandari et al. 2020, section 5). MiCS and hybrid sharding: by the degree of the shard group only.
+/// ZeRO: stage 1 divides the optimizer's states by the shard degree, stage 2 also the gradients, stage 3 also the
+/// weights (Rajbhandari et al. 2020, section 5). MiCS and hybrid sharding: by the degree of the shard group only.
 pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     if let Some(lora) = layout.lora {
         return adapter_states(layout, stage, lora.trainable);
@@ -154,7 +155,7 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     let degrees = &layout.degrees;
     let group = match layout.sharding {
         Sharding::None => 1.0,
-        // Optimizer states alone are divided over all ranks that hold the same weights.
+        // Optimizer states alone are divided over all ranks with the same weights.
         Sharding::Optimizer => degrees.data_parallel_ranks(),
         Sharding::Gradients | Sharding::Full => degrees.shard,
     };
@@ -163,20 +164,20 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     let for_gradients = by(&[Sharding::Full, Sharding::Gradients]);
     let for_optimizer = by(&[Sharding::Full, Sharding::Gradients, Sharding::Optimizer]);
     let mut gradients = recipe.gradients * count / for_gradients;
-    // Token embeddings lie on the first stage.
+    // Token embeddings are on the first stage.
     let wide = if stage.index == 0.0 { wide_moments(layout) / degrees.tensor } else { 0.0 };
     let wide = wide.min(stage.outer_parameters) * (WIDE_MOMENTS - INT8_MOMENTS);
     let mut optimizer = ((recipe.copies + recipe.moments) * count + wide) / for_optimizer;
     if layout.code == Code::MegatronDeepSpeed && layout.system == System::Megatron {
         gradients += match layout.precision {
-            // `BF16_Optimizer`: 32-bit gradients of all parameters, whatever the stage.
+            // `BF16_Optimizer`: 32-bit gradients of all parameters at every stage.
             Precision::Mixed { bf16: true } | Precision::Fp8 => 4.0 * count,
-            // ZeRO-1 in fp16: 32-bit gradients of the rank's own part.
+            // ZeRO-1 in fp16: 32-bit gradients of the rank's part only.
             Precision::Mixed { bf16: false } => 4.0 * count / for_optimizer,
             Precision::Fp32 | Precision::Pure16 { .. } => 0.0,
         };
     }
-    // FSDP keeps its weights in shards under `SHARD_GRAD_OP` too, between steps.
+    // FSDP also shards the weights between steps under `SHARD_GRAD_OP`.
     let fsdp = matches!(layout.system, System::Fsdp | System::SmpV2 | System::Worker);
     let mut weights = recipe.weights * count
         / if fsdp && layout.sharding == Sharding::Gradients { group } else { for_weights };

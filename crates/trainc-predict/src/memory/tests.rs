@@ -1,4 +1,4 @@
-//! Memory against hand-computed cases, published statements, and what PyTorch saves.
+//! Memory against hand-computed cases, published statements, and the tensors that PyTorch saves.
 
 use super::remedies::{Edit, Freedom, Judge, remedies};
 use super::*;
@@ -140,7 +140,8 @@ fn saved_states_by_recipe() {
 }
 
 /// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model, tensor degree
-/// 8; without anything 59.25 and 66.84 GiB, with sequence parallelism and selective recomputation 9.56 and 12.35.
+/// 8; without either technique 59.25 and 66.84 GiB, with sequence parallelism and selective recomputation 9.56 and
+/// 12.35.
 #[test]
 fn activations_of_korthikanti() {
     for (hidden, layers, heads, stages, chunks, micro, none, both) in
@@ -201,13 +202,13 @@ fn activations_of_transformers() {
     assert_near(of(Family::Gemma, 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
 }
 
-/// Dettmers et al. 2023, section 3: 0.127 bit a parameter for doubly quantised scales instead of 0.5.
+/// Dettmers et al. 2023, section 3: 0.127 bits per parameter for doubly quantised scales instead of 0.5.
 #[test]
 fn quantised_weights() {
     let bits = |double| 8.0 * frozen_bytes_per_parameter(Some(Quantisation::Nf4 { double }));
     assert_near(bits(false), 4.5, 1e-9);
     assert_near(bits(true), 4.127, 1e-4);
-    // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a little cache.
+    // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a small cache.
     let mut one = layout(&architecture(Family::Llama, 4_096, 32, 32), 40.0);
     one.code = Code::LitGpt;
     one.precision = Precision::Pure16 { bf16: true };
@@ -218,7 +219,7 @@ fn quantised_weights() {
 }
 
 /// Answer.AI, fsdp_qlora (2024-03): QLoRA of Llama 2 70B under FSDP with CPU offload runs on two GPUs of 24 GB, and its
-/// units travel quantised; in 16 bit the shards alone would not fit.
+/// units are communicated quantised; in 16 bit the shards alone would not fit.
 #[test]
 fn seventy_billion_on_two_small_cards() {
     let written = Dimensions {
@@ -296,7 +297,7 @@ fn falcon_40b() -> Architecture {
     Architecture::from_dimensions(Family::Falcon, &written).unwrap().0
 }
 
-/// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, laid out by
+/// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, distributed by
 /// `device_map="auto"`; "multi-GPU still required for larger models e.g. Falcon 40B > 40 GB memory" without it.
 #[test]
 fn falcon_40b_on_four_a10g() {
@@ -349,7 +350,7 @@ fn neox_20b_on_sixteen_a100() {
 }
 
 /// AWS slides on training, 2023: full fine-tuning above one to two billion parameters needs several GPUs of 24 GB;
-/// QLoRA does not up to thirty to forty billion.
+/// QLoRA needs them only above thirty to forty billion.
 #[test]
 fn rules_of_thumb_of_the_slides() {
     let full = |model: &Architecture| {
@@ -411,7 +412,8 @@ fn as_pytorch_saves() {
     }
 }
 
-/// The layout of a recorded case, of a model as large as people train: a factored moment is negligible compared with its matrices.
+/// Returns the layout of a recorded case, of a model of realistic size: a factored moment is negligible compared with
+/// its matrices.
 fn layout_of_record(case: &serde_json::Value) -> Layout {
     let word = |name: &str| case[name].as_str().unwrap();
     let model = architecture(Family::Llama, 4_096, 32, 32);
@@ -438,7 +440,7 @@ fn layout_of_record(case: &serde_json::Value) -> Layout {
     one
 }
 
-/// The cases that the record must hold, so that none goes unnoticed.
+/// The cases that the record must contain, so that no missing case goes unnoticed.
 #[test]
 fn the_record_has_every_optimizer_and_engine() {
     let record: serde_json::Value = serde_json::from_str(include_str!("testdata/pytorch.json")).unwrap();
@@ -488,14 +490,14 @@ fn remedies_fit_and_say_the_cheapest_first() {
         assert_eq!(remedy.after.fits, Some(true), "{remedy:?}");
     }
     assert!(found.iter().any(|remedy| remedy.edits == [Edit::Checkpointing]), "{found:?}");
-    // With nothing to change there is nothing to say.
+    // Without a possible change there is no remedy.
     let mut small = sharded_layout(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
     small.offload.activations = true;
     assert!(remedies(&small, &Freedom::default(), &judge).is_empty());
 }
 
-/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits together come
-/// before it, and more nodes too.
+/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits together
+/// come before it, and so do more nodes.
 #[test]
 fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     let model = architecture(Family::Llama, 4_096, 32, 32);
@@ -523,12 +525,12 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
         |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
     assert!(single(|edit| matches!(edit, Edit::Checkpointing | Edit::MicroBatch(_))).is_none(), "{found:?}");
     assert!(matches!(found[0].edits[..], [Edit::MicroBatch(_), Edit::Checkpointing]), "{found:?}");
-    // Of the micro-batches the one that costs least.
+    // Of the micro-batches, the one that costs least.
     assert_eq!(found[0].edits[0], Edit::MicroBatch(4), "{found:?}");
     let (nodes, offload) =
         (single(|edit| matches!(edit, Edit::Nodes(_))), single(|edit| matches!(edit, Edit::OffloadStates)));
     assert!(nodes.is_none_or(|at| Some(at) < offload), "{found:?}");
-    // What something else refuses is not offered.
+    // A remedy that another rule rejects is not offered.
     let no_host = |layout: &Layout, _: &crate::Memory| !layout.offload.parameters;
     let found = remedies(&one, &freedom, &Judge { passes: &no_host, ..judge });
     assert!(!found.iter().any(|one| one.edits.contains(&Edit::OffloadStates)), "{found:?}");
@@ -580,13 +582,13 @@ proptest! {
         }
     }
 
-    /// Of every engine, its stages, adapters and offloads: more recomputation never needs more memory, but for the input of
-    /// the one layer that is computed again, which a model of a single layer on a GPU does not win back.
+    /// For every engine, its stages, adapters and offloads: more recomputation never needs more memory, except for the
+    /// input of the one layer that is recomputed, which a model with a single layer per GPU does not recover.
     #[test]
     fn recomputing_more_never_needs_more_memory(layout in any_layout()) {
         let at = |recompute| gpu_memory_parts(&Layout { recompute, ..layout.clone() }, &shipped()).total();
         let [none, selective, full] = [Recompute::None, Recompute::Selective, Recompute::Full].map(at);
-        // The reserve is a share of what is allocated.
+        // The reserve is a share of the allocations.
         let kept = Kept::from_layout(&layout);
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context;
         let checkpoint = activations::checkpoint_bytes_per_token(&layout, &kept) * tokens;
@@ -597,7 +599,7 @@ proptest! {
         prop_assert!(full <= none + 1.0, "{full} in full, {none} without");
     }
 
-    /// The same of what holds for every layout: parts add up, none is negative, and more at once never needs less.
+    /// Invariants of every layout: parts add up, none is negative, and more at once never needs less.
     #[test]
     fn every_layout_behaves(layout in any_layout()) {
         let found = memory(&layout);
@@ -617,8 +619,8 @@ proptest! {
 }
 
 prop_compose! {
-    /// Layouts of every engine: shards, stages, copies, layers distributed over GPUs; with adapters, and with what waits in host
-    /// memory.
+    /// Returns layouts of every engine: shards, stages, copies, layers distributed over GPUs; with adapters, and with
+    /// state in host memory.
     fn any_layout()(
         (system, sharding, tensor, pipeline) in prop::sample::select(vec![
             (System::Fsdp, Sharding::Full, 1, 1),
@@ -639,7 +641,7 @@ prop_compose! {
         ]),
         (layers, heads) in (1_u64..40, 2_u64..32),
         log_data in 0_u32..6,
-        // Gradients stay from pass to pass, or not at all: a single pass is a case of its own.
+        // Gradients persist between passes, or not at all: a single pass is a separate case.
         (micro, passes, sequence) in (1_u64..16, prop::sample::select(vec![1_u64, 1, 2, 7]), 64_u64..4_096),
         (flash, sequence_parallel, precision) in (any::<bool>(), any::<bool>(), prop::sample::select(vec![
             Precision::Fp32, Precision::Mixed { bf16: true }, Precision::Mixed { bf16: false }, Precision::Pure16 { bf16: true },
@@ -679,8 +681,8 @@ prop_compose! {
     }
 }
 
-/// By hand: eight processes of 2 to 4 GB, nothing offloaded; the copy of a checkpoint is there or not. The states on a GPU
-/// and its context, with a gathered unit or without, as far off as a step's peaks.
+/// By hand: eight processes of 2 to 4 GB, nothing offloaded; with or without the copy of a checkpoint. The states on a
+/// GPU and its context, with or without a gathered unit, with the error of a step's peaks.
 #[test]
 fn hosts_and_saves_are_expected_between_bounds() {
     let (layout, constants) = (sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());
@@ -700,7 +702,7 @@ fn hosts_and_saves_are_expected_between_bounds() {
     assert_near(worker.host_interval.unwrap().low, 1.6e9, 1e-9);
 }
 
-/// Without `wrap` FSDP gathers the whole model and waits with the whole gradient: two and two bytes a parameter.
+/// Without `wrap` FSDP gathers the whole model and holds the whole gradient: two plus two bytes per parameter.
 #[test]
 fn one_unit_is_gathered_whole() {
     let mut layout = sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0);
@@ -727,7 +729,7 @@ fn what_may_be_gathered_at_once() {
     assert_eq!(of(&smp), (2.0 * 1e9, 2.0 * 5e8));
     (smp.gathering.live_parameters, smp.gathering.bucket) = (3e9, 2e8);
     assert_eq!(of(&smp), (2.0 * 3e9, 2.0 * 2e8));
-    // Never less than the layer that is computed, never more than there is.
+    // Never less than the current layer, never more than the whole model.
     smp.gathering.live_parameters = 0.0;
     assert_eq!(of(&smp).0, 2.0 * smp.model.layer_parameters);
     smp.gathering.live_parameters = 1e12;
@@ -755,7 +757,7 @@ fn what_may_be_gathered_at_once() {
     assert_near(of(&worker).0, two + (worker.model.layers - 2.0) * unit, 1e-12);
 }
 
-/// Towards a full card and past it the whole grows with every byte that is allocated, and it fits up to the card.
+/// Up to and beyond a full card the total grows with every allocated byte, and it fits up to the card's memory.
 #[test]
 fn memory_rises_through_a_full_card() {
     let constants = MemoryConstants::from_constants(Constants::shipped());
@@ -772,12 +774,12 @@ fn memory_rises_through_a_full_card() {
         last = found;
     }
     assert!(full <= 1, "{full} sizes fill the card exactly");
-    // What the driver keeps of a card is not there to be used: 39.58 GiB of 40.
+    // Memory that the driver reserves is not usable: 39.58 GiB of 40.
     let room = capacity * (1.0 - 0.0104) - constants.context_bytes - constants.nccl_bytes;
     assert_near(whole(room / (1.0 + constants.fragments)), capacity, 1e-9);
 }
 
-/// Parts of the experts lie inside the shard group, so all ranks of it together hold the model once, whatever the degree.
+/// Parts of the experts are inside the shard group, so all its ranks together hold the model once, for every degree.
 #[test]
 fn expert_degree_leaves_the_sharded_states() {
     let mut layout = sharded_layout(&gpt2_30b(), System::SmpV2, 64.0, 80.0);

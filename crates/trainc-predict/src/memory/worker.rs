@@ -1,8 +1,8 @@
-//! A rank of engine `worker` on CPUs. Its buffers are made once, before the first step, and stay: there is one moment,
-//! no allocator that keeps what was freed and no context of a device, so every part is counted, not fitted.
+//! A rank of engine `worker` on CPUs. Its buffers are allocated once, before the first step, and persist: there is one
+//! moment, no allocator that keeps freed blocks and no device context, so every part is counted, not fitted.
 //!
-//! Everything is stored in 32 bit: on CPUs bf16 is rounding (`crates/trainc-worker/README.md`). `crates/trainc-worker/src/fsdp/memory_parts.rs` is what the
-//! worker itself says; tests hold both together.
+//! Everything is stored in 32 bit: on CPUs bf16 is rounding (`crates/trainc-worker/README.md`).
+//! `crates/trainc-worker/src/fsdp/memory_parts.rs` is the worker's own account; tests compare the two.
 
 use crate::layout::{Layout, Model};
 use crate::part_intervals::{Basis, PartInterval};
@@ -10,20 +10,20 @@ use crate::prediction::{Interval, Memory, MemoryParts};
 
 /// Bytes of an element.
 const WIDTH: f64 = 4.0;
-/// Shards begin at multiples of this many elements (`ALIGN` of the worker's `fsdp.rs`).
+/// Alignment of shards, in elements (`ALIGN` of the worker's `fsdp.rs`).
 const ALIGN: f64 = 16.0;
 /// Rows of logits that exist at once (`CHUNK` of its `model/root.rs`).
 const LOGIT_ROWS: f64 = 256.0;
 /// Rows of attention scores that exist at once (`TILE` of its `kernels/attention.rs`).
 const SCORE_ROWS: f64 = 64.0;
-/// Elements of one message of a sum between ranks, and messages of a rank under way (`CHUNK` of its `comm/shm.rs`).
+/// Elements of one message of a sum between ranks, and number of a rank's messages in flight (`CHUNK` of its
+/// `comm/shm.rs`).
 const MESSAGE: f64 = 32.0 * 1024.0;
 const MESSAGES: f64 = 2.0;
-/// Bytes of a channel's counters for each rank, and of a rank's line on the board where ranks show that they live (its
-/// `comm/memory.rs`).
+/// Bytes of a channel's counters per rank, and of a rank's line on the liveness board (its `comm/memory.rs`).
 const COUNTERS: f64 = 256.0;
 const BOARD: f64 = 1_024.0 + 128.0;
-/// The share by which the worker's own account may differ from this one; tests hold every part to it.
+/// Largest difference between the worker's own account and this one, a fraction; tests check every part.
 const WITHIN: f64 = 0.08;
 
 /// Memory of one rank.
@@ -37,7 +37,7 @@ pub(super) fn memory(layout: &Layout) -> Memory {
         capacity_bytes: None,
         fits: None,
         interval: within(total),
-        // The ranks are the host's own processes, and what they hold is there before the first step and after the last.
+        // The ranks are the host's own processes, and their memory does not change between the first and the last step.
         host_bytes: Some(host),
         host_interval: Some(within(host)),
         peak_checkpoint_bytes: Some(total),
@@ -52,7 +52,7 @@ struct Units {
     embed: f64,
     block: f64,
     head: f64,
-    /// The adapters of one block; 0 where every weight is trained.
+    /// The adapters of one block; 0 if every weight is trained.
     adapter: f64,
     layers: f64,
     degree: f64,
@@ -65,7 +65,7 @@ impl Units {
         let norm = if model.rms_norm { model.hidden } else { 2.0 * model.hidden };
         let matrix = if model.tied { 0.0 } else { model.head_vocab * model.hidden };
         let positions = model.outer_parameters - tokens - norm - matrix;
-        // The table has a row for each token of a training sequence, whatever the model was made for.
+        // The table has a row for each token of a training sequence, regardless of the model's configured length.
         let positions =
             if positions >= model.hidden { layout.work.sequence_length * model.hidden } else { 0.0 };
         Self {
@@ -108,7 +108,7 @@ fn parts(layout: &Layout) -> MemoryParts {
         activations: WIDTH * activation_elements(layout, rows),
         gathered: WIDTH * gathered_elements(layout, &units) + prefetched_shard_bytes(layout, &units),
         logits: WIDTH * (rows * (2.0 * model.hidden + 2.0) + LOGIT_ROWS.min(rows) * model.head_vocab),
-        // Parameters and both moments are copied, so that training goes on while they are written.
+        // Parameters and both moments are copied, so that training continues while they are written.
         buffers: message_buffer_bytes(layout) + 3.0 * WIDTH * trained,
         reserve: 0.0,
     }
@@ -119,7 +119,8 @@ fn attention_widths(model: &Model) -> (f64, f64) {
     (query, query + 2.0 * model.kv_heads * model.head_dim)
 }
 
-/// Elements of what a block keeps, of what one block needs while it goes backward, and of the stream and its gradient.
+/// Returns the elements that a block keeps, those that one block needs in its backward pass, and those of the stream
+/// and its gradient.
 fn activation_elements(layout: &Layout, rows: f64) -> f64 {
     let model = &layout.model;
     let (query, qkv) = attention_widths(model);
@@ -140,19 +141,19 @@ fn activation_elements(layout: &Layout, rows: f64) -> f64 {
     all + scratch + adapters + 2.0 * rows * model.hidden
 }
 
-/// Elements of units that are whole for the moment, and of one whole gradient.
+/// Returns the elements of temporarily whole units, and of one whole gradient.
 fn gathered_elements(layout: &Layout, units: &Units) -> f64 {
     let tied = layout.model.tied;
     let at_once = if layout.worker.reshard { 1.0 } else { units.layers };
     let block = at_once * units.padded_elements(units.block);
-    // Where a rank has everything, weights are used where they lie; adapters are added to a copy of a block.
+    // If a rank has everything, weights are used in place; adapters are added to a copy of a block.
     let in_place = units.degree <= 1.0 && layout.precision == crate::layout::Precision::Fp32;
     let whole = match (in_place, layout.lora) {
         (true, None) => 0.0,
         (true, Some(_)) => block,
         (false, _) => {
             let [embed, head] = [units.embed, units.head].map(|unit| units.padded_elements(unit));
-            // The embedding's room is free for a unit of its size, unless it is the head as well.
+            // The embedding's buffer is free for a unit of its size, unless it is also the head.
             let again = !tied && (embed == units.padded_elements(units.block) || embed == head);
             block + head + if again { 0.0 } else { embed } + at_once * units.padded_elements(units.adapter)
         }
@@ -165,8 +166,8 @@ fn gathered_elements(layout: &Layout, units: &Units) -> f64 {
     whole + gradient
 }
 
-/// Bytes of the shards that a rank offers ahead of their use: one under way, one that others still read, and as many as
-/// are prefetched.
+/// Returns the bytes of the shards that a rank provides before their use: one in flight, one that others still read,
+/// and the prefetched ones.
 fn prefetched_shard_bytes(layout: &Layout, units: &Units) -> f64 {
     if units.degree <= 1.0 {
         return 0.0;
@@ -175,7 +176,7 @@ fn prefetched_shard_bytes(layout: &Layout, units: &Units) -> f64 {
     COUNTERS + (layout.worker.prefetch + 2.0) * WIDTH * largest
 }
 
-/// Bytes of messages between ranks: of all, of a shard group, of the replicas of a shard.
+/// Returns the bytes of messages between ranks: of all, of a shard group, of the replicas of a shard.
 fn message_buffer_bytes(layout: &Layout) -> f64 {
     let degrees = &layout.degrees;
     let groups = [degrees.ranks(), degrees.shard, degrees.replicas];

@@ -3,15 +3,15 @@
 use super::{Machine, Name, RecomputedWork, recomputed_work};
 use crate::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
 
-/// One micro-batch through one layer and the head, forward and backward, seconds.
+/// Times of one micro-batch through one layer and the head, forward and backward, seconds.
 pub(super) struct Pass {
     /// The GPU's work on one layer.
     pub(super) gpu: f64,
-    /// The host's work to launch it.
+    /// The host's work to launch the layer.
     pub(super) host: f64,
     /// Head, logits and loss.
     pub(super) head: f64,
-    /// The part of `gpu` that is attention's core.
+    /// The part of `gpu` that is the attention core.
     pub(super) attention: f64,
     /// Recomputed share of the forward pass.
     pub(super) again: RecomputedWork,
@@ -25,7 +25,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let tokens = s * work.sequences_at_once() / degrees.context.max(1.0);
     let again = recomputed_work(layout);
     let rounds = 3.0 + again.rest;
-    // A frozen matrix has a gradient for its input alone.
+    // A frozen matrix has only the gradient of its input.
     let weight_rounds = if layout.lora.is_some() { 2.0 } else { 3.0 } + again.products;
     let (peak, bandwidth) = (machine.peak, machine.bandwidth);
     let fast = if layout.precision == Precision::Fp8 { peak * c(Name::Fp8) } else { peak };
@@ -36,7 +36,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let h = model.hidden;
     let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
     let inner = model.ffn / t;
-    // Tokens are spread over the experts; all of a layer's chosen ones together see `active` times as many.
+    // Tokens are distributed over the experts; all selected ones of a layer together process `active` times as many.
     let (expert_tokens, copies) = if model.experts > 0.0 {
         let local = (model.experts / degrees.expert.max(1.0)).max(1.0);
         (tokens * model.active_experts / local, local)
@@ -49,7 +49,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
             * ((model.ffn_matrices - 1.0) * product(expert_tokens, h, inner, fast)
                 + product(expert_tokens, inner, h, fast));
     if model.experts == 0.0 {
-        // Cross-attention and the like: other parameters of the layers.
+        // Cross-attention and similar: other parameters of the layers.
         let plain =
             2.0 * h * model.head_dim * (model.heads + model.kv_heads) + model.ffn_matrices * h * model.ffn;
         matrices *= (model.linear_parameters / (model.layers * plain)).clamp(1.0, 2.0);
@@ -57,7 +57,8 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let core = 4.0 * s * tokens * width;
     let attention = match layout.attention {
         Attention::Flash => {
-            // The kernel always computes the scores again: 2.5 times the forward pass's FLOP. A causal mask halves the work.
+            // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask halves the
+            // work.
             let seen = if model.causal { 0.5 } else { 1.0 };
             let newer = if layout.flash2 { c(Name::Flash2) } else { 1.0 };
             let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
@@ -112,27 +113,27 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     }
 }
 
-/// Bytes per element of a block's output that is merged into the output so far: PyTorch's ring attention widens the
+/// Bytes per element to merge a block's output into the accumulated output: PyTorch's ring attention widens the
 /// block to 32 bit and adds `sigmoid(difference of the sums) · (block - output)` operation by operation.
 const MERGE: f64 = 6.0 + 12.0 + 8.0 + 12.0;
 
-/// Bytes per element of a block's gradients of query, key and value that are added up in 32 bit.
+/// Bytes per element of a block's gradients of query, key and value that are accumulated in 32 bit.
 const SUM: f64 = 3.0 * 10.0;
 
-/// Traffic of merging the blocks of a context ring in one layer, bytes.
+/// Returns the traffic of merging the blocks of a context ring in one layer, bytes.
 fn ring_merge_bytes(layout: &Layout, outputs: f64, share: f64) -> f64 {
     let steps = (layout.degrees.context - 1.0).max(0.0);
     steps * outputs * ((1.0 + share) * MERGE + SUM)
 }
 
-/// Bytes per element of a product's operand that is scaled by its largest value and rounded to 8 bit: read for the
-/// largest, read again, written in rows and in columns (torchao's roofline of tensorwise scaling, kernels 1 and 3 of
+/// Bytes per element of a product's operand that is scaled by its maximum and rounded to 8 bit: read for the maximum,
+/// read again, written in rows and in columns (torchao's roofline of tensorwise scaling, kernels 1 and 3 of
 /// `get_tensor_memory_traffic_ovhd_s`, pytorch/ao torchao/testing/training/roofline_utils.py). Weights are gathered in
-/// 8 bit and rounded in shards, which is little.
+/// 8 bit and rounded in shards, which is negligible.
 const CAST: f64 = 2.0 + 2.0 + 2.0;
 
-/// Traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of the products
-/// that recomputation repeats.
+/// Returns the traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of
+/// the products that recomputation repeats.
 fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
     if layout.precision != Precision::Fp8 {
         return 0.0;
@@ -141,15 +142,15 @@ fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f
     let t = layout.degrees.tensor.max(1.0);
     let h = if layout.sequence_parallel { model.hidden / t } else { model.hidden };
     let (experts, gates) = (model.active_experts.max(1.0), model.ffn_matrices - 1.0);
-    // Products of one input share what was rounded of it.
+    // Products with the same input share its rounded copy.
     let inputs = h + width + h + inner * experts;
     let gradients = width + 2.0 * kv + h + gates * inner * experts + h;
     CAST * tokens * (inputs * (1.0 + again) + gradients)
 }
 
-/// Handling a layer's weights and gradients in one pass, outside of the products: see [`Name::Weights`].
+/// Returns the time to handle a layer's weights and gradients in one pass, outside the products: see [`Name::Weights`].
 ///
-/// Alone on a GPU and without accumulation a product's own output is the gradient, and nothing is gathered.
+/// On one GPU without accumulation, the product's output is the gradient, and nothing is gathered.
 fn weight_handling_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let degrees = &layout.degrees;
     let alone = degrees.data_parallel_ranks() <= 1.0 && layout.work.passes <= 1.0;
@@ -161,7 +162,7 @@ fn weight_handling_seconds(layout: &Layout, machine: &Machine) -> f64 {
     machine.get(Name::Weights) * own / (layout.model.layers / stages).ceil().max(1.0) / machine.bandwidth
 }
 
-/// Unpacking a layer's quantised weights for each of the rounds: 4 or 8 bit read, 16 bit written and read.
+/// Returns the time to unpack a layer's quantised weights in each round: 4 or 8 bit read, 16 bit written and read.
 fn dequantise_seconds(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
     let packed = match layout.quantisation {
         None => return 0.0,
@@ -173,7 +174,7 @@ fn dequantise_seconds(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
     weights * (packed + 4.0) * rounds / machine.bandwidth
 }
 
-/// The optimizer's step over what this GPU updates.
+/// Returns the time of the optimizer's step over the parameters that this GPU updates.
 pub(super) fn optimizer_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let degrees = &layout.degrees;
     let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
@@ -201,7 +202,7 @@ mod tests {
         layout.precision = Precision::Fp8;
         let (inputs, gradients) = (26_624.0, 43_008.0);
         assert!((of(&layout, 0.0) / (6.0 * 16_384.0 * (inputs + gradients)) - 1.0).abs() < 1e-12);
-        // What is done again rounds its inputs again.
+        // Recomputation rounds its inputs again.
         assert!((of(&layout, 1.0) - of(&layout, 0.0) - 6.0 * 16_384.0 * inputs).abs() < 1.0);
     }
 }

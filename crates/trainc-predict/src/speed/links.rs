@@ -12,24 +12,25 @@ const START: f64 = 4e-5;
 /// Bytes of 16-bit weights or gradients per parameter.
 const HALF: f64 = 2.0;
 
-/// Parameters that one GPU computes with: of its stage and tensor rank.
+/// Returns the parameters that one GPU computes with: those of its stage and tensor rank.
 fn parameters_per_gpu(layout: &Layout) -> f64 {
     let degrees = &layout.degrees;
     layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
 }
 
-/// Returns the placement of the groups of so many ranks along an axis.
+/// Returns the placement of groups of `ranks` ranks along an axis.
 fn group_placement(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
     let hardware = &layout.hardware;
     layout.order.group_placement(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
 }
 
-/// SMDDP's collectives run over EFA, between nodes.
+/// Returns the speedup of SMDDP, whose collectives run over EFA, between nodes.
 fn smddp_speedup(layout: &Layout, machine: &Machine) -> f64 {
     if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
 }
 
-/// The all-reduces of one layer's tensor group, forward, backward and done again (with sequence parallelism the same bytes).
+/// Returns the time of the all-reduces of one layer's tensor group: forward, backward and recomputed (with sequence
+/// parallelism the bytes are the same).
 pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> f64 {
     let t = layout.degrees.tensor;
     if t <= 1.0 {
@@ -51,11 +52,12 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
     times * (2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin)
 }
 
-/// Keys and values sent around the ring of a context group, of one layer and micro-batch, forward and backward.
+/// Returns the time to send keys and values around the ring of a context group, of one layer and micro-batch, forward
+/// and backward.
 ///
-/// Each rank sends its block on as often as there are other ranks, forward, when it computes again, and backward; and
-/// the blocks' gradients with them (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron sends the
-/// heads of keys and values as they are, others repeat them for every query head before (torchtitan).
+/// Each rank forwards its block once per other rank, in the forward pass, in recomputation and in the backward pass,
+/// which also sends the blocks' gradients (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron
+/// sends the heads of keys and values unrepeated, others first repeat them for every query head (torchtitan).
 pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let ranks = degrees.context;
@@ -77,14 +79,14 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
     (ranks - 1.0) * (3.0 + share) * (block / bandwidth + START)
 }
 
-/// Sends to the next stage and back, of one micro-batch.
+/// Returns the time of the sends to the next stage and back, of one micro-batch.
 pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let bytes = HALF * tokens * layout.model.hidden;
     let Spread { nodes, beside } = group_placement(layout, Axis::Pipeline, layout.degrees.pipeline);
     let bandwidth = match machine.fabric {
-        // The tensor ranks of a stage send a part each; of the stages of a node the last one sends out of it.
+        // Each tensor rank of a stage sends a part; only the last stage of a node sends to another node.
         Some(fabric) if nodes > 1.0 => {
             machine.get(Name::Pipeline) * fabric / beside * layout.degrees.tensor.max(1.0)
         }
@@ -95,19 +97,20 @@ pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
 
 /// Returns the collectives of a pass over a shard group's parameters: gathers, and the scatter of gradients.
 fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
-    // What is one unit stays gathered from the forward pass to the backward pass.
+    // A model that is one unit stays gathered from the forward pass to the backward pass.
     let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
     // Frozen parameters have no gradient to scatter.
     (gathers, if layout.lora.is_some() { 0.0 } else { 1.0 })
 }
 
-/// The part of [`gather_seconds`] that scatters gradients.
+/// Returns the part of [`gather_seconds`] that scatters gradients.
 pub(super) fn scatter_share(layout: &Layout) -> f64 {
     let (gathers, scatters) = gathers_and_scatters(layout);
     scatters / (gathers + scatters)
 }
 
-/// Gathering parameters for the forward and the backward pass and scattering gradients, of one micro-batch.
+/// Returns the time to gather parameters for the forward and the backward pass and to scatter gradients, of one
+/// micro-batch.
 pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let shard = layout.degrees.shard.max(1.0);
     if shard <= 1.0 {
@@ -129,7 +132,8 @@ pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
     (gathers + scatters) * inside.max(between)
 }
 
-/// The second hop of sharded replicas: each shard's gradients over the replicas, once a step.
+/// Returns the time of the second hop of sharded replicas: all-reduces of each shard's gradients over the replicas,
+/// once per step.
 pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
     let Spread { nodes, beside } = group_placement(layout, Axis::Replica, replicas);
@@ -138,7 +142,8 @@ pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 
     beside * bytes / (machine.get(Name::Fabric) * smddp_speedup(layout, machine) * fabric)
 }
 
-/// Reducing gradients over all data ranks, once a step; with ZeRO-1 the same bytes as scatter and gather.
+/// Returns the time to reduce gradients over all data ranks, once per step; with ZeRO-1 the same bytes as scatter and
+/// gather.
 pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let ranks = layout.degrees.data_parallel_ranks() / layout.degrees.context.max(1.0);
     if ranks <= 1.0 {
@@ -153,8 +158,8 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let share = match (megatron(layout), layout.sharding) {
-                // Seen of DeepSpeed's buckets alone; Megatron's and SMP's own optimizers scatter and gather the bytes of
-                // an all-reduce.
+                // Observed only for DeepSpeed's buckets; Megatron's and SMP's own optimizers scatter and gather the
+                // bytes of an all-reduce.
                 (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepSpeed => {
                     machine.get(Name::Zero1)
                 }
@@ -169,7 +174,8 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
     inside.max(between)
 }
 
-/// Tokens to their experts and back, forward and backward, of one micro-batch through all layers of a stage.
+/// Returns the time to send tokens to their experts and back, forward and backward, of one micro-batch through all
+/// layers of a stage.
 pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let e = degrees.expert;

@@ -1,8 +1,8 @@
 //! Seconds of a step, by part.
 //!
 //! A pass of a micro-batch is computed layer by layer ([`compute`]), its collectives by bytes over links ([`links`]);
-//! here they overlap: hidden time is not counted twice. Form and sources: Korthikanti et
-//! al. 2022, Narayanan et al. 2021 (SC21), Zhao et al. 2023 (FSDP), Zhang et al. 2022 (MiCS).
+//! this module overlaps them: hidden time is not counted twice. Form and sources: Korthikanti et al. 2022, Narayanan et
+//! al. 2021 (SC21), Zhao et al. 2023 (FSDP), Zhang et al. 2022 (MiCS).
 
 mod compute;
 mod links;
@@ -25,9 +25,9 @@ pub(super) struct Machine<'a> {
     peak: f64,
     /// Memory bandwidth, bytes/s.
     bandwidth: f64,
-    /// Between the GPUs of a node, bytes/s of one GPU in one direction.
+    /// Bandwidth between the GPUs of a node, bytes/s of one GPU in one direction.
     nvlink: f64,
-    /// Between nodes, bytes/s of one node in one direction; none on one node.
+    /// Bandwidth between nodes, bytes/s of one node in one direction; `None` on one node.
     fabric: Option<f64>,
 }
 
@@ -62,11 +62,11 @@ impl<'a> Machine<'a> {
 /// Recomputation in the backward pass, as shares of a layer's forward work by kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RecomputedWork {
-    /// Of its matrix products, by their FLOP.
+    /// Share of its matrix products, by their FLOP.
     pub(super) products: f64,
-    /// Of the attention core.
+    /// Share of the attention core.
     pub(super) attention: f64,
-    /// Of everything else, and of what is launched.
+    /// Share of everything else, and of launches.
     pub(super) rest: f64,
     /// Collectives of the tensor group, in all-reduces: a layer's forward pass has two.
     pub(super) collectives: f64,
@@ -79,14 +79,14 @@ pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
         rest: share,
         collectives: if share >= 1.0 { 2.0 } else { 0.0 },
     };
-    // FlashAttention computes its scores again in any case: nothing is repeated for it.
+    // FlashAttention always recomputes its scores: recomputation does not repeat it.
     let core = if layout.attention == Attention::Eager { 1.0 } else { 0.0 };
     match layout.recompute {
         Recompute::None => all(0.0),
         Recompute::Full => all(1.0),
         Recompute::Share(share) => all(share.clamp(0.0, 1.0)),
         Recompute::Selective => RecomputedWork { attention: core, ..all(0.0) },
-        // What the groups scattered is kept, what they gathered is not: half of each all-reduce.
+        // Scattered tensors are kept, gathered ones are not: half of each all-reduce.
         Recompute::Operations => RecomputedWork {
             products: layout.model.recomputed_flop_share(),
             attention: core,
@@ -96,13 +96,14 @@ pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
     }
 }
 
-/// The time of a step, or what is missing to know it.
+/// Returns the time of a step, or what is missing for it.
 pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     if layout.system == System::Worker {
         return Err(Unknown("no run of the worker was measured"));
     }
     if layout.precision == Precision::Fp32 {
-        // TF32 came with Ampere (NVIDIA, A100 white paper, 2020); before it 32 bit has one meaning.
+        // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are full
+        // precision.
         let older = matches!(layout.hardware.gpu, Some(super::GpuKind::V100 | super::GpuKind::T4));
         return Err(Unknown(if older {
             "no run in 32-bit arithmetic was measured"
@@ -115,7 +116,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let rest = parts.total();
     let sequences = layout.work.global_sequences;
     parts.input = layout.input.map(|input| input.exposed_read_seconds(sequences, rest));
-    // Not the sum of the parts: of layouts that wait for the same data none is faster by what a sum rounds.
+    // Not the sum of the parts: rounding in a sum must not make one of the layouts that wait for the same data faster.
     let step_seconds = layout.input.map_or(rest, |input| rest.max(input.read_seconds(sequences)));
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
         return Err(Unknown("the layout is incomplete"));
@@ -126,7 +127,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let tokens = samples * work.sequence_length;
     let (model_flops, hardware_flops) = flops(layout);
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
-    // Conventions: so many FLOP for each parameter that a token meets, frozen or not.
+    // Conventions: a fixed number of FLOP per parameter that a token uses, frozen or not.
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let waiting = waited / step_seconds;
@@ -156,7 +157,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     })
 }
 
-/// Forward and backward of one sequence, without and with what is computed again, FLOP.
+/// Returns the FLOP of forward and backward of one sequence, without and with recomputation.
 ///
 /// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for its own. A
 /// frozen one with an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own: 4; the adapter's
@@ -184,17 +185,17 @@ fn flops(layout: &Layout) -> (f64, f64) {
     (all, all + repeated)
 }
 
-/// The step's parts, and what goes over links in it.
+/// Returns the parts of the step, and its communication.
 fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let work = &layout.work;
-    // One GPU works at a time under a device map: its layers' time adds up to the whole model's.
+    // One GPU works at a time under a device map: the time of its layers adds up to the whole model's.
     let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
     let layers = (layout.model.layers / stages).ceil();
     let pass = compute::compute_pass(layout, machine);
     let tensor = links::tensor_seconds(layout, machine, pass.again.collectives);
     // Launching runs ahead of the GPU and is hidden by its work, or hides it.
     let ring = links::context_ring_seconds_per_layer(layout, machine, pass.again.attention);
-    // Attention over one block hides the next one's way, but for the share that the links take of the GPU.
+    // Attention over one block hides the transfer of the next one, except for the links' share of the GPU.
     let ring_waited =
         (ring - pass.attention).max(0.0) + machine.get(Name::OverlapFsdp) * ring.min(pass.attention);
     let busy = pass.gpu + tensor + ring_waited;
@@ -202,7 +203,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let layer = (busy.powf(n) + pass.host.powf(n)).powf(1.0 / n);
     let layer_tensor = (tensor + ring_waited).min(layer);
     let stage = layers * layer;
-    // With several stages on a GPU a micro-batch goes round as often (Narayanan et al. 2021, section 2.2).
+    // With several stages on a GPU a micro-batch goes round once per stage (Narayanan et al. 2021, section 2.2).
     let rounds = layout.degrees.virtual_stages.max(1.0);
     let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
     let passes = work.passes.max(1.0);
@@ -218,8 +219,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         ..SpeedParts::default()
     };
     if stages > 1.0 {
-        // With fewer micro-batches in flight than stages, each stage waits for one to come back: `passes / flying` trips
-        // through all stages instead of `passes` turns of one. With as many, filling and draining is all that is left
+        // With fewer micro-batches in flight than stages, each stage waits for one to return: `passes / flying` trips
+        // through all stages instead of `passes` turns of one. With as many, only filling and draining remain
         // (Narayanan et al. 2021, section 2.2).
         let flying = work.num_active_micro_batches.unwrap_or(stages).min(stages).min(passes).max(1.0);
         let turns = passes * (stages / flying - 1.0) + flying - 1.0;
@@ -244,19 +245,19 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             let late = shards * late(layout);
             let gather = gather - late;
             let share = match layout.system {
-                // One unit's gather comes before everything that it could hide behind, its scatter after.
+                // One unit's gather precedes everything that could hide it, its scatter follows everything.
                 _ if layout.one_unit => 1.0,
                 System::DeepSpeed => machine.get(Name::OverlapDeepSpeed),
                 _ => machine.get(Name::OverlapFsdp),
             };
-            // The longer of the two, and a share of the shorter that is not hidden.
+            // The longer of the two, plus the unhidden share of the shorter.
             let together = one.max(gather) + share * one.min(gather);
             parts.exposed_communication += passes * (together - one + late);
         }
     } else if layout.degrees.data_parallel_ranks() > 1.0 && layout.system != System::DeviceMap {
         let reduce = links::gradient_reduce_seconds(layout, machine);
         over_links.gradients = reduce;
-        // Megatron reduces after the last backward pass; DDP and its like during it.
+        // Megatron reduces after the last backward pass; DDP and similar engines during it.
         let hidden = if megatron(layout) { 0.0 } else { 0.5 * one };
         let share = machine.get(Name::OverlapFsdp);
         parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
@@ -264,13 +265,14 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     (parts, over_links)
 }
 
-/// Share of a pass's gathers and scatters that has nothing to hide behind in the backward pass; forward the host runs
-/// ahead, whatever is prefetched.
+/// Returns the share of a pass's gathers and scatters that nothing in the backward pass can hide; in the forward pass
+/// the host runs ahead, regardless of prefetching.
 ///
 /// The collectives of one process group run in the order in which they are issued (PyTorch, `BackwardPrefetch`). Under
-/// `BACKWARD_POST` a unit is gathered when the gradients of the one before are computed, and before they are scattered:
-/// the next gradients wait for the gather and hide the scatter ("overlaps the current reduce-scatter and the next gradient
-/// computation"). Without prefetching the gather comes behind the scatter, and both are waited for ("no overlap").
+/// `BACKWARD_POST` a unit is gathered after the gradients of the previous one are computed, and before they are
+/// scattered: the next gradients wait for the gather and hide the scatter ("overlaps the current reduce-scatter and
+/// the next gradient computation"). Without prefetching the gather follows the scatter, and both are exposed ("no
+/// overlap").
 fn late(layout: &Layout) -> f64 {
     let scatter = links::scatter_share(layout);
     // One of the two gathers is forward.
@@ -283,7 +285,7 @@ fn late(layout: &Layout) -> f64 {
     }
 }
 
-/// Returns true if gradients are reduced as Megatron does it.
+/// Returns true if gradients are reduced as in Megatron.
 pub(super) fn megatron(layout: &Layout) -> bool {
     layout.system == System::Megatron || layout.system == System::SmpV1 && layout.sharding != Sharding::Full
 }

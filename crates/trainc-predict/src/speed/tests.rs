@@ -129,7 +129,7 @@ fn a_step_waits_for_what_reading_takes_longer() {
     let works = speed_with_shipped(&layout);
     assert_eq!(works.parts.input, None);
     let reading = |times: f64| {
-        // 64 sequences of 8 MB in so many times the step.
+        // 64 sequences of 8 MB in `times` times the step.
         let bytes_per_second = 64.0 * 8e6 / (times * works.step_seconds);
         let input = Some(crate::Input { sequence_bytes: 8e6, bytes_per_second });
         speed_with_shipped(&Layout { input, ..layout.clone() })
@@ -202,8 +202,8 @@ proptest! {
         prop_assert!(speed_with_shipped(&slow).step_seconds >= speed_with_shipped(&layout).step_seconds * (1.0 - 1e-12));
     }
 
-    /// The same global batch on twice the nodes, each GPU with half the passes: what is not communication falls, the
-    /// computing by half, so that time falls until exposed communication grows by more.
+    /// The same global batch on twice the nodes, each GPU with half the passes: the time without communication falls,
+    /// the compute time by half, so that the total falls until exposed communication grows by more.
     #[test]
     fn time_falls_with_nodes_until_communication_wins(
         layout in layouts(), log_nodes in 0_u32..5, log_passes in 1_u32..6, across in any::<bool>(),
@@ -235,8 +235,8 @@ proptest! {
         prop_assert!(nodes < 2.0 || few.step_seconds / many.step_seconds <= 2.0 + 1e-9);
     }
 
-    /// The same work for each GPU on twice the nodes, sharded over all: no step is shorter, and what is longer is
-    /// exposed communication.
+    /// The same work per GPU on twice the nodes, sharded over all: no step is shorter, and the increase is exposed
+    /// communication.
     #[test]
     fn communication_wins_in_the_end(layout in layouts(), log_nodes in 1_u32..9) {
         let at = |nodes: f64| {
@@ -252,7 +252,7 @@ proptest! {
         let (few, many) = (at(nodes), at(2.0 * nodes));
         prop_assert!((many.compute / few.compute - 1.0).abs() < 1e-9);
         prop_assert!(many.exposed_communication > few.exposed_communication);
-        // Without bound: a group wide enough waits longer than it computes.
+        // Without bound: a sufficiently wide group waits longer than it computes.
         let wide = at(65_536.0 * 64.0);
         prop_assert!(wide.exposed_communication > wide.compute);
     }
@@ -260,7 +260,7 @@ proptest! {
 
 #[test]
 fn a_fixed_batch_gains_less_from_each_node() {
-    // A fixed batch of 512 sequences, fully sharded: from one pass on, a node more only lengthens the gathers.
+    // A fixed batch of 512 sequences, fully sharded: from one pass on, another node only lengthens the gathers.
     let at = |nodes: f64, micro: f64| {
         speed_with_shipped(&gpt2_30b(nodes, nodes * 8.0, 512.0, micro, 512.0)).tokens_per_second / nodes
     };
@@ -278,7 +278,7 @@ fn a_context_ring_sends_keys_and_values_and_merges_blocks() {
     layout.attention = Attention::Flash;
     layout.degrees.context = 4.0;
     let machine = Machine::of(&layout, constants).unwrap();
-    // Three hops forward, again, and two backward of 8,192 tokens' keys and values in 16 bit, over 227 GB/s.
+    // Three hops forward, three recomputed, and two backward of 8,192 tokens' keys and values in 16 bit, over 227 GB/s.
     let bytes = 2.0 * 2.0 * 8192.0 * 7168.0;
     let seconds = 3.0 * 4.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
     assert!((links::context_ring_seconds_per_layer(&layout, &machine, 1.0) / seconds - 1.0).abs() < 1e-9);
@@ -331,14 +331,14 @@ fn one_unit_hides_no_communication() {
     let blocks = speed_with_shipped(&layout);
     layout.one_unit = true;
     let whole = speed_with_shipped(&layout);
-    // Gathered once and scattered once instead of twice and once, all of it waited for.
+    // Gathered once and scattered once instead of twice and once, all of it exposed.
     assert!((whole.communication.gather / blocks.communication.gather * 3.0 / 2.0 - 1.0).abs() < 1e-9);
     assert!((whole.parts.exposed_communication - whole.communication.gather).abs() < 1e-9);
     assert!(whole.step_seconds > blocks.step_seconds);
 }
 
-/// Ranks of a tensor group that read sequences of their own give the group as many at once: the same work as one reader
-/// of all of them, and never more than the GPUs can do.
+/// If each rank of a tensor group reads its own sequences, the group processes that many at once: the same work as one
+/// reader of all of them, and never more than the GPUs can do.
 #[test]
 fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
     let mut shared = gpt2_30b(4.0, 1.0, 1024.0, 8.0, 1024.0);
@@ -353,7 +353,7 @@ fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
     assert!(apart.mfu < 0.7, "{}", apart.mfu);
 }
 
-/// Stages and tensor ranks on 2 nodes of 8 GPUs: what crosses nodes is what the placement spreads over them.
+/// Stages and tensor ranks on 2 nodes of 8 GPUs: communication across nodes follows the placement.
 #[test]
 fn placement_decides_what_crosses_nodes() {
     let mut cluster = gpt2_30b(2.0, 1.0, 1024.0, 2.0, 32.0);
@@ -363,25 +363,25 @@ fn placement_decides_what_crosses_nodes() {
     let spread = Layout { order: Order::MEGATRON, ..cluster.clone() };
     let machine = Machine::of(&cluster, Constants::shipped()).unwrap();
     let constants = Constants::shipped();
-    // By hand: 2 × 1024 tokens of 7,168 channels in 16 bit, there and back; inside a node over NVLink.
+    // By hand: 2 × 1024 tokens of 7,168 channels in 16 bit, in both directions; inside a node over NVLink.
     let bytes = 2.0 * 2.0 * 1024.0 * 7168.0;
     let inside = 2.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
     assert!((links::pipeline_send_seconds(&cluster, &machine) / inside - 1.0).abs() < 1e-9);
-    // Across: eight GPUs of a node share its links, the two tensor ranks of a stage have a part each.
+    // Across nodes: eight GPUs of a node share its links, the two tensor ranks of a stage send a part each.
     let across = 2.0 * (bytes / (constants.get(Name::Pipeline) * 50e9 / 8.0 * 2.0) + 4e-5);
     assert!((links::pipeline_send_seconds(&spread, &machine) / across - 1.0).abs() < 1e-9);
-    // With the stages inside a node its four groups of gradients go over two nodes; with the stages apart none does.
+    // With the stages inside a node its four groups of gradients span two nodes; with the stages apart none does.
     let parameters = cluster.model.parameters / 4.0;
     let between = 4.0 * 2.0 * 2.0 * parameters * 0.5 / (constants.get(Name::Gradients) * 50e9);
     assert!((links::gradient_reduce_seconds(&cluster, &machine) / between - 1.0).abs() < 1e-9);
     let inside = 2.0 * 0.75 * 2.0 * parameters / (constants.get(Name::Nvlink) * 300e9);
     assert!((links::gradient_reduce_seconds(&spread, &machine) / inside - 1.0).abs() < 1e-9);
-    // A step differs by what the links differ, not by orders of magnitude.
+    // Steps differ by the difference of the links, not by orders of magnitude.
     let (one, other) = (speed_with_shipped(&cluster).step_seconds, speed_with_shipped(&spread).step_seconds);
     assert!(one / other < 5.0 && other / one < 5.0, "{one} {other}");
 }
 
-/// By hand: a LLaMA of 7B with frozen weights. Its matrices and head have 6,607,077,376 weights, 4 FLOP each and token;
+/// By hand: a LLaMA of 7B with frozen weights. Its matrices and head have 6,607,077,376 weights, 4 FLOP each per token;
 /// an adapter of rank 8 on query and value has 4,194,304 at 6; attention over 2,048 tokens 12 · L · h · s.
 #[test]
 fn frozen_weights_have_no_gradient_products() {
@@ -412,12 +412,12 @@ fn frozen_weights_have_no_gradient_products() {
     let per_token = 4.0 * 6_607_077_376.0 + 6.0 * 4_194_304.0 + attention;
     assert!((frozen / 2048.0 / per_token - 1.0).abs() < 1e-12, "{frozen}");
     assert!((whole / 2048.0 / (6.0 * 6_607_077_376.0 + attention) - 1.0).abs() < 1e-12, "{whole}");
-    // Everything again once more forward: 2 FLOP of each weight in the layers, the head excepted.
+    // Full recomputation: one more forward pass, 2 FLOP per weight in the layers, excluding the head.
     layout.recompute = Recompute::Full;
     let (model, hardware) = flops(&layout);
     let again = 2.0 * linear + 2.0 * 4_194_304.0 + attention / 3.0;
     assert!(((hardware - model) / 2048.0 / again - 1.0).abs() < 1e-12);
-    // By the conventions that count parameters each counts alike, frozen or not.
+    // The conventions that count parameters do not distinguish frozen ones.
     let found = speed_with_shipped(&layout);
     let rate = found.tokens_per_second / 8.0 / 1e12;
     let (six, eight) = (6.0 * 6_738_415_616.0 * rate, 8.0 * 6_738_415_616.0 * rate);
@@ -436,7 +436,7 @@ fn options_without_effect_cost_nothing() {
     let bytes = |layout: &Layout| crate::memory::memory(layout).parts.activations;
     assert!(bytes(&selective) <= bytes(&layout));
     assert_eq!(speed_with_shipped(&selective), speed_with_shipped(&layout));
-    // Where the score matrix is written, its core is computed again.
+    // If the score matrix is written, its core is recomputed.
     let eager = |recompute| Layout { recompute, attention: Attention::Eager, ..layout.clone() };
     let (none, some) = (eager(Recompute::None), eager(Recompute::Selective));
     assert!(
@@ -459,8 +459,8 @@ fn options_without_effect_cost_nothing() {
     assert_eq!(bytes(&offloaded), bytes(&plain));
 }
 
-/// By hand: one micro-batch in flight over four stages is no pipeline, all stages' work one after the other; two halve
-/// it; as many as stages, or more, leave the filling and draining of three turns.
+/// By hand: one micro-batch in flight over four stages is no pipeline, all stages work one after the other; two halve
+/// that time; with at least as many as stages, only the filling and draining of three turns remain.
 #[test]
 fn fewer_in_flight_than_stages_wait_for_each_other() {
     let mut layout = gpt2_30b(1.0, 1.0, 2048.0, 1.0, 8.0);
@@ -479,7 +479,7 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
         let found = bubble(Some(active)) / turn;
         assert!((found / turns - 1.0).abs() < 1e-9, "{active} in flight: {found} turns, expected {turns}");
     }
-    // Fewer micro-batches than stages: three trips' worth of filling as before.
+    // Fewer micro-batches than stages: three turns of filling as before.
     layout.work.passes = 2.0;
     let two = speed_with_shipped(&layout).parts.bubble;
     layout.work.num_active_micro_batches = Some(1.0);
@@ -498,11 +498,11 @@ fn units_that_are_not_prefetched_are_waited_for() {
         layout.gathering.prefetch = prefetch;
         speed_with_shipped(&layout).parts.exposed_communication - with.parts.exposed_communication
     };
-    // After the gradients the backward gather alone is waited for, without prefetching the scatter as well.
+    // After the gradients, only the backward gather is exposed; without prefetching also the scatter.
     let (after, none) = (more(Prefetch::After), more(Prefetch::None));
     assert!(after > 0.0 && after <= gather, "{after} of {gather}");
     assert!(none > after && none <= gather + scatter, "{none} of {gather} and {scatter}");
-    // What is hidden still costs its share.
+    // Hidden communication still costs its share.
     assert!((none - after) / scatter > 0.5, "{none} {after} {scatter}");
     layout.sharding = Sharding::Gradients;
     layout.gathering.prefetch = Prefetch::Before;
@@ -511,7 +511,7 @@ fn units_that_are_not_prefetched_are_waited_for() {
     assert_eq!(speed_with_shipped(&layout), kept, "nothing is gathered backward");
 }
 
-/// Beyond the runs that were measured the interval is wider the farther it is, and says in what; inside it says nothing.
+/// Beyond the measured runs the interval widens with the distance and reports its cause; inside it reports nothing.
 #[test]
 fn beyond_what_was_measured_the_interval_is_wider() {
     let half = |layout: &Layout| {
@@ -550,7 +550,7 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     assert!(half(&layout).1.parameters.is_some());
 }
 
-/// Of a system, a kind of GPU or links that no run had, a step is as sure as in a source that no fit saw.
+/// For a system, GPU type or links without runs, a step is as uncertain as one of a held-out source.
 #[test]
 fn a_setting_that_nobody_measured_widens_the_interval() {
     let constants = Constants::shipped();
@@ -577,7 +577,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
             "{nodes} nodes at {gigabits} Gb/s"
         );
     }
-    // vTrain's has 800, and ran Megatron-DeepSpeed; SMP v2 has none.
+    // vTrain's have 800, and ran Megatron-DeepSpeed; SMP v2 has no runs.
     for (system, nodes, gigabits, efa) in [
         (System::Fsdp, 16.0, 800.0, false),
         (System::Fsdp, 16.0, 400.0, true),
@@ -590,7 +590,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
     }
 }
 
-/// One run says nothing of how far the next one of its kind is; two narrow the interval.
+/// One run does not show the spread of its setting; two narrow the interval.
 #[test]
 fn one_run_of_a_setting_narrows_no_interval() {
     let layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
@@ -616,7 +616,7 @@ fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
     assert!(speed_with_shipped(&layout).communication.gradients > 2.0 * whole);
 }
 
-/// The half-width of a step is the mean of those of its parts, weighed by their time.
+/// The half-width of a step is the mean of those of its parts, weighted by their time.
 #[test]
 fn the_step_is_as_far_off_as_its_parts_in_the_mean() {
     let speed = speed(&gpt2_30b(32.0, 128.0, 512.0, 4.0, 4096.0), Constants::shipped()).unwrap();
@@ -637,7 +637,7 @@ fn the_step_is_as_far_off_as_its_parts_in_the_mean() {
     }
     let whole = (speed.interval.high / speed.step_seconds).ln();
     assert!((mean - whole).abs() < 1e-9, "{mean} {whole}");
-    // What waits for links is more likely to be off.
+    // Waiting for links is more uncertain.
     let off = |figure: f64, ends: Interval| ends.high / figure;
     assert!(off(parts.exposed_communication, ends.exposed_communication) > off(parts.compute, ends.compute));
     assert_eq!(ends.input, None, "what is not known has no interval");
