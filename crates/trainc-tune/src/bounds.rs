@@ -11,21 +11,21 @@ const DOUBLINGS: u32 = 4;
 /// Effect of more nodes on the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoreNodes {
-    /// With so many at most there are so many layouts that fit and keep them, before any check.
+    /// At least one layout on at most this many nodes fits and keeps the bounds, before any check.
     Kept {
         /// The most nodes.
         nodes: u64,
-        /// Layouts.
+        /// Number of such layouts.
         layouts: usize,
     },
-    /// With so many there is none either.
+    /// No layout on up to this many nodes keeps the bounds either.
     Missed {
-        /// The most nodes that were looked at.
+        /// Largest number of nodes that was searched.
         nodes: u64,
     },
 }
 
-/// The least doubling of a space's nodes that keeps the bounds; none where the engine takes no more nodes.
+/// Returns the smallest doubling of a space's nodes that keeps the bounds; `None` if the engine supports no more nodes.
 pub fn more_nodes(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<MoreNodes> {
     let most = space.most_nodes;
     let mut missed = None;

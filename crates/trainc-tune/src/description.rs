@@ -1,4 +1,4 @@
-//! Layouts and reasons in words for people.
+//! Descriptions of layouts and reasons in words.
 
 use super::choice::Choice;
 use super::reasons::{LongerPart, Reason};
@@ -12,7 +12,7 @@ use trainc_predict::{Recompute, Sharding};
 const GIB: f64 = 1_073_741_824.0;
 
 impl Space<'_> {
-    /// A layout in a line: `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
+    /// Describes a layout in a line: `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
     pub fn describe_layout(&self, choice: &Choice) -> String {
         let degrees = &choice.degrees;
         let mut out = vec![format!("{} × {}", choice.nodes, self.instance_name(choice.site))];
@@ -57,7 +57,7 @@ impl Space<'_> {
         out.join(", ")
     }
 
-    /// Of what the front is the best: `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
+    /// Describes the set that the front was selected from: `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
     pub fn describe_search_size(&self, layouts: usize) -> String {
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable();
@@ -81,7 +81,7 @@ impl Space<'_> {
         format!("the price of `{name}` is unknown: set it with `--price {name}=USD`")
     }
 
-    /// The file systems of which no price is known, in words; empty where there is none.
+    /// Lists the file systems of unknown price, in words; empty if there are none.
     pub fn unpriced_file_systems(&self) -> String {
         let names = unpriced_file_systems(self.plan);
         let noun = if names.len() == 1 { "the file system" } else { "the file systems" };
@@ -136,7 +136,7 @@ impl Space<'_> {
     }
 }
 
-/// Money for a difference: cents below ten dollars.
+/// Formats a difference in US dollars, with cents below ten dollars.
 fn usd(amount: f64) -> String {
     if amount.abs() < 10.0 { format!("${amount:.2}") } else { text::dollars(amount) }
 }
@@ -150,7 +150,7 @@ pub fn format_gpu_gib(bytes: f64) -> String {
     text::short_number(bytes / GIB)
 }
 
-/// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
+/// Formats the seconds of a run in seconds, minutes or hours: `1 s`, `36.6 min`, `1.14 h`.
 fn format_run_time(amount: f64) -> String {
     match amount {
         short if short < 60.0 => format!("{} s", text::short_number(short)),

@@ -1,4 +1,4 @@
-//! A choice as values of the manifest: only those that it changes.
+//! A choice as values of the manifest: only the values that it changes.
 
 use super::choice::Choice;
 use super::space::Space;
@@ -61,7 +61,7 @@ impl Space<'_> {
         match self.rules.engine {
             Engine::Fsdp => self.push_strategy(choice, out),
             Engine::Worker => {
-                // What is not written follows from the cluster: it is written as soon as either changes.
+                // An unwritten value follows from the cluster: it is written as soon as either changes.
                 let moved = choice.nodes != self.written.nodes || choice.site != self.written.site;
                 if new.shard != old.shard || moved && self.shard_degree().is_absent() {
                     out.push(Set::new("parallel.shard-degree", new.shard));
@@ -121,7 +121,7 @@ impl Space<'_> {
             None if degree.is_some_and(|degree| degree != world) => ("hybrid-shard", degree.unwrap_or(world)),
             _ => ("full-shard", degree.unwrap_or(world)),
         };
-        // One replica under hybrid sharding is what full sharding is.
+        // Hybrid sharding with one replica is full sharding.
         let same = stands == wanted || stands == ("hybrid-shard", world) && wanted == ("full-shard", world);
         if same {
             return;
@@ -153,7 +153,7 @@ impl Space<'_> {
             out.push(Set::new("train.micro-batch", choice.micro_batch_size));
         }
         let passes = |choice: &Choice| choice.passes / choice.num_micro_batches.max(1);
-        // Written, or needed so that the global batch stays.
+        // Written, or required to keep the global batch.
         let stands = train.accumulation.val().is_some() || train.global_batch.val().is_none();
         if stands && passes(choice) != passes(&self.written) {
             out.push(Set::new("train.accumulation", passes(choice)));

@@ -5,30 +5,31 @@ use super::space::Space;
 use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, gpu_memory_parts};
 use trainc_predict::{Constants, Recompute};
 
-/// A layout that fits, on machines of which it is the mildest.
+/// A layout that fits, the mildest on its machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitting {
     /// The layout.
     pub choice: Choice,
     /// Memory of the fullest GPU, bytes.
     pub memory_bytes: f64,
-    /// The low end of it, bytes.
+    /// Lower end of it, bytes.
     pub memory_low_bytes: f64,
-    /// The high end of it, bytes.
+    /// Upper end of it, bytes.
     pub memory_high_bytes: f64,
-    /// Memory that a GPU has, bytes.
+    /// Memory of a GPU, bytes.
     pub capacity_bytes: f64,
-    /// US dollars of an hour of its machines, at the price on demand where it is known.
+    /// US dollars per hour of its machines, at the on-demand price if known.
     pub usd_per_hour: Option<f64>,
-    /// On how many axes it differs from the manifest.
+    /// Number of axes on which it differs from the manifest.
     pub changes: usize,
-    /// By how much its micro-batch differs from the manifest's.
+    /// Difference of its micro-batch from the manifest's.
     pub micro_apart: u64,
     /// Number of layouts of its shape that fit, including itself.
     pub alike: usize,
 }
 
-/// Returns true if a layout may not fit, how far it is from the manifest, and how much it does beside training: of these the least
+/// Returns a sort key, lowest for the mildest layout: true if it may not fit, distance from the manifest, and
+/// additional work besides training.
 /// is the mildest.
 fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
     let choice = &one.choice;
@@ -45,15 +46,15 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
 /// Layouts of a space that fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fits {
-    /// Of each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first: where
-    /// a check refuses one, the next may stand in. The fewest dollars an hour first, and of machines without a price the
-    /// fewest. Their speed is unknown.
+    /// For each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first:
+    /// if a check rejects one, the next replaces it. Ascending by dollars per hour, and by number of machines if the
+    /// price is unknown. Their speed is unknown.
     pub machines: Vec<Vec<Fitting>>,
-    /// Layouts that were looked at.
+    /// Number of layouts searched.
     pub searched: usize,
-    /// Of them, those on machines of unknown memory.
+    /// Number of those on machines of unknown memory.
     pub unknown: usize,
-    /// Of them, those that fit with room for what a prediction is off by in the mean.
+    /// Number of those that fit with room for the mean error of the prediction.
     pub fit: usize,
 }
 
@@ -87,7 +88,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
                 .map_or(0, |written| written.micro_batch_size.abs_diff(choice.micro_batch_size)),
             alike: 1,
         };
-        // Those of one shape are visited one after the other.
+        // Layouts of one shape are visited consecutively.
         match found.iter_mut().rev().find(|other| has_same_shape(&other.choice, &one.choice)) {
             None => found.push(one),
             Some(other) => {
@@ -120,7 +121,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
     out
 }
 
-/// Returns true if two layouts are of one shape: a check that refuses one refuses the other.
+/// Returns true if two layouts have the same shape: a check that rejects one rejects the other.
 pub fn has_same_shape(a: &Choice, b: &Choice) -> bool {
     a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.host_offload == b.host_offload
 }

@@ -1,4 +1,4 @@
-//! Instance types that were to be compared and are not.
+//! Instance types that were requested for comparison but are not ranked.
 
 use super::search::{Point, Status};
 use super::space::Space;
@@ -6,13 +6,13 @@ use trainc_diag::text;
 use trainc_predict::Constants;
 use trainc_predict::speed::speed;
 
-/// Instance types that are compared and of which nothing is ranked, as no time of theirs is known, or nothing fits; and why.
+/// Returns the instance types without a ranked layout, because their time is unknown or nothing fits, with the reason.
 pub fn unranked_instances<'a>(
     space: &'a Space,
     constants: &Constants,
     points: &[Point],
 ) -> Vec<(&'a str, String)> {
-    // Of a single type that is the whole answer, and said as such.
+    // For a single type this is the whole answer, and is reported as such.
     if space.sites.len() < 2 {
         return Vec::new();
     }
@@ -30,7 +30,7 @@ pub fn unranked_instances<'a>(
     found.collect()
 }
 
-/// Returns the reason why no layout of an instance type has a time.
+/// Returns the reason why no layout of an instance type has a predicted time.
 fn why_no_time(space: &Space, constants: &Constants, site: usize) -> &'static str {
     let mut why = None;
     space.visit(|choice, layout| {

@@ -12,7 +12,7 @@ use trainc_predict::{Layout, Precision, Recompute, Sharding};
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub(super) engine: Engine,
-    /// SMP v1, whose parameters exclude one another.
+    /// SMP v1, with mutually exclusive parameters.
     v1: Option<V1>,
     /// Tensor degrees, the manifest's own first.
     tensor: Vec<u64>,
@@ -25,22 +25,22 @@ pub struct Rules {
     pub(super) recompute: Vec<Recompute>,
     /// Offload, the manifest's own first.
     pub(super) host_offload: Vec<HostOffload>,
-    /// The manifest has one micro-batch in flight alone: nothing hides a copy.
+    /// True if the manifest has only one micro-batch in flight: nothing hides a copy.
     one_in_flight: bool,
-    /// The manifest shards optimizer states, over however few ranks.
+    /// True if the manifest shards optimizer states, over any number of ranks.
     shards_optimizer: bool,
 }
 
 /// Restrictions of the image's SMP v1.
 #[derive(Clone, Copy, Debug)]
 struct V1 {
-    /// Sharded data parallelism.
+    /// True if sharded data parallelism is supported.
     shards: bool,
-    /// Tensor parallelism together with it.
+    /// True if tensor parallelism can be combined with it.
     tensor_beside_shards: bool,
-    /// The precision needs sharded data parallelism.
+    /// True if the precision requires sharded data parallelism.
     must_shard: bool,
-    /// Each tensor rank reads data of its own.
+    /// True if each tensor rank reads its own data.
     tensor_reads: bool,
 }
 
@@ -81,7 +81,7 @@ impl Rules {
         let mut host_offload = vec![own, HostOffload::default()];
         match engine {
             Engine::Smp => host_offload.push(HostOffload { activations: true, ..own }),
-            // What is frozen has no optimizer state to move.
+            // Frozen weights have no optimizer state to move.
             Engine::Fsdp if layout.lora.is_none() => host_offload.push(HostOffload { states: true, ..own }),
             Engine::Fsdp
             | Engine::Worker
@@ -105,7 +105,7 @@ impl Rules {
         }
     }
 
-    /// Every division of so many nodes that the engine takes.
+    /// Returns every mesh on `nodes` nodes that the engine supports.
     pub(super) fn valid_degrees(&self, nodes: u64, per_node: u64) -> Vec<Degrees> {
         let world = nodes * per_node;
         let mut out = Vec::new();
@@ -175,7 +175,7 @@ impl Rules {
         }
     }
 
-    /// Ranks that read data of their own; 0 where the degrees do not divide the world.
+    /// Returns the number of ranks that read their own data; 0 if the degrees do not divide the world.
     pub(super) fn data_readers(&self, world: u64, degrees: &Degrees) -> u64 {
         let split = degrees.tensor * degrees.pipeline;
         if split == 0 || !world.is_multiple_of(split) {
@@ -190,7 +190,7 @@ impl Rules {
         }
     }
 
-    /// Ranks of a tensor group that read sequences of their own.
+    /// Returns the number of ranks of a tensor group that read their own sequences.
     pub(super) fn tensor_readers(&self, degrees: &Degrees) -> u64 {
         match (self.engine, self.v1) {
             (Engine::Smp, Some(v1)) if v1.tensor_reads => degrees.tensor,
@@ -198,8 +198,9 @@ impl Rules {
         }
     }
 
-    /// Micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the cost model fills it
-    /// with all that a step has: so they are all of one pass, unless the manifest says otherwise for the same work.
+    /// Returns the micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the cost
+    /// model fills it with all micro-batches of a step: all are in one pass, unless the manifest differs for the same
+    /// work.
     pub(super) fn num_micro_batches(&self, choice: &Choice, written: &Choice) -> u64 {
         let same = (choice.degrees.pipeline, choice.passes) == (written.degrees.pipeline, written.passes);
         if same || self.engine != Engine::Smp {
@@ -208,13 +209,14 @@ impl Rules {
         if choice.degrees.pipeline > 1 {
             return choice.passes;
         }
-        // Without a pipeline the script splits its batch all the same, where it divides.
+        // Without a pipeline the script still splits its batch, if it divides evenly.
         let divides = choice.passes.is_multiple_of(written.num_micro_batches);
         if divides { written.num_micro_batches } else { choice.passes }
     }
 
-    /// Returns true if offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
-    /// between the micro-batches of one batch alone. Where it moves nothing it is no choice, but for the manifest's own.
+    /// Returns true if offload and recomputation are compatible: only checkpointed activations are moved, and SMP v1
+    /// moves them only between the micro-batches of one batch. Offload without effect is allowed only if the manifest
+    /// has it.
     pub(super) fn is_offload_allowed(&self, choice: &Choice, written: &Choice) -> bool {
         if !choice.host_offload.activations {
             return true;
@@ -223,7 +225,7 @@ impl Rules {
         choice == written || choice.recompute == Recompute::Full && moved
     }
 
-    /// Axes on which the engine leaves a choice for this model, in words.
+    /// Lists the axes on which the engine leaves a choice for this model, in words.
     pub(super) fn varied_axes(&self) -> Vec<&'static str> {
         let mut out = vec!["micro-batch", "accumulation", "activation-checkpointing"];
         let mut put = |on: bool, word| {
@@ -254,7 +256,7 @@ impl Rules {
     }
 }
 
-/// Group sizes that divide the ranks and span whole nodes or lie inside one, with `beside` ranks each.
+/// Returns group sizes that divide the ranks and, multiplied by `beside`, span whole nodes or lie inside one.
 fn node_aligned_group_sizes(ranks: u64, beside: u64, per_node: u64) -> impl Iterator<Item = u64> {
     divisors(ranks).into_iter().filter(move |shard| {
         let all = shard * beside;
@@ -262,7 +264,7 @@ fn node_aligned_group_sizes(ranks: u64, beside: u64, per_node: u64) -> impl Iter
     })
 }
 
-/// Degrees that divide heads and widths and lie inside a node; the manifest's own first.
+/// Returns the degrees that divide heads and widths and lie inside a node; the manifest's own first.
 fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let model = &layout.model;
     let widths = [model.heads, model.kv_heads, model.hidden, model.ffn];
@@ -276,12 +278,12 @@ fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Parts of the sequence inside a node, under SMP v2 for the families that it splits, and wherever the manifest does.
+/// Returns the context degrees inside a node, under SMP v2 for the families that it splits, plus the manifest's own.
 fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let own = mesh.context_degree.value.max(1);
     let mut out = vec![own];
     if own > 1 || splits_sequences(plan) {
-        // Each rank has two pieces, an early and a late one, so that all have the same to do under a causal mask.
+        // Each rank has two pieces, an early and a late one, so that all have equal work under a causal mask.
         let tokens = round_to_count(layout.work.sequence_length);
         let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
         out.extend(inside.filter(|parts| *parts == 1 || tokens.is_multiple_of(2 * parts)));
@@ -290,7 +292,7 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Parts of the experts inside a node that divide them, under SMP v2, which distributes them.
+/// Returns the expert degrees inside a node that divide the experts, under SMP v2, which distributes them.
 fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let mut out = vec![mesh.expert_degree.value.max(1)];
     let experts = round_to_count(layout.model.experts);
@@ -301,9 +303,9 @@ fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Numbers of stages; the manifest's own alone where the script assigns layers to stages.
+/// Returns the numbers of stages; only the manifest's own if the script assigns layers to stages.
 fn pipeline_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
-    /// More stages than a script's pipelines have had in SMP's own examples.
+    /// Largest number of stages: more than the pipelines of scripts in SMP's own examples.
     const MOST: u64 = 16;
     let by_hand = plan.job.parallel.as_ref().is_some_and(|parallel| {
         parallel.options.iter().any(|option| {
@@ -323,7 +325,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Each once, at its first place.
+/// Removes duplicates; the first occurrence stays.
 fn dedup<T: PartialEq + Copy>(items: &mut Vec<T>) {
     let mut seen: Vec<T> = Vec::with_capacity(items.len());
     items.retain(|item| {

@@ -12,9 +12,9 @@ use trainc_predict::{Communication, Constants, MemoryParts, Sharding, SpeedParts
 /// Reason why a layout was not chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// Another is at least as fast and as cheap.
+    /// Another layout is at least as fast and as cheap.
     Beaten {
-        /// The place of the one that beats it by least, in the front.
+        /// Index in the front of the layout that beats it by the smallest margin.
         by: usize,
         /// Additional time of the run, a fraction.
         slower: f64,
@@ -27,7 +27,7 @@ pub enum Reason {
     },
     /// It is better by less than the noise and may not fit, while another surely does.
     LessCertain {
-        /// The place of that one in the front.
+        /// Index of the other layout in the front.
         by: usize,
         /// Time saved, a fraction.
         quicker: f64,
@@ -67,21 +67,21 @@ pub enum Reason {
         usd: Option<f64>,
         /// Upper bound of the cost: for spot instances, the on-demand price.
         at_most_usd: Option<f64>,
-        /// The most that it may cost.
+        /// Maximum cost, US dollars.
         most_usd: f64,
         /// The unknown price, if both are unknown.
         unpriced: String,
     },
-    /// A check refuses it.
+    /// A check rejects it.
     Refused(Refusal),
 }
 
-/// A difference of money.
+/// A difference in cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Money {
     /// US dollars.
     pub usd: f64,
-    /// By which measure.
+    /// Measure of the cost.
     pub by: Measure,
 }
 
@@ -110,11 +110,11 @@ pub struct Refusal {
     pub code: String,
     /// The message.
     pub message: String,
-    /// Layouts of those that were compiled of which it was said.
+    /// Number of compiled layouts with this error.
     pub layouts: usize,
 }
 
-/// A part of a step that takes longer than where the layout was beaten.
+/// A part of a step that takes longer than in the layout that beats it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LongerPart {
     /// Part.
@@ -125,7 +125,7 @@ pub struct LongerPart {
     pub collective: Option<&'static str>,
 }
 
-/// Returns the reason why a point is not on the front; none if it is.
+/// Returns the reason why a point is not on the front; `None` if it is.
 pub fn why_not_on_front(
     space: &Space,
     limits: &Limits,
@@ -142,7 +142,7 @@ pub fn why_not_on_front(
         Status::TooLate => {
             Some(Reason::TooLate { seconds: point.seconds, deadline_seconds: limits.deadline_seconds? })
         }
-        // What refuses it, its own compilation says.
+        // Its own compilation reports the error.
         Status::Refused | Status::NeverFinishes => None,
         Status::TooExpensive => Some(Reason::TooExpensive {
             usd: point.usd,
@@ -199,7 +199,7 @@ fn memory_parts(parts: &MemoryParts) -> [(&'static str, f64); 8] {
     ]
 }
 
-/// Returns the parts that differ between layouts: all of them read the same data.
+/// Returns the parts that differ between layouts; data loading is equal for all.
 fn speed_parts(parts: &SpeedParts) -> [(&'static str, f64); 5] {
     [
         ("compute", parts.compute),
@@ -273,7 +273,7 @@ fn describe_disadvantages(space: &Space, point: &Choice, best: &Choice) -> Vec<S
     } else if point.micro_batch_size < best.micro_batch_size {
         out.push(format!("its micro-batch is {}, not {}", point.micro_batch_size, best.micro_batch_size));
     }
-    // Activations that are offloaded without effect wait for nothing.
+    // Activations that are offloaded without effect cause no wait.
     let waits = |choice: &Choice| {
         choice.host_offload.states
             || space.layout(choice).is_some_and(|layout| memory::offloads_activations(&layout))

@@ -6,8 +6,8 @@ use super::search::{Point, Status};
 use std::collections::BTreeMap;
 use trainc_predict::Recompute;
 
-/// Returns the member of the front that beats a point by least, and the larger of the ratios of time and cost, at least 1;
-/// none if no member beats it.
+/// Returns the member of the front that beats a point by the smallest margin, and the larger of the ratios of time and
+/// cost, at least 1; `None` if no member beats it.
 pub(super) fn closest_front_member(
     points: &[Point],
     front: &[usize],
@@ -77,9 +77,10 @@ pub(super) fn replaced_by_front_member(
 
 /// Returns the indices of the runners-up, the closest first, at most `most`.
 ///
-/// First the points that were replaced on the front because they may not fit. Then, for each value on each axis that the
-/// front lacks (an instance type, a strategy, recomputation), the closest layout with it: the answer to "why not that".
-/// Then the closest others. Layouts that are too large, too late or too expensive only if they would be on the front.
+/// First the points that were replaced on the front because they may not fit. Then, for each value on each axis that
+/// the front lacks (an instance type, a strategy, recomputation), the closest layout with it, which answers "why not
+/// that". Then the closest others. Layouts that are too large, too late or too expensive only if they would be on the
+/// front.
 pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
     let measure = Measure::from_points(points);
     let chosen: Vec<_> =
@@ -92,7 +93,7 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
     for (at, point) in points.iter().enumerate().filter(|(at, _)| !front.contains(at)) {
         let found = closest_front_member(points, front, measure, point);
         match (point.status, found) {
-            // Equal to a member of the front: there is no reason to show.
+            // Equal to a member of the front: there is no reason to show it.
             (Status::Valid, Some((_, gap))) if gap <= 1.0 => {}
             (Status::Valid, Some((_, gap))) => {
                 for value in axis_values(&point.choice) {

@@ -1,4 +1,4 @@
-//! The same training on other numbers of nodes, each with the legal layout that is nearest to the plan's.
+//! The same training on other numbers of nodes, each with the valid layout that is closest to the plan's.
 
 use super::Unsearchable;
 use trainc_diag::text;
@@ -20,18 +20,18 @@ pub struct Scaled {
 /// Result for a number of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It runs: its plan and what is predicted of it.
+    /// It runs: its plan and prediction.
     Runs(Box<(Plan, Prediction)>),
-    /// A GPU needs so many bytes, which it has not, however small the micro-batch.
+    /// A GPU needs this many bytes, more than it has, even with the smallest micro-batch.
     TooBig(f64),
-    /// No layout is legal: why, a lowercase fragment.
+    /// No layout is valid; the reason, a lowercase fragment.
     Illegal(String),
 }
 
-/// The plan on powers of two of nodes up to twice its own, and on its own. The global batch stays, so that the training
-/// does; shard degree and micro-batch are the plan's where they divide and fit, else the largest below.
+/// Plans the job on powers of two of nodes up to twice its own, and on its own number. The global batch stays, and so
+/// does the training; shard degree and micro-batch are the plan's if they divide and fit, else the largest below.
 ///
-/// `judge` gives the problems that the checks find in a plan; a plan with errors is not legal.
+/// `judge` returns the problems that the checks find in a plan; a plan with errors is invalid.
 pub fn scaling(
     plan: &Plan,
     prediction: &Prediction,
@@ -76,7 +76,7 @@ fn outcome_of_own_nodes(plan: &Plan, prediction: &Prediction) -> Outcome {
     }
 }
 
-/// The legal layout on so many nodes that changes least.
+/// Returns the valid layout on `nodes` nodes that changes least.
 fn outcome_on_nodes(
     plan: &Plan,
     nodes: u64,
@@ -126,7 +126,7 @@ fn outcome_on_nodes(
     }
 }
 
-/// The plan's shard degree on so many nodes, or the largest of its divisors whose mesh is legal.
+/// Returns the plan's shard degree on `nodes` nodes, or the largest of its divisors whose mesh is valid.
 fn replan_shard_degree(plan: &Plan, nodes: u64) -> Result<(LayoutChange, Plan), String> {
     let written = plan.job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
     let degrees: Vec<Option<u64>> = match written {

@@ -1,4 +1,4 @@
-//! Every layout of the space with its memory, time and money.
+//! Every layout of the space with its memory, time and cost.
 
 use super::Unsearchable;
 use super::choice::Choice;
@@ -14,15 +14,15 @@ pub enum Status {
     Valid,
     /// It needs more memory than a GPU has.
     TooLarge,
-    /// It leaves less room than a predicted memory is off by in the mean.
+    /// It leaves less room than the mean error of predicted memory.
     Tight,
     /// It ends after the deadline.
     TooLate,
-    /// It costs more than it may, or nothing says that it costs less.
+    /// It costs more than the limit, or its cost is unknown.
     TooExpensive,
-    /// At the given rate of interruptions no end of it is expected.
+    /// At the given rate of interruptions it is not expected to finish.
     NeverFinishes,
-    /// A check refuses it, or what differs from it by little.
+    /// A check rejects it, or a layout that differs little from it.
     Refused,
 }
 
@@ -33,28 +33,28 @@ pub struct Point {
     pub choice: Choice,
     /// Seconds of a step.
     pub step_seconds: f64,
-    /// Billed seconds that are expected of the run, interruptions included where their rate is given.
+    /// Expected billed seconds of the run, including interruptions if their rate is given.
     pub seconds: f64,
-    /// US dollars of the run, where prices are known.
+    /// US dollars of the run, if prices are known.
     pub usd: Option<f64>,
-    /// The same at most: of spot instances at the price on demand.
+    /// Upper bound of the cost: for spot instances at the on-demand price.
     pub most_usd: Option<f64>,
     /// Memory of the fullest GPU, bytes.
     pub memory_bytes: f64,
-    /// The high end of it, bytes.
+    /// Upper end of it, bytes.
     pub memory_high_bytes: f64,
-    /// Memory that a GPU has, bytes.
+    /// Memory of a GPU, bytes.
     pub capacity_bytes: f64,
-    /// On how many axes it differs from the manifest.
+    /// Number of axes on which it differs from the manifest.
     pub changes: usize,
     /// True if it can be chosen.
     pub status: Status,
 }
 
 impl Point {
-    /// Returns true if it fits even at the high end of its predicted memory.
+    /// Returns true if it fits even at the upper end of its predicted memory.
     pub fn surely_fits(&self) -> bool {
-        // Of what is searched the low end is not asked for.
+        // The search does not need the lower end.
         let interval = Interval { low: self.memory_bytes, high: self.memory_high_bytes };
         Fit::from_bytes(self.memory_bytes, interval, self.capacity_bytes) == Fit::Surely
     }
@@ -63,15 +63,15 @@ impl Point {
 /// Prediction of a layout.
 #[derive(Clone, Debug)]
 pub struct Predicted {
-    /// Its step.
+    /// Step.
     pub speed: Speed,
-    /// Its run.
+    /// Run.
     pub run: Run,
-    /// Memory of its fullest GPU.
+    /// Memory of the fullest GPU.
     pub memory: Memory,
 }
 
-/// The prediction of a layout of the space, where its speed is known.
+/// Returns the prediction of a layout of the space, if its speed is known.
 pub fn predict_choice(space: &Space, choice: &Choice, constants: &Constants) -> Option<Predicted> {
     let layout = space.layout(choice)?;
     let speed = speed(&layout, constants).ok()?;
@@ -89,7 +89,7 @@ fn status_within_limits(point: &Point, limits: &Limits) -> Status {
     if dear { Status::TooExpensive } else { Status::Valid }
 }
 
-/// Every layout of the space whose memory and speed are known; or why none is.
+/// Returns every layout of the space whose memory and speed are known, or the reason why there is none.
 pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<Vec<Point>, Unsearchable> {
     let memory_constants = MemoryConstants::from_constants(constants);
     let mut points = Vec::new();
@@ -114,7 +114,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             choice: *choice,
             step_seconds: speed.step_seconds,
             seconds: expected.unwrap_or(f64::INFINITY),
-            // What is not known is paid by the second as the rest is, and decides between few layouts.
+            // The unknown part of the cost is also billed by the second, and decides between few layouts.
             usd: run.least_usd,
             most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
             memory_bytes,
@@ -134,8 +134,8 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         };
         points.push(point);
     });
-    // Where nothing has room to spare, what just fits is all there is; and where nothing that has keeps the bounds, what
-    // just fits and does.
+    // If no layout has room to spare, those that just fit are kept; and if none with room keeps the bounds, those that
+    // just fit and keep them are.
     let has_room = |point: &Point| !matches!(point.status, Status::TooLarge | Status::Tight);
     let roomy = points.iter().any(has_room);
     if !points.iter().any(|point| point.status == Status::Valid) {

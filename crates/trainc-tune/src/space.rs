@@ -1,4 +1,4 @@
-//! The space: which layouts a manifest may be changed into, and each as the cost model takes it.
+//! The space: the layouts that a manifest may be changed to, each as input of the cost model.
 
 use super::Unsearchable;
 use super::choice::{Choice, Degrees, HostOffload, round_to_count};
@@ -13,28 +13,28 @@ use trainc_predict::{Constants, Hardware, Layout, Sharding};
 /// Axes that the user allows to vary, and the bounds of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Instance types; the manifest's own where empty.
+    /// Instance types; the manifest's own if empty.
     pub instances: Vec<String>,
-    /// Most nodes; the manifest's own number where not given.
+    /// Maximum number of nodes; the manifest's own number by default.
     pub max_nodes: Option<u64>,
-    /// Most US dollars for a run.
+    /// Maximum cost of a run, US dollars.
     pub max_usd: Option<f64>,
     /// Longest run, seconds.
     pub deadline_seconds: Option<f64>,
     /// Prices from the command line: instance type and US dollars per hour.
     pub prices: Vec<(String, f64)>,
-    /// A discount from the command line, a fraction.
+    /// Discount from the command line, a fraction.
     pub discount: Option<f64>,
 }
 
-/// A kind of machine that is compared.
+/// A machine type that is compared.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The instance type; none where the manifest describes a machine of its own.
+    /// The instance type; `None` if the manifest describes a custom machine.
     pub name: Option<String>,
     /// One node of it.
     hardware: Hardware,
-    /// Time and money of a run on it.
+    /// Time and cost of a run on it.
     pub(super) terms: Terms,
 }
 
@@ -44,13 +44,13 @@ pub struct Space<'a> {
     pub(super) base: Layout,
     pub(super) rules: Rules,
     pub(super) written: Choice,
-    /// Machines that are compared, the manifest's own first where it is among them.
+    /// Machines that are compared, the manifest's own first if it is among them.
     pub sites: Vec<Site>,
-    /// Numbers of nodes over which some mesh divides the batch, the manifest's own first where it is within the bound.
+    /// Numbers of nodes on which some mesh divides the batch, the manifest's own first if it is within the bound.
     pub nodes: Vec<u64>,
-    /// The bound.
+    /// Maximum number of nodes.
     pub(super) most_nodes: u64,
-    /// Sequences of a step.
+    /// Sequences per step.
     global: u64,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Space<'a> {
         Ok(space)
     }
 
-    /// Returns true if some mesh over so many nodes divides the batch.
+    /// Returns true if some mesh on `nodes` nodes divides the batch.
     fn can_divide_batch(&self, nodes: u64) -> bool {
         (0..self.sites.len()).any(|site| {
             let per_node = self.gpus_per_node(site);
@@ -125,13 +125,13 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// Sequences of a step that one reader takes; none where they are not the same for all.
+    /// Returns the sequences per step of one reader; `None` if they are not the same for all.
     fn sequences_per_reader(&self, site: usize, nodes: u64, degrees: &Degrees) -> Option<u64> {
         let readers = self.rules.data_readers(nodes * self.gpus_per_node(site), degrees);
         (readers > 0 && self.global.is_multiple_of(readers)).then(|| self.global / readers)
     }
 
-    /// GPUs of a node of a site.
+    /// Returns the GPUs per node of a site.
     pub fn gpus_per_node(&self, site: usize) -> u64 {
         self.sites.get(site).map_or(0, |site| round_to_count(site.hardware.gpus_per_node))
     }
@@ -141,7 +141,7 @@ impl<'a> Space<'a> {
         self.sites.get(site).and_then(|site| site.name.as_deref()).unwrap_or("custom")
     }
 
-    /// Sequences of a step: the same in every layout.
+    /// Returns the sequences per step, which are the same in every layout.
     pub fn global_batch(&self) -> u64 {
         self.global
     }
@@ -184,7 +184,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// A choice as the cost model takes it; none for a site that is not there.
+    /// Returns a choice as input of the cost model; `None` for an unknown site.
     pub fn layout(&self, choice: &Choice) -> Option<Layout> {
         let site = self.sites.get(choice.site)?;
         let mut layout = Layout { hardware: site.hardware.clone(), ..self.base.clone() };
@@ -204,7 +204,8 @@ impl<'a> Space<'a> {
         Some(layout)
     }
 
-    /// On how many axes a choice differs from the manifest: of equals the one that changes least is better.
+    /// Returns the number of axes on which a choice differs from the manifest: of equals the one with the fewest is
+    /// better.
     pub fn changed_axes(&self, choice: &Choice) -> usize {
         let (a, b) = (choice, &self.written);
         [
@@ -226,7 +227,7 @@ impl<'a> Space<'a> {
         .count()
     }
 
-    /// Nodes that the shard group of a choice touches, its tensor groups inside.
+    /// Returns the number of nodes that the shard group of a choice spans, including its tensor groups.
     pub fn nodes_of_shard_group(&self, choice: &Choice) -> u64 {
         let degrees = &choice.degrees;
         if degrees.sharding == Sharding::None {
@@ -236,7 +237,7 @@ impl<'a> Space<'a> {
     }
 }
 
-/// Puts into a layout what varies within one mesh.
+/// Sets the values of a layout that vary within one mesh.
 fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.work.micro_batch_size = choice.micro_batch_size as f64;
     layout.work.passes = choice.passes as f64;
@@ -247,7 +248,8 @@ fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.offload.optimizer = choice.host_offload.states;
 }
 
-/// Machines to compare. A type that the catalogue has no accelerators of is left out: its compilation would say so.
+/// Returns the machines to compare. A type without accelerators in the catalogue is omitted: its compilation reports
+/// it.
 fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site> {
     let own = plan.instance.as_ref().map(|row| row.name.clone());
     let mut hardware = base.hardware.clone();
@@ -270,14 +272,15 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
     named.then_some(written).into_iter().chain(others).collect()
 }
 
-/// Up to so many nodes every number is tried; of more the powers of two and [`MULTIPLES`] of what divides the work.
+/// Number of nodes up to which every number is tried; above it only powers of two and [`MULTIPLES`] multiples of the
+/// manifest's own number and of the nodes of a shard group.
 const EVERY: u64 = 64;
 
-/// Multiples of a number of nodes that are tried beyond [`EVERY`].
+/// Number of multiples of a number of nodes that are tried above [`EVERY`].
 const MULTIPLES: u64 = 8;
 
-/// Numbers of nodes up to a bound, ascending, the manifest's own among them where it is within: every small one, then powers
-/// of two, the bound itself, and the first multiples of the own number and of the nodes that a shard group takes.
+/// Returns numbers of nodes up to a bound, ascending, including the manifest's own if it is within: every small one,
+/// then powers of two, the bound itself, and the first multiples of the own number and of the nodes of a shard group.
 fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
     let mut out: Vec<u64> = (1..=most.clamp(1, EVERY)).collect();
     out.extend((0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes < most));

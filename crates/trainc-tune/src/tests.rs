@@ -45,7 +45,7 @@ prop_compose! {
     )) -> Vec<Point> {
         let standings = [Status::Valid, Status::TooLarge, Status::TooLate, Status::Refused];
         all.iter()
-            // Half of them are sound.
+            // Half of them are valid.
             .map(|(seconds, usd, at, changes)| point(*seconds, *usd, standings[at.saturating_sub(4)], *changes))
             .collect()
     }
@@ -107,7 +107,7 @@ proptest! {
             let beaten = chosen.iter().any(|best| {
                 all[*best].seconds <= one.seconds && measure.cost(&all[*best]) <= measure.cost(one)
             });
-            // What is sound was beaten; what is not would have stood on the front.
+            // Valid ones were beaten; the others would have been on the front.
             prop_assert_eq!(one.status == Status::Valid, beaten, "{:?}", one);
             prop_assert!(!matches!(one.status, Status::Refused | Status::NeverFinishes));
         }
@@ -133,22 +133,22 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
         [0],
         "and what gave way is the first that comes next"
     );
-    // Farther off both are: the faster as it is, and the fastest that surely fits.
+    // With larger differences both are shown: the faster one, and the fastest that surely fits.
     let far = [
         point_that_may_not_fit(100.0, 100.0),
         point_that_surely_fits(102.0, 102.0),
         point_that_surely_fits(103.0, 103.0),
     ];
     assert_eq!((pareto_front(&far), front_to_show(&far)), (vec![0], vec![0, 1]));
-    // A replacement is marked: the others beat it, and nothing beats them.
+    // A replacement counts as beaten; points of the front do not.
     let beaten = |points: &[Point]| -> Vec<bool> {
         front_to_show(points).into_iter().map(|at| is_dominated(points, at)).collect()
     };
     assert_eq!((beaten(&near), beaten(&far)), (vec![true], vec![false, true]));
-    // Cheaper in the noise of time but dearer beyond it is another layout.
+    // Within the noise in time but more expensive beyond it is another layout.
     let dear = [point_that_may_not_fit(100.0, 100.0), point_that_surely_fits(100.3, 110.0)];
     assert_eq!(front_to_show(&dear), [0, 1]);
-    // Where none surely fits, what may is all there is; where all do, it is the plain front.
+    // If none surely fits, those that may fit are shown; if all do, it is the plain front.
     assert_eq!(
         front_to_show(&[point_that_may_not_fit(100.0, 100.0), point_that_may_not_fit(90.0, 120.0)]),
         [1, 0]
@@ -180,7 +180,7 @@ fn the_first_choice_surely_fits_and_has_a_price() {
     assert_eq!(first(&[point_that_may_not_fit(80.0, 90.0), point_that_may_not_fit(90.0, 80.0)]), 0);
 }
 
-/// With nothing within the bounds the nearest miss comes before what does not fit.
+/// If nothing is within the bounds, the nearest miss comes before layouts that do not fit.
 #[test]
 fn without_a_front_what_misses_the_bounds_by_least_comes_first() {
     let all = [
@@ -214,7 +214,7 @@ fn cards_are_rounded_alike() {
     assert!(tight(40.0).starts_with("too little room: 20.0 of 40 GiB, "), "{}", tight(40.0));
 }
 
-/// Each in the unit that shows it, and a hair's breadth is not hidden by rounding.
+/// Each amount in a suitable unit, and a tiny difference is not hidden by rounding.
 #[test]
 fn what_is_too_late_says_both_times_so_that_they_differ() {
     let late = |seconds, deadline_seconds| super::Reason::TooLate { seconds, deadline_seconds }.to_string();

@@ -12,7 +12,7 @@ use trainc_predict::{Constants, Fit, Interval};
 /// Largest number of layouts that are compiled.
 pub const MAX_COMPILED: usize = 400;
 
-/// Number of shapes that one code must refuse at the instance type before the type is given up.
+/// Number of shapes that one code must reject at the instance type before the type is given up.
 pub const REFUSALS_PER_TYPE: usize = 3;
 
 /// Error of a layout, and true if it points at the instance type.
@@ -48,7 +48,7 @@ pub struct Unranked<'a> {
     pub unknown: usize,
     /// Number of layouts that fit.
     pub fit: usize,
-    /// For each machine, the layout closest to the manifest that no check refuses.
+    /// For each machine, the layout closest to the manifest that no check rejects.
     pub layouts: Vec<UnrankedLayout>,
     /// First layout of each refusal.
     pub refused: Vec<(Choice, Refusal)>,
@@ -61,7 +61,7 @@ pub struct Unranked<'a> {
 }
 
 impl<'a> Unranked<'a> {
-    /// Compiles the layout of each machine that is closest to the manifest, and if a check refuses it the next one of
+    /// Compiles the layout of each machine that is closest to the manifest, and if a check rejects it the next one of
     /// another shape. `compile` returns the result with the new warnings, or the first error.
     pub fn new(
         space: &'a Space<'a>,
@@ -121,7 +121,7 @@ impl<'a> Unranked<'a> {
         }
     }
 
-    /// Returns true if the memory of none of its machines is known.
+    /// Returns true if the memory of all its machines is unknown.
     pub fn is_memory_unknown(&self) -> bool {
         self.unknown > 0 && self.unknown == self.searched
     }

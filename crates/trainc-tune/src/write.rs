@@ -1,4 +1,4 @@
-//! A choice put into the manifest's text: comments and layout stay as they are.
+//! Writes a choice into the manifest's text: comments and layout stay.
 
 use super::edits::Set;
 use trainc_syntax::edit::{self, EditError, PathStep};
@@ -46,7 +46,7 @@ fn set_value(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, Edit
             let path = [node.as_slice(), &[PathStep::by_name(child)]].concat();
             match edit::set_argument(text, &path, 0, &value) {
                 Err(EditError::NotFound(_)) => edit::insert_child(text, &node, &format!("{child} {value}")),
-                // What says how something is done says nothing once it is not.
+                // A setting of a disabled feature has no effect.
                 Ok(off) if turns_off_activation_offload(set) => {
                     edit::remove_property(&off.text, &path, "horizon")
                 }
@@ -61,12 +61,12 @@ fn set_value(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, Edit
     Ok(edited?.text)
 }
 
-/// Returns true if the value puts an end to the offload of activations, whose `horizon` nothing reads without it.
+/// Returns true if the value disables the offload of activations, without which `horizon` has no effect.
 pub fn turns_off_activation_offload(set: &Set) -> bool {
     set.path == "parallel.offload-activations" && set.value == "#false"
 }
 
-/// A value as KDL has it: switches and numbers as they are, words in quotes.
+/// Formats a value as KDL: switches and numbers unquoted, words in quotes.
 fn format_kdl_value(value: &str) -> String {
     let bare = value.starts_with('#') || value.bytes().all(|byte| byte.is_ascii_digit());
     if bare { value.to_owned() } else { format!("\"{value}\"") }

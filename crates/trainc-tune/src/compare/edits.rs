@@ -1,5 +1,5 @@
-//! The edits between two jobs as written: value by value, each with its place on both sides, and each to be applied
-//! by itself.
+//! Edits between two jobs as written: value by value, each with its place on both sides, and each applicable
+//! separately.
 
 use trainc_diag::source::{Span, Spanned};
 use trainc_syntax::ast::{Node, Value};
@@ -9,9 +9,9 @@ use trainc_syntax::ast::{Node, Value};
 pub struct Edit {
     /// Path of the edited value, as `cluster.nodes`.
     pub path: String,
-    /// Old value; none if it was added.
+    /// Old value; `None` if it was added.
     pub before: Option<Place>,
-    /// New value; none if it was removed.
+    /// New value; `None` if it was removed.
     pub after: Option<Place>,
     steps: Vec<Step>,
     what: What,
@@ -26,7 +26,7 @@ pub struct Place {
     pub text: Span,
 }
 
-/// A node among its siblings: its name, what tells it apart, and its number among those that nothing tells apart.
+/// A node among its siblings: its name, its distinguishing key, and its index among those with the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
     name: String,
@@ -41,15 +41,15 @@ enum What {
     Node(Option<Box<Node>>),
 }
 
-/// All edits that make the one job of the other, in the order of the new one; what was taken away stands last in its
-/// node.
+/// Returns all edits that turn one job into the other, in the order of the new one; removals come last in their node.
 pub fn edits(before: &Node, after: &Node) -> Vec<Edit> {
     let mut out = Vec::new();
     collect_edits(before, after, &[], "job", &mut out);
     out
 }
 
-/// The values that were written the same but come from another place now: a file of the same name with other content.
+/// Returns the edit of values that are written the same but come from changed content: a file of the same name with
+/// other content.
 pub fn edit_of_changed_file(after: &Node, path: &[&str], property: &str) -> Option<Edit> {
     let mut node = after;
     let mut steps = Vec::new();
@@ -111,7 +111,7 @@ fn collect_edits(before: &Node, after: &Node, steps: &[Step], path: &str, out: &
         let deeper: Vec<Step> = steps.iter().chain([step]).cloned().collect();
         let path = below(&shown(step));
         match old.iter().find(|(other, _)| other == step) {
-            // Members of the API are looked at whole: their table says nothing of what is in them.
+            // Members of the API are compared whole: the table does not describe their content.
             Some((_, earlier)) if node.spec.is_none_or(|spec| spec.free_children) => {
                 if !same(earlier, node) {
                     out.push(edit_of_whole_node(path, deeper, Some(earlier), Some(node)));
@@ -145,7 +145,7 @@ fn shown(step: &Step) -> String {
     }
 }
 
-/// Children with what tells each from the others.
+/// Returns children, each with the key that distinguishes it from the others.
 fn children_with_steps(children: &[Node]) -> Vec<(Step, &Node)> {
     let mut out: Vec<(Step, &Node)> = Vec::new();
     for node in children {
@@ -160,7 +160,7 @@ fn same_values(a: &[Spanned<Value>], b: &[Spanned<Value>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.value == b.value)
 }
 
-/// Returns true if two nodes are equal, wherever they are.
+/// Returns true if two nodes are equal, regardless of position.
 fn same(a: &Node, b: &Node) -> bool {
     a.name.value == b.name.value
         && same_values(&a.args, &b.args)
@@ -171,7 +171,7 @@ fn same(a: &Node, b: &Node) -> bool {
 }
 
 impl Edit {
-    /// Makes the edit in a job that is as it was before.
+    /// Applies the edit to a job that is otherwise unchanged.
     pub fn apply(&self, job: &mut Node) {
         let (steps, last) = match (&self.what, self.steps.split_last()) {
             (What::Node(_), Some((last, parents))) => (parents, Some(last)),
@@ -181,7 +181,7 @@ impl Edit {
         for step in steps {
             match position(&node.children, step).and_then(|at| node.children.get_mut(at)) {
                 Some(child) => node = child,
-                // Another edit took it away.
+                // Another edit removed it.
                 None => return,
             }
         }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn edits_are_values_and_make_the_one_of_the_other() {
         let mut sources = SourceMap::default();
-        // A property that the language does not have is reported by the reader, and is not part of the node.
+        // The reader reports a property that the language lacks; it is not part of the node.
         let (before, after) =
             (job(&mut sources, BEFORE), job(&mut sources, &AFTER.replace(" spot=#true", "")));
         let found = edits(&before, &after);
@@ -269,7 +269,7 @@ mod tests {
         assert!(told.contains(&("train.tokens", None, Some("tokens 5_000"))));
         assert!(told.contains(&("train.steps", Some("steps 100"), None)));
         assert!(told.contains(&("channel.train", Some("channel \"train\" s3=\"s3://a/b/\""), None)));
-        // Two days are two days, however they are spelt.
+        // Two days are equal in every spelling.
         assert!(!told.iter().any(|(path, ..)| path.contains("max-run")), "{told:?}");
         let mut made = before.clone();
         for edit in &found {

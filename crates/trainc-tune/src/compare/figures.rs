@@ -1,21 +1,21 @@
-//! The figures of a job that a change can move.
+//! Figures of a job that a change can affect.
 
 use trainc_ir::Plan;
 use trainc_predict::bills::{max_cost, unpriced_file_systems};
 use trainc_predict::{Interval, Prediction, Run};
 
-/// One of them.
+/// A figure of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
     /// US dollars of the run.
     Cost,
-    /// The same of what has a price: the run costs that at least.
+    /// Lower bound of the cost, in US dollars: items of known price only.
     Least,
-    /// US dollars of the same hours at the price on demand, where it is known.
+    /// US dollars of the same hours at the on-demand price, if known.
     OnDemand,
-    /// Seconds that are billed.
+    /// Billed seconds.
     Time,
-    /// Bytes of a GPU that stay free at the peak; below zero where it does not fit.
+    /// Free bytes of a GPU at the peak; negative if the job does not fit.
     Headroom,
     /// Instances.
     Nodes,
@@ -23,12 +23,12 @@ pub enum Figure {
     Step,
     /// Tokens per second of the whole cluster.
     Tokens,
-    /// US dollars if the run lasts until its max-run, of what has a price.
+    /// US dollars if the run lasts until its max-run, items of known price only.
     Most,
 }
 
 impl Figure {
-    /// All of them, as they are shown.
+    /// All of them, in display order.
     pub const ALL: [Self; 9] = [
         Self::Cost,
         Self::Least,
@@ -41,7 +41,7 @@ impl Figure {
         Self::Most,
     ];
 
-    /// Its name for scripts.
+    /// Returns its name in the machine-readable output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cost => "cost_usd",
@@ -57,14 +57,14 @@ impl Figure {
     }
 }
 
-/// The figures of one job; what cannot be known is `None`.
+/// The figures of one job; `None` marks an unknown figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// The instance type.
     pub instance: Option<String>,
     /// GPUs of the whole cluster.
     pub gpus: Option<u64>,
-    /// Sequences of a step over all replicas: another number is another training.
+    /// Sequences per step over all replicas: a different number means a different training.
     pub global_sequences: Option<u64>,
     values: [Option<f64>; Figure::ALL.len()],
     intervals: [Option<Interval>; Figure::ALL.len()],
@@ -73,7 +73,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of a plan and of what is predicted of it.
+    /// Returns the figures of a plan and its prediction.
     pub fn from_prediction(plan: &Plan, prediction: &Prediction) -> Self {
         let mesh = plan.mesh.as_ref();
         let cluster = plan.job.cluster.as_ref();
@@ -139,22 +139,22 @@ impl Figures {
         }
     }
 
-    /// A figure.
+    /// Returns a figure.
     pub fn get(&self, figure: Figure) -> Option<f64> {
         Figure::ALL.iter().position(|one| *one == figure).and_then(|at| self.values.get(at).copied()?)
     }
 
-    /// 90 % interval.
+    /// Returns its 90 % interval.
     pub fn interval(&self, figure: Figure) -> Option<Interval> {
         Figure::ALL.iter().position(|one| *one == figure).and_then(|at| self.intervals.get(at).copied()?)
     }
 
-    /// Change of a figure.
+    /// Returns the change of a figure.
     pub fn difference(&self, after: &Self, figure: Figure) -> Option<f64> {
         Some(after.get(figure)? - self.get(figure)?)
     }
 
-    /// Returns true if a figure of the two is another, by more than rounding.
+    /// Returns true if a figure differs between the two by more than rounding.
     pub fn is_changed(&self, after: &Self, figure: Figure) -> bool {
         match (self.get(figure), after.get(figure)) {
             (Some(before), Some(after)) => exceeds_rounding(after - before, before.abs().max(after.abs())),
@@ -163,7 +163,7 @@ impl Figures {
     }
 }
 
-/// Returns true if a difference is more than rounding for figures of that size.
+/// Returns true if a difference is more than rounding for figures of this size.
 pub(super) fn exceeds_rounding(difference: f64, beside: f64) -> bool {
     difference.abs() > 1e-9 * beside
 }

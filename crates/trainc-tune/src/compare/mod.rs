@@ -1,8 +1,8 @@
-//! A job before and after a change: what its figures were and are, and which edit did it.
+//! Comparison of a job before and after a change: its figures on both sides, and the effect of each edit.
 //!
-//! In: the job as written before and after, each with what is predicted of it, and a way to predict a job as written.
-//! Out: a [`Change`]: the edits between the two, and the effect of each alone. Decides nothing about files, and does
-//! not know where the two come from.
+//! Input: the job as written before and after, each with its prediction, and a function that predicts a job as written.
+//! Output: a [`Change`]: the edits between the two, and the effect of each alone. Makes no decisions about files, and
+//! does not depend on the origin of the two.
 
 mod edits;
 mod figures;
@@ -16,10 +16,10 @@ pub use shares::{Added, Share, Shares, shares};
 
 use trainc_syntax::ast::Node;
 
-/// One side of a change: a job as written, and what is predicted of it.
+/// One side of a change: a job as written, and its prediction.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// The node `job`, all layers in it.
+    /// The node `job`, with all layers merged.
     pub node: &'a Node,
     /// Its figures.
     pub figures: &'a Figures,
@@ -28,7 +28,7 @@ pub struct Side<'a> {
 /// Result of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// Every value that was written otherwise.
+    /// Every value that differs.
     pub edits: Vec<Edit>,
     /// Effect of each edit.
     pub shares: Shares,
@@ -36,7 +36,7 @@ pub struct Change {
 
 /// Finds the edits between two sides, and tries each alone.
 ///
-/// `predict` gives the figures of a job as written, or nothing where it has errors. `more` are edits that do not show
+/// `predict` returns the figures of a job as written, or `None` if it has errors. `more` are edits that do not show
 /// in the manifest: files that it names.
 pub fn compare(
     before: Side<'_>,

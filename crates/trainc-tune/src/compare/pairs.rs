@@ -3,14 +3,14 @@
 /// Key of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// Its path, where that means the same on both sides; else empty.
+    /// Its path, if it means the same on both sides; else empty.
     pub path: String,
     /// Its job's name.
     pub job: Option<String>,
 }
 
-/// For each new manifest the old one: the one of its path and job, else the only one left of its path (the job was
-/// renamed), else the only one left of its job (the file was moved).
+/// Returns the old manifest of each new one: the one with the same path and job, else the only remaining one with its
+/// path (the job was renamed), else the only remaining one with its job (the file was moved).
 pub fn match_old_manifests(new: &[Key], old: &[Key]) -> Vec<Option<usize>> {
     let mut out: Vec<Option<usize>> = vec![None; new.len()];
     let rules: [fn(&Key, &Key) -> bool; 3] =
@@ -51,11 +51,11 @@ mod tests {
         let old = keys(&[("a", "one"), ("b", "two"), ("c", "three"), ("d", "four")]);
         let new = keys(&[("b", "two"), ("a", "other"), ("moved", "three"), ("e", "five")]);
         assert_eq!(match_old_manifests(&new, &old), [Some(1), Some(0), Some(2), None]);
-        // Two jobs of a sweep became three: those of the same name are the same.
+        // Two jobs of a sweep became three: jobs with the same name match.
         let (old, new) =
             (keys(&[("s", "s-1"), ("s", "s-2")]), keys(&[("s", "s-1"), ("s", "s-2"), ("s", "s-3")]));
         assert_eq!(match_old_manifests(&new, &old), [Some(0), Some(1), None]);
-        // A lone file against another, whatever they are called; one that could not be read has no job.
+        // A single file against another matches, whatever their names; an unreadable one has no job.
         assert_eq!(match_old_manifests(&keys(&[("", "x")]), &keys(&[("", "y")])), [Some(0)]);
         assert_eq!(match_old_manifests(&keys(&[("a", "")]), &keys(&[("a", "x")])), [Some(0)]);
         assert_eq!(match_old_manifests(&keys(&[("a", "")]), &keys(&[("b", "")])), [None]);

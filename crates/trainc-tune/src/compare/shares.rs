@@ -5,31 +5,31 @@ use super::{Edit, Figure, Figures, Side};
 use std::collections::BTreeMap;
 use trainc_syntax::ast::Node;
 
-/// More edits than anyone reads; a job with more is another job.
+/// Maximum number of edits; a job with more counts as another job.
 const MOST: usize = 200;
-/// The most edits whose pairs are tried.
+/// Maximum number of edits whose pairs are tried.
 const MOST_PAIRED: usize = 24;
 
 /// Change of figures.
 pub type Added = BTreeMap<Figure, f64>;
 
-/// One edit, or several that only make a job together.
+/// One edit, or several that are only valid together.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     /// Positions among the edits.
     pub edits: Vec<usize>,
-    /// Effect of the edit alone; none if the job cannot be planned with it alone.
+    /// Effect of the edit alone; `None` if the job cannot be planned with it alone.
     pub alone: Option<Added>,
-    /// Effect on top of all other edits; none if the job cannot be planned without it.
+    /// Effect on top of all other edits; `None` if the job cannot be planned without it.
     pub last: Option<Added>,
 }
 
 /// All shares of a change.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
-    /// Edits that move a figure, the dearest first.
+    /// Edits that change a figure, in descending order of effect.
     pub shares: Vec<Share>,
-    /// Edits that move none.
+    /// Edits that change no figure.
     pub inert: Vec<usize>,
     /// Remainder of the difference after the shares of each edit: their joint effect.
     pub together: Added,
@@ -54,13 +54,13 @@ impl Shares {
 struct Trial<'a> {
     before: Side<'a>,
     edits: &'a [Edit],
-    /// Figures that are known on both sides: what a trial must know as well.
+    /// Figures that are known on both sides, and that a trial must know as well.
     known: Vec<Figure>,
     predict: &'a mut dyn FnMut(&Node) -> Option<Figures>,
 }
 
 impl Trial<'_> {
-    /// The figures with these edits made.
+    /// Predicts the figures with these edits applied.
     fn predict_with_edits(&mut self, wanted: &dyn Fn(usize) -> bool) -> Option<Figures> {
         let mut node = self.before.node.clone();
         for (_, edit) in self.edits.iter().enumerate().filter(|(at, _)| wanted(*at)) {
@@ -132,7 +132,7 @@ pub fn shares(
     let together = if complete { unattributed_change(&trial, after.figures, &shares) } else { Added::new() };
     let weight = |share: &Share| {
         let added = share.alone.as_ref().or(share.last.as_ref());
-        // Dollars where they are known, else the time.
+        // Dollars if known, else the time.
         let of = |figure| added.and_then(|added| added.get(&figure)).map_or(0.0, |n| n.abs());
         (of(Figure::Least).max(of(Figure::OnDemand)), of(Figure::Time))
     };
@@ -143,7 +143,7 @@ pub fn shares(
     Shares { shares, inert, together, complete }
 }
 
-/// Two edits that can be planned together where neither can alone, as `steps` taken away for `tokens`.
+/// Finds two edits that can be planned together although neither can alone, e.g. `steps` replaced by `tokens`.
 fn find_plannable_pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
     if !(3..=MOST_PAIRED).contains(&open.len()) {
         return None;
@@ -158,7 +158,7 @@ fn find_plannable_pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usiz
     None
 }
 
-/// Remainder of the whole.
+/// Returns the part of the whole change that the shares leave.
 fn unattributed_change(trial: &Trial<'_>, after: &Figures, shares: &[Share]) -> Added {
     let whole = trial.figure_changes(trial.before.figures, after);
     whole
