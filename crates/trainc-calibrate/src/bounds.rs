@@ -1,5 +1,5 @@
-//! Constants outside the range of their source, and constants that a fit moved to a bound. Ranges, bounds and reasons are
-//! in `priors.toml`.
+//! Constants outside the range of their source, and constants that a fit moved to a bound. Ranges, bounds and reasons
+//! are in `priors.toml`.
 
 use super::memory_fit;
 use super::priors::priors;
@@ -47,7 +47,7 @@ pub fn out_of_range(constants: &Constants) -> Vec<OutOfRange> {
     out
 }
 
-/// Returns the constants outside the range of their source, without those of cards that the table has no run on.
+/// Returns the constants outside the range of their source, except those of GPU types without a run in the table.
 pub(super) fn out_of_range_for_table(table: &Table, constants: &Constants) -> Vec<OutOfRange> {
     let has_runs = |one: &OutOfRange| {
         let card = one.constant.strip_prefix("gpu.").and_then(|rest| rest.split_once('.'));
@@ -78,7 +78,7 @@ fn fill_constant_values(why: &str, constants: &mut Constants) -> String {
     out
 }
 
-/// `gpu.H100.flash is 0.2087, outside 0.3 to 0.7: …`.
+/// Formats it as `gpu.H100.flash is 0.2087, outside 0.3 to 0.7: …`.
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let why = self.why.as_deref().unwrap_or("cause not investigated");
@@ -101,7 +101,7 @@ pub struct AtBound {
     pub source: String,
 }
 
-/// Returns the constants, fitted from `start`, that lie at a physical bound and did not before.
+/// Returns the constants, fitted from `start`, that are at a physical bound and were not before.
 pub fn at_bounds(constants: &Constants, start: &Constants) -> Vec<AtBound> {
     let (mut constants, mut start) = (constants.clone(), start.clone());
     let of_speed =
@@ -129,7 +129,7 @@ pub fn at_bounds(constants: &Constants, start: &Constants) -> Vec<AtBound> {
 /// Advice on constants at a bound.
 pub const AT_BOUNDS_HELP: &str = "the rest of the difference remains as an error: check that the rows give the whole layout, and that their times are step times alone";
 
-/// `gpu.A100.gemm is at the lower bound of 0.6 to 0.9 (…): the runs suggest a smaller value`.
+/// Formats it as `gpu.A100.gemm is at the lower bound of 0.6 to 0.9 (…): the runs suggest a smaller value`.
 impl fmt::Display for AtBound {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let is_low = (self.value - self.low).abs() < (self.value - self.high).abs();

@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// `381 rows, mean 5.7 %, median 3.9 %, 90 % within 12.0 %, 96.1 % inside their intervals`.
+/// Formats them as `381 rows, mean 5.7 %, median 3.9 %, 90 % within 12.0 %, 96.1 % inside their intervals`.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), percent);
@@ -68,13 +68,13 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns the mean, none of no values.
+/// Returns the mean; `None` without values.
 pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum) = values.fold((0_u32, 0.0), |(n, sum), value| (n + 1, sum + value));
     (n > 0).then(|| sum / f64::from(n))
 }
 
-/// Sorts the values and returns a quantile, none of no values.
+/// Sorts the values and returns a quantile; `None` without values.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into a list")]
 pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);

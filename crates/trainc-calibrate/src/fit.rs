@@ -1,5 +1,6 @@
-//! Fit of the speed constants: bounded nonlinear least squares over logarithms of step times. Families are weighted by the
-//! square root of their rows, residuals above 5 % are softened, and each constant is regularised towards its prior.
+//! Fit of the speed constants: bounded nonlinear least squares over logarithms of step times. Families are weighted by
+//! the square root of their rows, residuals above 5 % are softened, and each constant is regularised towards its
+//! prior.
 //!
 //! Bounds and priors are in `priors.toml` with their sources. Deterministic: no random numbers, no clock.
 
@@ -78,7 +79,7 @@ pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Cons
             kinds.iter().any(|word| rest.split('.').next() == Some(*word))
         })
         .collect();
-    // Kinds without a run keep their prior.
+    // GPU types without a run keep their prior.
     for (key, prior) in &priors {
         if let Some(slot) = constants.value_mut(key) {
             *slot = prior.value;
@@ -114,8 +115,8 @@ fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System
     samples.iter().filter(same).map(of).fold(before, Range::max_with)
 }
 
-/// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their settings are
-/// kept, and a new one requires enough runs to narrow an interval.
+/// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their settings
+/// are kept, and a new one requires enough runs to narrow an interval.
 fn count_settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, f64)> {
     let mut out = if adjusts { constants.settings().to_vec() } else { Vec::new() };
     for setting in samples.iter().filter_map(|one| Setting::from_layout(one.layout)) {

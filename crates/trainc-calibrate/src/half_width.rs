@@ -3,11 +3,11 @@
 use super::fit::Sample;
 use trainc_predict::{FEWEST_OWN, GpuKind};
 
-/// Returns the half-width, a natural logarithm, of a GPU type by a user's own runs; none if these do not change it.
+/// Returns the half-width, a natural logarithm, of a GPU type by a user's own runs; `None` if these do not change it.
 ///
 /// Held-out errors predict the error of the next run: of n errors, the one at rank ⌈0.9 (n + 1)⌉ is exceeded with a
 /// probability of 1 in 10 (split conformal prediction, Vovk et al. 2005), so narrowing requires nine ([`FEWEST_OWN`]).
-/// Fewer only widen `general`, the half-width without them, if one of them lies outside. At least 0.05: two runs of one
+/// Fewer only widen `general`, the half-width without them, if one of them is outside. At least 0.05: two runs of one
 /// layout differ by 6.5 % (BLOOM, three dates).
 pub(super) fn own_half_width(
     samples: &[Sample],
@@ -33,17 +33,18 @@ pub(super) fn own_half_width(
 /// Smallest half-width: two runs of one layout differ by 6.5 % (BLOOM, three dates).
 const MIN: f64 = 0.1;
 
-/// Largest half-width of a setting that was fitted: chosen, not fitted. If the residuals require more, fewer than 92 % of
-/// the rows are inside.
+/// Largest half-width of a setting that was fitted: chosen, not fitted. If the residuals require more, fewer than 92 %
+/// of the rows are inside.
 pub const MAX_SEEN: f64 = 0.19;
 
-/// Returns the half-width of settings that were fitted, a natural logarithm: that of the residuals, at most [`MAX_SEEN`].
+/// Returns the half-width of settings that were fitted, a natural logarithm: that of the residuals, at most
+/// [`MAX_SEEN`].
 pub(super) fn seen_half_width(residual: Option<f64>) -> f64 {
     residual.unwrap_or(MAX_SEEN).clamp(MIN, MAX_SEEN)
 }
 
-/// Returns the half-width of settings that were not fitted, a natural logarithm: that of the errors on held-out sources, at
-/// least [`MAX_SEEN`], at most 35 % of the prediction.
+/// Returns the half-width of settings that were not fitted, a natural logarithm: that of the errors on held-out
+/// sources, at least [`MAX_SEEN`], at most 35 % of the prediction.
 pub(super) fn unseen_half_width(residual: Option<f64>) -> f64 {
     let most = 0.35_f64.asinh();
     residual.unwrap_or(most).clamp(MAX_SEEN, most)

@@ -161,8 +161,8 @@ impl<'a> HeldOut<'a> {
             .collect()
     }
 
-    /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the system on that GPU
-    /// type over those links.
+    /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the system on that
+    /// GPU type over those links.
     pub fn widen_tier_c(&self, times: &mut [HeldOutTime]) {
         let factor = (unseen_half_width(self.residual_half_width(&[Tier::C])) - MAX_SEEN).exp();
         let has_runs = |setting: &Setting, without: Option<&str>| {

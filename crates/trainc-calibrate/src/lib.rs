@@ -1,7 +1,7 @@
 //! Measured runs compared with the cost model: judging a table of runs, and fitting the model's constants to it.
 //!
-//! In: the text of a RUNS.csv with the columns of `data/runs.csv`. Out: each row's prediction and error ([`judge`]), and
-//! constants fitted to the rows. Touches no file.
+//! Input: the text of a RUNS.csv with the columns of `data/runs.csv`. Output: each row's prediction and error
+//! ([`judge`]), and constants fitted to the rows. Accesses no files.
 
 pub mod bounds;
 mod csv;

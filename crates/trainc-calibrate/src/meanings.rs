@@ -73,8 +73,8 @@ impl RunRow<'_> {
         format!("{} {}", self.text("framework"), self.text("engine")).to_ascii_lowercase()
     }
 
-    /// Returns the items of the notes, in lower case. Three properties without a column are read from them: compilation,
-    /// interleaving of the pipeline, and EFA.
+    /// Returns the items of the notes, in lower case. Three properties without a column are read from them:
+    /// compilation, interleaving of the pipeline, and EFA.
     fn notes(&self) -> Vec<String> {
         let notes = self.text("notes").to_ascii_lowercase();
         notes.split([';', ',', '+']).map(|item| item.trim().to_owned()).collect()
@@ -97,7 +97,8 @@ impl RunRow<'_> {
         self.notes().iter().any(is_efa)
     }
 
-    /// Returns true if a compiler fused the operations, by the names of engine and framework or by an item of the notes.
+    /// Returns true if a compiler fused the operations, by the names of engine and framework or by an item of the
+    /// notes.
     pub(super) fn is_compiled(&self) -> bool {
         let names = self.framework_and_engine();
         ["compile", "fms-fsdp", "transformer kernel"].iter().any(|word| names.contains(word))

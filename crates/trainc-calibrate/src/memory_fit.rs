@@ -111,9 +111,9 @@ pub fn fit(runs: &[&Run], constants: &mut Constants) {
     }
 }
 
-/// Returns how many measurements lie beyond one end of the interval, so that another one does with a probability of at most
-/// [`TAIL`]: the end is the `(n + 1) · TAIL`th of them (split conformal prediction: Lei et al. 2018, "Distribution-Free
-/// Predictive Inference for Regression", theorem 2.1).
+/// Returns how many measurements lie beyond one end of the interval, so that another one does with a probability of at
+/// most [`TAIL`]: the end is the `(n + 1) · TAIL`th of them (split conformal prediction: Lei et al. 2018,
+/// "Distribution-Free Predictive Inference for Regression", theorem 2.1).
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, at least zero")]
 fn excluded_per_end(measurements: usize) -> usize {
     (((measurements + 1) as f64 * TAIL).floor() - 1.0).max(0.0) as usize

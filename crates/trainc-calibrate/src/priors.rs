@@ -17,7 +17,7 @@ pub(super) struct Prior {
     /// Range given by its source, if the bounds are wider.
     #[serde(default)]
     pub(super) usual: Option<[f64; 2]>,
-    /// Reason why the fitted value lies outside that range.
+    /// Reason why the fitted value is outside that range.
     #[serde(default)]
     pub(super) outside: Option<String>,
     /// Source of bounds and value.

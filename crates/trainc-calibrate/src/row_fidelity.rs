@@ -8,8 +8,8 @@ use trainc_predict::memory::{MemoryConstants, peak_by_instrument};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Layout};
 
-/// Largest difference between the predictions of the row and of the layout, a fraction (assumed: a tenth of the errors that
-/// a row should show).
+/// Largest difference between the predictions of the row and of the layout, a fraction (assumed: a tenth of the errors
+/// that a row should show).
 const TOLERANCE: f64 = 0.01;
 
 /// Setting that a row cannot express, so that it would be judged by another prediction: a lowercase fragment.
@@ -23,7 +23,7 @@ pub enum RowMismatch {
     Memory(String),
 }
 
-/// Cells that only memory is judged by.
+/// Cells that only the memory judgement uses.
 pub const MEMORY_CELLS: [&str; 2] = ["peak_mem_gib", "mem_kind"];
 
 /// Checks that the row of these cells gives the predictions of the layout that they were written from.

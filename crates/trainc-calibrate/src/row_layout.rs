@@ -199,7 +199,7 @@ impl RunRow<'_> {
             let states = zero.ok_or("`zero_stage` is missing")?;
             return Ok((System::DeepSpeed, states));
         }
-        // Nothing is sharded on one GPU, whatever the engine.
+        // Nothing is sharded on one GPU, under any engine.
         if gpus <= 1.0 {
             return Ok((System::Ddp, Sharding::None));
         }

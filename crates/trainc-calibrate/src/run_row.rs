@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// A row's cells by column; empty ones are left out.
+/// A row's cells by column; empty ones are omitted.
 pub(super) struct RunRow<'a> {
     pub(super) cells: BTreeMap<&'a str, &'a str>,
-    /// The micro-batch size to assume where the row gives none.
+    /// Micro-batch size to assume if the row gives none.
     pub(super) micro_batch: Option<f64>,
 }
 

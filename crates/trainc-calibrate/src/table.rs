@@ -93,7 +93,7 @@ pub fn read(text: &str) -> Result<Table, NotATable> {
 
 const DUPLICATE: &str = "duplicate of an earlier row";
 
-/// Returns the run of a row, and its fault if it is physically impossible: then nothing of it is used.
+/// Returns the run of a row, and its fault if it is physically impossible: the row is then ignored.
 pub(super) fn run_from_row(row: &RunRow) -> (Run, Option<Impossible>) {
     let layout = match row.impossible_cell() {
         Some(one) => Err(NoLayout::Impossible(one)),

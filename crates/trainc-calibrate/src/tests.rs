@@ -44,7 +44,7 @@ fn a_few_runs_adjust_the_constants() {
         let moved = constants.get(*name) / shipped.get(*name);
         assert!((0.8..1.25).contains(&moved), "{key}: {moved}");
     }
-    // Without their only source nothing is left to fit: the constants stay as they were.
+    // Without their only source nothing is left to fit: the constants do not change.
     let c = &verdict.summary.by_tier["C"].step_seconds;
     assert!((c.mean_error.unwrap() - before).abs() < 1e-6, "{c:?}");
     table.runs.clear();
@@ -84,7 +84,7 @@ fn own_runs_that_agree_narrow_the_interval() {
     let mut other = here.clone();
     other.hardware.gpu = Some(GpuKind::H100);
     assert!((half(&constants, &other) - half(shipped, &other)).abs() < 0.01);
-    // A file of constants keeps it.
+    // A file of constants preserves it.
     let again = Constants::parse(&constants.to_toml()).unwrap();
     assert!((half(&again, here) - half(&constants, here)).abs() < 1e-3);
     let (wide, _) = fit_and_judge(&table(0.4), shipped).unwrap();

@@ -1,7 +1,7 @@
 //! Rows whose source does not give the micro-batch: their step times as ranges over the possible sizes.
 //!
-//! A figure inside its range agrees with the model without testing it: it is calibration, not evidence. Such a row is not
-//! fitted and counts in no error.
+//! A figure inside its range agrees with the model without testing it: it is calibration, not evidence. Such a row is
+//! not fitted and counts in no error.
 
 use super::run::Run;
 use super::run_row::RunRow;

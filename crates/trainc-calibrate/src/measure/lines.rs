@@ -1,4 +1,4 @@
-//! Lines of a log as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
+//! Reads log lines as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
 
 use super::faults::{Fault, Faults, Wrong};
 use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, parse_metric_name};
@@ -7,38 +7,38 @@ use serde_json::Value;
 use trainc_diag::text;
 use trainc_predict::memory::MeasuredAs;
 
-/// Report of a line.
+/// Figures that a line reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The optimizer step that it is of.
+    /// Optimizer step of the report.
     pub step: Option<u64>,
-    /// When it was written, seconds since some moment.
+    /// Time of writing, seconds since an arbitrary origin.
     pub time: Option<f64>,
     /// Seconds of a step.
     pub step_seconds: Option<f64>,
-    /// Of the whole cluster.
+    /// Tokens per second of the whole cluster.
     pub tokens_per_second: Option<f64>,
-    /// Sequences, of the whole cluster.
+    /// Sequences per second of the whole cluster.
     pub samples_per_second: Option<f64>,
     /// Model FLOPs over peak, a fraction.
     pub mfu: Option<f64>,
-    /// Memory of a GPU, bytes, and what was measured.
+    /// Memory of a GPU, bytes, and the instrument.
     pub memory: Option<(f64, MeasuredAs)>,
     /// Mean loss of the training data; no unit.
     pub loss: Option<f64>,
-    /// Seconds in which a step waited for its data.
+    /// Seconds that a step waited for its data.
     pub input_seconds: Option<f64>,
     /// Seconds of a step's optimizer.
     pub optimizer_seconds: Option<f64>,
 }
 
-/// Reads lines one after the other.
+/// Reader of log lines.
 #[derive(Debug)]
 pub struct Reader {
     rows: Vec<(Meaning, f64, Regex)>,
     pairs: Option<Regex>,
     gpus: f64,
-    /// Names of the job's metrics, with true for each that is looked for.
+    /// Names of the job's metrics, with true for each that the reader looks for.
     metrics: Vec<(String, bool)>,
     host: Option<String>,
     /// Parsed value.
@@ -46,13 +46,13 @@ pub struct Reader {
     /// True if a GPU ran out of memory.
     pub out_of_memory: bool,
     faults: Faults,
-    /// The step that was reported last.
+    /// The last reported step.
     last: Option<u64>,
 }
 
 impl Reader {
-    /// A reader by the expressions of a job, each with its metric's name, on so many GPUs. What they do not say is read
-    /// from `name=value` and `name: value`.
+    /// Creates a reader for a job on `gpus` GPUs from its expressions, each with its metric's name. Figures without an
+    /// expression are read from `name=value` and `name: value`.
     pub fn new<'a>(metrics: impl IntoIterator<Item = (&'a str, &'a str)>, gpus: u64) -> Self {
         let gpus = gpus as f64;
         let mut told = Vec::new();
@@ -60,7 +60,7 @@ impl Reader {
             .into_iter()
             .filter_map(|(name, regex)| {
                 let row = parse_metric_name(name, gpus).and_then(|(meaning, times)| {
-                    // One that this dialect cannot read is left to SageMaker.
+                    // An expression that this regex dialect does not support is left to SageMaker.
                     Some((meaning, times, Regex::new(regex).ok()?))
                 });
                 told.push((name.to_owned(), row.is_some()));
@@ -83,12 +83,12 @@ impl Reader {
         }
     }
 
-    /// Impossible figures, each at its first line; those lines are ignored.
+    /// Returns the impossible figures, each at its first line; those lines are ignored.
     pub fn faults(&self) -> &[Fault] {
         &self.faults.found
     }
 
-    /// Describes the names that are looked for in a log, including the job's own metrics.
+    /// Describes the names that the reader looks for in a log, including the job's own metrics.
     pub fn describe_sought_names(&self) -> String {
         let names: Vec<&str> =
             [STEP_TIMES, TOKENS, SAMPLES].iter().filter_map(|words| words.first().copied()).collect();
@@ -119,7 +119,7 @@ impl Reader {
     /// Reads the text of a file, line by line.
     pub fn read_file_text(&mut self, text: &str) {
         self.faults.begin_log();
-        // Another log may be of steps that this one counts again.
+        // Another log may repeat step numbers of this one.
         self.last = None;
         for line in text.lines() {
             self.faults.begin_line(line);
@@ -130,13 +130,13 @@ impl Reader {
         }
     }
 
-    /// A line of text, of a host, written at so many seconds.
+    /// Reads a line of text, of a host, with its time in seconds.
     pub fn read_line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
         self.faults.begin_line(text);
         self.parse_line(host, time, text);
     }
 
-    /// A line of JSON: of `trainc logs -o json`, or of a program that reports so.
+    /// Reads a line of JSON: from `trainc logs -o json`, or from a program that reports JSON.
     fn read_json_object(&mut self, members: &serde_json::Map<String, Value>, time: Option<f64>) {
         if let Some(text) = members.get("text").and_then(Value::as_str) {
             let host = members.get("host").and_then(Value::as_str);
@@ -162,7 +162,7 @@ impl Reader {
     }
 
     fn parse_line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
-        // What a container writes may itself be JSON.
+        // The output of a container may itself be JSON.
         if let Ok(Value::Object(members)) = serde_json::from_str::<Value>(text.trim())
             && !members.contains_key("text")
         {
@@ -190,7 +190,7 @@ impl Reader {
         if found.is_empty() {
             return;
         }
-        // All hosts report the same: the first that says something speaks for them.
+        // All hosts report the same figures: the first host with a report is used.
         if let Some(host) = host {
             let speaker = self.host.get_or_insert_with(|| host.to_owned());
             if speaker != host {
@@ -201,7 +201,7 @@ impl Reader {
         self.keep_report(found);
     }
 
-    /// Keeps a report, or says why it cannot be.
+    /// Keeps a report, or records why it is invalid.
     fn keep_report(&mut self, mut found: Found) {
         if let Some(step) = found.report.step.filter(|_| found.report.is_measured()) {
             let last = self.last.replace(step);
@@ -229,8 +229,8 @@ impl Found {
         self.wrong.is_none() && self.report == Report::default()
     }
 
-    /// A figure by its name, as written. The first that says a figure says it: the job's own expressions come
-    /// before what is guessed by names.
+    /// Records a figure by its name, as written. The first value of a figure wins: the job's own expressions precede
+    /// guesses by name.
     fn put_figure(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
         let wrong = match meaning {
             Meaning::StepSeconds if self.report.step_seconds.is_none() => {
@@ -242,7 +242,7 @@ impl Found {
             Meaning::Samples if self.report.samples_per_second.is_none() => {
                 Wrong::not_positive(name, cell, value)
             }
-            // Below 0 it says that it is not known yet.
+            // A negative value means that it is not known yet.
             Meaning::Mfu if self.report.mfu.is_none() => {
                 Wrong::mfu_above_one(name, cell, mfu_as_fraction(value))
             }
@@ -260,18 +260,18 @@ impl Found {
 }
 
 impl Report {
-    /// Returns true if it says more than a number of a step.
+    /// Returns true if it contains more than a step number.
     fn is_measured(&self) -> bool {
         *self != Self { step: self.step, ..Self::default() }
     }
 }
 
-/// An MFU as a fraction: some write a percentage.
+/// Returns an MFU as a fraction: some programs write a percentage.
 fn mfu_as_fraction(mfu: f64) -> f64 {
     if mfu > 1.5 { mfu / 100.0 } else { mfu }
 }
 
-/// Puts a figure where nothing said it before.
+/// Sets a figure that has no value yet.
 fn set_report_figure(report: &mut Report, meaning: Meaning, value: f64) {
     if !value.is_finite() || value <= 0.0 && meaning != Meaning::Step {
         return;
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(found[0].samples_per_second, Some(2.5));
         assert_eq!(found[0].memory, Some((2.0 * 1_073_741_824.0, MeasuredAs::Allocated)));
         assert_eq!(read(&[], "tokens_per_s_per_gpu=100")[0].tokens_per_second, Some(1600.0));
-        // What is not said to be measured in one way or another is no evidence.
+        // A figure without an instrument is not evidence.
         assert!(read(&[], "memory_gib=12 validation_loss=3 epoch=1").is_empty());
     }
 

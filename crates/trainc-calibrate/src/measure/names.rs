@@ -17,7 +17,7 @@ pub(super) enum Meaning {
 }
 
 impl Meaning {
-    /// Its word where the name is a job's own.
+    /// Returns its word in a job's own metric names.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -58,7 +58,7 @@ pub(super) const SAMPLES: &[&str] = &[
 const LOSSES: &[&str] = &["loss", "train_loss", "training_loss", "lm_loss", "train_per_loss"];
 const INPUTS: &[&str] = &["data_time", "data_seconds", "data_loading", "data_load_time", "dataloader_time"];
 const OPTIMIZERS: &[&str] = &["optimizer_time", "optimizer_seconds", "optim_time", "optimizer_step_time"];
-/// Endings that are units, and what they are times the unit that is kept.
+/// Unit suffixes with the factor to the stored unit.
 const UNITS: &[(&str, f64)] = &[
     ("_ms", 1e-3),
     ("_bytes", 1.0),
@@ -82,12 +82,12 @@ pub(super) fn parse_metric_name(name: &str, gpus: f64) -> Option<(Meaning, f64)>
         (&["mfu"][..], Meaning::Mfu),
     ] {
         if words.contains(&name.as_str()) {
-            // A loss of other data is another figure.
+            // A loss on other data is a different figure.
             let held_out = ["eval", "val", "test"].iter().any(|word| whole.starts_with(word));
             return (each != Meaning::Loss || !held_out).then_some((each, 1.0));
         }
     }
-    // A rate of one GPU is one of all, as they march in step.
+    // A rate per GPU is multiplied by the number of GPUs, since they run in lockstep.
     let apart = ["_per_gpu", "_per_device", "_per_rank"].iter().find_map(|word| {
         let rest = name.replace(word, "");
         (rest != name).then_some(rest)
@@ -104,7 +104,7 @@ pub(super) fn parse_metric_name(name: &str, gpus: f64) -> Option<(Meaning, f64)>
     if let Some((_, each)) = times.into_iter().find(|(words, _)| unit < 1.0 && words.contains(&base)) {
         return Some((each, unit));
     }
-    // What is measured differs by gigabytes: a name that does not say it is no evidence.
+    // Instruments differ by gigabytes: a name without the instrument is not evidence.
     let kind = if base.contains("allocated") {
         MeasuredAs::Allocated
     } else if base.contains("reserved") {

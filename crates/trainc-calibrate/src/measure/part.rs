@@ -13,29 +13,29 @@ pub struct Job {
     pub name: String,
     /// `Completed`, `Failed`, `Stopped`, `InProgress`.
     pub status: String,
-    /// Instances.
+    /// Number of instances.
     pub instances: u64,
-    /// Seconds until the image was there and the first step began, if known.
+    /// Seconds until the image was loaded and the first step began, if known.
     pub startup: Option<f64>,
-    /// Seconds in which the data were copied.
+    /// Seconds to copy the data.
     pub download: Option<f64>,
-    /// Seconds in which instances were looked for and made ready (`Starting`, `LaunchingMLInstances`,
-    /// `PreparingTrainingStack`, `Pending`); they are not billed.
+    /// Seconds to find and prepare instances (`Starting`, `LaunchingMLInstances`, `PreparingTrainingStack`,
+    /// `Pending`); they are not billed.
     pub provisioning: Option<f64>,
-    /// Seconds in which the container's image was fetched (`DownloadingTrainingImage`).
+    /// Seconds to download the container's image (`DownloadingTrainingImage`).
     pub image: Option<f64>,
-    /// Seconds in which the model was uploaded (`Uploading`).
+    /// Seconds to upload the model (`Uploading`).
     pub upload: Option<f64>,
     /// Seconds from the first step to the last.
     pub training: Option<f64>,
-    /// Seconds of the whole: billed on demand, trained on spot.
+    /// Seconds of the whole run: billed on demand, trained on spot.
     pub seconds: Option<f64>,
-    /// Seconds that are billed for each instance.
+    /// Billed seconds per instance.
     pub billed: Option<f64>,
 }
 
 impl Job {
-    /// Figures of a described job and its log.
+    /// Returns the figures of a described job and its log.
     pub fn from_training_job(job: &TrainingJob, measured: &Measured) -> Self {
         let lasted = |names: &[&str]| {
             let spans = job.transitions.iter().filter(|one| names.contains(&one.status.as_str()));
@@ -44,7 +44,7 @@ impl Job {
         };
         let image = lasted(&["DownloadingTrainingImage"]);
         let step = measured.step_seconds.map(|median| median.value);
-        // The first line comes after the steps that it counts.
+        // The first line follows the steps that it counts.
         let first = measured
             .times
             .zip(step)
@@ -54,7 +54,7 @@ impl Job {
             let before = if last > first { first as f64 * each } else { 0.0 };
             to - from + before
         });
-        // Without times in the log the service's own state holds the script's start as well.
+        // Without times in the log, the service's own state also includes the start of the script.
         let training = training.filter(|seconds| *seconds > 0.0).or_else(|| lasted(&["Training"]));
         let billed = job.billable_seconds.map(|seconds| seconds as f64);
         Self {
@@ -72,7 +72,7 @@ impl Job {
         }
     }
 
-    /// Returns true if it ran to its end.
+    /// Returns true if it completed.
     pub fn is_completed(&self) -> bool {
         self.status == "Completed"
     }
@@ -81,7 +81,7 @@ impl Job {
 /// Whole that a figure is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// A step as a whole.
+    /// The whole step.
     Step,
     /// A part of a step; all of them add up to it.
     StepPart,
@@ -89,14 +89,14 @@ pub enum Group {
     Links,
     /// Memory of the fullest GPU.
     Memory,
-    /// A part of it; all of them add up to what the plan says.
+    /// A part of it; all of them add up to the memory in the plan.
     MemoryPart,
     /// The run, from the request to its end.
     Run,
 }
 
 impl Group {
-    /// Its word in the form for scripts.
+    /// Returns its word in the machine-readable output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -122,30 +122,30 @@ pub struct Row {
     pub interval: Option<Interval>,
     /// Measurement, the median if there are several.
     pub measured: Option<f64>,
-    /// The quartiles, where it is a median.
+    /// Quartiles, if the measurement is a median.
     pub median: Option<Median>,
 }
 
 impl Row {
-    /// A figure that nothing was measured of.
+    /// Returns a figure without a measurement.
     fn predicted_only(key: &'static str, group: Group, value: f64) -> Self {
         Self { key, group, predicted: Some(value), interval: None, measured: None, median: None }
     }
 
-    /// Measured over predicted, less one.
+    /// Returns the relative difference: measured over predicted, minus one.
     pub fn difference(&self) -> Option<f64> {
         let (measured, predicted) = (self.measured?, self.predicted.filter(|predicted| *predicted > 0.0)?);
         Some(measured / predicted - 1.0)
     }
 
-    /// Returns true if what was measured lies in the interval.
+    /// Returns true if the measurement is inside the interval.
     pub fn is_inside_interval(&self) -> Option<bool> {
         let (measured, interval) = (self.measured?, self.interval?);
         Some(interval.low <= measured && measured <= interval.high)
     }
 }
 
-/// MFU of a measured step: the same model FLOP over the same peak in another time.
+/// Returns the MFU of a measured step: the same model FLOP over the same peak in a different time.
 fn mfu_at_step_time(speed: &Speed, step: Median) -> Option<Median> {
     let of = |seconds: f64| speed.mfu * speed.step_seconds / seconds;
     (step.low > 0.0).then(|| Median {
@@ -156,7 +156,7 @@ fn mfu_at_step_time(speed: &Speed, step: Median) -> Option<Median> {
     })
 }
 
-/// The parts of a step, which add up to it, and what goes over links in it; those that are 0 are left out.
+/// Returns the parts of a step, which add up to it, and its communication; parts that are 0 are omitted.
 fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
     let (parts, links) = (&speed.parts, &speed.communication);
     let (ends, over) = (speed.part_intervals(), speed.communication_intervals());
@@ -168,7 +168,7 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
         ("bubble_seconds", parts.bubble, ends.bubble),
         ("offload_seconds", parts.offload, ends.offload),
         ("optimizer_seconds", parts.optimizer, ends.optimizer),
-        // What is not known to be waited for is taken to be nothing.
+        // An unknown wait is assumed to be 0.
         ("input_seconds", parts.input.unwrap_or(0.0), ends.input.unwrap_or_default()),
     ]
     .map(|(key, seconds, ends)| (key, Group::StepPart, seconds, ends));
@@ -216,7 +216,7 @@ pub fn describe_uncounted_memory(kind: MeasuredAs) -> Option<&'static str> {
     }
 }
 
-/// The parts of a GPU's memory; no log tells them apart.
+/// Returns the parts of a GPU's memory; no log distinguishes them.
 fn memory_parts(memory: &Memory) -> Vec<Row> {
     let (parts, ends) = (&memory.parts, &memory.part_intervals);
     let all = [
@@ -238,7 +238,7 @@ fn memory_parts(memory: &Memory) -> Vec<Row> {
         .collect()
 }
 
-/// All figures that were measured or predicted, those of the step first.
+/// Returns all figures that were measured or predicted, those of the step first.
 pub fn rows(
     plan: &Plan,
     prediction: &Prediction,
@@ -249,7 +249,7 @@ pub fn rows(
     let speed = prediction.speed.as_ref();
     let run = prediction.run.as_ref();
     let layout = Layout::from_plan(plan).ok();
-    // A rate is a constant over the step's time.
+    // A rate is a constant divided by the step time.
     let rate = |value: f64| {
         let speed = speed?;
         let work = value * speed.step_seconds;
@@ -297,7 +297,7 @@ pub fn rows(
         let same = layout
             .as_ref()
             .map(|it| peak_by_instrument(it, kind, &MemoryConstants::from_constants(constants)));
-        // The interval of the whole, in the proportion of what was measured.
+        // The interval of the total, scaled to what the instrument counts.
         let whole = prediction.memory.as_ref();
         out.push(Row {
             key: "memory_bytes",
@@ -331,7 +331,7 @@ pub fn rows(
     part("image_seconds", None, None, job.image);
     let download = run.and_then(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
     part("download_seconds", download, download.map(around), job.download);
-    // Of a job that did not come to its end the rest says nothing about the whole.
+    // For a job that did not complete, the remaining figures say nothing about the whole.
     let ended = |value: Option<f64>| value.filter(|_| whole);
     let training = run.map(|run| run.parts.training);
     let ratio = speed

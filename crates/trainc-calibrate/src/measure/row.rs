@@ -8,8 +8,8 @@ use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recomp
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// The cells of a run by their columns: what `calibrate` needs to know of the layout, and what was measured. `None`
-/// where the layout is not known.
+/// Returns the cells of a run by column: the layout as `calibrate` needs it, and the measurements. `None` if the layout
+/// is unknown.
 pub fn table_cells(
     plan: &Plan,
     measured: &Measured,
@@ -68,7 +68,7 @@ pub fn table_cells(
             Recompute::None => "none",
             Recompute::Selective | Recompute::Operations => "selective",
             Recompute::Full => "full",
-            // A table has no word for a part of the layers.
+            // A table has no word for recomputation of a part of the layers.
             Recompute::Share(_) => "",
         }
         .to_owned(),
@@ -106,21 +106,21 @@ pub fn table_cells(
     }
     let of = measured.step_seconds.map_or(0, |median| median.of);
     if let (Some(from), Some((first, last))) = (measured.step_from, measured.steps) {
-        // No column tells EFA from other links.
+        // No column distinguishes EFA from other links.
         let efa = if hardware.efa && hardware.nodes > 1.0 { "; EFA" } else { "" };
         put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}{efa}"));
     }
     Some(out)
 }
 
-/// The engine in the words that a table of runs has for it.
+/// Returns the engine in the words of a table of runs.
 fn engine_column(plan: &Plan, layout: &Layout) -> String {
     let engine = plan.mesh.as_ref().map(|mesh| mesh.engine);
     let mut out = match (engine, layout.sharding) {
         (Some(Engine::Fsdp), Sharding::None) => "DDP",
         (Some(Engine::Fsdp), Sharding::Gradients) => "FSDP shard_grad_op",
         (Some(Engine::Fsdp), _) => "FSDP",
-        // It shards parameter by parameter, as FSDP2 does.
+        // It shards by parameter, like FSDP2.
         (Some(Engine::Worker), _) => "FSDP2",
         (Some(Engine::Smp), _) if matches!(plan.smp, Some(Smp::V2)) => "SMP v2 sharded",
         (Some(Engine::Smp), Sharding::Full) => "SMP v1 sharded",

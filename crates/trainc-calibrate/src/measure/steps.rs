@@ -1,4 +1,4 @@
-//! Medians over the steps of a run, its first ones left out.
+//! Medians over the steps of a run, excluding the first ones.
 
 use super::lines::Report;
 use trainc_ir::Plan;
@@ -7,7 +7,7 @@ use trainc_predict::memory::MeasuredAs;
 /// Default number of reports to skip at the start: compilation, caches, clocks.
 const WARM_UP: usize = 5;
 
-/// The middle of many figures.
+/// Median of several figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Median {
     /// The median.
@@ -21,7 +21,7 @@ pub struct Median {
 }
 
 impl Median {
-    /// The median of figures; none where there are none.
+    /// Returns the median of figures; `None` without figures.
     pub fn from_values(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut all: Vec<f64> = figures.into_iter().filter(|value| value.is_finite()).collect();
         all.sort_by(f64::total_cmp);
@@ -47,32 +47,32 @@ pub struct Measured {
     pub step_seconds: Option<Median>,
     /// Source of the step time.
     pub step_from: Option<&'static str>,
-    /// Of the whole cluster.
+    /// Tokens per second of the whole cluster.
     pub tokens_per_second: Option<Median>,
-    /// Sequences, of the whole cluster.
+    /// Sequences per second of the whole cluster.
     pub samples_per_second: Option<Median>,
     /// Model FLOPs over peak, a fraction.
     pub mfu: Option<Median>,
-    /// Loss of the training data that was reported last; no unit.
+    /// Last reported loss of the training data; no unit.
     pub loss: Option<f64>,
-    /// Seconds in which a step waited for its data.
+    /// Seconds that a step waited for its data.
     pub input_seconds: Option<Median>,
     /// Seconds of a step's optimizer.
     pub optimizer_seconds: Option<Median>,
-    /// The highest memory of a GPU that was reported, bytes, and what was measured.
+    /// Highest reported memory of a GPU, bytes, and the instrument.
     pub memory: Option<(f64, MeasuredAs)>,
-    /// The first and the last step that count.
+    /// First and last step that count.
     pub steps: Option<(u64, u64)>,
-    /// Reports that were read, and of them those left out at the start.
+    /// Number of reports, and the number of them skipped at the start.
     pub reports: (usize, usize),
-    /// When the first step was reported and when the last, with their numbers, where lines carry their time.
+    /// Times of the first and the last reported step, with their numbers, if lines carry a time.
     pub times: Option<((f64, u64), (f64, u64))>,
     /// True if a GPU ran out of memory.
     pub out_of_memory: bool,
 }
 
 impl Measured {
-    /// The medians of what was reported. `warm_up` is the number of steps that do not count.
+    /// Returns the medians of the reports. `warm_up` is the number of steps to skip.
     pub fn from_reports(plan: &Plan, reports: &[Report], warm_up: Option<u64>, out_of_memory: bool) -> Self {
         let telling = |report: &&Report| {
             report.step_seconds.is_some()
@@ -136,13 +136,13 @@ impl Measured {
         }
     }
 
-    /// Returns true if nothing could be read.
+    /// Returns true if there is no report.
     pub fn is_empty(&self) -> bool {
         self.step_seconds.is_none() && self.memory.is_none() && self.mfu.is_none() && !self.out_of_memory
     }
 }
 
-/// Seconds of a step between neighbouring reports that carry their time.
+/// Returns the seconds per step between adjacent reports that carry a time.
 fn seconds_between_reports(reports: &[&Report]) -> Vec<f64> {
     let marks: Vec<(f64, u64)> = reports.iter().filter_map(|one| Some((one.time?, one.step?))).collect();
     marks

@@ -8,7 +8,7 @@ const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layer
 /// Result of adding a row to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addition {
-    /// The table has the row already.
+    /// The table already has the row.
     There,
     /// The row to add, after the header if the table is empty.
     New {
@@ -19,8 +19,8 @@ pub enum Addition {
     },
 }
 
-/// Returns the text to append to a table for a row. If ids are job names (`again`), a different row with the same `id` is
-/// another run and gets a number; if the service names the runs, it is the same run.
+/// Returns the text to append to a table for a row. If ids are job names (`again`), a different row with the same `id`
+/// is another run and gets a number; if the service names the runs, it is the same run.
 pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) -> Addition {
     let head = table.lines().next().filter(|line| !line.trim().is_empty());
     let columns: Vec<&str> = head.unwrap_or(COLUMNS).trim_start_matches('\u{feff}').split(',').collect();
@@ -102,7 +102,7 @@ mod tests {
         for seconds in ["1", "2", "3"] {
             assert_eq!(append(&table, &cells(seconds), true), Addition::There);
         }
-        // Where the service gave the name, it is one run that goes on.
+        // If the service named it, it is the same run, still in progress.
         assert_eq!(append(&table, &cells("4"), false), Addition::There);
         assert_eq!(table, "id,step_s\na,1\na-2,2\na-3,3\n");
     }
