@@ -17,7 +17,7 @@ struct CredentialRow {
     /// Length of the shortest match in bytes.
     shortest: usize,
     statement: String,
-    /// Whether a match in a program file is reported.
+    /// True if a match in a program file is reported.
     #[serde(default = "is_token_by_default")]
     is_token: bool,
     #[serde(flatten)]
@@ -29,8 +29,8 @@ fn is_token_by_default() -> bool {
     true
 }
 
-/// A pattern, compiled for the first text that could match. Most manifests contain none, and compiling all patterns takes a
-/// fifth of a cold `check`.
+/// A pattern, compiled for the first text that could match. Most manifests contain none, and compiling all patterns
+/// takes a fifth of a cold `check`.
 struct CredentialPattern {
     row: CredentialRow,
     compiled: OnceLock<Option<Regex>>,
@@ -92,7 +92,7 @@ pub(crate) const NAMES: Table = Table::new("credential-names", include_str!("dat
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamedCredential {
-    /// A password, whatever the value.
+    /// A password, for any value.
     Password,
     /// A credential, unless the value is clearly a setting.
     Credential,
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// `contains` leaves nothing out: every text that the expression makes is found.
+    /// `contains` misses nothing: every text that matches the expression is found.
     #[test]
     fn what_the_expression_makes_is_found() {
         let mut runner = TestRunner::deterministic();

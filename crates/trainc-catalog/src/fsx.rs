@@ -7,7 +7,7 @@ use trainc_ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("fsx", include_str!("data/fsx.toml"));
 
-/// Whether a setting is required or forbidden.
+/// Requirement on a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
@@ -24,7 +24,7 @@ pub struct LegalCombination {
     pub first_gib: Vec<u64>,
     /// (throughput in MB/s/TiB, step in GiB); throughput 0 means any. Empty: StorageCapacity must be absent.
     pub steps_gib: Vec<(u32, u64)>,
-    /// Whether PerUnitStorageThroughput is required.
+    /// Requirement on PerUnitStorageThroughput.
     pub throughput: Presence,
     /// Its values, MB/s/TiB.
     pub throughputs: Vec<u32>,
@@ -38,17 +38,17 @@ pub struct LegalCombination {
     pub disk_burst_mb_s_per_tib: Option<u32>,
     /// ThroughputCapacity in MB/s: (minimum, maximum, step); only for Intelligent-Tiering.
     pub throughput_capacity_mb_s: Option<(u64, u64, u64)>,
-    /// DataReadCacheConfiguration is required.
+    /// True if DataReadCacheConfiguration is required.
     pub read_cache_required: bool,
     /// Values of FileSystemTypeVersion.
     pub versions: Vec<String>,
-    /// Supports data repository associations (from version 2.12 on).
+    /// True if data repository associations are supported (from version 2.12 on).
     pub associations: bool,
     /// Versions that support data repository associations.
     pub association_versions: Vec<String>,
-    /// Supports KmsKeyId.
+    /// True if KmsKeyId is supported.
     pub kms_key: bool,
-    /// Supports MetadataConfiguration.
+    /// True if MetadataConfiguration is supported.
     pub metadata: bool,
     /// Versions that support a metadata configuration.
     pub metadata_versions: Vec<String>,
@@ -56,15 +56,15 @@ pub struct LegalCombination {
     pub metadata_iops: Vec<u64>,
     /// Step of the provisioned metadata operations per second.
     pub metadata_step_iops: Option<u64>,
-    /// MetadataConfiguration is required.
+    /// True if MetadataConfiguration is required.
     pub metadata_required: bool,
-    /// Whether DriveCacheType is required.
+    /// Requirement on DriveCacheType.
     pub drive_cache: Presence,
     /// Values of DriveCacheType.
     pub drive_caches: Vec<String>,
-    /// StorageCapacity can be increased later.
+    /// True if StorageCapacity can be increased later.
     pub grows: bool,
-    /// The default of the API.
+    /// True if it is the default of the API.
     pub api_default: bool,
     /// A note.
     pub note: Option<String>,
@@ -160,15 +160,15 @@ fn read(key: &str) -> Option<LegalCombination> {
 }
 
 impl LegalCombination {
-    /// Returns the step of the capacity in GiB at a throughput; `None` where StorageCapacity must be absent or the throughput
-    /// is invalid.
+    /// Returns the step of the capacity in GiB at a throughput; `None` if StorageCapacity must be absent or the
+    /// throughput is invalid.
     pub fn step_gib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);
         let step = self.steps_gib.iter().find(|(of, _)| *of == 0 || *of == tier);
         step.map(|(_, step)| *step)
     }
 
-    /// Returns whether the service accepts the capacity at that throughput.
+    /// Returns true if the service accepts the capacity at that throughput.
     pub fn takes_gib(&self, capacity_gib: u64, throughput_mb_s_per_tib: Option<u32>) -> bool {
         let Some(step) = self.step_gib(throughput_mb_s_per_tib) else {
             return false;
@@ -192,7 +192,7 @@ impl LegalCombination {
         first.into_iter().chain((multiple > 0).then_some(multiple)).max()
     }
 
-    /// Returns whether this number of metadata operations per second can be provisioned, up to the documented maximum.
+    /// Returns true if this number of metadata operations per second can be provisioned, up to the documented maximum.
     pub fn takes_metadata_iops(&self, iops: u64, most: u64) -> bool {
         iops > 0
             && iops <= most

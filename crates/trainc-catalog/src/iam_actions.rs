@@ -57,7 +57,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Action {
-    /// Returns whether one of the formats matches the ARN; a variable matches any text.
+    /// Returns true if one of the formats matches the ARN; a variable matches any text.
     pub fn matches_arn(&self, arn: &str) -> bool {
         self.resources.values().any(|format| format_matches_arn(format, arn))
     }

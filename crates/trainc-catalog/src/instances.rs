@@ -79,14 +79,14 @@ pub fn all() -> impl Iterator<Item = Instance> {
     names().filter_map(get)
 }
 
-/// Returns whether the offerings include the region; for other regions nothing is known.
+/// Returns true if the offerings include the region; for other regions they are unknown.
 pub fn is_region_listed(region: &str) -> bool {
     names()
         .filter_map(|name| TABLE.row::<InstanceRow>(name))
         .any(|row| row.ec2_offering_regions.iter().any(|listed| listed == region))
 }
 
-/// Returns whether SageMaker training supports the type, including CPU types.
+/// Returns true if SageMaker training supports the type, including CPU types.
 pub fn instance_exists(name: &str) -> bool {
     static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| names().collect());
     NAMES.contains(name) || shapes::enum_values("TrainingInstanceType").iter().any(|known| known == name)

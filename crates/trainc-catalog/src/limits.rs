@@ -11,13 +11,13 @@ pub(crate) const TABLE: Table = Table::new("limits", include_str!("data/limits.t
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "LimitRow")]
 pub struct Limit {
-    /// The figure, in `unit`.
+    /// Value, in `unit`.
     pub value: u64,
     /// `seconds`, `characters`, …
     pub unit: String,
     /// The limited quantity, as a phrase.
     pub statement: String,
-    /// No source was read for the figure.
+    /// True if no source was read for the value.
     pub recalled: bool,
     /// The source of the row.
     pub provenance: Provenance,
@@ -45,7 +45,8 @@ impl From<LimitRow> for Limit {
     }
 }
 
-/// Returns a limit by key: `job.max-runtime`, `iam.inline-policies`, `fsx.associations`, `vpc.addresses-per-efa-instance`, …
+/// Returns a limit by key: `job.max-runtime`, `iam.inline-policies`, `fsx.associations`,
+/// `vpc.addresses-per-efa-instance`, …
 pub fn get(key: &str) -> Option<Limit> {
     TABLE.row(key)
 }

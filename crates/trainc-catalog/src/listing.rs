@@ -1,4 +1,4 @@
-//! Listings for `trainc catalog`: headers and rows for people, and JSON for tools.
+//! Listings for `trainc catalog`: headers and text rows for display, and JSON for tools.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl Listing {
         }
     }
 
-    /// Adds an object `provenance` to objects with `source` and `date` of their own.
+    /// Adds an object `provenance` to objects with their own `source` and `date`.
     pub fn add_provenance(&mut self) {
         let Value::Array(items) = &mut self.json else { return };
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
@@ -64,7 +64,8 @@ impl Listing {
 pub const NAMES: [&str; 9] =
     ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
-/// Returns a listing by name with all rows; tables without a specific one use the [generic](generic_listing::listing) one.
+/// Returns a listing by name with all rows; tables without a specific one use the [generic](generic_listing::listing)
+/// one.
 pub fn by_table_name(name: &str) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
@@ -109,7 +110,7 @@ fn accelerator_json(row: &Accelerator) -> Value {
     })
 }
 
-/// Accelerators.
+/// Returns the accelerators.
 pub fn accelerators_listing() -> Listing {
     let headers =
         ["name", "architecture", "memory GiB", "bf16 TFLOP/s", "fp16 TFLOP/s", "memory GB/s", "NVLink GB/s"];
@@ -137,7 +138,7 @@ fn instance_json(row: &Instance) -> Value {
     })
 }
 
-/// Instance types with accelerators.
+/// Returns the instance types with accelerators.
 pub fn instances_listing() -> Listing {
     let headers = [
         "name",
@@ -166,7 +167,7 @@ pub fn instances_listing() -> Listing {
     })
 }
 
-/// Images, all or those of one region.
+/// Returns the images, all or those of one region.
 pub fn images_listing(region: Option<&str>) -> Listing {
     let headers =
         ["family", "PyTorch", "transformers", "Python", "repository", "processors", "end of patch", "SDK"];
@@ -192,7 +193,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
     })
 }
 
-/// Instance prices, unclear ones included.
+/// Returns the instance prices, including unclear ones.
 pub fn prices_listing() -> Listing {
     let headers = ["instance", "USD per hour", "region", "date", "product"];
     Listing::from_items(&headers, prices::all(), |row| {
@@ -211,7 +212,7 @@ pub fn prices_listing() -> Listing {
     })
 }
 
-/// Regions.
+/// Returns the regions.
 pub fn regions_listing() -> Listing {
     let headers = ["region", "partition", "DNS suffix", "IAM region", "place"];
     Listing::from_items(&headers, regions::all(), |row| {
@@ -271,7 +272,7 @@ pub fn support_listing() -> Listing {
     })
 }
 
-/// Documented limits.
+/// Returns the documented limits.
 pub fn limits_listing() -> Listing {
     let rows = limits::keys().filter_map(|key| Some((key, limits::get(key)?)));
     Listing::from_items(&["key", "limit", "unit", "of", "recalled"], rows, |(key, row)| {
@@ -290,7 +291,7 @@ pub fn limits_listing() -> Listing {
     })
 }
 
-/// Combinations of FSx for Lustre.
+/// Returns the combinations of FSx for Lustre.
 pub fn fsx_listing() -> Listing {
     let headers = ["deployment", "storage", "EFA", "capacities GiB", "throughputs MB/s/TiB", "associations"];
     let rows = fsx::pairs().flat_map(|(deployment, storage)| {

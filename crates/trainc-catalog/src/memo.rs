@@ -1,4 +1,4 @@
-//! A cache of lookups: a repository of jobs repeats the same few.
+//! A cache of lookups: a repository of jobs repeats the same few lookups.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

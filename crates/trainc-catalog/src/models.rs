@@ -28,7 +28,7 @@ pub struct ModelRow {
     pub parameters: u64,
     /// The licence as named on the Hub, if known.
     pub license: Option<String>,
-    /// Access on the Hub requires accepting its terms.
+    /// True if access on the Hub requires accepting its terms.
     pub gated: bool,
     /// The source of the dimensions.
     pub source: String,
@@ -80,7 +80,7 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
 
 const ALIASES: &str = "aliases = ";
 
-/// `["EleutherAI/gpt-j-6B"]` -> `EleutherAI/gpt-j-6B`.
+/// Returns the name in a header: `["EleutherAI/gpt-j-6B"]` -> `EleutherAI/gpt-j-6B`.
 fn header(line: &'static str) -> Option<&'static str> {
     line.strip_prefix("[\"")?.strip_suffix("\"]")
 }
@@ -160,7 +160,7 @@ mod tests {
         assert!(rows >= 70, "{rows} rows");
     }
 
-    /// Totals that were counted with transformers apart from this table, and agree with the Hub's metadata.
+    /// Totals that were counted with transformers independently of this table, and agree with the Hub's metadata.
     #[test]
     fn totals_counted_apart() {
         let totals: [(&str, u64); 35] = [

@@ -57,7 +57,8 @@ fn read(key: &str) -> Option<Price> {
     })
 }
 
-/// Returns the newest SageMaker price of the type in the region, by effective date; the first in the file for equal dates.
+/// Returns the newest SageMaker price of the type in the region, by effective date; the first in the file for equal
+/// dates.
 pub fn newest(instance: &str, region: &str) -> Option<Price> {
     static MEMO: Memo<(String, String), Option<Price>> = Memo::new();
     MEMO.get((instance.to_owned(), region.to_owned()), |(instance, region)| look_up(instance, region))
@@ -136,7 +137,7 @@ pub fn volume_key(region: &str) -> String {
     format!("ebs-training/{region}")
 }
 
-/// Returns whether a key is for existing storage, with or without a price in the catalogue.
+/// Returns true if a key is for existing storage, with or without a price in the catalogue.
 pub fn is_storage_key(key: &str) -> bool {
     let known = |region: &str| regions::get(region).is_some();
     match key.split('/').collect::<Vec<_>>().as_slice() {
@@ -154,7 +155,8 @@ pub fn is_storage_key(key: &str) -> bool {
     }
 }
 
-/// Returns the price of FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a SCRATCH deployment has no tier.
+/// Returns the price of FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a SCRATCH
+/// deployment has no tier.
 pub fn lustre(
     region: &str,
     deployment: &str,
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!((price.usd_per_hour, price.date_words.as_deref()), (1.408, Some("2026-07")));
         let price = newest("ml.p4d.24xlarge", "us-west-2").unwrap();
         assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (25.251_286, "2026-09-01"));
-        // The day of the commit that has it.
+        // Day of the commit that contains it.
         let price = newest("ml.p4d.24xlarge", "us-east-1").unwrap();
         assert_eq!((price.date_words, price.provenance.date.as_str()), (None, "2024-06-11"));
     }

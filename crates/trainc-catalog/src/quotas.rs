@@ -51,7 +51,7 @@ struct QuotaRow {
     sourced: Sourced,
 }
 
-/// Returns the quota of an instance type; `None` where the source has no such quota, which does not mean zero.
+/// Returns the quota of an instance type; `None` if the source has no such quota, which does not mean zero.
 pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
     let row: QuotaRow = TABLE.row(name)?;
     let (code, default, words) = match usage {
@@ -110,8 +110,8 @@ struct GeneralQuotaRow {
     sourced: Sourced,
 }
 
-/// Returns an account-wide quota by key: `instances-per-job`, `instances-across-jobs`, `longest-run-time`, `volume-size`,
-/// `lustre-persistent-2-capacity`, …
+/// Returns an account-wide quota by key: `instances-per-job`, `instances-across-jobs`, `longest-run-time`,
+/// `volume-size`, `lustre-persistent-2-capacity`, …
 pub fn general(key: &str) -> Option<Quota> {
     let row: GeneralQuotaRow = GENERAL.row(key)?;
     Some(Quota {

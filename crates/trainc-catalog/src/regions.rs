@@ -31,7 +31,7 @@ pub struct Region {
     pub dns_suffix: String,
     /// Principal of SageMaker in a trust policy.
     pub service_principal: String,
-    /// No source was read for the principal in this partition.
+    /// True if no source was read for the principal in this partition.
     pub service_principal_recalled: bool,
     /// Region in which IAM requests are signed.
     pub iam_region: String,

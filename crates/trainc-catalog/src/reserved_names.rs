@@ -15,23 +15,23 @@ pub enum Kind {
     Environment,
     /// A variable of the container that the toolkit's torchrun launcher overwrites.
     TorchrunEnvironment,
-    /// A variable that torchrun's launcher sets on the types where it turns EFA on.
+    /// A variable that torchrun's launcher sets on the types for which it enables EFA.
     EfaProvider,
-    /// A variable that torchrun's launcher sets on the types where it turns remote DMA on.
+    /// A variable that torchrun's launcher sets on the types for which it enables remote DMA.
     EfaRdma,
     /// A variable that the toolkit passes to `mpirun`.
     Mpi,
-    /// The same, on the types where it turns EFA on.
+    /// The same, on the types for which it enables EFA.
     MpiEfa,
-    /// The same, on the types where it turns remote DMA on.
+    /// The same, on the types for which it enables remote DMA.
     MpiRdma,
-    /// A variable that the toolkit passes to `mpirun` where the job runs under SMP.
+    /// A variable that the toolkit passes to `mpirun` if the job runs under SMP.
     SmpMpi,
     /// A variable that the toolkit passes to `mpirun` of SMDDP.
     Smddp,
-    /// The same, on the types where it sets NCCL up for EFA.
+    /// The same, on the types for which it configures NCCL for EFA.
     SmddpEfa,
-    /// The same, on the types where it turns remote DMA on.
+    /// The same, on the types for which it enables remote DMA.
     SmddpRdma,
     /// A variable that the toolkit of PyTorch's containers sets before any launcher.
     PytorchContainer,
@@ -87,7 +87,7 @@ pub struct Reserved {
     pub set_by: String,
     /// A description, as a phrase.
     pub statement: String,
-    /// The condition under which a value of the job is certainly overwritten; `None` where it may be.
+    /// The condition under which a value of the job is certainly overwritten; `None` if it may be overwritten.
     pub lost: Option<Lost>,
     /// The value that is set, if it is the same for all jobs.
     pub value: Option<String>,
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn names_and_prefixes() {
-        // The longest that is known, and a name before any prefix.
+        // The longest known prefix matches, and an exact name before any prefix.
         assert_eq!(get(Kind::Environment, "SM_MODEL_FLAVOUR").unwrap().name, "SM_*");
         assert_eq!(get(Kind::Environment, "SM_HP_LR").unwrap().name, "SM_HP_*");
         assert_eq!(get(Kind::Environment, "SM_HOSTS").unwrap().lost, Some(Lost::Always));

@@ -53,21 +53,21 @@ pub struct Parameter {
     pub min: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
-    /// Maximum that depends on other figures: `dp`, `world_size`, `partitions - 1`, `hybrid_shard_degree`.
+    /// Maximum that depends on other values: `dp`, `world_size`, `partitions - 1`, `hybrid_shard_degree`.
     pub max_words: Option<String>,
-    /// The figure that it must divide.
+    /// The value that it must divide.
     pub divides: Option<String>,
     /// Values that the library accepts.
     pub words: Vec<String>,
     /// Values that the SDK accepts, if different.
     pub sdk_words: Vec<String>,
-    /// The parameter is required.
+    /// True if the parameter is required.
     pub required: bool,
     /// Default, as JSON text.
     pub default: Option<String>,
     /// Default that depends on other parameters.
     pub default_words: Option<String>,
-    /// No source was read for the default.
+    /// True if no source was read for the default.
     pub default_recalled: bool,
     /// The first SMP version that supports it.
     pub since: Option<String>,

@@ -50,11 +50,11 @@ impl Engine {
 pub struct Support {
     /// PyTorch versions, in the order of the source.
     pub pytorch_versions: Vec<String>,
-    /// Instance types; empty where the source names none.
+    /// Instance types; empty if the source names none.
     pub instances: Vec<String>,
     /// The date from which the library is archived (ISO date), if it is.
     pub archived: Option<String>,
-    /// A text in an image URI with which the SDK rejects the engine.
+    /// A text in an image URI for which the SDK rejects the engine.
     pub refused_in_image_uri: Option<String>,
     /// A note.
     pub note: Option<String>,
@@ -149,7 +149,8 @@ pub fn torch_distributed_trainium() -> Option<Support> {
     read("torch-distributed/trainium")
 }
 
-/// Returns the PyTorch spellings for which the SDK accepts `smdistributed.dataparallel`; it does not check the instance type.
+/// Returns the PyTorch spellings for which the SDK accepts `smdistributed.dataparallel`; it does not check the
+/// instance type.
 pub fn smddp_accepted_by_sdk() -> Option<Support> {
     read("smddp/sdk")
 }

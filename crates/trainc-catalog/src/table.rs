@@ -1,6 +1,7 @@
 //! Embedded TOML tables with `["key"]` rows. A row is found and parsed without parsing the other rows.
 //!
-//! The data use a subset of TOML that can be scanned: each header on a separate line, each value on one line, no sub-tables.
+//! The data use a subset of TOML that can be scanned: each header on a separate line, each value on one line, no
+//! sub-tables.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;

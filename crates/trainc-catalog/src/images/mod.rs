@@ -1,7 +1,7 @@
 //! Training images: resolves versions as written to the URI that the SageMaker Python SDK returns.
 //!
-//! Input: framework, versions as spelled, region, instance type. Output: an [`Image`], or an [`ImageProblem`]. The tag keeps
-//! the user's spelling; an alias is only used to find the row.
+//! Input: framework, versions as spelled, region, instance type. Output: an [`Image`], or an [`ImageProblem`]. The tag
+//! keeps the user's spelling; an alias is only used to find the row.
 
 mod processor;
 mod query;
@@ -18,8 +18,8 @@ use self::rows::{ImageRow, accounts, alias, sort_versions, versions};
 use crate::memo::Memo;
 use crate::{regions, support};
 
-/// Returns the full PyTorch version for a spelling in the tag of a `pytorch-training` container: `1.12.1` for `1.12`, and
-/// the spelling itself if it is not an alias.
+/// Returns the full PyTorch version for a spelling in the tag of a `pytorch-training` container: `1.12.1` for `1.12`,
+/// and the spelling itself if it is not an alias.
 pub fn full_pytorch(spelled: &str) -> String {
     alias(ImageFamily::PyTorch, spelled).unwrap_or_else(|| spelled.to_owned())
 }

@@ -23,13 +23,13 @@ pub struct ImageQuery<'a> {
     pub pytorch: &'a str,
     /// transformers version as spelled; only for HuggingFace.
     pub transformers: Option<&'a str>,
-    /// `py312`; may be left out where only one exists.
+    /// `py312`; may be omitted if only one exists.
     pub python: Option<&'a str>,
     /// Region of the job.
     pub region: &'a str,
     /// Instance type of the job.
     pub instance: &'a str,
-    /// The distribution contains `smdistributed`, for which PyTorch 1.6 has another image.
+    /// True if the distribution contains `smdistributed`, for which PyTorch 1.6 has another image.
     pub smdistributed: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Image {
     pub python: Option<String>,
     /// `cpu`, `gpu` or `trn`.
     pub processor: String,
-    /// The SDK replaced the requested version, as it does for the only Neuron image.
+    /// True if the SDK replaced the requested version, as it does for the only Neuron image.
     pub version_substituted: bool,
     /// Major versions of the SageMaker Python SDK that list it: `v2` rejects an image of `v3` only.
     pub sdk: Vec<String>,
@@ -147,7 +147,8 @@ pub enum ImageProblem {
         found: String,
         /// PyTorch versions, oldest first.
         known: Vec<String>,
-        /// It is a version of the SMP library, which the SDK treats as a PyTorch version, giving a tag that does not exist.
+        /// True if it is a version of the SMP library, which the SDK treats as a PyTorch version, giving a tag that
+        /// does not exist.
         is_library_version: bool,
     },
 }

@@ -94,8 +94,8 @@ pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
     all
 }
 
-/// Returns the versions of the HuggingFace image nearest to a pair without image: those that share the most leading numbers,
-/// then the newest.
+/// Returns the versions of the HuggingFace image nearest to a pair without image: those that share the most leading
+/// numbers, then the newest.
 pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String)> {
     let shared = |one: &str, other: &str| {
         version_key(one).iter().zip(version_key(other)).take_while(|(a, b)| **a == *b).count()

@@ -29,7 +29,7 @@ fn answers_as_sdk_2_does() {
     compare(include_str!("../../testdata/image_uris.json"), 500);
 }
 
-/// The answers of SDK 3 for what only it lists, recorded by `tests/data/image_uris_v3.py`.
+/// The answers of SDK 3 for versions that only it lists, recorded by `tests/data/image_uris_v3.py`.
 #[test]
 fn answers_as_sdk_3_does() {
     compare(include_str!("../../testdata/image_uris_v3.json"), 150);

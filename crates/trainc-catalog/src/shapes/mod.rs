@@ -1,7 +1,7 @@
 //! Shapes of the service models: constraints of each member of a request.
 //!
-//! Input: an operation and a JSON request, or a path. Output: violations, or the member. One file per operation; only the
-//! requested file is parsed. Cross-field rules are not included.
+//! Input: an operation and a JSON request, or a path. Output: violations, or the member. One file per operation; only
+//! the requested file is parsed. Cross-field rules are not included.
 
 mod pattern;
 mod validate;
@@ -69,14 +69,14 @@ pub struct Shape {
     /// Type.
     #[serde(rename = "type")]
     pub of: ShapeType,
-    /// Required within its structure.
+    /// True if it is required within its structure.
     #[serde(default)]
     pub required: bool,
-    /// Shortest length, fewest entries, or least number.
+    /// Shortest length, fewest entries, or smallest number.
     pub min: Option<f64>,
-    /// Longest length, most entries, or greatest number.
+    /// Longest length, most entries, or largest number.
     pub max: Option<f64>,
-    /// The service's regular expression; the whole text has to match.
+    /// The service's regular expression; the whole text must match.
     pub pattern: Option<Pattern>,
     /// A note on how the pattern was rewritten for Rust's `regex` syntax.
     pub pattern_note: Option<String>,
@@ -103,7 +103,8 @@ impl Shape {
         }
     }
 
-    /// Returns whether the member accepts the text: length, enumeration and pattern. An unsupported pattern accepts any text.
+    /// Returns true if the member accepts the text: length, enumeration and pattern. An unsupported pattern accepts
+    /// any text.
     pub fn takes_text(&self, text: &str) -> bool {
         let length = text.chars().count() as f64;
         let words = self.enum_values();
@@ -143,8 +144,8 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
     OPERATIONS.iter().map(|(name, _)| *name)
 }
 
-/// Returns a member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) selects the items of a list or the values of a map:
-/// `InputDataConfig[].ChannelName`, `HyperParameters[]`.
+/// Returns a member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) selects the items of a list or the
+/// values of a map: `InputDataConfig[].ChannelName`, `HyperParameters[]`.
 pub fn member_at_path(operation_name: &str, path: &str) -> Option<&'static Shape> {
     let mut shape = &operation(operation_name)?.input;
     for step in path.split('.') {
@@ -172,7 +173,7 @@ pub fn enum_values(name: &str) -> &'static [String] {
 mod tests {
     use super::*;
 
-    /// What members hold and what they do not, for the two ways to match.
+    /// Valid and invalid texts of members, to compare the two matchers.
     const TEXTS: [&str; 16] = [
         "",
         "a",
