@@ -18,9 +18,9 @@ pub struct Options {
     pub discount: Option<f64>,
     /// Constants of the cost model that replace the built-in ones.
     pub constants: Option<predict::Constants>,
-    /// Whether everything that an artefact needs must exist (`emit`, `apply`).
+    /// True if everything that an artefact needs must exist (`emit`, `apply`).
     pub complete: bool,
-    /// Whether git repositories are fetched, as a comparison with an account requires.
+    /// True if git repositories are fetched, as a comparison with an account requires.
     pub fetch: bool,
     /// Codes of the stages after the checks, which an `allow` may also name.
     pub later_codes: &'static [&'static Code],

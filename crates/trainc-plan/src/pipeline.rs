@@ -18,7 +18,7 @@ pub struct Compiled {
     pub prediction: Box<predict::Prediction>,
     /// Problems of all stages, sorted.
     pub problems: Problems,
-    /// The file is a layer: it has no job, and other files extend it.
+    /// True if the file is a layer: it has no job, and other files extend it.
     pub is_layer: bool,
     /// The job as written, with all layers merged into one node.
     pub merged: Option<Box<Merged>>,

@@ -9,7 +9,7 @@ pub trait World: LayerLoader {
     fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError>;
     /// Reads a text file, relative to the file that names it.
     fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError>;
-    /// Reads the tree of a git repository at its commit; `None` where repositories are not fetched.
+    /// Reads the tree of a git repository at its commit; `None` if repositories are not fetched.
     fn read_git_tree(&mut self, _: &Repository) -> Option<Result<SourceTree, ReadError>> {
         None
     }
@@ -19,7 +19,7 @@ pub trait World: LayerLoader {
     }
 }
 
-/// The error of a layer, directory or file that could not be read.
+/// Reason why a layer, directory or file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// It is outside the root directory.

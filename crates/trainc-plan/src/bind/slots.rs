@@ -43,7 +43,8 @@ impl Slot<'_> {
         self.text().is_some_and(|text| text.contains("{{"))
     }
 
-    /// Warns about a template statement or comment, which is not evaluated. A script may need it, such as a chat template.
+    /// Warns about a template statement or comment, which is not evaluated. A script may need it, such as a chat
+    /// template.
     pub(super) fn check_statement(&self, sources: &SourceMap) -> Option<Diagnostic> {
         let (open, close) = find_statement(self.text()?)?;
         let at = span_of_piece(sources, self.span()?, open);

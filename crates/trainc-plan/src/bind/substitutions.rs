@@ -1,5 +1,5 @@
-//! Checks `${…}` in S3 URIs and ARNs: only `${account}` is substituted, and only in bucket names and as the account of an
-//! ARN.
+//! Checks `${…}` in S3 URIs and ARNs: only `${account}` is substituted, and only in bucket names and as the account of
+//! an ARN.
 
 use super::values::{PlanValues, ValueEntry};
 use super::{find_closing_braces, shorten, span_of_piece};
@@ -12,7 +12,7 @@ use trainc_ir::{Field, Plan};
 
 declare_code!(T0272, "unsupported-substitution", Error, "`${…}` where no substitution is supported");
 
-/// Marks that trainc writes into its output where only the account has the value.
+/// Marks that trainc writes into its output for values that only the account has.
 const OUTPUT_MARKS: [&str; 2] = ["role_arn", "fsx."];
 
 /// Checks every URI and ARN as written, before placeholders are replaced: `${…}` in a replacement is ordinary text.
@@ -39,7 +39,7 @@ pub(super) fn check(plan: &mut Plan, sources: &SourceMap, problems: &mut Problem
     }
 }
 
-/// Why a mark is not substituted.
+/// Reason why a mark is not substituted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unsupported {
     /// `${` without `}`.

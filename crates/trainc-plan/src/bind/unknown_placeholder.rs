@@ -24,7 +24,8 @@ impl Binder<'_> {
         if let Some(near) = self.optimizer_path(name) {
             return diagnostic.help(format!("did you mean `{{{{ {near} }}}}`?")).fix(at, near);
         }
-        // `batch.micro_batch` extends `batch.micro` and also resembles another path. With two candidates there is no edit.
+        // `batch.micro_batch` extends `batch.micro` and also resembles another path. With two candidates there is no
+        // edit.
         let longer = |path: &&str| {
             path.split_once('.').is_some_and(|(g, n)| {
                 let words = |whole: &str, part: &str| {

@@ -27,8 +27,8 @@ declare_code!(T0315, "number-overflow", Error, "a number overflows 64 bits");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];
 
-/// Computes the batch; returns `None` where a factor is unknown. Without a mesh the batch is still checked against the data
-/// ranks, where these do not depend on the error in the mesh.
+/// Computes the batch; returns `None` if a factor is unknown. Without a mesh the batch is still checked against the
+/// data ranks, if these do not depend on the error in the mesh.
 pub(super) fn batch(
     job: &Job,
     mesh: Option<&Mesh>,

@@ -238,7 +238,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
     }
 }
 
-/// Returns whether a plain script runs on instance groups of different types.
+/// Returns true if a plain script runs on instance groups of different types.
 fn is_heterogeneous_script(job: &Job) -> bool {
     let engine = job.engine();
     let Some(cluster) = job.cluster.as_ref().filter(|_| engine == Some(Engine::None)) else { return false };

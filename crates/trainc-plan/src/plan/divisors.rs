@@ -22,7 +22,7 @@ pub fn divisors(n: u64) -> Vec<u64> {
     out
 }
 
-/// Returns the nearest divisors below and above; leaves out 1 where there is another.
+/// Returns the nearest divisors below and above; omits 1 if there is another.
 pub fn near_divisors(of: u64, wanted: u64) -> (Option<u64>, Option<u64>) {
     let all = divisors(of);
     let below = all.iter().copied().filter(|d| *d < wanted).max();

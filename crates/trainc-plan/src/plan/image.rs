@@ -47,7 +47,7 @@ declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container exists for
 pub(super) static CODES: &[&Code] =
     &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337, &neuron_image::T0399];
 
-/// Returns the container image of the job; `None` where it is unknown.
+/// Returns the container image of the job; `None` if it is unknown.
 pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
     let engine = job.engine();
     let Some(ask) = &job.image else {
@@ -197,7 +197,7 @@ struct UnknownInputs {
 }
 
 impl UnknownInputs {
-    /// Returns whether an unknown input causes the problem.
+    /// Returns true if an unknown input causes the problem.
     fn causes_problem(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageRequest) -> bool {
         match problem {
             ImageProblem::RegionWithoutImage { .. } => self.region,
@@ -244,7 +244,7 @@ fn required_versions(
     } else {
         unsupported(&ask.version, "version", &|| format!("write `{}`", fitting()));
     }
-    // A version under the wrong name is the missing one.
+    // The misnamed version is the missing one.
     let misnamed_version = !fine;
     let mut missing = |name: &str| {
         problems.push(
@@ -272,7 +272,7 @@ fn required_versions(
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
 }
 
-/// Returns whether SDK v2 accepts the versions as spelled: its tables list the image, and its check of the distribution
+/// Returns true if SDK v2 accepts the versions as spelled: its tables list the image, and its check of the distribution
 /// accepts the version (`fw_utils`, which accepts fewer spellings than the tables).
 pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
     if !sdk.iter().any(|major| major == "v2") {

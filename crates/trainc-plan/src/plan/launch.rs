@@ -3,7 +3,7 @@
 use super::smp::smp_parameter_name;
 use trainc_ir::{Engine, Field, Launch, Launcher, Mesh, Parallel, Plan, Scalar, Smp};
 
-/// Returns the launch of a bound plan: options may contain placeholders before.
+/// Returns the launch of a bound plan; before binding, options may contain placeholders.
 pub(super) fn launch(plan: &Plan) -> Launch {
     let Some(parallel) = &plan.job.parallel else { return Launch::default() };
     let launcher = launcher(parallel, plan.smp.as_ref());
@@ -42,7 +42,7 @@ fn launcher(parallel: &Parallel, smp: Option<&Smp>) -> Launcher {
     }
 }
 
-/// Returns the processes per host: as written, under SMP v1 otherwise one per GPU.
+/// Returns the processes per host: as written, otherwise under SMP v1 one per GPU.
 fn processes_per_host(plan: &Plan, parallel: &Parallel, launcher: Launcher) -> Option<u64> {
     let written = parallel.processes.get();
     match launcher {
@@ -56,7 +56,7 @@ fn processes_per_host(plan: &Plan, parallel: &Parallel, launcher: Launcher) -> O
     }
 }
 
-/// Returns the MPI options: `-x K=V …`, then those as written.
+/// Returns the MPI options: `-x K=V …`, then the written ones.
 fn mpi_options(parallel: &Parallel) -> String {
     let mut words: Vec<String> = parallel
         .mpi_env
@@ -67,8 +67,8 @@ fn mpi_options(parallel: &Parallel) -> String {
     words.join(" ")
 }
 
-/// Returns the instance type. For instance groups the SDK omits it, or sends `null` for `smdistributed` (2.257.7, measured),
-/// whose launchers choose their network by it; these get the type of the group on which they run.
+/// Returns the instance type. For instance groups the SDK omits it, or sends `null` for `smdistributed` (2.257.7,
+/// measured), whose launchers choose their network by it; these get the type of the group on which they run.
 fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let is_single = cluster.groups.is_empty();
@@ -82,8 +82,9 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
     }
 }
 
-/// Returns the instance group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain process.
-/// The SDK sets the only group of a cluster automatically, except for torchrun (2.257.7); without the key the toolkit uses
+/// Returns the instance group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain
+/// process. The SDK sets the only group of a cluster automatically, except for torchrun (2.257.7); without the key the
+/// toolkit uses
 /// the group of each host (aws/sagemaker-training-toolkit `environment.py`).
 fn group(plan: &Plan, parallel: &Parallel, (launcher, is_rewritten): (Launcher, bool)) -> Option<String> {
     let is_sent = match launcher {
@@ -144,9 +145,9 @@ fn smp_v1_parameters(plan: &Plan, parallel: &Parallel, mesh: &Mesh) -> Vec<(&'st
     out
 }
 
-/// Returns SMP v1's `ddp`: as written, otherwise true where SMP v1 requires it, which is with tensor parallelism, sharding,
-/// sharded optimizer states, or data parallelism (SDK documentation of `ddp`: "must be set to true if there is data
-/// parallelism").
+/// Returns SMP v1's `ddp`: as written, otherwise true if SMP v1 requires it, which is the case with tensor
+/// parallelism, sharding, sharded optimizer states, or data parallelism (SDK documentation of `ddp`: "must be set to
+/// true if there is data parallelism").
 fn smp_v1_ddp_parameter(parallel: &Parallel, mesh: &Mesh) -> Option<Scalar> {
     let written = parallel.options.iter().find(|option| option.name == "ddp");
     if let Some(Field::Is(val)) = written.map(|option| &option.value) {

@@ -31,7 +31,7 @@ pub(super) static CODES: &[&Code] = &[&T0301, &T0302, &T0303, &T0304, &T0305, &T
 /// Maximum size of a cluster; keeps every product within 64 bits.
 const MAX_GPUS: u64 = 1 << 24;
 
-/// Computes the mesh; returns `None` where the cluster or the engine is unknown.
+/// Computes the mesh; returns `None` if the cluster or the engine is unknown.
 pub(super) fn mesh(
     job: &Job,
     machine: Option<&Machine>,
@@ -44,8 +44,8 @@ pub(super) fn mesh(
     at.build(minimum, smp, problems)
 }
 
-/// Returns the number of data ranks for engines whose ranks all read different data. It is known even where the degrees are
-/// invalid, so that the batch can be checked. Returns `None` for other engines or without a cluster.
+/// Returns the number of data ranks for engines whose ranks all read different data. It is known even if the degrees
+/// are invalid, so that the batch can be checked. Returns `None` for other engines or without a cluster.
 pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     let at = layout(job, machine, None, &mut Problems::default())?;
     matches!(at.engine, Engine::Fsdp | Engine::Worker).then_some(at.world_size)
@@ -122,7 +122,7 @@ struct Layout<'a> {
     cluster_span: Span,
 }
 
-/// Returns the processes that MPI starts on each host, where `processes` sets no more than one for each GPU; a rule
+/// Returns the processes that MPI starts on each host, if `processes` sets at most one for each GPU; a rule
 /// reports larger values.
 fn mpi_processes(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, most: u64) -> Option<u64> {
     let by_mpi = match engine {
@@ -138,7 +138,7 @@ fn degree_one(rule: &'static str) -> Val<u64> {
 }
 
 impl Layout<'_> {
-    /// Returns the noun for a rank in messages: a GPU where each has one rank.
+    /// Returns the noun for a rank in messages: a GPU if each has one rank.
     fn rank_noun(&self) -> &'static str {
         if self.ranks_per_node == self.gpus_per_node { "GPU" } else { "process" }
     }
@@ -504,7 +504,7 @@ impl Layout<'_> {
     }
 }
 
-/// Returns what to write where a context or expert degree does not divide the shard degree.
+/// Returns the degree to write if a context or expert degree does not divide the shard degree.
 fn shard_degree_help(parallel: &Parallel, mesh: &Mesh, part: u64) -> String {
     if let Some(degree) = suggested_shard_degree(parallel, mesh, part) {
         return format!("add `shard-degree {degree}`");
@@ -518,7 +518,7 @@ fn shard_degree_help(parallel: &Parallel, mesh: &Mesh, part: u64) -> String {
     }
 }
 
-/// Returns the shard degree to write where none is set: the whole node if legal, otherwise the part.
+/// Returns the shard degree to write if none is set: the whole node if valid, otherwise the part.
 fn suggested_shard_degree(parallel: &Parallel, mesh: &Mesh, part: u64) -> Option<u64> {
     if !parallel.shard_degree.is_absent() || mesh.shard_degree.value > 1 {
         return None;

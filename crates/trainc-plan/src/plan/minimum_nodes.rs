@@ -6,7 +6,7 @@ use trainc_ir::{Engine, ModelFacts, Parallel, Plan, Val};
 /// Parameters for each node of the shard group (AWS blog on sharded data parallelism, 2022-10).
 pub const PARAMETERS_PER_NODE: u64 = 3_000_000_000;
 
-/// Returns whether the engine and strategy shard the model, so that the rule applies.
+/// Returns true if the engine and strategy shard the model, so that the rule applies.
 fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
     match engine {
         Engine::Fsdp => parallel.strategy.value().map(String::as_str) != Some("no-shard"),
@@ -16,7 +16,7 @@ fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
     }
 }
 
-/// Returns why the rule does not apply to a plan.
+/// Returns the reason why the rule does not apply to a plan.
 pub fn why_not_applicable(plan: &Plan) -> String {
     let Some(parallel) = &plan.job.parallel else { return "`parallel` is not set".to_owned() };
     match parallel.engine.get() {
@@ -39,7 +39,7 @@ pub fn why_not_applicable(plan: &Plan) -> String {
     }
 }
 
-/// Returns the minimum nodes of the shard group and the next power of two; `None` where nothing is sharded or the model is
+/// Returns the minimum nodes of the shard group and the next power of two; `None` if nothing is sharded or the model is
 /// unknown.
 pub(super) fn minimum_nodes(
     parallel: &Parallel,

@@ -1,7 +1,7 @@
 //! Plans a job: makes every choice and records its origin.
 //!
-//! Input: [`ir::Job`](trainc_ir::Job), the catalogue, and the program's files as read by the caller. Output: [`Plan`], with
-//! `None` where something is unknown, and problems. This stage accesses no file and guesses nothing.
+//! Input: [`ir::Job`](trainc_ir::Job), the catalogue, and the program's files as read by the caller. Output: [`Plan`],
+//! with `None` for unknown values, and problems. This stage accesses no file and guesses nothing.
 
 mod batch;
 mod cluster;
@@ -117,7 +117,7 @@ pub fn decide_bound_values(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Returns why a directory of the program could not be read.
+/// Returns the reason why a directory of the program could not be read.
 fn unread_directory(source: Option<&Result<SourceTree, ReadError>>) -> Option<UnreadDirectory> {
     let (why, fault) = match source? {
         Err(ReadError::NotFound) => ("not found", UnreadCause::NotFound),
@@ -181,8 +181,8 @@ fn storage_price(key: &str, written: &[(String, f64)]) -> Option<StoragePrice> {
     })
 }
 
-/// Moves a plan to as many nodes of another instance type with as many accelerators; the mesh does not change. Returns
-/// `None` where the type is not in the catalogue or its nodes have another number of ranks.
+/// Moves a plan to the same number of nodes of another instance type with the same number of accelerators; the mesh
+/// does not change. Returns `None` if the type is not in the catalogue or its nodes have another number of ranks.
 pub fn plan_on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option<Plan> {
     let row = instances::get(name)?;
     let machine = cluster::catalogue_machine(&row);
@@ -193,9 +193,9 @@ pub fn plan_on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option
     replace_instance(plan, (row, machine), price)
 }
 
-/// Replans on a number of nodes of an instance type: recomputes mesh and batch. Returns `None` where the type is not in the
-/// catalogue or the nodes do not fit the job. `whole_group` is the shard degree that makes all nodes one shard group, where
-/// the manifest sets another one.
+/// Replans on a number of nodes of an instance type: recomputes mesh and batch. Returns `None` if the type is not in
+/// the catalogue or the nodes do not fit the job. `whole_group` is the shard degree that makes all nodes one shard
+/// group, if the manifest sets another one.
 pub fn plan_on_nodes(
     plan: &Plan,
     name: &str,
@@ -227,8 +227,8 @@ fn replace_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Opt
     Some(decide_bound_values(plan))
 }
 
-/// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the last one wins),
-/// otherwise the newest of the catalogue, reduced by the discount, a fraction.
+/// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the last one
+/// wins), otherwise the newest of the catalogue, reduced by the discount, a fraction.
 pub fn hourly_price(
     instance: &str,
     region: &str,

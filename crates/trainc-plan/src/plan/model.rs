@@ -21,7 +21,7 @@ declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank")
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344];
 
-/// Returns the facts of the model; `None` where there is no model or a problem was reported.
+/// Returns the facts of the model; `None` if there is no model or a problem was reported.
 pub(super) fn model(
     job: &Job,
     config: Option<&Result<String, ReadError>>,

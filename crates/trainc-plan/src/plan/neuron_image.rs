@@ -13,7 +13,7 @@ declare_code!(
     "an image version that the SageMaker SDK silently replaces"
 );
 
-/// Returns the Neuron SDK version of a container and the version that the instance's chip requires, where that is newer.
+/// Returns the Neuron SDK version of a container and the version that the instance's chip requires, if that is newer.
 pub(super) fn neuron_version_too_old(found: &images::Image, instance: &str) -> Option<(String, String)> {
     let least = instances::get(instance)?.accelerator.least_neuron?;
     let has = found.neuron_sdk_version()?;

@@ -6,11 +6,11 @@ use trainc_catalog::instances;
 use trainc_ir::hardware::AcceleratorKind;
 use trainc_ir::{Engine, Image, Job, Origin, Region};
 
-/// The node to write where the catalogue has no compatible container.
+/// The node to write if the catalogue has no compatible container.
 pub(super) const NONE: &str = "image uri=\"…\"";
 
-/// Returns the `image` node to write for a job without one: the newest Deep Learning Container that supports its engine,
-/// region and instance type, as far as these are known.
+/// Returns the `image` node to write for a job without one: the newest Deep Learning Container that supports its
+/// engine, region and instance type, as far as these are known.
 pub(super) fn suggested_image(job: &Job, region: Option<&Region>) -> String {
     suggested_image_of_family(job, region, "pytorch")
 }
@@ -55,7 +55,7 @@ pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, writ
                 (transformers, images::version_key(&row.pytorch))
             })
     };
-    // Where the SDK accepts none of them for this engine, another diagnostic reports it.
+    // If the SDK accepts none of them for this engine, another diagnostic reports it.
     let Some(row) = newest(true).or_else(|| newest(false)) else { return NONE.to_owned() };
     let python = row.python.last().map_or_else(String::new, |python| format!(" python=\"{python}\""));
     match &row.transformers {

@@ -4,7 +4,7 @@ use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_catalog::{images, support};
 use trainc_ir::{Engine, Image, Job, Plan, Smp};
 
-/// Returns whether SMP for this PyTorch version is the second generation.
+/// Returns true if SMP for this PyTorch version is the second generation.
 pub(super) fn is_smp_v2(pytorch: &str) -> bool {
     images::version_key(pytorch) >= images::version_key("2.0.1") && pytorch != "2.0" || pytorch == "2.0.1"
 }
@@ -25,7 +25,7 @@ pub(super) fn generation(job: &Job, image: Option<&Image>) -> Option<Smp> {
     Some(Smp::V1(support::library(support::Engine::SmpV1, version).map(|library| library.version)))
 }
 
-/// Returns whether SMP v2 splits the sequences of the plan's model family without changes to the script.
+/// Returns true if SMP v2 splits the sequences of the plan's model family without changes to the script.
 pub fn splits_sequences(plan: &Plan) -> bool {
     let family = plan.model.as_ref().and_then(|model| Some(model.architecture.as_ref()?.family.name()));
     matches!(plan.smp, Some(Smp::V2))

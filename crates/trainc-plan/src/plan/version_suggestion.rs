@@ -1,4 +1,4 @@
-//! Suggests a version for one that no container has.
+//! Suggests a supported version for an unknown one.
 
 use super::image::{T0330, sdk_v2_accepts};
 use super::neuron_image::neuron_version_too_old;

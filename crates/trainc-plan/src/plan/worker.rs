@@ -1,5 +1,5 @@
-//! Plans the settings of engine `worker`: network, optimizer and schedule. Reports unsupported models and settings before a
-//! container is paid for.
+//! Plans the settings of engine `worker`: network, optimizer and schedule. Reports unsupported models and settings
+//! before a container is paid for.
 
 use super::worker_network::{DetailsSource, worker_model};
 use trainc_diag::declare_code;
@@ -22,7 +22,7 @@ declare_code!(T0543, "worker-missing-setting", Error, "a missing setting that en
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0540, &T0541, &T0542, &T0543];
 
-/// Returns the worker's settings; `None` for other engines or where a problem was reported.
+/// Returns the worker's settings; `None` for other engines or if a problem was reported.
 pub(super) fn worker(
     job: &Job,
     model: Option<&ModelFacts>,

@@ -8,7 +8,7 @@ const CHECKPOINT_SECONDS: u64 = 1800;
 /// Steps between log lines on SageMaker; a local run logs every step.
 const LOG_STEPS: u64 = 10;
 
-/// Returns the run of a bound plan: the checkpoint directory may contain placeholders before.
+/// Returns the run of a bound plan; before binding, the checkpoint directory may contain placeholders.
 pub(super) fn worker_run(plan: &Plan) -> WorkerRun {
     let job = &plan.job;
     let (checkpoint_interval_seconds, checkpoint_interval_steps) = checkpoint_interval(plan);
@@ -43,8 +43,8 @@ fn checkpoint_directory(plan: &Plan) -> String {
     written.unwrap_or_else(|| if plan.deployable { "/opt/ml/checkpoints" } else { "checkpoints" }.to_owned())
 }
 
-/// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is a
-/// prediction, and predictions must not affect a job's digest.
+/// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is
+/// a prediction, and predictions must not affect a job's digest.
 fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
     match plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get()) {
         Some(CheckpointInterval::Steps(steps)) => (None, Some(steps)),

@@ -373,7 +373,8 @@ fn request_member(node: &Node) -> RequestMember {
     RequestMember { name: node.name.value.clone(), span: node.name.span, value: raw(node) }
 }
 
-/// Reads one argument as a scalar, several as a list; `-` children as a list, other children and properties as an object.
+/// Reads one argument as a scalar, several as a list; `-` children as a list, other children and properties as an
+/// object.
 fn raw(node: &Node) -> Raw {
     let scalars = || node.args.iter().map(raw_scalar);
     if node.children.is_empty() && node.props.is_empty() {

@@ -21,7 +21,7 @@ declare_code!(T0207, "not-a-job", Error, "the file contains no job");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0201, &T0202, &T0203, &T0204, &T0205, &T0206, &T0207];
 
-/// Maximum number of layers; bounds the work where each layer extends two others.
+/// Maximum number of layers; bounds the work if each layer extends two others.
 const MAX_LAYERS: usize = 256;
 
 /// A layer that was read.
@@ -47,7 +47,7 @@ pub trait LayerLoader {
 pub(super) struct MergedLayers {
     pub(super) job: Node,
     pub(super) overrides: Vec<Override>,
-    /// A layer could not be read: a missing node may be in it.
+    /// True if a layer could not be read: a missing node may be in it.
     pub(super) incomplete: bool,
 }
 
@@ -67,7 +67,7 @@ struct Layers<'a> {
     merged: usize,
 }
 
-/// Merges all layers of a file. Returns `None` where the file has no job.
+/// Merges all layers of a file. Returns `None` if the file has no job.
 pub(super) fn merge(
     file: File,
     source: SourceId,

@@ -1,7 +1,8 @@
 //! Resolves a parsed file to a job: merges layers, converts units, fills in defaults.
 //!
-//! Input: one parsed file and a [`LayerLoader`] for its layers. Output: as much of the [`ir::Job`] as could be built, and
-//! problems. This is the only stage that uses both [`ast`](trainc_syntax::ast) and [`ir`]. It does not use the catalogue.
+//! Input: one parsed file and a [`LayerLoader`] for its layers. Output: as much of the [`ir::Job`] as could be built,
+//! and problems. This is the only stage that uses both [`ast`](trainc_syntax::ast) and [`ir`]. It does not use the
+//! catalogue.
 
 mod betas;
 mod defaults;
@@ -55,11 +56,11 @@ pub struct Choices {
 /// A job as written, with all layers merged into one node.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// The node `job`; each value keeps the span where it was written.
+    /// The node `job`; each value keeps the span at which it was written.
     pub node: ast::Node,
     /// Values that a later layer changed.
     pub overrides: Vec<ir::Override>,
-    /// Whether all layers and blocks could be read.
+    /// True if all layers and blocks could be read.
     pub is_whole: bool,
 }
 

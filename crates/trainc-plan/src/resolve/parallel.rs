@@ -54,7 +54,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
     }
 }
 
-/// Returns whether the engine runs the user's program in the user's image. For an unknown engine the most similar known
+/// Returns true if the engine runs the user's program in the user's image. For an unknown engine the most similar known
 /// name decides; without one, no program is required.
 pub(super) fn needs_program(node: &Node) -> bool {
     let Field::Is(written) = text(node.prop("engine")) else { return false };
@@ -69,7 +69,7 @@ pub(super) fn needs_program(node: &Node) -> bool {
     meant.is_some_and(|name| name != Engine::Worker.name())
 }
 
-/// Returns whether the engine only starts the script (`engine="none"`).
+/// Returns true if the engine only starts the script (`engine="none"`).
 pub(super) fn is_plain_script(node: &Node) -> bool {
     text(node.prop("engine")).value().is_some_and(|name| name == Engine::None.name())
 }

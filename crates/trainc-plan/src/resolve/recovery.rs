@@ -1,5 +1,5 @@
-//! Decides whether a manifest with KDL syntax errors still shows all of its nodes, so that a missing node can be reported
-//! in addition to the syntax error.
+//! Detects whether a manifest with KDL syntax errors still shows all of its nodes, so that a missing node can be
+//! reported in addition to the syntax error.
 
 use trainc_diag::source::SourceMap;
 use trainc_diag::{Diagnostic, Problems};
@@ -7,10 +7,10 @@ use trainc_syntax::codes::{T0120, T0122};
 use trainc_syntax::document::{ErrorExtent, error_extent};
 use trainc_syntax::{is_node, is_unique_node, trailing_properties};
 
-/// Returns whether a syntax error may hide a node or have moved it into another block.
+/// Returns true if a syntax error may hide a node or have moved it into another block.
 pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
-    // A known node in the wrong block, or a duplicate of one, was moved there by a brace. A misspelled name is not a known
-    // node in any block.
+    // A known node in the wrong block, or a duplicate of one, was moved there by a brace. A misspelled name is not a
+    // known node in any block.
     let is_moved = |one: &Diagnostic| {
         let name = sources.slice(one.span);
         one.code == &T0122 && is_unique_node(name) || one.code == &T0120 && is_node(name)
@@ -24,7 +24,7 @@ pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
     })
 }
 
-/// Returns whether an unterminated string contains no structure: only one value at the end of its line.
+/// Returns true if an unterminated string contains no structure: only one value at the end of its line.
 fn is_single_value_on_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
     let text = sources.slice(problem.span);
     let whole = sources.get(problem.span.source).map_or("", |source| &source.text);
