@@ -1,4 +1,4 @@
-//! The constants of the cost model: few, physical, one value per kind of GPU or link; none per model or per run.
+//! The constants of the cost model: few, physical, one value per GPU type or link type; none per model or per run.
 //!
 //! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same function
 //! reads a user's file.

@@ -173,7 +173,7 @@ pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !by_argument
 }
 
-/// Returns the number of reading ranks: under SMP v1 each rank of a tensor group reads its own sequences, unless the
+/// Returns the number of ranks of a tensor group that read their own sequences: under SMP v1 all of them, unless the
 /// batch is prescaled.
 fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
     let prescaled =
@@ -309,7 +309,6 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 
-/// Returns true if a version is at least `least`.
 fn version_at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least

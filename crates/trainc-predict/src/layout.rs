@@ -89,7 +89,7 @@ pub struct Model {
     pub head_dim: f64,
     /// Channels inside the feed-forward part (of one expert).
     pub ffn: f64,
-    /// Feed-forward matrices: 2, or 3 where gated.
+    /// Feed-forward matrices: 2, or 3 if gated.
     pub ffn_matrices: f64,
     /// Rows of the head; 0 if there is no head as wide as the vocabulary (classifiers).
     pub head_vocab: f64,
@@ -120,7 +120,7 @@ pub struct Hardware {
     pub gpu: Option<GpuKind>,
     /// Memory of one GPU, bytes.
     pub memory_bytes: Option<f64>,
-    /// Share of the memory that a process can use, where it was measured.
+    /// Share of the memory that a process can use, if it was measured.
     pub usable_share: Option<f64>,
     /// Dense 16-bit peak of one GPU, FLOP/s.
     pub peak_flops: Option<f64>,

@@ -105,7 +105,8 @@ impl Speed {
     /// Returns the interval of each part of the step, seconds: as wide as that of whole steps (`interval` of the
     /// constants), wider for the waiting parts.
     ///
-    /// Data loading is exposed if the rest of the step is shorter: its ends are those of reading minus those of the rest.
+    /// Data loading is exposed if the rest of the step is shorter: its ends are those of reading minus those of the
+    /// rest.
     pub fn part_intervals(&self) -> SpeedParts<Interval> {
         let (widths, parts) = (&self.widths, &self.parts);
         let mut out = SpeedParts {

@@ -11,7 +11,7 @@ pub struct Prediction {
     pub memory: Option<Memory>,
     /// Time of a step.
     pub speed: Option<Speed>,
-    /// Time and money of the run.
+    /// Time and cost of the run.
     pub run: Option<Run>,
     /// Reason why memory is unknown.
     pub no_memory: Option<Unknown>,
@@ -240,7 +240,7 @@ impl SpeedParts {
     }
 }
 
-/// Time and money of a run.
+/// Time and cost of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     /// Billed time, seconds: the sum of the parts.
@@ -359,8 +359,8 @@ pub struct Spot {
     pub expected_seconds: f64,
     /// The same if a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
-    /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not finish at the
-    /// upper end.
+    /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not finish at
+    /// the upper end.
     pub interval: Option<Interval>,
     /// Time that nine in ten runs stay below, seconds; includes the variation of interruptions only, at the predicted
     /// step time.

@@ -162,7 +162,7 @@ impl Terms {
             predict_spot_run(losses, start, training, between(step).unwrap_or(training), save)
         };
         let spot = self.losses.map(|_| {
-            // Same calculation for the run without interruptions at the ends of its interval.
+            // The ends assume the ends of the interval without interruptions.
             let low = interrupted(start_between.low, speed.interval.low, save_between.low);
             let high = interrupted(start_between.high, speed.interval.high, save_between.high);
             let ends = high.expected_seconds <= NEVER;

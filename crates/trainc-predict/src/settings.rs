@@ -8,8 +8,8 @@ const TOLERANCE: f64 = 0.05;
 /// Fewest published runs of a setting for the narrow interval: a single run does not show the spread.
 pub const FEWEST_RUNS: f64 = 2.0;
 
-/// Fewest own runs that narrow an interval: with fewer, no error is a 90 % bound (split conformal prediction, Vovk et al.
-/// 2005). A GPU type with fewer runs does not count as measured.
+/// Fewest own runs that narrow an interval: with fewer, no error is a 90 % bound (split conformal prediction, Vovk et
+/// al. 2005). A GPU type with fewer runs does not count as measured.
 pub const FEWEST_OWN: f64 = 9.0;
 
 /// Network between nodes.
@@ -65,7 +65,8 @@ impl Setting {
         (self.gpu, self.system, fabric.is_some_and(|one| one.efa), fabric.map_or(0.0, |one| one.gigabits))
     }
 
-    /// Returns its key in a file of constants: `A100-fsdp` within a node, `A100-400-fsdp` or `A100-400-efa-fsdp` over several.
+    /// Returns its key in a file of constants: `A100-fsdp` within a node, `A100-400-fsdp` or `A100-400-efa-fsdp` over
+    /// several.
     pub(super) fn key(&self) -> String {
         let links = self.fabric.map_or_else(String::new, |fabric| {
             let efa = if fabric.efa { "-efa" } else { "" };

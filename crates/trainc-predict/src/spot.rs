@@ -189,7 +189,8 @@ mod tests {
         assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
     }
 
-    /// If more than nine runs in ten have no interruption, the 90 % quantile is the uninterrupted time: e^-0.1 is 0.905.
+    /// If more than nine runs in ten have no interruption, the 90 % quantile is the uninterrupted time: e^-0.1 is
+    /// 0.905.
     #[test]
     fn rare_interruptions_leave_the_ninth_decile_alone() {
         let hour = 3_600.0;

@@ -177,12 +177,11 @@ pub(super) struct Saved {
     pub(super) whole: f64,
 }
 
-/// Returns the activations that recomputation leaves.
+/// Returns the saved and recomputed activations of a layer, by the kind of recomputation.
 ///
 /// Selective: the attention core is recomputed (Korthikanti et al. 2022, section 5). By operation: every other matrix
 /// product and the attention's output are kept instead, including the last product of a layer only if it is read, which
 /// no gradient does.
-/// gradient does.
 pub(super) fn saved_activations(layout: &Layout) -> Saved {
     let kept = Kept::from_layout(layout);
     let all = layer_bytes_per_token(layout, &kept, layout.attention);

@@ -209,7 +209,7 @@ pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
         Edit::Instance(name) => {
             let row = instances::get(name)?;
             let nodes = layout.hardware.nodes;
-            // The launch of the ranks does not change, whatever number of GPUs it uses.
+            // The launch of the ranks does not change, regardless of the number of GPUs it uses.
             let gpus_per_node = layout.hardware.gpus_per_node;
             new.hardware = Hardware { gpus_per_node, nodes, ..Hardware::from_instance(&row, 1) };
         }

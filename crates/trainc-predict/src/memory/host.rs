@@ -10,7 +10,6 @@ use crate::prediction::Interval;
 /// Memory of a worker process as a share of a Python process: no interpreter, no torch.
 const WORKER_SHARE: f64 = 0.1;
 
-/// Returns the number of processes of a node.
 fn processes_per_node(layout: &Layout) -> f64 {
     if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
 }

@@ -31,7 +31,7 @@ pub fn is_ruinous(slower: Option<f64>) -> bool {
     slower.is_some_and(|slower| slower > RUINOUS)
 }
 
-/// Returns the layout on as many nodes of another instance type; `None` if the catalogue lacks it.
+/// Returns the layout on the same number of nodes of another instance type; `None` if the catalogue lacks it.
 pub fn layout_on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
     apply_edit(layout, Edit::Instance(name))
 }

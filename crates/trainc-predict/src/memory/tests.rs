@@ -682,7 +682,7 @@ prop_compose! {
 }
 
 /// By hand: eight processes of 2 to 4 GB, nothing offloaded; with or without the copy of a checkpoint. The states on a
-/// GPU and its context, with or without a gathered unit, with the error of a step's peaks.
+/// GPU and its context, with or without a gathered unit, have the error of a step's peaks.
 #[test]
 fn hosts_and_saves_are_expected_between_bounds() {
     let (layout, constants) = (sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());

@@ -83,8 +83,8 @@ fn live_units(layout: &Layout, stage: &Stage) -> f64 {
 
 /// FSDP: `live` units and the root unit are gathered, and one unit's whole gradient is held until its reduce-scatter.
 ///
-/// Two units by default: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884). The root unit
-/// (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel documentation).
+/// Two units by default: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884). The root
+/// unit (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel documentation).
 fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
     let width = compute_width(layout);
     if layout.one_unit {
@@ -138,8 +138,8 @@ fn megatron_buffers(layout: &Layout, count: f64) -> f64 {
     }
 }
 
-/// DDP: autocast keeps a 16-bit copy of each weight that a matrix product uses, from the forward pass to the end of the
-/// pass; buckets hold a copy of all gradients (`DistributedDataParallel` documentation, `gradient_as_bucket_view`).
+/// DDP: autocast keeps a 16-bit copy of each weight that a matrix product uses until the end of the forward pass;
+/// buckets hold a copy of all gradients (`DistributedDataParallel` documentation, `gradient_as_bucket_view`).
 fn data_parallel(layout: &Layout, count: f64) -> Units {
     if layout.lora.is_some() {
         return Units::default();

@@ -1,4 +1,5 @@
-//! Compute time of a GPU: matrix multiplications by a roofline, attention, elementwise traffic, launches, logits, optimizer.
+//! Compute time of a GPU: matrix multiplications by a roofline, attention, elementwise traffic, launches, logits,
+//! optimizer.
 
 use super::{Machine, Name, RecomputedWork, recomputed_work};
 use crate::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
@@ -189,8 +190,9 @@ mod tests {
     use super::super::tests::gpt2_30b;
     use super::{Layout, Precision, fp8_cast_bytes};
 
-    /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096 (output),
-    /// 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes an element.
+    /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096
+    /// (output), 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes
+    /// an element.
     #[test]
     fn operands_of_8_bit_are_read_twice_and_written_twice() {
         let mut layout = gpt2_30b(1.0, 8.0, 8192.0, 2.0, 16.0);

@@ -192,7 +192,8 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
     (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (bytes / bandwidth + START)
 }
 
-/// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute does not hide.
+/// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute does not
+/// hide.
 pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
     let mut seconds = 0.0;
     let degrees = &layout.degrees;

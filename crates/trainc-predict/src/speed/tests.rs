@@ -278,13 +278,14 @@ fn a_context_ring_sends_keys_and_values_and_merges_blocks() {
     layout.attention = Attention::Flash;
     layout.degrees.context = 4.0;
     let machine = Machine::of(&layout, constants).unwrap();
-    // Three hops forward, three recomputed, and two backward of 8,192 tokens' keys and values in 16 bit, over 227 GB/s.
+    // Three hops each (forward, recomputed, and twice backward) of 8,192 tokens' keys and values in 16 bit, over 227
+    // GB/s.
     let bytes = 2.0 * 2.0 * 8192.0 * 7168.0;
     let seconds = 3.0 * 4.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
     assert!((links::context_ring_seconds_per_layer(&layout, &machine, 1.0) / seconds - 1.0).abs() < 1e-9);
     let found = speed(&layout, constants).unwrap();
     assert!((found.communication.context - layout.work.passes.max(1.0) * 48.0 * seconds).abs() < 1e-6);
-    // Megatron sends eight heads of keys and values where others repeat them for 64 heads of queries.
+    // Megatron sends eight heads of keys and values; others repeat them for 64 heads of queries.
     layout.code = Code::Megatron;
     layout.model.kv_heads = 8.0;
     assert!(links::context_ring_seconds_per_layer(&layout, &machine, 1.0) < seconds / 4.0);
@@ -426,8 +427,8 @@ fn frozen_weights_have_no_gradient_products() {
     );
 }
 
-/// Settings that free no memory take no time: selective recomputation with FlashAttention, offloaded activations with one
-/// micro-batch.
+/// Settings that free no memory take no time: selective recomputation with FlashAttention, offloaded activations with
+/// one micro-batch.
 #[test]
 fn options_without_effect_cost_nothing() {
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
