@@ -1,4 +1,4 @@
-//! Number of nodes with which a layout would keep the bounds.
+//! Number of nodes on which a layout would keep the bounds.
 
 use super::search::{Status, search};
 use super::space::{Limits, Space};

@@ -30,7 +30,6 @@ pub struct Fitting {
 
 /// Returns a sort key, lowest for the mildest layout: true if it may not fit, distance from the manifest, and
 /// additional work besides training.
-/// is the mildest.
 fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
     let choice = &one.choice;
     let sure = one.memory_high_bytes <= one.capacity_bytes;

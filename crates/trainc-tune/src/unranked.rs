@@ -52,7 +52,7 @@ pub struct Unranked<'a> {
     pub layouts: Vec<UnrankedLayout>,
     /// First layout of each refusal.
     pub refused: Vec<(Choice, Refusal)>,
-    /// Number of layouts that were refused, or share a shape with one that was.
+    /// Number of layouts that were rejected, or share a shape with one that was.
     pub dropped: usize,
     /// True if there were too many layouts to compile all.
     pub is_cut: bool,

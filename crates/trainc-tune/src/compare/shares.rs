@@ -5,7 +5,7 @@ use super::{Edit, Figure, Figures, Side};
 use std::collections::BTreeMap;
 use trainc_syntax::ast::Node;
 
-/// Maximum number of edits; a job with more counts as another job.
+/// Maximum number of edits that are tried; a job with more counts as another job.
 const MOST: usize = 200;
 /// Maximum number of edits whose pairs are tried.
 const MOST_PAIRED: usize = 24;
