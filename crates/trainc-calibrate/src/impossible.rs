@@ -1,5 +1,5 @@
 //! Rows of a table and lines of a log that are physically impossible. One of them would move the constants of every
-//! later plan, so it is left out and reported.
+//! later plan, so it is omitted and reported.
 
 use super::run_row::RunRow;
 use trainc_diag::declare_code;

@@ -13,7 +13,7 @@ const MEASURED: [&str; 6] =
 /// Ratio of the 8-bit to the 16-bit peak of a GPU.
 const FP8: f64 = 2.0;
 
-/// Smallest plausible share of the peak: below it, the time probably has another unit (assumed).
+/// Smallest plausible share of the peak: below it, the time has another unit (assumed).
 const LEAST_SHARE: f64 = 1e-4;
 
 /// Largest ratio between two batch sizes of which one is a rounded average.

@@ -28,7 +28,7 @@ pub struct Report {
     pub loss: Option<f64>,
     /// Seconds that a step waited for its data.
     pub input_seconds: Option<f64>,
-    /// Seconds of a step's optimizer.
+    /// Seconds of the optimizer in a step.
     pub optimizer_seconds: Option<f64>,
 }
 

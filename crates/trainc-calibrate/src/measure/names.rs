@@ -17,7 +17,7 @@ pub(super) enum Meaning {
 }
 
 impl Meaning {
-    /// Returns its word in a job's own metric names.
+    /// Returns its name in messages about the job's own metrics.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",

@@ -57,7 +57,7 @@ pub struct Measured {
     pub loss: Option<f64>,
     /// Seconds that a step waited for its data.
     pub input_seconds: Option<Median>,
-    /// Seconds of a step's optimizer.
+    /// Seconds of the optimizer in a step.
     pub optimizer_seconds: Option<Median>,
     /// Highest reported memory of a GPU, bytes, and the instrument.
     pub memory: Option<(f64, MeasuredAs)>,
