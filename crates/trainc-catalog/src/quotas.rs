@@ -1,4 +1,4 @@
-//! Service Quotas: codes and, where a source gives one, the value of a new account.
+//! Service Quotas: codes and, if a source gives it, the value of a new account.
 
 use serde::Deserialize;
 

@@ -132,7 +132,7 @@ pub struct ListedImage {
     pub pytorch: String,
     /// Full transformers version, for HuggingFace.
     pub transformers: Option<String>,
-    /// Python words that the tag accepts; none for Amazon Linux 2023 images.
+    /// Python words that the tag accepts; empty for Amazon Linux 2023 images.
     pub python: Vec<String>,
     /// ECR repository.
     pub repository: String,
