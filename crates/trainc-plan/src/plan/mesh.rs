@@ -51,7 +51,7 @@ pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     matches!(at.engine, Engine::Fsdp | Engine::Worker).then_some(at.world_size)
 }
 
-/// Computes the world over which the axes are laid out.
+/// Computes the world over which the axes are arranged.
 fn layout<'a>(
     job: &'a Job,
     machine: Option<&Machine>,

@@ -74,7 +74,6 @@ pub(super) fn unknown_version(
     }
 }
 
-/// Returns the major and minor version.
 fn major_and_minor(version: &str) -> Vec<u32> {
     version_key(version).into_iter().take(2).collect()
 }

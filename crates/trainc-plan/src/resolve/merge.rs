@@ -25,7 +25,7 @@ pub(super) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, ov
 }
 
 /// Returns the key by which two nodes count as the same: the node name, and the key of a repeatable node. Nodes with
-/// free properties (`environment`) count as one, however many there are.
+/// free properties (`environment`) count as one, regardless of their number.
 fn node_identity(node: &Node) -> (String, String) {
     let key = match node.spec.map_or(Repeat::Once, |spec| spec.repeat) {
         Repeat::Many | Repeat::Once => String::new(),

@@ -61,7 +61,7 @@ pub fn sweep_suffixes(jobs: &[Vec<(String, String)>]) -> Vec<String> {
     jobs.iter().zip(&written).map(name).collect()
 }
 
-/// Returns the values as a job name allows them: letters and digits, other characters replaced by hyphens. `None` where
+/// Returns the values as a job name allows them: letters and digits, other characters replaced by hyphens. `None` if
 /// nothing of a value is left or the result is too long.
 fn values_as_name_suffix(sets: &[(String, String)]) -> Option<String> {
     let word = |(_, value): &(String, String)| {
