@@ -2,6 +2,7 @@
 
 use super::exit;
 use super::io::Io;
+use super::signals::stop_signal;
 use futures_util::future::{Either, select};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -184,29 +185,24 @@ fn save_simulated(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8
     exit::USAGE
 }
 
-/// Runs to the end or to Ctrl-C; the next run continues what was begun.
+/// Runs to the end or to a signal that stops the command; the next run continues what was begun.
 async fn run_until_interrupted(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
-    let interrupted = {
-        let work = pin!(work(io));
-        let interrupt = pin!(tokio::signal::ctrl_c());
-        match select(work, interrupt).await {
-            Either::Left((code, _)) => return code,
-            Either::Right((outcome, work)) => match outcome {
-                Ok(()) => true,
-                // Signals are unsupported here.
-                Err(_) => return work.await,
-            },
-        }
-    };
-    if interrupted {
-        io.note("\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n");
+    if let Either::Left((code, _)) = select(pin!(work(io)), pin!(stop_signal())).await {
+        return code;
     }
+    io.note("\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n");
     exit::INCOMPLETE
 }
 
 #[cfg(feature = "aws")]
 async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
-    let account = connect(region, patience).await;
+    let account = match connect(region, patience).await {
+        Ok(account) => account,
+        Err(why) => {
+            io.note(&why);
+            return exit::USAGE;
+        }
+    };
     let clock = trainc_aws::RealClock;
     task.run(
         io,

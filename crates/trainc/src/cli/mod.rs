@@ -47,6 +47,7 @@ mod progress;
 mod report;
 mod run;
 mod schema;
+mod signals;
 mod status;
 mod stop;
 mod table;

@@ -5,6 +5,7 @@ use super::{Args, Place, display_path};
 use crate::cli::args::Global;
 use crate::cli::exit;
 use crate::cli::io::Io;
+use crate::cli::signals::stop_signals;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -78,17 +79,6 @@ pub(super) fn run(
     let ended = Ended::of(child.wait());
     screen.clear_bar();
     finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
-}
-
-/// Signals that stop a run with a checkpoint. A terminal that closes sends SIGHUP, which `nohup` has ignored.
-fn stop_signals() -> Vec<i32> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Bit n - 1 is signal n.
-    let ignored = mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
-    [SIGINT, SIGTERM].into_iter().chain((!ignored).then_some(SIGHUP)).collect()
 }
 
 /// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
