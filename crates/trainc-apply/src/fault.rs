@@ -104,13 +104,14 @@ impl Fault {
     /// No answer came, for these reasons, the outermost first: in plain words, without what a library calls its own parts.
     /// Of what is no closed connection and no time that ran out, the innermost reason says most.
     pub fn from_no_response(call: Call, reasons: &[String]) -> Self {
-        const CLOSED: [&str; 6] = [
+        const CLOSED: [&str; 7] = [
             "connection closed",
             "connection reset",
             "connection aborted",
             "broken pipe",
             "unexpected eof",
             "unexpected end of file",
+            "end of file before message length",
         ];
         const LATE: [&str; 3] = ["timed out", "timeout", "time out"];
         let says = |words: &[&str]| {

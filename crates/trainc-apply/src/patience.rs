@@ -123,10 +123,16 @@ pub async fn ask<T, K: Clock>(
     call: impl AsyncFn() -> Answer<T>,
 ) -> Answer<T> {
     let mut wait = Wait::start(clock, patience.unseen);
+    let began = clock.now();
     let mut repeats = 0;
     loop {
         match call().await {
-            Err(fault) if fault.is_transient() && repeats < most_repeats(&fault) => {
+            // Each attempt may wait for a minute: time bounds them as well as their number.
+            Err(fault)
+                if fault.is_transient()
+                    && repeats < most_repeats(&fault)
+                    && clock.now() - began < patience.unseen.as_secs_f64() =>
+            {
                 repeats += 1;
                 if wait.seconds(clock) >= 1 {
                     repeated(&fault);

@@ -1,12 +1,13 @@
 //! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
 
+use super::errors::foreign_answer;
 use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
 use super::xml::{self, items, text_of};
 use roxmltree::Node;
 use trainc_apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
-use trainc_apply::fault::{Class, Fault};
+use trainc_apply::fault::Fault;
 
 const VERSION: &str = "2016-11-15";
 
@@ -42,9 +43,11 @@ async fn request_all_pages<T>(
     let mut parameters = parameters.to_vec();
     loop {
         let body = page(signed, call, &parameters).await?;
-        let document = xml::parse(&body)
-            .ok_or_else(|| Fault::new(call, Class::Unavailable, "the response is not valid XML"))?;
-        let root = document.root_element();
+        let document = xml::parse(&body);
+        let root = document.as_ref().map(roxmltree::Document::root_element);
+        let root =
+            root.filter(|root| root.tag_name().name().strip_suffix("Response") == Some(call.row().operation));
+        let root = root.ok_or_else(|| foreign_answer(call, 200))?;
         found.extend(items(root, list).map(read));
         let Some(token) = text_of(root, "nextToken") else { return Ok(found) };
         parameters.retain(|(name, _)| name != "NextToken");
@@ -61,6 +64,9 @@ fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     let root = document.as_ref().map(roxmltree::Document::root_element);
     let error = root.and_then(|root| xml::child(xml::child(root, "Errors")?, "Error"));
     let code = error.and_then(|error| text_of(error, "Code")).unwrap_or_default();
+    if code.is_empty() && reply.status < 500 {
+        return Some(foreign_answer(ask.call, reply.status));
+    }
     let message = error.and_then(|error| text_of(error, "Message")).unwrap_or("no reason given");
     let id = root.and_then(|root| text_of(root, "RequestID")).or(reply.request_id.as_deref());
     Some(Fault::from_answer(ask.call, Some(reply.status), code, message).with_request_id(id))
@@ -218,6 +224,7 @@ fn form_encode(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainc_apply::fault::Class;
 
     #[test]
     fn rules_of_a_group_are_read() {

@@ -1,5 +1,6 @@
 //! Maps SDK errors to faults, for every service.
 
+use super::http_client::{ForeignAnswer, IdleTimeout};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -31,19 +32,46 @@ where
                     "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
                 return Fault::new(call, Class::Credentials, text).with_request_id(request.as_deref());
             }
+            if let (true, false, Some(status @ ..500)) = (nothing, head, http) {
+                return foreign_answer(call, status);
+            }
             let text = if nothing { describe_status(http) } else { text.to_owned() };
             Fault::from_answer(call, http, code, &text)
         }
-        SdkError::ResponseError(_) => Fault::from_answer(call, http, "", &describe_status(http)),
-        SdkError::TimeoutError(_) => Fault::from_no_response(call, &reasons(error)),
+        SdkError::ResponseError(_) if chain(error).any(|one| one.is::<ForeignAnswer>()) => {
+            fault_without_answer(call, error)
+        }
+        SdkError::ResponseError(_) => match http {
+            // The body was cut off, or is in no format of the service.
+            Some(status @ ..300) if !is_cut_off(error) => foreign_answer(call, status),
+            Some(..300) => fault_without_answer(call, error),
+            _ => Fault::from_answer(call, http, "", &describe_status(http)),
+        },
         _ if unsigned.is_some() => {
             Fault::new(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
         }
-        SdkError::DispatchFailure(_) => fault_without_answer(call, error),
+        SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) => fault_without_answer(call, error),
         _ => Fault::new(call, Class::Bug, &join_messages(error)),
     };
     let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region"));
     said.with_request_id(request.as_deref()).of_region(region)
+}
+
+/// Returns the fault of an answer in no format of the service, as that of a proxy in between.
+pub(super) fn foreign_answer(call: Call, status: u16) -> Fault {
+    let foreign = ForeignAnswer { status, kind: String::new() };
+    Fault::new(call, Class::NoResponse, &foreign.to_string())
+}
+
+/// Returns true if a body ended early or stopped.
+fn is_cut_off(error: &(dyn Error + 'static)) -> bool {
+    chain(error).any(|one| {
+        one.is::<IdleTimeout>()
+            || one.downcast_ref::<std::io::Error>().is_some()
+            || one.to_string().contains("connection")
+            || one.to_string().contains("end of file")
+            || one.to_string().contains("Content-Length")
+    })
 }
 
 /// Describes an error without a body, as that of a HEAD request.
@@ -96,6 +124,15 @@ pub(super) fn fault_without_answer(call: Call, error: &(dyn Error + 'static)) ->
             )
         })
     };
+    if let Some(idle) = chain(error).find_map(|one| one.downcast_ref::<IdleTimeout>()) {
+        return Fault::new(call, Class::NoResponse, &idle.to_string());
+    }
+    if let Some(foreign) = chain(error).find_map(|one| one.downcast_ref::<ForeignAnswer>()) {
+        return Fault::new(call, Class::NoResponse, &foreign.to_string());
+    }
+    if chain(error).any(|one| one.to_string().starts_with("HTTP connect timeout")) {
+        return Fault::new(call, Class::Unreachable, "the connection timed out");
+    }
     // The resolver's errors have no kind.
     let unknown = |one: &(dyn Error + 'static)| one.to_string().starts_with("failed to lookup address");
     match chain(error).find(|one| refused(*one) || unknown(*one)) {

@@ -14,10 +14,12 @@
 )]
 
 mod clock;
+mod credentials;
 mod ec2;
 mod endpoints;
 mod errors;
 mod fsx;
+mod http_client;
 mod iam;
 mod logs;
 mod quotas;
@@ -62,9 +64,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// Reads AWS's settings; asks nothing of the account yet.
-    pub async fn connect(settings: &Settings) -> Self {
-        Self::from_config(settings.load().await, settings)
+    /// Reads AWS's settings; asks nothing of the account yet. Fails with a line that names an invalid variable.
+    pub async fn connect(settings: &Settings) -> Result<Self, String> {
+        Ok(Self::from_config(settings.load().await?, settings))
     }
 
     fn from_config(config: aws_config::SdkConfig, settings: &Settings) -> Self {

@@ -1,5 +1,6 @@
 //! Resources that a plan references by name: KMS keys, ECR images and secrets.
 
+use super::errors::foreign_answer;
 use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
 use serde_json::{Value, json};
 use trainc_apply::account::Key;
@@ -23,8 +24,7 @@ async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Va
         body: body.to_string(),
     };
     let reply = signed.ask(&ask, parse_fault).await?;
-    serde_json::from_str(&reply.body)
-        .map_err(|_| Fault::new(to.call, Class::Unavailable, "the response is not valid JSON"))
+    serde_json::from_str(&reply.body).map_err(|_| foreign_answer(to.call, reply.status))
 }
 
 /// A JSON service and its protocol names (botocore 1.44.5).
@@ -45,6 +45,9 @@ fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     let text = |name: &str| read.get(name).and_then(Value::as_str);
     let code = text("__type").unwrap_or_default();
     let message = text("message").or_else(|| text("Message")).unwrap_or("no reason given");
+    if code.is_empty() && reply.status < 500 {
+        return Some(foreign_answer(ask.call, reply.status));
+    }
     Some(
         Fault::from_answer(ask.call, Some(reply.status), code, message)
             .with_request_id(reply.request_id.as_deref()),

@@ -70,8 +70,12 @@ impl Replay {
                     Err(CredentialsError::not_loaded("no providers in chain provided credentials"))
                 })),
             });
-        let settings =
-            Settings { region: "us-west-2".to_owned(), first_wait: Duration::ZERO, part_bytes: Some(1_024) };
+        let settings = Settings {
+            region: "us-west-2".to_owned(),
+            first_wait: Duration::ZERO,
+            part_bytes: Some(1_024),
+            idle_timeout: Duration::from_secs(60),
+        };
         (Account::from_config(config.build(), &settings), replay)
     }
 

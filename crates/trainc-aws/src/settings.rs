@@ -1,13 +1,20 @@
 //! AWS's settings, the AWS way: `AWS_PROFILE`, `AWS_ENDPOINT_URL[_SERVICE]`, `~/.aws/config`, SSO, instance metadata.
 
+use super::credentials::TrimmedCredentials;
+use super::http_client;
 use aws_config::retry::RetryConfig;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
+use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
 use std::time::Duration;
 
 /// Attempts at one call, the first one counted: the driver repeats what passes as well, and waits longer.
 pub(super) const ATTEMPTS: u32 = 3;
 /// The longest wait between two attempts.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// The longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Settings that are not read from the AWS configuration.
 #[derive(Clone, Debug)]
@@ -18,24 +25,85 @@ pub struct Settings {
     pub first_wait: Duration,
     /// What is larger than so many bytes is uploaded in parts of that size; the usual sizes without it.
     pub part_bytes: Option<usize>,
+    /// A request on which nothing moves for this long fails.
+    pub idle_timeout: Duration,
 }
 
 impl Settings {
-    pub(super) async fn load(&self) -> SdkConfig {
-        let mut loader =
-            aws_config::defaults(BehaviorVersion::latest()).region(Region::new(self.region.clone()));
-        // An explicit retry configuration of the SDK takes precedence.
-        if std::env::var_os("AWS_MAX_ATTEMPTS").is_none() && std::env::var_os("AWS_RETRY_MODE").is_none() {
-            loader = loader.retry_config(
-                RetryConfig::standard()
-                    .with_max_attempts(ATTEMPTS)
-                    .with_initial_backoff(self.first_wait)
-                    .with_max_backoff(LONGEST_WAIT),
-            );
+    /// Reads the AWS configuration; fails with a line that names the invalid variable.
+    pub(super) async fn load(&self) -> Result<SdkConfig, String> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let retry = self
+            .retry_config(variable("AWS_RETRY_MODE").as_deref(), variable("AWS_MAX_ATTEMPTS").as_deref())?;
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
+            .region(Region::new(self.region.clone()))
+            .retry_config(retry)
+            .timeout_config(
+                TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT.min(self.idle_timeout)).build(),
+            )
+            // The client does this with one timeout for all of a request.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+        if let Some(client) = http_client::client(self.idle_timeout) {
+            loader = loader.http_client(client);
         }
         if let Ok(name) = aws_config::AppName::new("trainc") {
             loader = loader.app_name(name);
         }
-        loader.load().await
+        let config = loader.load().await;
+        let Some(provider) = config.credentials_provider() else { return Ok(config) };
+        let trimmed = SharedCredentialsProvider::new(TrimmedCredentials::new(provider));
+        Ok(config.into_builder().credentials_provider(trimmed).build())
+    }
+
+    /// Returns how calls are retried, given `AWS_RETRY_MODE` and `AWS_MAX_ATTEMPTS`. The SDK panics on values that it
+    /// does not support; `legacy` is the default of other AWS tools.
+    fn retry_config(&self, mode: Option<&str>, attempts: Option<&str>) -> Result<RetryConfig, String> {
+        let config = match mode.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "" | "standard" | "legacy" => RetryConfig::standard(),
+            "adaptive" => RetryConfig::adaptive(),
+            other => {
+                return Err(format!(
+                    "error: AWS_RETRY_MODE: `{}` is not a retry mode; expected standard, adaptive or legacy\n",
+                    other.escape_debug()
+                ));
+            }
+        };
+        let attempts = match attempts.unwrap_or_default().trim() {
+            "" => ATTEMPTS,
+            written => written.parse().ok().filter(|attempts| *attempts > 0).ok_or_else(|| {
+                let written = written.escape_debug();
+                format!("error: AWS_MAX_ATTEMPTS: `{written}` is not a whole number greater than 0\n")
+            })?,
+        };
+        let config = config.with_max_attempts(attempts);
+        Ok(config.with_initial_backoff(self.first_wait).with_max_backoff(LONGEST_WAIT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_config::retry::RetryMode;
+
+    #[test]
+    fn retry_variables_are_read_as_other_aws_tools_do() {
+        let settings = Settings {
+            region: "us-west-2".to_owned(),
+            first_wait: Duration::ZERO,
+            part_bytes: None,
+            idle_timeout: Duration::from_secs(60),
+        };
+        let read = |mode, attempts| {
+            settings.retry_config(mode, attempts).map(|config| (config.mode(), config.max_attempts()))
+        };
+        assert_eq!(read(None, None), Ok((RetryMode::Standard, ATTEMPTS)));
+        assert_eq!(read(Some("legacy"), Some("")), Ok((RetryMode::Standard, ATTEMPTS)));
+        assert_eq!(read(Some(""), Some("5\n")), Ok((RetryMode::Standard, 5)));
+        assert_eq!(read(Some("Adaptive"), Some("1")), Ok((RetryMode::Adaptive, 1)));
+        assert!(read(Some("fast"), None).unwrap_err().contains("AWS_RETRY_MODE: `fast`"));
+        for wrong in ["0", "-1", "x", "1.5", "4294967296"] {
+            let words = format!("AWS_MAX_ATTEMPTS: `{wrong}`");
+            assert!(read(None, Some(wrong)).unwrap_err().contains(&words), "{wrong}");
+        }
     }
 }

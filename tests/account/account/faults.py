@@ -10,8 +10,11 @@ body must hold; which of the requests that match:
 `do` says what happens, before the effect unless it ends in `-after`:
 
     throttle, 503, 500, expired, denied, error (with code, message, status), drop (the connection is cut),
+    hang (nothing is answered for `seconds`, 30 without them), html (a page of something in between, with `status`),
+    truncate (half of the answer, then the connection is cut), stall (half of the answer, then nothing),
     kill (SIGKILL to the process whose id stands in `pidfile`; nothing is answered), and of these
-    500-after, drop-after, kill-after; slow (waits `seconds` first).
+    500-after, drop-after, hang-after, html-after, kill-after; slow (waits `seconds` first). truncate and stall are always
+after the effect.
 """
 
 import fnmatch
@@ -19,11 +22,19 @@ import os
 import signal
 import time
 
-from .wire import Refused, broken, denied, expired, throttled
+from .wire import Answer, Refused, broken, denied, expired, throttled
 
 
 class Dropped(Exception):
     """The connection is cut, nothing is answered."""
+
+
+class Replaced(Exception):
+    """Another answer than the service's."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
 
 
 class Rule:
@@ -61,7 +72,11 @@ class Rule:
 
     @property
     def after(self):
-        return self.spec["do"].endswith("-after")
+        return self.spec["do"].endswith("-after") or self.cuts
+
+    @property
+    def cuts(self):
+        return self.spec["do"] in ("truncate", "stall")
 
     def strike(self, call, account):
         """Raises what the caller meets."""
@@ -87,6 +102,12 @@ class Rule:
             except (OSError, ValueError):
                 pass
             raise Dropped
+        if do == "hang":
+            time.sleep(self.spec.get("seconds", 30))
+            raise Dropped
+        if do == "html":
+            page = b"<html><body><h1>Sign in</h1><p>to use this network</p></body></html>"
+            raise Replaced(Answer(self.spec.get("status", 200), {"Content-Type": "text/html"}, page))
         if do == "drop":
             raise Dropped
         raise ValueError(f"no fault is called {do}")

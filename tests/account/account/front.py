@@ -16,7 +16,7 @@ import moto.backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from .faults import Dropped, Rule
+from .faults import Dropped, Replaced, Rule
 from .fsx import Fsx
 from .iam import Iam
 from .logs import Logs
@@ -79,6 +79,18 @@ class Front:
             pass
         raise ConnectionResetError
 
+    @staticmethod
+    def half(environ, answer, spec):
+        """Sends half of an answer, and after that nothing. An answer without a body loses its last headers."""
+        connection = environ["werkzeug.socket"]
+        headers = {**answer.headers, "Content-Length": str(len(answer.body))}
+        head = f"HTTP/1.1 {answer.status} OK\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+        text = head.encode() + (b"\r\n" + answer.body[: len(answer.body) // 2] if answer.body else b"")
+        connection.sendall(text)
+        if spec["do"] == "stall":
+            time.sleep(spec.get("seconds", 30))
+        raise Dropped
+
     def aws(self, environ, body):
         call = understand(environ, body)
         if self.world.settings.latency_ms:
@@ -106,9 +118,14 @@ class Front:
             with self.world.lock:
                 answer = self.effect(call, environ)
             for rule in bitten:
+                if rule.cuts:
+                    entry["fault"] = rule.spec["do"]
+                    self.half(environ, answer, rule.spec)
                 if rule.after:
                     entry["fault"] = rule.spec["do"]
                     rule.strike(call, self.world.account)
+        except Replaced as other:
+            answer = other.answer
         except Refused as no:
             entry["error"] = no.code
             answer = refusal(call, no)

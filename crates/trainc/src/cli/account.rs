@@ -85,7 +85,7 @@ impl Accounts {
             .map_err(|error| format!("error: the async runtime cannot be started: {error}\n"))?;
         let mut patience = Patience { capacity, ..Patience::default() };
         if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
-            patience.poll = interval(&text)?;
+            patience.poll = interval("TRAINC_POLL_SECONDS", &text)?;
         }
         Ok(Self { simulated, runtime, patience, constants: None })
     }
@@ -219,11 +219,19 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
     .await
 }
 
+/// How long a request may wait without an answer or a byte.
 #[cfg(feature = "aws")]
-async fn connect(region: &str, patience: Patience) -> trainc_aws::Account {
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[cfg(feature = "aws")]
+async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account, String> {
     let first_wait = patience.poll.min(Duration::from_secs(1));
     let part_bytes = std::env::var("TRAINC_PART_BYTES").ok().and_then(|text| text.parse().ok());
-    let settings = trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes };
+    let idle_timeout = match std::env::var("TRAINC_TIMEOUT_SECONDS") {
+        Ok(text) => interval("TRAINC_TIMEOUT_SECONDS", &text)?,
+        Err(_) => IDLE_TIMEOUT,
+    };
+    let settings = trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes, idle_timeout };
     trainc_aws::Account::connect(&settings).await
 }
 
@@ -239,7 +247,13 @@ async fn all_on_aws(
     let mut accounts = std::collections::BTreeMap::new();
     for region in regions {
         if !accounts.contains_key(region) {
-            accounts.insert(region, connect(region, patience).await);
+            match connect(region, patience).await {
+                Ok(account) => accounts.insert(region, account),
+                Err(why) => {
+                    io.note(&why);
+                    return exit::USAGE;
+                }
+            };
         }
     }
     let clock = trainc_aws::RealClock;
@@ -277,12 +291,12 @@ fn report_missing_aws_feature(io: &mut Io<'_>) -> u8 {
     exit::USAGE
 }
 
-/// Parses the polling interval of TRAINC_POLL_SECONDS.
-fn interval(text: &str) -> Result<Duration, String> {
+/// Parses a variable that holds a number of seconds.
+fn interval(variable: &str, text: &str) -> Result<Duration, String> {
     let seconds = text.trim().parse::<f64>().ok();
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("error: TRAINC_POLL_SECONDS: `{text}` is not a number of seconds\n"))
+        .ok_or_else(|| format!("error: {variable}: `{text}` is not a number of seconds\n"))
 }
 
 /// Maximum size of a simulated account in bytes.
@@ -327,10 +341,13 @@ mod tests {
 
     #[test]
     fn an_interval_is_a_number_of_seconds() {
-        assert_eq!(interval("0"), Ok(Duration::ZERO));
-        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(interval("TRAINC_POLL_SECONDS", "0"), Ok(Duration::ZERO));
+        assert_eq!(interval("TRAINC_POLL_SECONDS", "0.5"), Ok(Duration::from_millis(500)));
         for wrong in ["abc", "-1", "", "1m"] {
-            assert!(interval(wrong).unwrap_err().contains("TRAINC_POLL_SECONDS"), "{wrong}");
+            assert!(
+                interval("TRAINC_POLL_SECONDS", wrong).unwrap_err().contains("TRAINC_POLL_SECONDS"),
+                "{wrong}"
+            );
         }
     }
 }

@@ -1,0 +1,323 @@
+//! The SDK's HTTP client with a timeout for requests on which nothing moves, and a check of who answers.
+//!
+//! The read timeout of the SDK starts with a request, so it would cut off a large upload over a slow connection. Its
+//! stalled stream protection sees neither how far a body in memory is sent nor a missing answer to a body that was sent.
+
+use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
+use aws_smithy_runtime_api::client::behavior_version::BehaviorVersion;
+use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::{RuntimeComponents, RuntimeComponentsBuilder};
+use aws_smithy_runtime_api::client::runtime_plugin::RuntimePlugin as _;
+use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+
+/// Bytes of a request that are handed to the connection at once: what is seen to move.
+const CHUNK: usize = 16 << 10;
+
+/// Nothing was sent or received for this long.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("no response within {} s", .0.as_secs_f64())]
+pub(super) struct IdleTimeout(Duration);
+
+/// A page for people: no service of AWS sends one, a proxy or the login of a network does.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("something other than AWS answered: HTTP {status}{}{kind}", if .kind.is_empty() { "" } else { ", " })]
+pub(super) struct ForeignAnswer {
+    /// HTTP status.
+    pub status: u16,
+    /// The content type, if known.
+    pub kind: String,
+}
+
+/// Returns the SDK's own client; a request on it fails after this time in which nothing moves.
+pub(super) fn client(idle: Duration) -> Option<SharedHttpClient> {
+    let plugin = default_http_client_plugin_v2(BehaviorVersion::latest())?;
+    let client = plugin.runtime_components(&RuntimeComponentsBuilder::new("trainc")).http_client()?;
+    Some(SharedHttpClient::new(CheckedClient { client, idle }))
+}
+
+#[derive(Debug)]
+struct CheckedClient {
+    client: SharedHttpClient,
+    idle: Duration,
+}
+
+impl HttpClient for CheckedClient {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let connector = self.client.http_connector(settings, components);
+        SharedHttpConnector::new(CheckedConnector { connector, idle: self.idle })
+    }
+
+    fn connector_metadata(&self) -> Option<ConnectorMetadata> {
+        self.client.connector_metadata()
+    }
+}
+
+#[derive(Debug)]
+struct CheckedConnector {
+    connector: SharedHttpConnector,
+    idle: Duration,
+}
+
+impl HttpConnector for CheckedConnector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let idle = self.idle;
+        let moved = Moved::default();
+        let request = request.map(|body| match body.bytes() {
+            Some(bytes) if bytes.len() > CHUNK => {
+                SdkBody::from_body_1_x(SentBody { rest: Bytes::copy_from_slice(bytes), moved: moved.clone() })
+            }
+            _ => body,
+        });
+        let answer = self.connector.call(request);
+        HttpConnectorFuture::new(async move {
+            let mut answer = pin!(answer);
+            loop {
+                let until = moved.last() + idle;
+                match timeout_at(until, &mut answer).await {
+                    Ok(answer) => return answer.map(|answer| with_checked_body(answer, idle)),
+                    Err(_) if moved.last() + idle > until => {}
+                    Err(_) => return Err(ConnectorError::timeout(IdleTimeout(idle).into())),
+                }
+            }
+        })
+    }
+}
+
+/// The time at which something moved last.
+#[derive(Clone, Debug)]
+struct Moved(Arc<Mutex<Instant>>);
+
+impl Default for Moved {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Moved {
+    fn last(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn now(&self) {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+    }
+}
+
+/// A request's body, in chunks that the connection takes as it can send them.
+struct SentBody {
+    rest: Bytes,
+    moved: Moved,
+}
+
+impl Body for SentBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.moved.now();
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        let size = CHUNK.min(self.rest.len());
+        let chunk = self.rest.split_to(size);
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
+
+fn with_checked_body(answer: HttpResponse, idle: Duration) -> HttpResponse {
+    let kind = answer.headers().get("content-type").unwrap_or_default().to_owned();
+    let foreign = ForeignAnswer { status: answer.status().as_u16(), kind };
+    answer.map(|body| {
+        if body.bytes().is_some() {
+            return body;
+        }
+        let until = Box::pin(sleep_until(Instant::now() + idle));
+        SdkBody::from_body_1_x(ReceivedBody { body, idle, until, foreign: Some(foreign.clone()) })
+    })
+}
+
+/// Returns true for the first bytes of a web page. Its content type is no proof: moto has it for every answer.
+fn is_page(bytes: &[u8]) -> bool {
+    let start = bytes.trim_ascii_start();
+    ["<!doctype html", "<html"]
+        .iter()
+        .any(|tag| start.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes())))
+}
+
+/// A response's body that fails once nothing came for a while, or if it is a web page.
+struct ReceivedBody {
+    body: SdkBody,
+    idle: Duration,
+    until: Pin<Box<Sleep>>,
+    /// The error if the body is a web page, until it has begun.
+    foreign: Option<ForeignAnswer>,
+}
+
+impl Body for ReceivedBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let idle = self.idle;
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            self.until.as_mut().reset(Instant::now() + idle);
+            let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+            if let Some(foreign) = data.and_then(|data| self.foreign.take().filter(|_| is_page(data))) {
+                return Poll::Ready(Some(Err(foreign.into())));
+            }
+            return Poll::Ready(frame);
+        }
+        ready!(self.until.as_mut().poll(context));
+        Poll::Ready(Some(Err(IdleTimeout(idle).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        Body::size_hint(&self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Account, Settings};
+    use super::*;
+    use aws_config::{Region, SdkConfig};
+    use aws_credential_types::Credentials;
+    use aws_credential_types::provider::SharedCredentialsProvider;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread::sleep;
+    use trainc_apply::cloud::{Cloud as _, Observe as _};
+    use trainc_apply::fault::{Class, Fault};
+
+    const IDLE: Duration = Duration::from_millis(300);
+
+    /// Returns an account whose every connection is answered by `answer`.
+    fn account(answer: fn(TcpStream)) -> Account {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                std::thread::spawn(move || answer(stream.unwrap()));
+            }
+        });
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-west-2"))
+            .retry_config(aws_config::retry::RetryConfig::disabled())
+            .sleep_impl(aws_smithy_async::rt::sleep::TokioSleep::new())
+            .time_source(aws_smithy_async::time::SystemTimeSource::new())
+            .endpoint_url(url)
+            .http_client(client(IDLE).unwrap())
+            .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()));
+        let settings = Settings {
+            region: "us-west-2".to_owned(),
+            first_wait: Duration::ZERO,
+            part_bytes: None,
+            idle_timeout: IDLE,
+        };
+        Account::from_config(config.build(), &settings)
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
+    /// Reads a request without a body that is worth waiting for.
+    fn read_request(stream: &mut TcpStream) {
+        let _ = stream.read(&mut [0; 4_096]);
+    }
+
+    const FILE_SYSTEMS: &str = r#"{"FileSystems":[]}"#;
+    const OK: &str =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/x-amz-json-1.1\r\ncontent-length: 18\r\n\r\n";
+
+    #[track_caller]
+    fn fails(fault: Fault, words: &str) {
+        assert_eq!(fault.class, Class::NoResponse, "{fault}");
+        assert!(fault.message.starts_with(words), "{fault}");
+    }
+
+    #[test]
+    fn a_request_without_an_answer_fails() {
+        let silent = account(|mut stream| {
+            read_request(&mut stream);
+            sleep(Duration::from_secs(20));
+        });
+        fails(run(silent.file_systems()).unwrap_err(), "no response within 0.3 s");
+        fails(run(silent.subnets(&[])).unwrap_err(), "no response within 0.3 s");
+    }
+
+    #[test]
+    fn a_body_that_stops_fails_and_one_that_moves_does_not() {
+        let stops = account(|mut stream| {
+            read_request(&mut stream);
+            stream.write_all(format!("{OK}{}", FILE_SYSTEMS.split_at(5).0).as_bytes()).unwrap();
+            sleep(Duration::from_secs(20));
+        });
+        fails(run(stops.file_systems()).unwrap_err(), "no response within 0.3 s");
+        let cut = account(|mut stream| {
+            read_request(&mut stream);
+            stream.write_all(format!("{OK}{}", FILE_SYSTEMS.split_at(5).0).as_bytes()).unwrap();
+        });
+        fails(run(cut.file_systems()).unwrap_err(), "the connection was closed");
+        let slow = account(|mut stream| {
+            read_request(&mut stream);
+            for byte in OK.bytes() {
+                stream.write_all(&[byte]).unwrap();
+            }
+            for byte in FILE_SYSTEMS.bytes() {
+                sleep(IDLE / 6);
+                stream.write_all(&[byte]).unwrap();
+                stream.flush().unwrap();
+            }
+        });
+        assert!(run(slow.file_systems()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_page_for_people_is_no_answer() {
+        let page = account(|mut stream| {
+            read_request(&mut stream);
+            let text = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 29\r\n\r\n<!DOCTYPE html><p>sign in</p>";
+            stream.write_all(text.as_bytes()).unwrap();
+        });
+        let words = "something other than AWS answered: HTTP 200, text/html";
+        fails(run(page.file_systems()).unwrap_err(), words);
+        fails(run(page.create_bucket("runs")).unwrap_err(), words);
+    }
+}
