@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 from job import Example, Run
 
@@ -23,7 +24,7 @@ def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
     (channel,) = [c for c in request["InputDataConfig"] if c["ChannelName"] == "worker"]
     prefix = channel["DataSource"]["S3DataSource"]["S3Uri"]
     ours = [uri for uri in account.state()["objects"] if "/worker/" in uri]
-    assert ours == [f"{prefix}trainc-worker", f"{prefix}worker.json"]
+    assert ours == [f"{prefix}rendezvous.key", f"{prefix}trainc-worker", f"{prefix}worker.json"]
     s3 = account.client("s3", s3={"addressing_style": "path"})
     bucket, _, key = prefix.removeprefix("s3://").partition("/")
     held = {
@@ -35,11 +36,18 @@ def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
     assert config["data"]["train"] == "/opt/ml/input/data/train"
     line = request["AlgorithmSpecification"]["ContainerArguments"][-1]
     assert "/opt/ml/input/data/worker/trainc-worker" in line and "/opt/ml/input/data/worker/worker.json" in line
+    # the key of the job's hosts: random, written once, and in nothing but its object
+    secret = s3.get_object(Bucket=bucket, Key=key + "rendezvous.key")["Body"].read()
+    assert re.fullmatch(rb"[0-9a-f]{64}\n", secret)
+    assert secret[:64].decode() not in done.out + done.err + json.dumps(request) + held["worker.json"].decode()
     calls = len(account.requests())
     assert run.trainc("plan", "--detailed-exit-code").code == 0
     assert run.apply().code == 0
     writes = [e["call"] for e in account.requests()[calls:] if e["method"] == "PUT" or "Create" in e["call"]]
     assert writes == []
+    # a second run of the job finds the key
+    assert run.trainc("apply", "--yes", "--new-run").code == 0
+    assert s3.get_object(Bucket=bucket, Key=key + "rendezvous.key")["Body"].read() == secret
     assert run.destroy().code == 0
     assert [uri for uri in account.state()["objects"] if "/worker/" in uri] == []
     table(f"{MANIFEST}: apply, plan, apply, destroy", 1, f"{calls} calls to apply", 0.0)

@@ -14,6 +14,7 @@ use super::account::{
     LogStream, Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use super::calls::Call;
+use super::desired::WantedKey;
 use super::fault::{Class, Fault};
 use std::time::Duration;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
@@ -157,6 +158,8 @@ pub trait Cloud: Observe {
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()>;
     /// s3 DeleteObject.
     async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()>;
+    /// s3 PutObject of 64 random hexadecimal digits, only where no object has that key: else class `Exists`.
+    async fn put_random_key(&self, key: &WantedKey) -> Answer<()>;
 
     /// sagemaker CreateTrainingJob: the request by the API's own names, whole.
     async fn create_training_job(&self, request: &serde_json::Value) -> Answer<()>;

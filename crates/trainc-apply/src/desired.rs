@@ -31,6 +31,8 @@ pub struct Desired {
     pub bucket: Option<String>,
     /// What is uploaded: the source archive, the worker's files.
     pub uploads: Vec<WantedObject>,
+    /// Where the key of engine `worker` goes.
+    pub key: Option<WantedKey>,
     /// The prefix of the names of all runs of this job.
     pub stem: String,
     /// CreateTrainingJob of the first run; ids of file systems are still open.
@@ -85,6 +87,21 @@ pub struct WantedObject {
     pub upload: Upload,
 }
 
+/// A random key that is written once, when the first run of a job starts. Its content is known to nobody but the account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedKey {
+    /// The destination, `s3://bucket/key`.
+    pub uri: String,
+    /// The bucket.
+    pub bucket: String,
+    /// The object's key.
+    pub key: String,
+    /// The KMS key that encrypts it; the service's own AES-256 without one.
+    pub kms: Option<String>,
+    /// The account that must own the bucket, where it must be one of ours.
+    pub owner: Option<String>,
+}
+
 /// The most runs of one digest that have a name: what all runs of a job begin with leaves room for three digits.
 pub const MOST_RUNS: u32 = 999;
 
@@ -121,6 +138,7 @@ impl Desired {
             file_systems,
             bucket,
             uploads,
+            key: key_of(plan, &identity, account),
             stem: emit::run_name_prefix(plan),
             request: emit::training_job_request(plan, &identity),
             digest: identity.digest,
@@ -264,6 +282,13 @@ fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObjec
         .into_iter()
         .filter_map(|(uri, bytes)| wanted_object("worker", uri, bytes.to_vec(), kms_of(plan), account))
         .collect()
+}
+
+fn key_of(plan: &Plan, identity: &Identity, account: &str) -> Option<WantedKey> {
+    let uri = emit::worker_key_uri(plan, &identity.digest)?;
+    let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
+    let owner = bucket.ends_with(account).then(|| account.to_owned());
+    Some(WantedKey { uri, bucket, key, kms: kms_of(plan), owner })
 }
 
 /// The output's key encrypts what is uploaded for the job as well.

@@ -12,7 +12,7 @@ use super::patience::none_if_not_found;
 use crate::file_systems;
 use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
-use trainc_emit::{WORKER_BINARY, WORKER_CONFIG};
+use trainc_emit::{WORKER_BINARY, WORKER_CONFIG, WORKER_KEY};
 
 /// The resources of a job that exist in an account.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -366,7 +366,7 @@ fn is_upload(prefix: &str, key: &str) -> bool {
     };
     let digits = match name {
         "sourcedir.tar.gz" => 16,
-        WORKER_BINARY | WORKER_CONFIG => 64,
+        WORKER_BINARY | WORKER_CONFIG | WORKER_KEY => 64,
         _ => return false,
     };
     digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit())

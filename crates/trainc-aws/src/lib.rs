@@ -44,6 +44,7 @@ use trainc_apply::account::{
     LogStream, Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use trainc_apply::cloud::{Answer, Cloud, Observe};
+use trainc_apply::desired::WantedKey;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use trainc_emit::iam::CreateRole;
 
@@ -241,6 +242,9 @@ impl Cloud for Account {
     async fn put_object(&self, upload: &Upload, overwrite: bool) -> Answer<Option<String>> {
         let put = s3::put_object(&self.s3, upload, overwrite, self.part_bytes);
         self.endpoints.explain_fault("s3", Box::pin(put)).await
+    }
+    async fn put_random_key(&self, key: &WantedKey) -> Answer<()> {
+        self.endpoints.explain_fault("s3", Box::pin(s3::put_random_key(&self.s3, key))).await
     }
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()> {
         self.endpoints.explain_fault("s3", s3::abort(&self.s3, bucket, key, id)).await

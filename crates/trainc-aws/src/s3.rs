@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use trainc_apply::account::{Bucket, Object, Upload};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
+use trainc_apply::desired::WantedKey;
 use trainc_apply::fault::{Class, Fault};
 
 /// From here on an object is sent in parts. One PUT takes 5 GiB; a part that fails is sent again alone.
@@ -173,6 +174,34 @@ pub(super) async fn put_object(
 /// The condition under which an object is written: that there is none.
 fn unless(overwrite: bool) -> Option<String> {
     (!overwrite).then(|| "*".to_owned())
+}
+
+/// Puts a random key where no object is yet. It exists only in this request's body.
+pub(super) async fn put_random_key(client: &Client, key: &WantedKey) -> Answer<()> {
+    let mut random = [0_u8; 32];
+    getrandom::fill(&mut random)
+        .map_err(|error| Fault::new(Call::PutObject, Class::NotSupported, &error.to_string()))?;
+    let mut text = random.iter().fold(String::with_capacity(65), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    text.push('\n');
+    let asked = client
+        .put_object()
+        .bucket(&key.bucket)
+        .key(&key.key)
+        .if_none_match("*")
+        .checksum_sha256(checksum(text.as_bytes()))
+        .server_side_encryption(match key.kms {
+            Some(_) => ServerSideEncryption::AwsKms,
+            None => ServerSideEncryption::Aes256,
+        })
+        .set_ssekms_key_id(key.kms.clone())
+        .set_expected_bucket_owner(key.owner.clone())
+        .body(ByteStream::from(text.into_bytes()));
+    asked.send().await.map_err(|error| fault(Call::PutObject, &error))?;
+    Ok(())
 }
 
 /// In parts, each with its checksum. An upload of the same key that a crash left, or that somebody else makes at this

@@ -36,8 +36,8 @@ pub use sagemaker::raw_to_json as raw_member;
 pub use shell::{is_shell_safe, quote, unquote};
 pub use unmapped::UnmappedMembers;
 pub use worker::{
-    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, config as worker_config, uploads as worker_uploads,
-    worker_base_prefix as worker_home,
+    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, KEY as WORKER_KEY, config as worker_config,
+    key_uri as worker_key_uri, uploads as worker_uploads, worker_base_prefix as worker_home,
 };
 
 /// Returns the codes of this stage.

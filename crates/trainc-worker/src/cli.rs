@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use rustix::process::Signal;
 
+use crate::authentication::Key;
 use crate::bench;
 use crate::checkpoint;
 use crate::checkpoint_lock::CheckpointLock;
@@ -41,6 +42,9 @@ enum Subcommands {
         /// Stop with a checkpoint, as on SIGTERM, when this parent process dies
         #[arg(long, hide = true)]
         parent: Option<u32>,
+        /// Read the job's key from stdin instead of the file next to the config
+        #[arg(long, hide = true)]
+        key_stdin: bool,
     },
     /// Check within about a minute whether a run will work: links, data, weights, checkpoints, clocks
     Preflight {
@@ -139,7 +143,12 @@ fn outcome_exit_code(outcome: Outcome) -> u8 {
 }
 
 /// Launches a run and writes a failure to the file that SageMaker reads.
-fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Failure> {
+fn launch_and_record(
+    path: &Path,
+    ranks: Option<usize>,
+    key: Option<Key>,
+    purpose: Purpose,
+) -> Result<u8, Failure> {
     let config = read(path, ranks);
     let file = if let Ok(config) = &config {
         Some(PathBuf::from(&config.output.failure))
@@ -160,7 +169,8 @@ fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Res
         // The reason of an earlier run.
         let _ = std::fs::remove_file(file);
     }
-    let result = placed.and_then(|(config, place)| launch::launch(&config, &place, path, ranks, purpose));
+    let result =
+        placed.and_then(|(config, place)| launch::launch(&config, &place, path, key, ranks, purpose));
     if let (Err(failure), Some(file)) = (&result, file) {
         if let Some(parent) = file.parent() {
             let _ = std::fs::create_dir_all(parent);
@@ -174,13 +184,16 @@ fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Res
 
 fn run(command: Subcommands) -> Result<u8, Failure> {
     match command {
-        Subcommands::Launch { config, ranks, parent } => {
+        Subcommands::Launch { config, ranks, parent, key_stdin } => {
             if let Some(parent) = parent {
                 signals::send_on_parent_death(parent, Signal::TERM)?;
             }
-            launch_and_record(&config, ranks, Purpose::Train)
+            let key = key_stdin.then(launch::read_inherited_key).transpose()?;
+            launch_and_record(&config, ranks, key, Purpose::Train)
         }
-        Subcommands::Preflight { config, ranks } => launch_and_record(&config, ranks, Purpose::Preflight),
+        Subcommands::Preflight { config, ranks } => {
+            launch_and_record(&config, ranks, None, Purpose::Preflight)
+        }
         Subcommands::Rank { config, rank, memory, parent, ranks, rendezvous, preflight } => {
             // A rank must not outlive its launcher.
             if let Some(parent) = parent {

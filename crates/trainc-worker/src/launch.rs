@@ -1,6 +1,6 @@
 //! Launcher: starts one process per rank, forwards signals, and ends all ranks when one fails.
 
-use std::net::TcpListener;
+use std::io::{PipeReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::authentication::Key;
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
 use crate::comm::{SharedMemory, Watchdog};
@@ -97,11 +98,13 @@ pub fn detect_placement(config: &Config, ranks_given: Option<usize>) -> Result<P
     Ok(place)
 }
 
-/// Runs all ranks of `config`, whose file is `path`, as child processes. Returns their outcome.
+/// Runs all ranks of `config`, whose file is `path`, as child processes. Returns their outcome. Several hosts require
+/// `key`, or the file next to the config.
 pub fn launch(
     config: &Config,
     place: &Placement,
     path: &Path,
+    key: Option<Key>,
     ranks_given: Option<usize>,
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
@@ -113,13 +116,19 @@ pub fn launch(
     let (ranks, per_host) = (config.ranks(), topology(config).per_host());
     let c = &config.communication;
     let (peer_dead, join) = (seconds(c.peer_dead_seconds), seconds(c.join_seconds));
-    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), rendezvous::shared_settings(config));
+    let port = place.port.unwrap_or(c.rendezvous_port);
+    let key = match key {
+        None if place.hosts > 1 => Some(Key::read(path, place.hosts)?),
+        key => key.filter(|_| place.hosts > 1),
+    };
     let (mut server, mut line) = (None, None);
-    if place.hosts > 1 {
+    if let Some(key) = &key {
+        let (first, same) = (place.first_host.as_str(), rendezvous::shared_settings(config, key));
         if place.host == 0 {
-            server = Some(Server::start(port, &same, place.hosts, per_host, peer_dead, join)?);
+            let at = (first, port);
+            server = Some(Server::start(at, key, same.clone(), place.hosts, per_host, peer_dead, join)?);
         }
-        line = Some(HostConnection::open(&place.first_host, port, &same, place.host, peer_dead, join)?);
+        line = Some(HostConnection::open(first, port, key, same, place.host, peer_dead, join)?);
     }
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
     let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..shared_memory_plan(config) };
@@ -143,8 +152,10 @@ pub fn launch(
         if purpose == Purpose::Preflight {
             command.arg("--preflight");
         }
-        if place.hosts > 1 {
+        if let Some(key) = &key {
             command.args(["--rendezvous", &format!("{}:{port}", place.first_host)]);
+            // Arguments and environment of a process can be read by others; what it inherits cannot.
+            command.stdin(key_pipe(key).map_err(|e| bug("pass on the key", &e))?);
         }
         command.envs(&config.communication.environment);
         match command.spawn() {
@@ -248,6 +259,21 @@ pub fn launch(
         server.wait_for_hosts(peer_dead);
     }
     Ok(if codes.contains(&75) { Outcome::Saved } else { Outcome::Done })
+}
+
+/// Returns the reading end of a pipe that contains the key.
+fn key_pipe(key: &Key) -> std::io::Result<PipeReader> {
+    let (reader, mut writer) = std::io::pipe()?;
+    writer.write_all(key.to_text().as_bytes())?;
+    Ok(reader)
+}
+
+/// Reads the key that the parent process passed as standard input.
+pub fn read_inherited_key() -> Result<Key, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(1024).read_to_string(&mut text);
+    let key = read.ok().and_then(|_| Key::parse(&text));
+    key.ok_or_else(|| Failure::new(Code::Usage, "standard input is not a key of 64 hexadecimal digits"))
 }
 
 /// Collects ranks that have ended: returns their exit codes and adds failed ones to `failed`.
@@ -424,14 +450,13 @@ pub fn run_rank(
 
 /// Connects to the ranks of other hosts.
 fn connect(config: &Config, rank: usize, at: &str, watch: &Watchdog) -> Result<Connections, Failure> {
-    let bug = |e: std::io::Error| Failure::new(Code::Peer, format!("cannot listen for other hosts: {e}"));
-    let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(bug)?;
-    let mine = listener.local_addr().map_err(bug)?.port();
+    let key = read_inherited_key()?;
     let (first, port) = at.rsplit_once(':').unwrap_or((at, ""));
     let port = port
         .parse()
         .map_err(|_| Failure::new(Code::Usage, format!("`{at}` is not of the form HOST:PORT")))?;
     let join = seconds(config.communication.join_seconds);
-    let roster = rendezvous::join(first, port, &rendezvous::shared_settings(config), rank, mine, join)?;
-    Connections::connect(&topology(config), rank, &listener, &roster, watch, join)
+    let settings = rendezvous::shared_settings(config, &key);
+    let (listener, roster) = rendezvous::join(first, port, &key, settings.clone(), rank, join)?;
+    Connections::connect(&topology(config), rank, &listener, &roster, (&key, &settings), watch, join)
 }

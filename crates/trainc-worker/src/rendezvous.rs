@@ -1,15 +1,21 @@
 //! Rendezvous of the hosts of a job, and detection of failed hosts. The first host's launcher listens. Every rank
 //! registers its address and receives the addresses of all; every launcher keeps a connection on which it sends
-//! heartbeats and failures of its ranks. Messages are lines of JSON.
+//! heartbeats and failures of its ranks. Both sides of a connection prove that they have the job's key, and no message
+//! contains a value of the config.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::config::{Config, differences};
+use crate::authentication::{
+    self, Authenticator, Connection, HELLO, Key, Receiver, Sender, printable, to_hex,
+};
+use crate::config::Config;
 use crate::exit::{Code, Failure};
 
 /// Interval of a launcher's heartbeats.
@@ -18,16 +24,25 @@ const BEAT: Duration = Duration::from_secs(1);
 /// Maximum number of config differences in a message.
 const SHOWN: usize = 4;
 
+/// Time that a host has to register once it has authenticated.
+const REGISTRATION: Duration = Duration::from_secs(10);
+
+/// Start of a connection to the rendezvous.
+const PURPOSE: [u8; HELLO] = *b"trainc/2 join\0\0\0";
+
+/// The MAC of each setting that must be equal on all hosts, by the setting's path.
+pub type Settings = BTreeMap<String, String>;
+
 /// Messages of the rendezvous protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
     /// Registers a rank, which listens on this port of the sending host.
-    Rank { rank: usize, port: u16, config: String },
+    Rank { rank: usize, port: u16, settings: Settings },
     /// Addresses of all ranks; an empty host means the first host.
     Roster(Vec<(String, u16)>),
     /// Registers the launcher of a host.
-    Host { host: usize, config: String },
+    Host { host: usize, settings: Settings },
     /// Heartbeat.
     Beat,
     /// Failed rank and the reason.
@@ -44,18 +59,17 @@ fn peer_failure(message: impl Into<String>) -> Failure {
     Failure::new(Code::Peer, message)
 }
 
-fn send(mut stream: &TcpStream, message: &Message) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    stream.write_all(&line)
-}
-
-fn receive(reader: &mut BufReader<TcpStream>) -> std::io::Result<Message> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    Ok(serde_json::from_str(&line)?)
+/// Receives a message; its texts are printable.
+fn receive(receiver: &mut Receiver) -> std::io::Result<Message> {
+    Ok(match receiver.receive()? {
+        Message::Gone(rank, why) => Message::Gone(rank, printable(&why)),
+        Message::Refused(why) => Message::Refused(printable(&why)),
+        Message::Differ(why) => Message::Differ(printable(&why)),
+        Message::Roster(all) => {
+            Message::Roster(all.into_iter().map(|(host, port)| (printable(&host), port)).collect())
+        }
+        other @ (Message::Rank { .. } | Message::Host { .. } | Message::Beat | Message::Done) => other,
+    })
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,7 +79,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 struct State {
     ranks: Vec<Option<(String, u16)>>,
-    hosts: Vec<Option<TcpStream>>,
+    hosts: Vec<Option<Arc<Mutex<Sender>>>>,
     done: Vec<bool>,
     gone: Option<(usize, String)>,
     differ: Option<String>,
@@ -77,7 +91,7 @@ impl State {
         if self.differ.is_none() && self.ranks.iter().any(Option::is_none) {
             self.differ = Some(why.to_owned());
             for host in self.hosts.iter().flatten() {
-                let _ = send(host, &Message::Differ(why.to_owned()));
+                let _ = locked(host).send(&Message::Differ(why.to_owned()));
             }
         }
     }
@@ -87,7 +101,7 @@ impl State {
         if self.gone.is_none() {
             self.gone = Some((rank, why.to_owned()));
             for host in self.hosts.iter().flatten() {
-                let _ = send(host, &Message::Gone(rank, why.to_owned()));
+                let _ = locked(host).send(&Message::Gone(rank, why.to_owned()));
             }
         }
     }
@@ -96,7 +110,7 @@ impl State {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    config: String,
+    settings: Settings,
     per_host: usize,
     peer_dead: Duration,
     join: Duration,
@@ -108,18 +122,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `port` until this process ends.
+    /// Listens at `port` of the address that `first` has on this host, until this process ends.
     pub fn start(
-        port: u16,
-        config: &str,
+        (first, port): (&str, u16),
+        key: &Key,
+        settings: Settings,
         hosts: usize,
         per_host: usize,
         peer_dead: Duration,
         join: Duration,
     ) -> Result<Self, Failure> {
-        let listener = TcpListener::bind(("0.0.0.0", port)).map_err(|e| {
-            peer_failure(format!("cannot listen at `communication.rendezvous_port` {port}: {e}"))
-        })?;
+        let listener = listen(first, port, join)?;
         let state = State {
             ranks: vec![None; hosts * per_host],
             hosts: (0..hosts).map(|_| None).collect(),
@@ -127,20 +140,28 @@ impl Server {
             gone: None,
             differ: None,
         };
-        let config = config.to_owned();
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            config,
+            settings,
             per_host,
             peer_dead,
             join,
         });
         let here = Arc::clone(&shared);
+        let mut authenticator = Authenticator::new(key);
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // Too many open files, for example: accepting again at once would fail again.
+                    std::thread::sleep(Duration::from_millis(50));
+                    continue;
+                };
                 let shared = Arc::clone(&here);
-                std::thread::spawn(move || shared.handle_connection(&stream));
+                let context = |hello: &[u8; HELLO]| (*hello == PURPOSE).then(Vec::new);
+                authenticator.authenticate(stream, context, move |connection| {
+                    let _ = shared.handle_connection(connection);
+                });
             }
         });
         Ok(Self { shared })
@@ -161,41 +182,45 @@ impl Server {
 }
 
 impl Shared {
-    fn handle_connection(&self, stream: &TcpStream) {
-        let _ = stream.set_nodelay(true);
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-        let Ok(copy) = stream.try_clone() else { return };
-        let mut reader = BufReader::new(copy);
-        let called = receive(&mut reader);
-        let (host, config) = match &called {
-            Ok(Message::Rank { rank, config, .. }) => (rank / self.per_host, config),
-            Ok(Message::Host { host, config }) => (*host, config),
-            Ok(_) | Err(_) => return,
+    fn handle_connection(&self, connection: Connection) -> std::io::Result<()> {
+        let from = connection.stream.peer_addr()?.ip();
+        connection.stream.set_write_timeout(Some(self.peer_dead))?;
+        let (mut sender, mut receiver) = connection.split()?;
+        receiver.set_timeout(REGISTRATION)?;
+        let registration = receive(&mut receiver)?;
+        let (host, settings) = match &registration {
+            Message::Rank { rank, settings, .. } => (rank / self.per_host, settings),
+            Message::Host { host, settings } => (*host, settings),
+            Message::Roster(_)
+            | Message::Beat
+            | Message::Gone(..)
+            | Message::Done
+            | Message::Refused(_)
+            | Message::Differ(_) => return Ok(()),
         };
-        if *config != self.config {
-            let why = describe_differences(host, config, &self.config);
-            let _ = send(stream, &Message::Differ(why.clone()));
+        if *settings != self.settings {
+            let why = describe_differences(host, settings, &self.settings);
+            let _ = sender.send(&Message::Differ(why.clone()));
             locked(&self.state).record_difference(&why);
             self.changed.notify_all();
-            return;
+            return Ok(());
         }
-        match called {
-            Ok(Message::Rank { rank, port, .. }) => self.register_rank(stream, rank, port),
-            Ok(Message::Host { host, .. }) => self.serve_host(stream, reader, host),
-            Ok(_) | Err(_) => {}
+        if let Message::Rank { rank, port, .. } = registration {
+            self.register_rank(&mut sender, from, rank, port);
+            return Ok(());
         }
+        self.serve_host(sender, receiver, host)
     }
 
-    fn register_rank(&self, stream: &TcpStream, rank: usize, port: u16) {
-        let from = stream.peer_addr().map_or_else(|_| String::new(), |a| a.ip().to_string());
-        // Ranks of this host connect over the loopback interface; other hosts reach them by this host's name.
-        let address = if rank < self.per_host { String::new() } else { from };
+    fn register_rank(&self, sender: &mut Sender, from: IpAddr, rank: usize, port: u16) {
+        // Ranks of this host connect over its own interface; other hosts reach them by this host's name.
+        let address = if rank < self.per_host { String::new() } else { from.to_string() };
         let mut state = locked(&self.state);
         match state.ranks.get_mut(rank) {
             Some(place) if place.is_none() => *place = Some((address, port)),
             Some(_) | None => {
                 let refusal = Message::Refused(format!("rank {rank} is already registered or out of range"));
-                let _ = send(stream, &refusal);
+                let _ = sender.send(&refusal);
                 return;
             }
         }
@@ -207,37 +232,37 @@ impl Shared {
             })
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &state.differ {
-            let _ = send(stream, &Message::Differ(why.clone()));
+            let _ = sender.send(&Message::Differ(why.clone()));
         } else if late.timed_out() {
             let missing: Vec<String> =
                 (0..state.ranks.len()).filter(|r| state.ranks[*r].is_none()).map(|r| r.to_string()).collect();
-            let _ = send(
-                stream,
-                &Message::Refused(format!("ranks {} did not connect in time", missing.join(", "))),
-            );
+            let refusal = Message::Refused(format!("ranks {} did not connect in time", missing.join(", ")));
+            let _ = sender.send(&refusal);
         } else {
-            let _ = send(stream, &Message::Roster(state.ranks.iter().flatten().cloned().collect()));
+            let _ = sender.send(&Message::Roster(state.ranks.iter().flatten().cloned().collect()));
         }
     }
 
-    fn serve_host(&self, stream: &TcpStream, mut reader: BufReader<TcpStream>, host: usize) {
-        let _ = stream.set_read_timeout(Some(self.peer_dead));
-        let Ok(copy) = stream.try_clone() else { return };
+    fn serve_host(&self, sender: Sender, mut receiver: Receiver, host: usize) -> std::io::Result<()> {
+        receiver.set_timeout(self.peer_dead)?;
+        let sender = Arc::new(Mutex::new(sender));
         {
             let mut state = locked(&self.state);
+            let Some(place) = state.hosts.get_mut(host) else {
+                let refusal = Message::Refused(format!("host {host} is out of range"));
+                return locked(&sender).send(&refusal);
+            };
+            *place = Some(Arc::clone(&sender));
             if let Some((rank, why)) = state.gone.clone() {
-                let _ = send(stream, &Message::Gone(rank, why));
+                let _ = locked(&sender).send(&Message::Gone(rank, why));
             }
             if let Some(why) = state.differ.clone() {
-                let _ = send(stream, &Message::Differ(why));
-            }
-            if let Some(place) = state.hosts.get_mut(host) {
-                *place = Some(copy);
+                let _ = locked(&sender).send(&Message::Differ(why));
             }
         }
         let first = host * self.per_host;
         loop {
-            let heard = receive(&mut reader);
+            let heard = receive(&mut receiver);
             let mut state = locked(&self.state);
             match heard {
                 Ok(Message::Gone(rank, why)) => state.report_failure(rank, &why),
@@ -245,10 +270,10 @@ impl Shared {
                     if let Some(done) = state.done.get_mut(host) {
                         *done = true;
                     }
-                    return;
+                    return Ok(());
                 }
                 Ok(_) => {
-                    let _ = send(stream, &Message::Beat);
+                    let _ = locked(&sender).send(&Message::Beat);
                 }
                 Err(error) => {
                     let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -259,45 +284,99 @@ impl Shared {
                         format!("the launcher of host {host} (ranks from {first}) died")
                     };
                     state.report_failure(first, &why);
-                    return;
+                    return Ok(());
                 }
             }
         }
     }
 }
 
-/// Describes the differences between the settings of two hosts, as returned by [`shared_settings`].
-fn describe_differences(host: usize, theirs: &str, ours: &str) -> String {
-    let both = (serde_json::from_str(theirs), serde_json::from_str(ours));
-    let mut all: Vec<String> = match &both {
-        (Ok(theirs), Ok(ours)) => differences("", theirs, ours)
-            .into_iter()
-            .map(|(at, theirs, ours)| format!("`{at}` is {theirs} there and {ours} on the first host"))
-            .collect(),
-        _ => vec!["the binaries differ".to_owned()],
-    };
-    let more = all.len().saturating_sub(SHOWN);
-    all.truncate(SHOWN);
+/// Names the settings that differ between two hosts, without their values, which may be secret.
+fn describe_differences(host: usize, theirs: &Settings, ours: &Settings) -> String {
+    let names: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
+    let differ: Vec<&String> =
+        names.into_iter().filter(|name| theirs.get(*name) != ours.get(*name)).collect();
+    let shown: Vec<String> = differ.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = differ.len() - shown.len();
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("host {host} has a different config or binary than the first host: {}{more}", all.join(", "))
+    format!(
+        "host {host} has a different config or binary than the first host; these settings differ: {}{more}",
+        shown.join(", ")
+    )
 }
 
-/// Returns the settings that must be equal on all hosts: config and version.
-pub(crate) fn shared_settings(config: &Config) -> String {
+/// Returns the MACs of the settings that must be equal on all hosts: config and version. With a MAC, a host can compare
+/// a setting that it also has, and nobody can find out one that it does not have.
+pub(crate) fn shared_settings(config: &Config, key: &Key) -> Settings {
     let mut all = serde_json::to_value(config).unwrap_or_default();
     if let Some(members) = all.as_object_mut() {
         members.insert("version of trainc-worker".to_owned(), env!("CARGO_PKG_VERSION").into());
     }
-    all.to_string()
+    let mut settings = Settings::new();
+    add_settings("", &all, key, &mut settings);
+    settings
 }
 
-fn connect_first_host(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
+fn add_settings(at: &str, value: &Value, key: &Key, settings: &mut Settings) {
+    let Some(members) = value.as_object() else {
+        let mac = key.mac(&[b"setting", at.as_bytes(), value.to_string().as_bytes()]);
+        settings.insert(at.to_owned(), to_hex(&mac[..16]));
+        return;
+    };
+    for (name, value) in members {
+        let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        add_settings(&path, value, key, settings);
+    }
+}
+
+/// Listens at the address that the first host's name has on the first host itself: that of the interface by which the
+/// other hosts of the job reach it.
+fn listen(first: &str, port: u16, join: Duration) -> Result<TcpListener, Failure> {
+    let until = Instant::now() + join;
+    let addresses: Vec<_> = loop {
+        match (first, port).to_socket_addrs() {
+            Ok(found) => break found.collect(),
+            // Host names may take minutes to resolve.
+            Err(error) if Instant::now() > until => {
+                return Err(peer_failure(format!(
+                    "the first host's name, `{first}`, cannot be resolved: {error}"
+                )));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    };
+    if first != "localhost"
+        && first.parse::<IpAddr>().is_err()
+        && addresses.iter().all(|address| address.ip().is_loopback())
+    {
+        return Err(Failure::new(
+            Code::Config,
+            format!(
+                "`{first}` resolves to a loopback address on the first host, where other hosts cannot connect: use the host's IP address as MASTER_ADDR"
+            ),
+        ));
+    }
+    TcpListener::bind(addresses.as_slice()).map_err(|e| {
+        peer_failure(format!("cannot listen at `{first}`, `communication.rendezvous_port` {port}: {e}"))
+    })
+}
+
+/// Connects to the first host and authenticates.
+fn connect_first_host(first: &str, port: u16, key: &Key, join: Duration) -> Result<Connection, Failure> {
     let until = Instant::now() + join;
     loop {
-        match TcpStream::connect((first, port)) {
-            Ok(stream) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
+        let connected = TcpStream::connect((first, port))
+            .and_then(|stream| authentication::connect(stream, key, &PURPOSE, &[], until));
+        match connected {
+            Ok(connection) => return Ok(connection),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                return Err(Failure::new(
+                    Code::Config,
+                    format!(
+                        "the first host, {first} port {port}, has another key than this host: `{}` must be the same on all hosts",
+                        authentication::KEY_FILE
+                    ),
+                ));
             }
             // Host names may take minutes to resolve.
             Err(error) if Instant::now() > until => {
@@ -310,44 +389,48 @@ fn connect_first_host(first: &str, port: u16, join: Duration) -> Result<TcpStrea
     }
 }
 
-/// Registers this rank's port and returns the addresses of all ranks, ordered by rank.
+/// Listens for the other ranks and registers this rank. Returns the listener and the addresses of all ranks, ordered by
+/// rank.
 pub fn join(
     first: &str,
     port: u16,
-    config: &str,
+    key: &Key,
+    settings: Settings,
     rank: usize,
-    mine: u16,
     patience: Duration,
-) -> Result<Vec<String>, Failure> {
-    let stream = connect_first_host(first, port, patience)?;
+) -> Result<(TcpListener, Vec<String>), Failure> {
     let broken = |e: std::io::Error| peer_failure(format!("the first host, {first} port {port}: {e}"));
-    stream.set_read_timeout(Some(patience)).map_err(broken)?;
-    send(&stream, &Message::Rank { rank, port: mine, config: config.to_owned() }).map_err(broken)?;
-    match receive(&mut BufReader::new(stream)).map_err(broken)? {
-        Message::Roster(all) => Ok(all
+    let connection = connect_first_host(first, port, key, patience)?;
+    // The interface that reaches the first host is the job's.
+    let address = connection.stream.local_addr().map_err(broken)?.ip();
+    let bug = |e: std::io::Error| peer_failure(format!("cannot listen for other hosts: {e}"));
+    let listener = TcpListener::bind((address, 0)).map_err(bug)?;
+    let mine = listener.local_addr().map_err(bug)?.port();
+    let (mut sender, mut receiver) = connection.split().map_err(broken)?;
+    receiver.set_timeout(patience).map_err(broken)?;
+    sender.send(&Message::Rank { rank, port: mine, settings }).map_err(broken)?;
+    let roster = match receive(&mut receiver).map_err(broken)? {
+        Message::Roster(all) => all
             .into_iter()
             .map(|(host, port)| {
                 let host = if host.is_empty() { first } else { &host };
                 if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
             })
-            .collect()),
+            .collect(),
         Message::Refused(why) => {
-            Err(peer_failure(format!("the first host, {first}, rejected rank {rank}: {why}")))
+            return Err(peer_failure(format!("the first host, {first}, rejected rank {rank}: {why}")));
         }
-        Message::Differ(why) => Err(Failure::new(Code::Config, why)),
-        other @ (Message::Rank { .. }
-        | Message::Host { .. }
-        | Message::Beat
-        | Message::Gone(..)
-        | Message::Done) => {
-            Err(peer_failure(format!("the first host, {first}, sent an unexpected message: {other:?}")))
+        Message::Differ(why) => return Err(Failure::new(Code::Config, why)),
+        Message::Rank { .. } | Message::Host { .. } | Message::Beat | Message::Gone(..) | Message::Done => {
+            return Err(peer_failure(format!("the first host, {first}, sent an unexpected message")));
         }
-    }
+    };
+    Ok((listener, roster))
 }
 
 /// A launcher's connection to the first host.
 pub struct HostConnection {
-    stream: TcpStream,
+    sender: Arc<Mutex<Sender>>,
     gone: Arc<Mutex<Option<(usize, Failure)>>>,
 }
 
@@ -356,27 +439,28 @@ impl HostConnection {
     pub fn open(
         first: &str,
         port: u16,
-        config: &str,
+        key: &Key,
+        settings: Settings,
         host: usize,
         peer_dead: Duration,
         patience: Duration,
     ) -> Result<Self, Failure> {
-        let stream = connect_first_host(first, port, patience)?;
         let broken = |e: std::io::Error| peer_failure(format!("the first host, {first} port {port}: {e}"));
-        send(&stream, &Message::Host { host, config: config.to_owned() }).map_err(broken)?;
-        stream.set_read_timeout(Some(peer_dead)).map_err(broken)?;
+        let connection = connect_first_host(first, port, key, patience)?;
+        let (mut sender, mut receiver) = connection.split().map_err(broken)?;
+        sender.send(&Message::Host { host, settings }).map_err(broken)?;
+        receiver.set_timeout(peer_dead).map_err(broken)?;
         let gone = Arc::new(Mutex::new(None));
-        let (beats, ears, heard) =
-            (stream.try_clone().map_err(broken)?, stream.try_clone().map_err(broken)?, Arc::clone(&gone));
+        let sender = Arc::new(Mutex::new(sender));
+        let (beats, heard) = (Arc::clone(&sender), Arc::clone(&gone));
         std::thread::spawn(move || {
-            while send(&beats, &Message::Beat).is_ok() {
+            while locked(&beats).send(&Message::Beat).is_ok() {
                 std::thread::sleep(BEAT);
             }
         });
         std::thread::spawn(move || {
-            let mut reader = BufReader::new(ears);
             let found = loop {
-                match receive(&mut reader) {
+                match receive(&mut receiver) {
                     Ok(Message::Gone(rank, why)) => break (rank, peer_failure(why)),
                     Ok(Message::Refused(why)) => {
                         break (0, peer_failure(format!("the first host rejected this host: {why}")));
@@ -388,7 +472,7 @@ impl HostConnection {
             };
             *locked(&heard) = Some(found);
         });
-        Ok(Self { stream, gone })
+        Ok(Self { sender, gone })
     }
 
     /// Returns the rank that failed on another host, and the failure.
@@ -398,11 +482,11 @@ impl HostConnection {
 
     /// Reports a failed rank of this host.
     pub fn report_failure(&self, rank: usize, why: &str) {
-        let _ = send(&self.stream, &Message::Gone(rank, why.to_owned()));
+        let _ = locked(&self.sender).send(&Message::Gone(rank, why.to_owned()));
     }
 
     /// Reports that all ranks of this host have ended successfully.
     pub fn done(&self) {
-        let _ = send(&self.stream, &Message::Done);
+        let _ = locked(&self.sender).send(&Message::Done);
     }
 }

@@ -12,6 +12,9 @@ use crate::cases::{Place, llama, mesh, write_data};
 
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_trainc-worker");
 
+/// Key of the runs with several hosts.
+pub(crate) const KEY: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0\n";
+
 pub(crate) fn write(place: &Place, config: &Value) -> String {
     let path = place.at("worker.json");
     std::fs::write(&path, config.to_string()).unwrap();
@@ -44,6 +47,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 pub(crate) fn place(name: &str) -> (Place, Value) {
     let place = Place::new(name);
     write_data(&place.0.join("train"), 40, 24, 61, 1);
+    std::fs::write(place.at("rendezvous.key"), KEY).unwrap();
     let config = mesh(llama(&place), 2, 1, 1);
     (place, config)
 }

@@ -275,6 +275,23 @@ fn one_run_at_a_time_and_a_signal_by_its_name() {
 }
 
 #[test]
+fn the_worker_inherits_a_random_key() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = place("run-key", 2);
+    let script = scratch.write("worker.sh", "#!/bin/sh\necho \"$@\" > seen; env >> seen; cat > key\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let keys = [0, 1].map(|_| {
+        trainc_in(&scratch.0, &["run", "small.kdl", "--worker", "./worker.sh"]);
+        let key = fs::read_to_string(scratch.0.join("key")).unwrap();
+        assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
+        let seen = fs::read_to_string(scratch.0.join("seen")).unwrap();
+        assert!(seen.starts_with("launch --key-stdin ") && !seen.contains(&key), "{seen}");
+        key
+    });
+    assert_ne!(keys[0], keys[1]);
+}
+
+#[test]
 fn what_cannot_run_is_refused_before_it_starts() {
     let scratch = place("run-refused", 3);
     let run = |more: &[&str]| {

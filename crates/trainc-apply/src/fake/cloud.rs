@@ -6,7 +6,7 @@ use super::state::{Account, AssociationState, FileSystemState, RoleState};
 use crate::account::{Association, FileSystem, FileSystemChange, Role, Tags, Upload};
 use crate::calls::Call;
 use crate::cloud::{Answer, Cloud};
-use crate::desired::tags_of;
+use crate::desired::{WantedKey, tags_of};
 use crate::fault::Fault;
 use serde_json::Value;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
@@ -267,6 +267,23 @@ impl Cloud for Fake {
             account.objects.insert(path.clone(), upload.bytes.len() as u64);
             account.checksums.insert(path.clone(), upload.sha256.clone());
             Ok(Some(etag(&upload.sha256)))
+        })
+        .await
+    }
+
+    async fn put_random_key(&self, key: &WantedKey) -> Answer<()> {
+        let call = Call::PutObject;
+        let path = format!("{}/{}", key.bucket, key.key);
+        self.call(call, &path, |account, _| {
+            if !account.has_bucket(&key.bucket) {
+                return Err(Fault::from_answer(call, Some(404), "NoSuchBucket", ""));
+            }
+            if account.objects.contains_key(&path) {
+                return Err(Fault::from_answer(call, Some(412), "PreconditionFailed", ""));
+            }
+            // Its content is not simulated: no other call reads it.
+            account.objects.insert(path.clone(), 65);
+            Ok(())
         })
         .await
     }

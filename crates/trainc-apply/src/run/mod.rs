@@ -92,6 +92,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return None;
             }
         };
+        if matches!(target, Target::Start(_)) && self.apply_key().await.is_none() {
+            self.record_unstarted_job(target, job);
+            return None;
+        }
         self.apply_job(&job, target, &systems).await
     }
 
@@ -290,6 +294,23 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 (Err(fault), _) => self.pause_for(item, &mut wait, fault).await?,
             }
         }
+    }
+
+    /// Writes the key of engine `worker`, unless an earlier apply did: hosts of one run must read the same key.
+    async fn apply_key(&self) -> Option<()> {
+        let Some(key) = &self.desired.key else { return Some(()) };
+        let item = Item::new("worker", &key.uri);
+        let mut wait = self.visibility_wait();
+        let write = async {
+            loop {
+                match self.look.ask(async |cloud| cloud.put_random_key(key).await).await {
+                    Ok(()) => return Ok(()),
+                    Err(fault) if fault.class == Class::Exists => return Ok(()),
+                    Err(fault) => self.pause_for(&item, &mut wait, fault).await?,
+                }
+            }
+        };
+        self.ok_or_record(&item, write.await)
     }
 
     /// Something that is there or not, and never differs.

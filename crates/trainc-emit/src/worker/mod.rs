@@ -16,6 +16,8 @@ use trainc_ir::plan::DIGEST_MARK;
 pub const BINARY: &str = "trainc-worker";
 /// The file name of the config in the same channel.
 pub const CONFIG: &str = "worker.json";
+/// The file name of the key by which the hosts of a job recognise each other, in the same channel. No plan contains it.
+pub const KEY: &str = "rendezvous.key";
 
 /// The command that starts the binary, `worker/launch.json`.
 #[derive(Serialize)]
@@ -60,6 +62,12 @@ pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     let binary = binary.map(|file| (format!("{prefix}{BINARY}"), Arc::clone(&file.bytes)));
     let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical_json::to_file_bytes(&config)));
     std::iter::once(config).chain(binary).collect()
+}
+
+/// Returns the S3 URI of the job's key. None where [`uploads`] returns no files.
+pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
+    let is_uploaded = plan.is_worker() && plan.deployable;
+    is_uploaded.then(|| format!("{}{KEY}", worker_prefix(plan).replace(DIGEST_MARK, digest)))
 }
 
 /// Returns the S3 prefix of the worker's files; below it each job has a prefix with its digest.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use memmap2::MmapRaw;
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::exit::{Code, Failure};
@@ -34,15 +34,17 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Creates zeroed memory.
+    /// Creates zeroed memory of a fixed size: access beyond the end of a file that was truncated is a SIGBUS.
     pub fn create(bytes: usize) -> Result<Self, Failure> {
         let fail = |what: &str, error: &dyn std::fmt::Display| {
             Failure::new(Code::Bug, format!("cannot {what} shared memory of {bytes} bytes: {error}"))
         };
-        let file = rustix::fs::memfd_create("trainc-worker", MemfdFlags::CLOEXEC)
+        let file = rustix::fs::memfd_create("trainc-worker", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map(File::from)
             .map_err(|error| fail("create", &error))?;
         file.set_len(bytes as u64).map_err(|error| fail("resize", &error))?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(|error| fail("seal", &error))?;
         Self::map(file)
     }
 
@@ -52,6 +54,9 @@ impl SharedMemory {
             Failure::new(Code::Peer, format!("cannot open the launcher's shared memory {path}: {error}"))
         };
         let file = File::options().read(true).write(true).open(path).map_err(|error| fail(&error))?;
+        if !fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
+            return Err(fail(&"its size is not sealed"));
+        }
         let length = file.metadata().map_err(|error| fail(&error))?.len();
         if length != bytes as u64 {
             return Err(Failure::new(
@@ -345,5 +350,24 @@ impl Channel {
         self.consumed = n + 1;
         self.consumed_of(self.me).store(self.consumed, Ordering::Release);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_is_sealed() {
+        let memory = SharedMemory::create(4096).unwrap();
+        let other = File::options().write(true).open(memory.path()).unwrap();
+        assert!(other.set_len(0).is_err() && other.set_len(8192).is_err());
+        SharedMemory::open(&memory.path(), 4096).unwrap();
+        // A file whose owner could truncate it while it is mapped.
+        let path = std::env::temp_dir().join(format!("trainc-worker-unsealed-{}", std::process::id()));
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let failure = SharedMemory::open(path.to_str().unwrap(), 4096).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(failure.message.contains("its size is not sealed"), "{failure}");
     }
 }

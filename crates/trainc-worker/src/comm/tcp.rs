@@ -2,7 +2,7 @@
 //! used as the outer step of groups that span hosts; within a host ranks share memory. Each connection has a sending
 //! thread, so that ranks that send to each other at the same time cannot deadlock on full buffers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -13,17 +13,19 @@ use std::time::{Duration, Instant};
 use super::shared_memory::Watchdog;
 use super::topology::{Kind, Step, Topology};
 use super::{Collectives, Wire, sum_packed_parts, tree_sum_f64};
+use crate::authentication::{self, Authenticator, Connection, HELLO, Key};
 use crate::exit::{Code, Failure};
+use crate::rendezvous::Settings;
 
 /// Interval at which a rank that waits for bytes checks the board.
 const BOARD_CHECK: Duration = Duration::from_millis(200);
 /// Elements per message of a sum.
 const CHUNK: usize = 256 * 1024;
 /// Start of the handshake, followed by kind, purpose and the connecting rank.
-const HELLO: [u8; 8] = *b"trainc/1";
+const START: [u8; 8] = *b"trainc/2";
 
 /// Purpose of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Purpose {
     Gather,
     Sum,
@@ -240,30 +242,35 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connects to all ranks of other hosts that share a group with this one. In each pair the higher rank connects.
+    /// Connects to all ranks of other hosts that share a group with this one and have the same key and settings. In each
+    /// pair the higher rank connects.
     pub fn connect(
         topology: &Topology,
         rank: usize,
         listener: &TcpListener,
         roster: &[String],
+        (key, settings): (&Key, &Settings),
         watch: &Watchdog,
         join: Duration,
     ) -> Result<Self, Failure> {
         let until = Instant::now() + join;
+        let digest: Vec<u8> = settings
+            .iter()
+            .flat_map(|(path, mac)| [path.as_bytes(), b"=", mac.as_bytes(), b"\n"].concat())
+            .collect();
+        // The hello names the rank that connects, the context the one that is connected to.
+        let context = |to: usize| [&(to as u64).to_le_bytes()[..], &digest].concat();
         let mut open: Vec<(Kind, Purpose, usize, TcpStream)> = Vec::new();
-        let mut expected = 0;
+        let mut expected: BTreeMap<[u8; HELLO], (Kind, Purpose, usize)> = BTreeMap::new();
         for kind in super::topology::KINDS {
             for other in topology.members(kind, Step::Outer, rank) {
                 for purpose in purposes(kind) {
                     if other < rank {
-                        open.push((
-                            kind,
-                            *purpose,
-                            other,
-                            connect_peer(&roster[other], kind, *purpose, rank, other, until)?,
-                        ));
+                        let to = (&*roster[other], other, &context(other)[..]);
+                        let stream = connect_peer(to, key, &hello(kind, *purpose, rank), until)?;
+                        open.push((kind, *purpose, other, stream));
                     } else if other > rank {
-                        expected += 1;
+                        expected.insert(hello(kind, *purpose, other), (kind, *purpose, other));
                     }
                 }
             }
@@ -271,20 +278,33 @@ impl Connections {
         listener
             .set_nonblocking(true)
             .map_err(|e| Failure::new(Code::Peer, format!("cannot listen: {e}")))?;
-        while expected > 0 {
+        let mut authenticator = Authenticator::new(key);
+        let (arrived, arrivals) = channel();
+        while !expected.is_empty() {
+            while let Ok(connection) = arrivals.try_recv() {
+                let connection: Connection = connection;
+                if let Some((kind, purpose, other)) = expected.remove(&connection.hello) {
+                    open.push((kind, purpose, other, connection.stream));
+                }
+            }
             match listener.accept() {
                 Ok((stream, _)) => {
-                    if let Some((kind, purpose, other)) = read_handshake(&stream) {
-                        open.push((kind, purpose, other, stream));
-                        expected -= 1;
-                    }
+                    let (context, arrived) = (context(rank), arrived.clone());
+                    authenticator.authenticate(
+                        stream,
+                        |_| Some(context),
+                        move |connection| {
+                            // Nothing waits for connections once all have arrived.
+                            let _ = arrived.send(connection);
+                        },
+                    );
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     watch.check_peers(Watchdog::now())?;
                     if Instant::now() > until {
                         return Err(Failure::new(
                             Code::Peer,
-                            format!("{expected} connections from other hosts were not established"),
+                            format!("{} connections from other hosts were not established", expected.len()),
                         ));
                     }
                     std::thread::sleep(Duration::from_millis(5));
@@ -328,30 +348,27 @@ fn purposes(kind: Kind) -> &'static [Purpose] {
     if kind == Kind::Shard { &[Purpose::Gather, Purpose::Sum] } else { &[Purpose::Sum] }
 }
 
-fn hello(kind: Kind, purpose: Purpose, rank: usize) -> [u8; 14] {
-    let mut text = [0; 14];
-    text[..8].copy_from_slice(&HELLO);
+fn hello(kind: Kind, purpose: Purpose, rank: usize) -> [u8; HELLO] {
+    let mut text = [0; HELLO];
+    text[..8].copy_from_slice(&START);
     text[8] = kind as u8;
     text[9] = purpose as u8;
-    text[10..].copy_from_slice(&(rank as u32).to_le_bytes());
+    text[10..14].copy_from_slice(&(rank as u32).to_le_bytes());
     text
 }
 
+/// Connects to a rank, given its address, number and context.
 fn connect_peer(
-    address: &str,
-    kind: Kind,
-    purpose: Purpose,
-    rank: usize,
-    other: usize,
+    (address, other, context): (&str, usize, &[u8]),
+    key: &Key,
+    hello: &[u8; HELLO],
     until: Instant,
 ) -> Result<TcpStream, Failure> {
     loop {
-        let called = TcpStream::connect(address).and_then(|mut stream| {
-            stream.write_all(&hello(kind, purpose, rank))?;
-            Ok(stream)
-        });
-        match called {
-            Ok(stream) => return Ok(stream),
+        let connected = TcpStream::connect(address)
+            .and_then(|stream| authentication::connect(stream, key, hello, context, until));
+        match connected {
+            Ok(connection) => return Ok(connection.stream),
             Err(error) if Instant::now() > until => {
                 return Err(Failure::new(
                     Code::Peer,
@@ -363,26 +380,16 @@ fn connect_peer(
     }
 }
 
-/// Reads a handshake; none if it is invalid.
-fn read_handshake(mut stream: &TcpStream) -> Option<(Kind, Purpose, usize)> {
-    stream.set_nonblocking(false).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    let mut text = [0; 14];
-    stream.read_exact(&mut text).ok()?;
-    let rank = u32::from_le_bytes([text[10], text[11], text[12], text[13]]) as usize;
-    super::topology::KINDS
-        .into_iter()
-        .flat_map(|kind| purposes(kind).iter().map(move |purpose| (kind, *purpose)))
-        .find(|(kind, purpose)| hello(*kind, *purpose, rank) == text)
-        .map(|(kind, purpose)| (kind, purpose, rank))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::comm::SharedMemory;
     use crate::comm::shm::Plan;
     use crate::model::init::mix;
+
+    fn key() -> Key {
+        Key::parse(&"07".repeat(32)).unwrap()
+    }
 
     fn value(rank: usize, round: usize, i: usize) -> f32 {
         (mix((rank * 1_000_003 + round * 7919 + i) as u64) % 256) as f32
@@ -404,7 +411,9 @@ mod tests {
                     let host = rank / topology.per_host();
                     let long = Duration::from_mins(1);
                     let watch = Watchdog::new(&memories[host], topology.ranks(), long, long);
-                    let made = Connections::connect(&topology, rank, listener, roster, &watch, long).unwrap();
+                    let same = (&key(), &Settings::new());
+                    let made =
+                        Connections::connect(&topology, rank, listener, roster, same, &watch, long).unwrap();
                     let mut groups = plan(host).groups_with(&watch, rank, made);
                     let group = rank / shards * shards;
                     let place = groups.shard.rank();
@@ -463,6 +472,12 @@ mod tests {
         let roster = listeners.each_ref().map(|l| l.local_addr().unwrap().to_string());
         let mut stranger = TcpStream::connect(&roster[0]).unwrap();
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        // These send nothing, or a valid hello without the key; none of them delays the others.
+        let _silent: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(&roster[0]).unwrap()).collect();
+        let mut impostor = TcpStream::connect(&roster[0]).unwrap();
+        impostor.write_all(&hello(Kind::World, Purpose::Sum, 1)).unwrap();
+        impostor.write_all(&[0; 64]).unwrap();
+        let began = Instant::now();
         std::thread::scope(|scope| {
             for (rank, listener) in listeners.iter().enumerate() {
                 let roster = &roster;
@@ -471,7 +486,10 @@ mod tests {
                     let memory = SharedMemory::create(plan.bytes()).unwrap();
                     let long = Duration::from_mins(1);
                     let watch = Watchdog::new(&memory, 2, long, long);
-                    let made = Connections::connect(&topology, rank, listener, roster, &watch, long).unwrap();
+                    let same = (&key(), &Settings::new());
+                    let made =
+                        Connections::connect(&topology, rank, listener, roster, same, &watch, long).unwrap();
+                    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
                     let mut groups = plan.groups_with(&watch, rank, made);
                     groups.world.barrier().unwrap();
                     if rank == 0 {

@@ -31,9 +31,9 @@ fn the_channel_of_the_request_holds_the_binary_and_its_config() {
     let prefix = channel["DataSource"]["S3DataSource"]["S3Uri"].as_str().unwrap();
     let prefix = prefix.strip_prefix("s3://").unwrap();
     let held: Vec<&str> = account.objects.keys().filter_map(|key| key.strip_prefix(prefix)).collect();
-    assert_eq!(held, ["trainc-worker", "worker.json"]);
+    assert_eq!(held, ["rendezvous.key", "trainc-worker", "worker.json"]);
     assert_eq!(account.objects[&format!("{prefix}trainc-worker")], elf().len() as u64);
-    assert_eq!(account.objects.len(), 2, "no program, no archive");
+    assert_eq!(account.objects.len(), 3, "no program, no archive");
     // The digest of the job stands in the address, and the binary in the digest.
     let caller = trainc_apply::account::Caller {
         account: "111122223333".to_owned(),
@@ -60,7 +60,7 @@ fn killed_at_every_call_it_converges_and_destroy_takes_all() {
     let calm = Fake::default();
     run(&calm, apply(&calm, &plan, Choices::default())).unwrap();
     let (calls, wanted) = (calm.calls().len(), counts(&calm.account()));
-    assert_eq!(calm.calls().iter().filter(|call| **call == Call::PutObject).count(), 2);
+    assert_eq!(calm.calls().iter().filter(|call| **call == Call::PutObject).count(), 3);
     for k in 1..=calls {
         for moment in [Moment::Before, Moment::After] {
             let first = cloud(Account::default(), Faults { crash: Some((k, moment)), ..Faults::default() });
@@ -72,7 +72,7 @@ fn killed_at_every_call_it_converges_and_destroy_takes_all() {
     }
     let gone = Fake::new(calm.account());
     let (remains, failed) = run(&gone, destroy(&gone, &plan, ALL)).unwrap();
-    assert_eq!((remains.objects.len(), failed), (2, 0));
+    assert_eq!((remains.objects.len(), failed), (3, 0));
     assert!(gone.account().objects.is_empty());
 }
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, PipeReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -40,13 +40,20 @@ pub(super) fn run(
     binary: &Path,
     place: &Place,
 ) -> u8 {
+    let key = match random_key() {
+        Ok(key) => key,
+        Err(error) => {
+            io.note(&format!("error: cannot create the key of the run: {error}\n"));
+            return exit::USAGE;
+        }
+    };
     let mut command = Command::new(binary);
     command
-        .arg("launch")
+        .args(["launch", "--key-stdin"])
         .arg(&place.config)
         // However this process ends, the worker saves and ends after it.
         .args(["--parent", &std::process::id().to_string()])
-        .stdin(Stdio::null())
+        .stdin(key)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     if let Some(ranks) = args.ranks {
@@ -79,6 +86,18 @@ pub(super) fn run(
     let ended = Ended::of(child.wait());
     screen.clear_bar();
     finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
+}
+
+/// Returns the reading end of a pipe that contains a random key: other users can read arguments and environment of a
+/// process, but not what it inherits.
+fn random_key() -> std::io::Result<PipeReader> {
+    let mut key = [0_u8; 32];
+    getrandom::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let (reader, mut writer) = std::io::pipe()?;
+    for byte in key {
+        write!(writer, "{byte:02x}")?;
+    }
+    Ok(reader)
 }
 
 /// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
