@@ -119,25 +119,26 @@ fn an_untrusted_manifest_reaches_nothing_outside_its_repository() {
             "{program}\n        secret \"TOKEN\" from=\"arn:aws:secretsmanager:{region}:111122223333:secret:k-AbCdEf\""
         )
     };
-    let extends = |path: &str| format!("extends \"{path}\"\n    {region}");
+    let job = "job \"my-first-job\" {";
+    let extends = |path: &str| format!("extends \"{path}\"\n{job}");
     symlink("../layer.kdl", stranger.repo().join("link.kdl")).unwrap();
     symlink("../outside", stranger.repo().join("linked")).unwrap();
     symlink("../config.json", stranger.repo().join("config.json")).unwrap();
     let absolute = stranger.scratch.0.join("layer.kdl").display().to_string();
-    let cases: [(&str, &[(&str, &str)], bool); 11] = [
-        ("valid.kdl", &[(program, &secret("us-west-2"))], true),
-        ("git.kdl", &[(program, fetched)], true),
-        ("host.kdl", &[(program, &secret("x@127.0.0.1/#"))], false),
-        ("region.kdl", &[(region, "region \"x@127.0.0.1/#\"")], false),
-        ("layer.kdl", &[(region, &extends("../layer.kdl"))], false),
-        ("absolute.kdl", &[(region, &extends(&absolute))], false),
-        ("linked-layer.kdl", &[(region, &extends("link.kdl"))], false),
-        ("source.kdl", &[("./scripts", "../outside")], false),
-        ("linked-source.kdl", &[("./scripts", "./linked")], false),
-        ("config.kdl", &[("model \"gpt2-xl\"", "model config=\"../config.json\"")], false),
-        ("linked-config.kdl", &[("model \"gpt2-xl\"", "model config=\"config.json\"")], false),
+    let cases: [(&str, &[(&str, &str)], Option<&str>); 11] = [
+        ("valid.kdl", &[(program, &secret("us-west-2"))], None),
+        ("git.kdl", &[(program, fetched)], None),
+        ("host.kdl", &[(program, &secret("x@127.0.0.1/#"))], Some("T0437")),
+        ("region.kdl", &[(region, "region \"x@127.0.0.1/#\"")], Some("T0321")),
+        ("layer.kdl", &[(job, &extends("../layer.kdl"))], Some("T0203")),
+        ("absolute.kdl", &[(job, &extends(&absolute))], Some("T0203")),
+        ("linked-layer.kdl", &[(job, &extends("link.kdl"))], Some("T0203")),
+        ("source.kdl", &[("./scripts", "../outside")], Some("T0501")),
+        ("linked-source.kdl", &[("./scripts", "./linked")], Some("T0501")),
+        ("config.kdl", &[("model \"gpt2-xl\"", "model config=\"../config.json\"")], Some("T0342")),
+        ("linked-config.kdl", &[("model \"gpt2-xl\"", "model config=\"config.json\"")], Some("T0342")),
     ];
-    for (name, edits, is_valid) in cases {
+    for (name, edits, error) in cases {
         stranger.write(name, edits);
         let out = format!("../out-{name}");
         for args in [
@@ -148,26 +149,23 @@ fn an_untrusted_manifest_reaches_nothing_outside_its_repository() {
             &["fmt", "--check", name],
         ] {
             let ran = stranger.trainc(args);
-            let codes: &[i32] = match (args[0], is_valid) {
-                ("fmt", _) => &[0, 1, 2, 4],
-                (_, true) => &[0],
-                (_, false) => &[3],
-            };
-            let text = String::from_utf8_lossy(&ran.stderr).into_owned();
-            assert!(codes.contains(&ran.status.code().unwrap()), "{args:?}: {} {text}", ran.status);
+            let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+            let code = ran.status.code().unwrap();
+            match error.filter(|_| args[0] != "fmt") {
+                Some(id) => assert!(code == 3 && text.contains(id), "{args:?}: {code} {text}"),
+                None => assert!(code == 0 || args[0] == "fmt", "{args:?}: {code} {text}"),
+            }
         }
     }
     stranger.trainc(&["explain", "T0437"]);
-    // A region or an ARN that is none ends the commands that would ask the account, too.
-    for name in ["host.kdl", "region.kdl"] {
-        for command in ["plan", "apply", "status", "watch", "logs"] {
+    // The commands that ask the account do not ask where the manifest says.
+    for (name, commands) in
+        [("host.kdl", &["plan", "apply"][..]), ("region.kdl", &["plan", "apply", "status", "watch", "logs"])]
+    {
+        for command in commands {
             let ran = stranger.trainc(&[command, name]);
-            assert_eq!(
-                ran.status.code(),
-                Some(3),
-                "{command} {name}: {}",
-                String::from_utf8_lossy(&ran.stderr)
-            );
+            let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert_eq!(ran.status.code(), Some(3), "{command} {name}: {text}");
         }
     }
 }

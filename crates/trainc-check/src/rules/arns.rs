@@ -120,7 +120,6 @@ fn check_arns(plan: &Plan, problems: &mut Problems) {
     };
     if let Some(role) = &job.role {
         check(&role.arn, role.span, "the role", true);
-        check(&role.boundary, role.span, "the permissions boundary", false);
     }
     if let Some(cluster) = &job.cluster {
         check(&cluster.training_plan, cluster.span, "the training plan", true);
