@@ -31,7 +31,7 @@ FAULTS = {
 SHORT = {"TRAINC_TIMEOUT_SECONDS": str(TIMEOUT)}
 HEAD = {"s3:HeadBucket", "s3:HeadObject"}
 # The longest that an apply may take whose every call of one kind meets a fault: nine attempts of one call, and the rest.
-MOST_SECONDS = 60
+MOST_SECONDS = 110
 
 
 @pytest.fixture(scope="session")
