@@ -64,6 +64,12 @@ impl Editor {
         to.flush().unwrap();
     }
 
+    /// The codes of the errors that answer bytes which are no message.
+    fn refused(&mut self, bytes: &str) -> Value {
+        self.to.as_mut().unwrap().write_all(bytes.as_bytes()).unwrap();
+        self.from.recv_timeout(Duration::from_secs(30)).unwrap()["error"]["code"].clone()
+    }
+
     fn tell(&mut self, method: &str, params: Value) {
         self.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
@@ -146,6 +152,23 @@ fn files(name: &str) -> Files {
     let job = dir.write("job.kdl", "extends \"base.kdl\"\njob \"example\" {\n}\n");
     let uri = |path: &std::path::Path| format!("file://{}", path.canonicalize().unwrap().display());
     Files { base: uri(&base), job: uri(&job), _dir: dir }
+}
+
+#[test]
+fn a_faulty_message_does_not_end_the_session() {
+    let (mut editor, _) = Editor::start(&["utf-8"]);
+    for bytes in [
+        "Content-Length: 9223372036854775807\r\n\r\n",
+        "Content-Length: 99999999999\r\n\r\n",
+        "Content-Length: x\r\n\r\n",
+        "Content-Length: 1\r\n\r\n{",
+    ] {
+        // A message without a fault follows, by which the next is found.
+        assert_eq!(editor.refused(bytes), -32700, "{bytes:?}");
+        let uri = "file:///nowhere/job.kdl";
+        editor.open(uri, "job \"x\" {\n}\n");
+        assert!(!editor.codes(uri).is_empty(), "{bytes:?}");
+    }
 }
 
 #[test]

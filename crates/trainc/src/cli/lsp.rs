@@ -2,6 +2,7 @@
 
 use super::exit;
 use super::files::{Files, Tree as _, describe};
+use super::lsp_transport::Transport;
 use super::manifest_paths::{Named, expand, root_of};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Response};
 use lsp_types::InitializeParams;
@@ -40,7 +41,7 @@ pub(super) fn run(args: &Args, today: &str) -> u8 {
         let hint = "trainc lsp is waiting for an editor on standard input (Language Server Protocol); press Ctrl-C to exit\n";
         let _ = std::io::stderr().write_all(hint.as_bytes());
     }
-    let (connection, threads) = Connection::stdio();
+    let (connection, transport) = Transport::start();
     let code = match serve(&connection, args, today) {
         Ok(code) => code,
         Err(why) => {
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Args, today: &str) -> u8 {
     };
     // The writer thread ends with the connection.
     drop(connection);
-    match threads.join() {
+    match transport.join() {
         Err(error) if code == exit::DONE => {
             let _ = std::io::stderr().write_all(format!("error: {}\n", describe(&error)).as_bytes());
             exit::USAGE
@@ -60,8 +61,16 @@ pub(super) fn run(args: &Args, today: &str) -> u8 {
 }
 
 fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String> {
-    let (id, given) = connection.initialize_start().map_err(|error| error.to_string())?;
-    let given: InitializeParams = serde_json::from_value(given).map_err(|error| error.to_string())?;
+    let (id, given) = loop {
+        let (id, given) = connection.initialize_start().map_err(|error| error.to_string())?;
+        match serde_json::from_value::<InitializeParams>(given) {
+            Ok(given) => break (id, given),
+            Err(error) => {
+                let refusal = Response::new_err(id, ErrorCode::InvalidParams as i32, error.to_string());
+                connection.sender.send(refusal.into()).map_err(|error| error.to_string())?;
+            }
+        }
+    };
     let folders = folders(&given);
     let offered = given.capabilities.general.and_then(|general| general.position_encodings);
     let options = Options {

@@ -36,6 +36,7 @@ mod loaded_manifest;
 mod log_start;
 mod logs;
 mod lsp;
+mod lsp_transport;
 mod manifest_paths;
 mod manifest_set;
 mod manifests;
