@@ -229,8 +229,17 @@ def test_variables_of_ci(account, variables, code, words):
     assert words in re.sub(r"\s+", " ", done.out + done.err), done
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("verb", [("apply", "--yes"), ("watch",), ("logs", "--follow"), ("destroy", "--yes")])
+@pytest.mark.parametrize(
+    "name, verb",
+    [
+        ("SIGINT", ("apply", "--yes")),
+        ("SIGTERM", ("apply", "--yes")),
+        ("SIGHUP", ("apply", "--yes")),
+        ("SIGTERM", ("watch",)),
+        ("SIGHUP", ("logs", "--follow")),
+        ("SIGTERM", ("destroy", "--yes")),
+    ],
+)
 def test_a_signal_leaves_what_exists_and_says_that_it_is_billed(account, name, verb):
     run = Run(account, Example("starter"))
     account.settings(job_steps=["Training"] * 100_000)
