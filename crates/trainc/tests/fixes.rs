@@ -61,7 +61,7 @@ fn the_edit_is_written_and_comments_stay() {
     let first: Vec<&str> =
         edits[0]["write"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     assert!(first.iter().all(|line| help.contains(&format!("`{line}`"))), "{help}");
-    assert!(help.contains("% time"), "{help}");
+    assert!(help.contains("% step time"), "{help}");
     let second = edits[1]["write"][0].as_str().unwrap();
     assert!(before["notes"].to_string().contains(second), "{}", before["notes"]);
 
@@ -428,8 +428,11 @@ fn what_the_command_line_holds_is_said() {
         format!("{}{}", ran.out, ran.err).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let held = said(&["parallel.shard-degree=32", "cluster.nodes=16"]);
-    assert!(held.contains("or `shard-degree 128` (−9.62 GiB, +1% time, overridden by `--set`)"), "{held}");
-    assert!(held.contains("write `micro-batch 3` (−9.17 GiB, +7% time)"), "{held}");
+    assert!(
+        held.contains("or `shard-degree 128` (−9.62 GiB, +1% step time, overridden by `--set`)"),
+        "{held}"
+    );
+    assert!(held.contains("write `micro-batch 3` (−9.17 GiB, +7% step time)"), "{held}");
     assert_eq!(held.matches("overridden by").count(), 2, "{held}");
 }
 
