@@ -132,7 +132,7 @@ def test_what_is_merged_is_applied_once(repository, where):
         assert done.returncode == 0, done
         assert repository.jobs() == ["llama-7b-fsdp", "my-first-job", "my-first-job"]
     done = repository.shell(text, *flags, AWS_TOKEN="t", NEW_RUN="jobs/nothing.kdl")
-    assert done.returncode == 2 and "no such manifest" in done.stdout, done
+    assert done.returncode == 2 and "manifest not found" in done.stdout, done
 
 
 @pytest.mark.parametrize("where", ["github", "gitlab"])

@@ -38,7 +38,7 @@ where
             let text = if nothing { describe_status(http) } else { text.to_owned() };
             Fault::from_answer(call, http, code, &text)
         }
-        SdkError::ResponseError(_) if chain(error).any(|one| one.is::<ForeignAnswer>()) => {
+        SdkError::ResponseError(_) if chain(error).any(<dyn std::error::Error>::is::<ForeignAnswer>) => {
             fault_without_answer(call, error)
         }
         SdkError::ResponseError(_) => match http {

@@ -74,7 +74,7 @@ impl Replay {
             region: "us-west-2".to_owned(),
             first_wait: Duration::ZERO,
             part_bytes: Some(1_024),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
         };
         (Account::from_config(config.build(), &settings), replay)
     }

@@ -91,7 +91,7 @@ mod tests {
             region: "us-west-2".to_owned(),
             first_wait: Duration::ZERO,
             part_bytes: None,
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
         };
         let read = |mode, attempts| {
             settings.retry_config(mode, attempts).map(|config| (config.mode(), config.max_attempts()))

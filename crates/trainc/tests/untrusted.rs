@@ -8,6 +8,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+/// A manifest with its replaced lines, and the code that it is refused with.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>);
+
 /// What files outside of the repository hold: shown nowhere.
 const OUTSIDE: &str = "held-outside-of-the-repository";
 
@@ -75,23 +78,22 @@ impl Stranger {
         }
         let start = Instant::now();
         let mut child = command.spawn().unwrap();
-        let mut done = None;
+        let mut done = false;
         let (out, err) = (drain(child.stdout.take().unwrap()), drain(child.stderr.take().unwrap()));
-        while done.is_none() && start.elapsed() < Duration::from_mins(2) {
+        while !done && start.elapsed() < Duration::from_mins(2) {
             thread::sleep(Duration::from_millis(5));
-            done = child.try_wait().unwrap();
+            done = child.try_wait().unwrap().is_some();
         }
-        if done.is_none() {
+        if !done {
             let _ = child.kill();
-            let _ = child.wait();
         }
         let output = Output {
-            status: done.unwrap_or_default(),
+            status: child.wait().unwrap(),
             stdout: out.join().unwrap(),
             stderr: err.join().unwrap(),
         };
         let text = String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned();
-        assert!(done.is_some(), "{args:?} does not end: {text}");
+        assert!(done, "{args:?} does not end: {text}");
         assert!(!text.contains("panicked") && !text.contains(OUTSIDE), "{args:?}: {text}");
         assert!(self.listener.accept().is_err(), "{args:?} opens a connection: {text}");
         let git = fs::read_to_string(self.scratch.0.join("git-calls")).unwrap_or_default();
@@ -125,7 +127,7 @@ fn an_untrusted_manifest_reaches_nothing_outside_its_repository() {
     symlink("../outside", stranger.repo().join("linked")).unwrap();
     symlink("../config.json", stranger.repo().join("config.json")).unwrap();
     let absolute = stranger.scratch.0.join("layer.kdl").display().to_string();
-    let cases: [(&str, &[(&str, &str)], Option<&str>); 11] = [
+    let cases: [Case<'_>; 11] = [
         ("valid.kdl", &[(program, &secret("us-west-2"))], None),
         ("git.kdl", &[(program, fetched)], None),
         ("host.kdl", &[(program, &secret("x@127.0.0.1/#"))], Some("T0437")),

@@ -62,7 +62,7 @@ fn is_safe(args: &[&str], ran: &Ran) {
 const FORMATS: [&str; 7] = ["human", "json", "markdown", "short", "sarif", "github", "gitlab"];
 
 /// Commands that print something of a manifest, each in its formats.
-fn commands<'a>(manifest: &'a str) -> Vec<Vec<&'a str>> {
+fn commands(manifest: &str) -> Vec<Vec<&str>> {
     let mut all: Vec<Vec<&str>> =
         FORMATS.iter().map(|format| vec!["check", "-v", manifest, "-o", format]).collect();
     for format in ["human", "json", "markdown"] {

@@ -221,7 +221,7 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
 
 /// How long a request may wait without an answer or a byte.
 #[cfg(feature = "aws")]
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[cfg(feature = "aws")]
 async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account, String> {

@@ -106,13 +106,11 @@ impl<R: BufRead> Input<R> {
                 }
             };
             let id = value.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
-            match serde_json::from_value(value) {
-                Ok(message) => return Ok(Some(message)),
-                Err(_) => {
-                    let why = "not a request, notification or response";
-                    answer(&fault(id.unwrap_or_default(), ErrorCode::InvalidRequest, why))?;
-                }
+            if let Ok(message) = serde_json::from_value(value) {
+                return Ok(Some(message));
             }
+            let why = "not a request, notification or response";
+            answer(&fault(id.unwrap_or_default(), ErrorCode::InvalidRequest, why))?;
         }
     }
 
@@ -120,19 +118,18 @@ impl<R: BufRead> Input<R> {
         let mut length = None;
         let mut headers = 0;
         loop {
-            let line = match self.header.take() {
-                Some(line) => line,
-                None => {
-                    let mut line = Vec::new();
-                    let read = (&mut self.from).take(MOST_HEADER_BYTES).read_until(b'\n', &mut line)?;
-                    if read == 0 {
-                        return Ok(Body::End);
-                    }
-                    if !line.ends_with(b"\n") {
-                        return Ok(Body::Fault("a header line that does not end".to_owned()));
-                    }
-                    String::from_utf8_lossy(&line).trim_end().to_owned()
+            let line = if let Some(line) = self.header.take() {
+                line
+            } else {
+                let mut line = Vec::new();
+                let read = (&mut self.from).take(MOST_HEADER_BYTES).read_until(b'\n', &mut line)?;
+                if read == 0 {
+                    return Ok(Body::End);
                 }
+                if !line.ends_with(b"\n") {
+                    return Ok(Body::Fault("a header line that does not end".to_owned()));
+                }
+                String::from_utf8_lossy(&line).trim_end().to_owned()
             };
             headers += 1;
             if line.is_empty() {

@@ -26,5 +26,5 @@ pub(super) async fn stop_signal() {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
