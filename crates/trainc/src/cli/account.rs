@@ -276,13 +276,13 @@ async fn all_on_aws(
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
 async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
-    without_aws(io)
+    report_missing_aws_feature(io)
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
 async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Semaphore, _: impl Tasks) -> u8 {
-    without_aws(io)
+    report_missing_aws_feature(io)
 }
 
 #[cfg(not(feature = "aws"))]
