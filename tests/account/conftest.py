@@ -25,7 +25,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def table(request):
-    """`table(what, runs, result, seconds)`: a row of the table at the end."""
+    """Returns `table(what, runs, result, seconds)`, which adds a row to the table at the end of the run."""
     return lambda *row: request.config.stash[ROWS].append(row)
 
 

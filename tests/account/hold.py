@@ -1,4 +1,4 @@
-"""Starts the test account and talks to its `/_account/` side."""
+"""Starts the test account and calls its `/_account/` interface."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ class Account:
 
     @property
     def environment(self):
-        """What a program needs to see this account and no other."""
+        """Returns the environment in which a program uses only this account."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         return {
             **kept,
@@ -78,7 +78,7 @@ class Account:
 
 @contextlib.contextmanager
 def held():
-    """A running account, ended afterwards."""
+    """Runs an account and terminates it afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "url"
         with open(Path(folder) / "log", "w+b") as log:

@@ -1,4 +1,4 @@
-"""One example against the account: what must stand there first, the program to run, and what is left afterwards."""
+"""One example run against the account: required resources, the commands, and the resources left afterwards."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TRAINC = os.environ.get("TRAINC_BIN", str(ROOT / "target/debug/trainc"))
 ACCOUNT = "111122223333"
-# what Rust prints of a value that was never meant for people
+# Rust's debug output, which must not reach the user.
 DEBUG = re.compile(r"\b(Some|None|Err|Ok)\(|\b[A-Z][A-Za-z]+ \{ |ServiceError|SdkError|RUST_BACKTRACE|panicked at")
 
 
 class Example:
-    """An example by its name, or any manifest of the repository by its path; `flags` go with every command."""
+    """An example by its name, or any manifest of the repository by its path; `flags` are added to every command."""
 
     def __init__(self, name, *flags):
         self.name, self.flags = name, flags
@@ -41,14 +41,14 @@ class Example:
         self.region = self.request["AlgorithmSpecification"]["TrainingImage"].split(".")[3]
 
     def seeded(self):
-        """Everything that the manifest names and trainc does not make."""
+        """Returns the resources that the manifest refers to and trainc does not create."""
         uris = set(re.findall(r"s3://[^\"\\]+", self.text)) | {link["DataRepositoryPath"] for link in self.links}
         buckets = {uri.removeprefix("s3://").split("/")[0] for uri in uris}
         buckets -= {name for name in buckets if name.startswith("sagemaker-")}
         read = {link["DataRepositoryPath"] for link in self.links}
         for channel in self.request.get("InputDataConfig", []):
             uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri", "")
-            if uri and not uri.startswith("s3://sagemaker-"):  # what lies in the default bucket, trainc uploads
+            if uri and not uri.startswith("s3://sagemaker-"):  # trainc uploads objects in the default bucket
                 read.add(uri)
         network = self.request.get("VpcConfig", {})
         there = {}
@@ -80,7 +80,7 @@ class Outcome:
 
 
 class Run:
-    """An example in an account that holds what it needs."""
+    """An example in an account that has the resources it requires."""
 
     def __init__(self, account, example, fresh=True):
         self.account, self.example = account, example
@@ -107,7 +107,7 @@ class Run:
         return self.trainc("destroy", "--yes", "--delete-data", *flags, **more)
 
     def start(self, verb, *flags, pidfile=None, environment=None):
-        """Started, not waited for; its process id stands in `pidfile` before its first request."""
+        """Starts a command without waiting; `pidfile` contains its process ID before its first request."""
         command = self.command(verb, *flags)
         if pidfile is not None:
             command = ["/bin/sh", "-c", 'echo $$ >"$0"; exec "$@"', str(pidfile), *command]
@@ -118,7 +118,7 @@ class Run:
         )
 
     def faults_against_one(self, status=("InProgress", "Completed")):
-        """What is wrong with the account after an apply: there must be one of everything, and nothing else."""
+        """Returns the errors in the account after an apply: it must have exactly one of each resource."""
         state, wrong = self.account.state(), []
         example = self.example
         if len(state["jobs"]) != 1:
@@ -143,7 +143,7 @@ class Run:
         return wrong
 
     def left(self):
-        """What of trainc's is left after a destroy, but for the job's history."""
+        """Returns the resources of trainc left after a destroy, except for the history of jobs."""
         state = self.account.state()
         left = [s["FileSystemId"] for s in state["file_systems"] if s["Tags"]]
         left += [a["AssociationId"] for a in state["associations"]]

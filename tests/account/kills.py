@@ -13,20 +13,20 @@ from hold import held
 
 WORKERS = 2
 EVERY_CALL = os.environ.get("TRAINC_EVERY_CALL") == "1"
-# a saved plan that is out of date: its code and the exit status
+# The code and the exit status for a saved plan that is out of date.
 STALE, DIFFERENT = "T0612", 4
 
 
 def points(calls):
-    """The requests to kill a command at, as fault rules, given the calls that an undisturbed run makes."""
+    """Returns the requests at which to kill a command, as fault rules, given the calls of an undisturbed run."""
     if EVERY_CALL:
-        # One past the end, which must not be met; a run that is killed may make more requests than an undisturbed one.
+        # One past the end, which must not be reached; a killed run may make more requests than an undisturbed one.
         return [{"nth": k} for k in range(1, len(calls) + 2)]
     return [{"where": call, "nth": 1} for call in dict.fromkeys(calls)]
 
 
 def killed_apply(run, phase, point, pidfile):
-    """Applies, killed at `point`, then applies again. Returns what is wrong after that, if anything, and how it ended."""
+    """Kills an apply at `point` and applies again. Returns the errors after that, if any, and how it ended."""
     run.account.faults({"do": phase, "pidfile": str(pidfile), **point})
     process = run.start("apply", "--yes", pidfile=pidfile)
     out, _ = process.communicate(timeout=120)
@@ -75,6 +75,6 @@ def kill_applies(start, phase, folder):
         for future in [pool.submit(work, index) for index in range(WORKERS)]:
             future.result()
     assert not wrong, "\n".join(f"{point}: {what}" for point, what in itertools.islice(wrong.items(), 4))
-    # Every point but the one past the end was met.
+    # Every point except the one past the end was reached.
     assert ends.pop("not met", 0) <= (1 if EVERY_CALL else 0), ends
     return ends

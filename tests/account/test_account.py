@@ -1,4 +1,4 @@
-"""The account itself, asked by boto3: what moto does wrong is right here, and its faults are what was asked for."""
+"""Tests of the account itself with boto3: corrections of moto's behaviour, and requested faults."""
 
 import hashlib
 import json

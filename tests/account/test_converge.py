@@ -1,4 +1,4 @@
-"""Apply converges: from nothing, from any crash, under every fault; once, and with nothing left over."""
+"""Apply converges from an empty account, after any crash and under every fault, without duplicates or leftovers."""
 
 import collections
 import json
@@ -52,14 +52,14 @@ def test_a_plan_only_reads(account, largest, table):
     assert planned.code == 4, planned
     assert [e["call"] for e in account.requests() if writes_to(e)] == []
     calls = collections.Counter(e["call"] for e in account.requests())
-    # No quota of this account was ever changed, and a new one has no room: the service is asked once whether that is so.
+    # No quota of this account was ever changed. A new account has low quotas, so apply reads the default once.
     assert calls["servicequotas:GetAWSDefaultServiceQuota"] == 1, calls
     assert sum(calls.values()) < 25, calls
     table(f"{largest.name}: plan in an account without raised quotas", 1, f"{sum(calls.values())} calls", 0.0)
 
 
 def test_the_job_is_created_last_and_as_emitted(account, largest, tmp_path):
-    """The bytes that apply sends, and those that the AWS CLI sends of the emitted file, are the same when sorted."""
+    """With sorted members, apply sends the same bytes as the AWS CLI does for the emitted file."""
     run = Run(account, largest)
     assert run.apply().code == 0
     created = [e for e in account.requests() if e["call"] == "sagemaker:CreateTrainingJob" and e["status"] == 200]
@@ -77,7 +77,7 @@ def test_the_job_is_created_last_and_as_emitted(account, largest, tmp_path):
     ):
         emitted = emitted.replace(mark, value)
     assert json.loads(created[0]["body"]) == json.loads(emitted)
-    # the same file through the AWS CLI, into the same account with the job taken away again
+    # The same file through the AWS CLI, into the same account without the job.
     file = tmp_path / "training-job.json"
     file.write_text(emitted)
     sagemaker = account.client("sagemaker", largest.region)
@@ -105,7 +105,7 @@ def test_the_job_is_created_last_and_as_emitted(account, largest, tmp_path):
 
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
 def test_killed_apply_converges(largest, tmp_path, table, phase):
-    """SIGKILL once the request is sent and before its effect (`kill`), or after its effect and before the answer."""
+    """Kills apply after a request is sent: before its effect (`kill`), or after its effect and before the answer."""
     began = time.monotonic()
     ends = kill_applies(lambda account, _: Run(account, largest), phase, tmp_path)
     runs = sum(ends.values())

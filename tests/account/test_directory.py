@@ -1,4 +1,4 @@
-"""Apply of a directory: its jobs at the same time, what they share made once, one report."""
+"""Apply of a directory: jobs run concurrently, shared resources are created once, and there is one report."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ def starter():
 
 @pytest.fixture
 def jobs(account, tmp_path, starter):
-    """A directory of jobs that differ in their names, and an account that answers slowly."""
+    """Creates a directory of jobs with different names, in an account with slow answers."""
     (tmp_path / ".git").mkdir()
     shutil.copytree(ROOT / "examples/starter/scripts", tmp_path / "scripts")
     for number in range(1, JOBS + 1):
@@ -54,7 +54,7 @@ def test_jobs_of_a_directory_do_not_wait_for_each_other(account, jobs, table):
     assert sorted(job["name"].rpartition("-")[0] for job in account.state()["jobs"]) == [
         f"job-{number}" for number in range(1, JOBS + 1)
     ]
-    # One after the other they would take five times as long, for the first is there already.
+    # Sequentially they would take five times as long, since the first job exists already.
     assert together < 0.6 * (JOBS - 1) * alone, (alone, together)
     out = [line for line in done.stdout.splitlines() if line.startswith(("applied:", "nothing to do:"))]
     assert [line.split()[-1].rpartition("-")[0] for line in out[1:]] == [f"job-{n}" for n in range(2, JOBS + 1)], done
@@ -71,7 +71,7 @@ def test_what_jobs_share_is_made_once(account, jobs):
 
 
 def test_a_job_that_fails_leaves_the_others_alone(account, jobs):
-    """One manifest has an error, one job is denied its role: four are made, and the report says which."""
+    """One manifest has an error and one role is denied: apply creates the other four jobs and reports each job."""
     broken = jobs / "job-2.kdl"
     broken.write_text(broken.read_text().replace("steps 1000", "stepz 1000"))
     account.faults({"where": "iam:CreateRole", "about": "job-4", "do": "denied"})
@@ -85,7 +85,7 @@ def test_a_job_that_fails_leaves_the_others_alone(account, jobs):
 
 
 def test_on_a_terminal_it_moves_and_ends(account, jobs):
-    """Bars are drawn by a thread of their own, beside what the command writes to the same terminal."""
+    """A separate thread draws the bars while the command writes to the same terminal."""
     ours, theirs = pty.openpty()
     began = time.monotonic()
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`emit --resolve`: what stands for the account offline is asked of it, in three calls that only look."""
+"""`emit --resolve` replaces the placeholders of offline output, with three read-only calls."""
 
 import json
 

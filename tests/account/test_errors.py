@@ -1,4 +1,4 @@
-"""Every error that the account can answer: its exit code, its words, a next step, and no debug form."""
+"""Every error response of the account: exit code, message, next step, and no debug output."""
 
 import json
 import re
@@ -96,11 +96,11 @@ ROWS = [
     ("fsx:CreateFileSystem", "AccessDeniedException", 400, DENIED.format(*["fsx:TagResource"] * 2), 6),
     ("sagemaker:CreateTrainingJob", "ExpiredTokenException", 400, "The security token included in the request is expired", 6),
 ]
-# what to do next: a command, or a word of advice
+# The next step: a command or advice.
 STEP = re.compile(r"`?trainc \w+|help:|next:|run again|Service Quotas|credentials|permission", re.I)
-# The action that a refusal names: not always that of the call which was refused.
+# The action in an access error, which is not always the action of the denied call.
 PERFORM = re.compile(r"not authorized to perform: (\S+)")
-# The words of the next step, by the call, its code and, where that does not tell, the beginning of the message.
+# The text of the next step, by call, code and, if these are ambiguous, the beginning of the message.
 HELPS = {
     ("iam:PutRolePolicy", "LimitExceeded"): "fewer or shorter prefixes",
     ("sts:GetCallerIdentity", "SignatureDoesNotMatch"): "timedatectl set-ntp true",
@@ -144,12 +144,12 @@ def test_an_error_is_told(account, example, call, code, status, message, ends):
     assert code in said or " ".join(message.split()[:4]) in said, done
     assert STEP.search(said), done
     if named := PERFORM.search(message):
-        # trainc's own sentence, not the service's below it.
+        # The sentence by trainc, not the one by the service below it.
         assert f"the caller is not allowed to perform {named[1]}" in said, done
         assert f"trainc catalog permissions --manifest {example.manifest}" in said, done
     if (words := step(call, code, message)) is not None:
         assert words in said, done
-    # and it is safe to run again
+    # Running it again is safe.
     account.faults()
     again = run.apply()
     assert again.code == 0, again
@@ -179,7 +179,7 @@ def test_all_refused_reads_are_told_in_one_run(account, example):
 
 
 def told(run, verb, call, code, status, message, ends, *flags):
-    """One command under one error: its exit code, the service's code, a next step."""
+    """Runs a command under an error; checks the exit code, the service's code and the next step."""
     run.account.faults({"where": call, "do": "error", "code": code, "status": status, "message": message})
     done = run.trainc(verb, "--yes", *flags)
     said = re.sub(r"\s+", " ", done.out + done.err)
@@ -190,7 +190,7 @@ def told(run, verb, call, code, status, message, ends, *flags):
 
 
 def test_errors_while_drift_is_mended(account, example):
-    """What somebody changed is written again; each refusal of that is told, and the next apply goes on."""
+    """Apply restores changed resources, reports each error in doing so, and the next apply continues."""
     run = Run(account, example)
     account.settings(job_steps=["Starting", "Training"])
     assert run.apply().code == 0
@@ -229,7 +229,7 @@ def test_errors_of_a_destroy(account, example):
     run = Run(account, example)
     account.settings(job_steps=["Starting", "Training"])
     assert run.apply().code == 0
-    # What fails leaves the rest to go: the role comes first, with what holds data kept.
+    # After an error the other resources are still deleted: the role first, while resources with data are kept.
     for call, code, status, ends in [
         ("sagemaker:StopTrainingJob", "AccessDeniedException", 400, 6),
         ("iam:DeleteRolePolicy", "UnmodifiableEntity", 400, 5),
@@ -261,7 +261,7 @@ def test_errors_of_a_destroy(account, example):
     ],
 )
 def test_who_may_not_look_is_told_and_goes_on(account, example, call, code, status):
-    """A missing permission to look is no mistake: a note says what was not looked at."""
+    """A missing read permission is not an error: a note names what was not checked."""
     run = Run(account, example)
     account.faults({"where": call, "do": "error", "code": code, "status": status, "message": "not allowed"})
     planned = run.trainc("plan", "-o", "json")
@@ -275,7 +275,7 @@ def test_who_may_not_look_is_told_and_goes_on(account, example, call, code, stat
 
 
 def test_a_bucket_of_another_region_is_named_with_its_region(account, example):
-    """The bucket that trainc would make is there, and elsewhere: S3 redirects, and names where."""
+    """The bucket that trainc would create exists in another region, which S3 names in its redirect."""
     run = Run(account, example)
     name = f"sagemaker-{example.region}-111122223333"
     account.client("s3", "eu-west-1").create_bucket(

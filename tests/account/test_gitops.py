@@ -1,4 +1,4 @@
-"""The pipelines of examples/gitops, their own steps run as they stand, against the account."""
+"""The pipelines of examples/gitops: their steps run unchanged against the account."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def examples():
 
 
 class Repository:
-    """A repository of two jobs, and the shell of a runner in it."""
+    """A repository of two jobs, with the shell of a runner."""
 
     def __init__(self, folder, account, examples):
         self.folder, self.account = folder, account
@@ -49,7 +49,7 @@ class Repository:
 
 
     def commit(self):
-        """Everything but the runner's own as one commit; its id."""
+        """Commits everything except the runner's files; returns the commit ID."""
         who = "-c user.name=t -c user.email=t@example.com"
         done = self.shell(f"git add jobs generated && git {who} commit -q -m next && git rev-parse HEAD", "-e")
         assert done.returncode == 0, done
@@ -58,7 +58,7 @@ class Repository:
 
 @pytest.fixture
 def repository(account, tmp_path, examples):
-    """Checked out as a change of one job, whose first parent is the branch that it goes to."""
+    """Checks out a change of one job, whose first parent is the target branch."""
     made = Repository(tmp_path / "repository", account, examples)
     assert made.shell("git init -q . && trainc emit --quiet jobs/ --out generated/", "-e").returncode == 0
     made.base = made.commit()
@@ -70,14 +70,14 @@ def repository(account, tmp_path, examples):
 
 
 def steps_of_github(file, job):
-    """The run steps that are trainc's, each with how GitHub starts its shell."""
+    """Returns the run steps that call trainc, each with the shell flags that GitHub uses."""
     steps = yaml.safe_load((GITOPS / "github" / file).read_text())["jobs"][job]["steps"]
     found = [step for step in steps if "trainc " in step.get("run", "") and "cargo install" not in step["run"]]
     return {step["name"]: (step["run"], [] if step.get("shell") == "bash {0}" else ["-e"]) for step in found}
 
 
 def script_of_gitlab(job):
-    """The lines of a job, as its runner joins them."""
+    """Returns the script lines of a job, joined as by its runner."""
     return "\n".join(yaml.safe_load((GITOPS / "gitlab/.gitlab-ci.yml").read_text())[job]["script"])
 
 
@@ -120,13 +120,13 @@ def test_what_is_merged_is_applied_once(repository, where):
         done = repository.shell(text, *flags, AWS_TOKEN="t")
         assert done.returncode == 0, done
         assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
-    # An edit never replaces a running job: its pipeline says so, and the other job is left alone.
+    # An edit never replaces a running job: its pipeline fails, and the other job is unchanged.
     manifest = repository.folder / "jobs/starter.kdl"
     manifest.write_text(manifest.read_text().replace("lr=2e-5", "lr=3e-5"))
     done = repository.shell(text, *flags, AWS_TOKEN="t")
     assert done.returncode == 4, done
     assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
-    # Somebody says that it is meant as a new run: that one is started, and nothing else is.
+    # NEW_RUN requests a new run of this job: it starts, and nothing else does.
     for _ in range(2):
         done = repository.shell(text, *flags, AWS_TOKEN="t", NEW_RUN="jobs/starter.kdl")
         assert done.returncode == 0, done
@@ -165,18 +165,18 @@ def test_gitlab_checks_and_keeps_one_note(repository):
     assert done.returncode == 0, done
     assert json.loads((repository.folder / "gl-trainc.sarif").read_text())["runs"]
     quality = json.loads((repository.folder / "gl-code-quality-report.json").read_text())
-    for one in quality:  # what GitLab reads of each
+    for one in quality:  # the members that GitLab reads
         assert one["description"] and one["check_name"] and len(one["fingerprint"]) == 32, one
         assert one["severity"] in ("info", "minor", "major", "critical", "blocker"), one
         assert (repository.folder / one["location"]["path"]).is_file() and one["location"]["lines"]["begin"] >= 1, one
-    # What stands for GitLab's API: it tells what it was asked, and gives the notes that there are.
+    # A stub of GitLab's API: it records its requests and returns the existing notes.
     told = repository.folder / "runner/asked"
     curl = repository.folder / "bin/curl"
     ours = {"id": 7, "body": "<!-- trainc-plan -->"}
     others = [{"id": 100 + one, "body": "looks good"} for one in range(100)]
     for pages, verb, end in (
         ([[]], "POST", "/notes"), ([[ours]], "PUT", "/notes/7"),
-        # A long discussion: the note stands on a page that is not the first one, or on none of two.
+        # A long discussion: the note is on the second page, or on neither of two.
         ([others, [ours]], "PUT", "/notes/7"), ([others, []], "POST", "/notes"),
     ):
         for number, notes in enumerate(pages, 1):
@@ -194,7 +194,7 @@ def test_gitlab_checks_and_keeps_one_note(repository):
         assert done.returncode == 0, done
         asked = told.read_text().splitlines()
         assert len(asked) == len(pages) + 1 and f"-X {verb} " in asked[-1] and asked[-1].endswith(end), asked
-        # Whole as it was written: GitLab takes a million characters, and the two parts have 65,536 each at most.
+        # Not truncated: GitLab accepts a million characters, and each of the two parts has at most 65,536.
         assert "body@comment.md" in asked[-1], asked
         body = (repository.folder / "comment.md").read_text()
         assert body.startswith("<!-- trainc-plan -->") and len(body) <= 2 * 65_536 + 100
@@ -202,10 +202,10 @@ def test_gitlab_checks_and_keeps_one_note(repository):
 
 
 def test_what_a_plan_reads_may_lie_anywhere(account, repository):
-    """A layer beside jobs/ decides what a job is: its edit alone runs the pipelines, and is another digest."""
+    """Editing a layer outside of jobs/, which a job depends on, runs the pipelines and changes the digest."""
     for name in ("main.yml", "pull-request.yml"):
         workflow = yaml.safe_load((GITOPS / "github" / name).read_text())
-        trigger = workflow[True].get("push") or workflow[True]["pull_request"]  # YAML reads `on` as true
+        trigger = workflow[True].get("push") or workflow[True]["pull_request"]  # YAML parses `on` as true
         assert "paths" not in trigger and trigger["paths-ignore"] == ["**/*.md"], name
     rules = yaml.safe_load((GITOPS / "gitlab/.gitlab-ci.yml").read_text())["apply"]["rules"]
     assert all("changes" not in rule for rule in rules)

@@ -1,4 +1,4 @@
-"""Logs of 32 hosts with 20,000 lines each and twice that: whole, each line once, in the order of time, in flat memory."""
+"""Logs of 32 hosts with 20,000 and 40,000 lines each: complete, no duplicates, ordered by time, in constant memory."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def example():
     return Example("gpt2-30b-sharded")
 
 
-# Linux counts what a process had before its exec, and so what its parent has: the program is started by a small one.
+# Linux includes a process's memory before exec, and so that of its parent: a small process starts the program.
 STARTER = """
 import os, sys
 pid = os.spawnv(os.P_NOWAIT, sys.argv[2], sys.argv[2:])
@@ -29,7 +29,7 @@ open(sys.argv[1], "w").write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_max
 
 
 def logs_of(run, *flags):
-    """Exit code, output, most memory [MiB] and seconds of `trainc logs`."""
+    """Runs `trainc logs`; returns exit code, output, maximum memory [MiB] and seconds."""
     with tempfile.TemporaryFile() as out, tempfile.NamedTemporaryFile("r") as told:
         began = time.monotonic()
         subprocess.run(
@@ -43,12 +43,12 @@ def logs_of(run, *flags):
 
 
 THROTTLED = [{"where": "logs:GetLogEvents", "do": "throttle", "attempts": 1}]
-# MiB: what the program takes before the first line, and what it may hold of the logs
+# MiB: the maximum memory, and its growth when the logs are twice as long.
 MOST, GROWTH = 128, 12
 
 
 def followed(account, example, lines, rules, table):
-    """All lines, counted and in order; the most memory that it took [MiB]."""
+    """Follows the logs and checks number and order of the lines; returns the maximum memory [MiB]."""
     run = Run(account, example)
     assert example.request["ResourceConfig"]["InstanceCount"] == HOSTS
     account.settings(log_lines=lines, job_steps=["Training", "Training", "Completed"])
@@ -98,7 +98,7 @@ def test_one_host(account, example):
 
 @pytest.mark.parametrize("command", [("watch", "-o", "json"), ("logs", "--follow")])
 def test_who_follows_ends_when_nobody_reads(account, command):
-    """`… | head`: the job runs on, and nobody is left behind who asks about it for ever."""
+    """`… | head`: the job continues, and no process is left that polls it forever."""
     run = Run(account, Example("starter"))
     account.settings(job_steps=["Training"] * 100_000, log_lines=20_000)
     assert run.apply().code == 0
@@ -113,7 +113,7 @@ def test_a_follow_outlasts_throttling_and_names_where_it_was_cut_off(account):
     run = Run(account, Example("starter"))
     account.settings(job_steps=["Starting", "Training", "Completed"])
     assert run.apply().code == 0
-    # More than one look repeats, with all that the SDK repeats by itself.
+    # More than one request retries, including the retries of the SDK.
     account.faults({"where": "logs:GetLogEvents", "do": "throttle", "times": 30})
     done = run.trainc("logs", "--follow")
     assert done.code == 0, done
@@ -134,7 +134,7 @@ def test_a_follow_outlasts_throttling_and_names_where_it_was_cut_off(account):
 
 
 def test_a_watch_outlasts_what_does_not_answer(account):
-    """Logs that cannot be read for now, and a job that cannot be described for now: said once, and gone on with."""
+    """Temporary errors in reading the logs or describing the job are reported once, and the command continues."""
     for rule in (
         {"where": "logs:*", "do": "throttle", "times": 60},
         {"where": "logs:GetLogEvents", "do": "503", "from": 3, "times": 40},
@@ -150,7 +150,7 @@ def test_a_watch_outlasts_what_does_not_answer(account):
         last = json.loads(done.out.splitlines()[-2])
         assert last["status"]["metrics"], "its figures are those of the log"
         assert account.admin("met")[0] > 30, rule
-    # Who may not read them is told once, and the job is followed all the same.
+    # A missing permission to read them is reported once, and the command still follows the job.
     run = Run(account, Example("starter"))
     account.settings(job_steps=["Starting", "Training", "Completed"])
     assert run.apply().code == 0

@@ -1,7 +1,7 @@
-"""The operator's own policy, held against what each command asks of the account: enough, and not more.
+"""The operator's policy compared with the requests of each command: sufficient, and no broader.
 
-`trainc catalog permissions COMMAND` is judged by an evaluator that runs offline (ministack's, as in
-tests/python/test_iam_decisions.py) over the requests that the account recorded.
+An offline evaluator (ministack's, as in tests/python/test_iam_decisions.py) checks the policy of
+`trainc catalog permissions COMMAND` against the requests that the account recorded.
 """
 
 import json
@@ -14,29 +14,29 @@ from job import ROOT, TRAINC, Example, Run
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 
 ACCOUNT = "111122223333"
-# S3 and IAM name some actions otherwise than their operations (service authorization reference).
+# S3 names some actions differently from its operations (service authorization reference).
 ACTIONS = {
     "s3:HeadBucket": "s3:ListBucket", "s3:ListObjectsV2": "s3:ListBucket", "s3:HeadObject": "s3:GetObject",
     "s3:CreateMultipartUpload": "s3:PutObject", "s3:UploadPart": "s3:PutObject",
     "s3:CompleteMultipartUpload": "s3:PutObject", "s3:ListMultipartUploads": "s3:ListBucketMultipartUploads",
     "s3:ListParts": "s3:ListMultipartUploadParts",
 }
-# Granted and not met below: what is asked only of an account in another state, or not at all in these examples.
+# Granted but not used below: actions for an account in another state, or not required by these examples.
 RARELY = {
     "plan": {"kms:DescribeKey", "ecr:DescribeImages"},
     "apply": {
-        "kms:DescribeKey", "ecr:DescribeImages",  # a key, and an image of one's own
-        "kms:GenerateDataKey", "kms:Decrypt",  # S3 asks for them where the output has a key
-        "iam:UpdateAssumeRolePolicy", "fsx:UpdateFileSystem", "sagemaker:AddTags",  # what drifted, or is adopted
-        "fsx:TagResource", "iam:TagRole",  # asked for by the calls that create with tags
+        "kms:DescribeKey", "ecr:DescribeImages",  # a key, and a custom image
+        "kms:GenerateDataKey", "kms:Decrypt",  # required by S3 if the output has a key
+        "iam:UpdateAssumeRolePolicy", "fsx:UpdateFileSystem", "sagemaker:AddTags",  # drifted or adopted resources
+        "fsx:TagResource", "iam:TagRole",  # required by calls that create with tags
         "logs:DescribeLogStreams", "logs:GetLogEvents",  # `--wait`
         "s3:ListBucketMultipartUploads", "s3:ListMultipartUploadParts", "s3:AbortMultipartUpload",  # large archives
-        "ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole", "iam:AttachRolePolicy",  # FSx asks for itself
-        "sagemaker:StopTrainingJob",  # its own job, where two versions were started at the same time
+        "ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole", "iam:AttachRolePolicy",  # required by FSx itself
+        "sagemaker:StopTrainingJob",  # its own job, if two versions started at the same time
     },
     "destroy": {
         "s3:AbortMultipartUpload", "s3:GetObject",
-        "fsx:TagResource", "fsx:UntagResource",  # of a file system that other jobs use as well
+        "fsx:TagResource", "fsx:UntagResource",  # of a file system that other jobs also use
     },
     "watch": set(), "stop": set(), "emit": set(),
 }
@@ -46,17 +46,17 @@ def arn(service, region, resource):
     return f"arn:aws:{service}:{region}:{ACCOUNT}:{resource}"
 
 
-# What is changed or deleted here was made here, with trainc's tags.
+# Resources that are changed or deleted here were created here, with trainc's tags.
 OWN = {"aws:resourcetag/trainc:job": "job"}
 
 
 def given(tags):
-    """The context of a request that gives tags."""
+    """Returns the context of a request that sets tags."""
     return {f"aws:requesttag/{tag['Key'].lower()}": tag["Value"] for tag in tags or []}
 
 
 def asks(entry, roles):
-    """What IAM decides for one recorded request: action, resource and context, with the dependent actions."""
+    """Returns the actions that IAM authorizes for one recorded request: each action with its resource and context."""
     call, region = entry["call"], entry["region"]
     service, _, operation = call.partition(":")
     action = ACTIONS.get(call, call)
@@ -73,7 +73,7 @@ def asks(entry, roles):
         keys = {key: urllib.parse.unquote_plus(value) for key, value in form.items() if key.endswith(".Key")}
         context = {f"aws:requesttag/{value.lower()}": "job" for value in keys.values()}
         if operation in ("DeleteRole", "DeleteRolePolicy", "PutRolePolicy", "UpdateAssumeRolePolicy"):
-            context |= OWN  # CreateRole gave it the tags
+            context |= OWN  # CreateRole set the tags
         out = [(action, roles.get(name, f"arn:aws:iam::111122223333:role/trainc/{name}"), context)]
         if keys and operation == "CreateRole":
             out.append(("iam:TagRole", roles[name], context))
@@ -129,11 +129,11 @@ def decide(policy, region, action, resource, context):
 
 
 class Life:
-    """A job's life; after each command, what it asked."""
+    """The lifecycle of a job, with the requests of each command."""
 
     def __init__(self, account):
         self.account, self.asked = account, {}
-        # Roles that are passed, with the manifest that asks for each.
+        # Roles that are passed, each with the manifest that names it.
         self.passed = {}
 
     def of(self, command, run, verb, *flags, path="/trainc/"):
@@ -179,7 +179,7 @@ def ours(role):
 
 
 def lets(policy, life, command, action, resource):
-    """The policy that has to let one request: of all jobs, or of the manifest that names a role of its own."""
+    """Returns the policy that must allow a request: of all jobs, or of the manifest that names an existing role."""
     if action == "iam:PassRole" and not ours(resource):
         return policy_of(command, life.passed[resource])
     return policy
@@ -192,7 +192,7 @@ def test_the_policy_is_enough(life, command, table):
         f"{action} on {resource}"
         for (action, resource, region), context in sorted(life.asked[command].items())
         if action != "sts:GetCallerIdentity"  # needs no permission
-        # Roles of one's own are passed only where a manifest names them: the policy of that manifest lets them.
+        # Existing roles are passed only if a manifest names them: the policy of that manifest allows it.
         and decide(lets(policy, life, command, action, resource), region, action, resource, context) != "Allow"
     ]
     assert denied == []
@@ -216,7 +216,7 @@ def test_the_policy_is_not_more(life, command):
     assert used - actions == set()
 
 
-# What no command needs, whoever runs it.
+# Actions that no command requires.
 NEVER = [
     ("iam:CreateUser", f"arn:aws:iam::{ACCOUNT}:user/x"), ("iam:CreateAccessKey", f"arn:aws:iam::{ACCOUNT}:user/x"),
     ("iam:DeleteRole", f"arn:aws:iam::{ACCOUNT}:role/admin"), ("iam:PutRolePolicy", f"arn:aws:iam::{ACCOUNT}:role/admin"),
@@ -236,7 +236,7 @@ NEVER = [
     ("sagemaker:UpdateTrainingJob", arn("sagemaker", "us-west-2", "training-job/x")),
     ("fsx:DeleteBackup", "*"), ("fsx:CreateBackup", "*"), ("ecr:BatchGetImage", arn("ecr", "us-west-2", "repository/x")),
     ("servicequotas:RequestServiceQuotaIncrease", "*"),
-    # What carries no tag of trainc's, and requests that give none.
+    # Resources without trainc's tags, and requests that set none.
     *[(f"fsx:{verb}", arn("fsx", "us-west-2", "file-system/fs-0fffffffffffffff1"))
       for verb in ("DeleteFileSystem", "UpdateFileSystem", "TagResource", "CreateFileSystem")],
     ("fsx:DeleteDataRepositoryAssociation", arn("fsx", "us-west-2", "association/fs-1/dra-1")),
@@ -245,7 +245,7 @@ NEVER = [
     ("sagemaker:CreateTrainingJob", arn("sagemaker", "us-west-2", "training-job/untagged")),
     *[(f"iam:{verb}", f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged")
       for verb in ("DeleteRole", "PutRolePolicy", "UpdateAssumeRolePolicy", "TagRole")],
-    # The only bucket that trainc makes is the default one, of the region and the account.
+    # The only bucket that trainc creates is the default bucket of the region and the account.
     *[("s3:CreateBucket", f"arn:aws:s3:::{bucket}")
       for bucket in ("example-corpus", "example-runs", "example-code", "anything", "sagemaker")],
 ]
@@ -270,14 +270,14 @@ def test_what_carries_the_tag_may_be_changed():
         ("apply", "fsx:TagResource", system), ("stop", "sagemaker:StopTrainingJob", job),
     ):
         assert decide(granted(command), "us-west-2", action, resource, OWN) == "Allow", (command, action)
-    # `--adopt` gives its tags to what has none.
+    # `--adopt` sets trainc's tags on resources without them.
     taken = {"aws:requesttag/trainc:job": "job"}
     assert decide(granted("apply"), "us-west-2", "fsx:TagResource", system, taken) == "Allow"
     assert decide(granted("apply"), "us-west-2", "fsx:UpdateFileSystem", system, taken) != "Allow"
 
 
 def test_who_takes_away_marks_nothing_as_its_own():
-    """Else the role could give the tag to anybody's file system, and delete it with its data."""
+    """Otherwise the role could tag any file system and delete it with its data."""
     system = arn("fsx", "us-west-2", "file-system/fs-0fffffffffffffff1")
     given_tag = {"aws:requesttag/trainc:job": "job"}
     manifest = str(ROOT / "examples/llama-7b-fsdp/trainc.kdl")
@@ -287,7 +287,7 @@ def test_who_takes_away_marks_nothing_as_its_own():
                 resource = {"fsx": system, "iam": f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged"}.get(
                     action.split(":")[0], arn("sagemaker", "us-west-2", "training-job/llama-7b-fsdp-1"))
                 assert decide(policy, "us-west-2", action, resource, given_tag) != "Allow", (command, action)
-    # A job that leaves a file system to another writes that one's name where its own stands.
+    # A job that leaves a file system to another job replaces its own name in the tag with that job's.
     assert decide(granted("destroy"), "us-west-2", "fsx:TagResource", system, OWN | given_tag) == "Allow"
 
 
@@ -311,7 +311,7 @@ def test_policies_are_simulated_only_where_a_manifest_asks():
     assert "iam:SimulatePrincipalPolicy" not in json.dumps(starter), "its role is made, and nothing goes with the job"
 
 
-# A job whose objects lie where trainc would not put them by itself.
+# A job with locations other than trainc's defaults.
 ELSEWHERE = {
     "program.upload": "s3://example-code/team/archives/", "role.path": "/team/",
     "output.kms": f"arn:aws:kms:us-west-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",
@@ -320,7 +320,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def narrowed(running, tmp_path_factory):
-    """The same manifest with its bucket, its path of roles and its key; what each command asks; the policies for it."""
+    """Runs a manifest with its own bucket, role path and key; returns the requests per command, and the manifest."""
     folder = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(ROOT / "examples/starter", folder, dirs_exist_ok=True)
     text = (folder / "trainc.kdl").read_text()
@@ -354,7 +354,7 @@ def test_the_policy_of_one_manifest_is_enough_and_narrow(narrowed, command):
     denied = [key for key, context in sorted(asked.items()) if decide(policy, key[2], key[0], key[1], context) != "Allow"]
     assert denied == []
     if command in ("apply", "destroy"):
-        # Nobody knows of these places who has not read the manifest.
+        # These locations are only known from the manifest.
         missing = {key[0] for key, context in asked.items() if decide(wide, key[2], key[0], key[1], context) != "Allow"}
         assert {"s3:PutObject" if command == "apply" else "s3:DeleteObject"} <= missing, missing
     others = [
@@ -365,7 +365,7 @@ def test_the_policy_of_one_manifest_is_enough_and_narrow(narrowed, command):
         ("iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role/trainc/another"),
         ("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin"), ("fsx:CreateFileSystem", arn("fsx", "us-west-2", "file-system/*")),
         ("kms:DescribeKey", arn("kms", "us-west-2", "key/another")),
-        # All of it is uploaded elsewhere: no bucket is made, nor is a role of its own asked about.
+        # Everything is uploaded to another bucket, so none is created; no existing role is simulated either.
         ("s3:CreateBucket", f"arn:aws:s3:::sagemaker-us-west-2-{ACCOUNT}"),
         ("iam:SimulatePrincipalPolicy", f"arn:aws:iam::{ACCOUNT}:role/admin"), *NEVER,
     ]

@@ -1,4 +1,4 @@
-"""What is found in a real account before the first write: the network, its ports, its way to S3."""
+"""Checks in an account before the first write: the network, its ports, its route to S3."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def example():
 
 
 def without(what):
-    """The account without some of what the manifest names."""
+    """Returns a change: the account without some resources that the manifest refers to."""
     return lambda account, example: (account.reset(), account.admin("seed", {**example.seeded(), what: []}))
 
 
@@ -27,7 +27,7 @@ def itself(**ports):
 
 
 def rules(ingress, egress):
-    """The security group with these rules and no others."""
+    """Returns a change: the security group has exactly these rules."""
 
     def change(account, _):
         ec2 = account.client("ec2")
@@ -56,7 +56,7 @@ def no_endpoint(account, _):
 
 
 def internet(account, example):
-    """A default route to an internet gateway, and no endpoint."""
+    """Adds a default route to an internet gateway, and removes the endpoint."""
     no_endpoint(account, example)
     ec2 = account.client("ec2")
     (subnet,) = ec2.describe_subnets(SubnetIds=[SUBNET])["Subnets"]
@@ -67,7 +67,7 @@ def internet(account, example):
 
 
 def nat(account, example):
-    """A table of the subnet's own that leads out through a NAT gateway, and no endpoint."""
+    """Adds a route table for the subnet with a route to a NAT gateway, and removes the endpoint."""
     no_endpoint(account, example)
     ec2 = account.client("ec2")
     (subnet,) = ec2.describe_subnets(SubnetIds=[SUBNET])["Subnets"]
@@ -112,7 +112,7 @@ def test_the_network(account, example, change, code, words, ends):
 
 @pytest.mark.parametrize("egress", [OUT, []], ids=["way-out", "no-way-out"])
 def test_the_help_about_ports_is_a_command_that_mends_them(account, example, egress):
-    """Typed as it stands, each help makes its rule, and the next plan finds nothing."""
+    """Each help is a command that creates the missing rule, after which plan reports nothing."""
     run = Run(account, example)
     rules(tcp((443, 443)), egress)(account, example)
     found = json.loads(run.trainc("plan", "-o", "json").out)["problems"]
@@ -131,7 +131,7 @@ def test_the_help_about_ports_is_a_command_that_mends_them(account, example, egr
 
 
 def test_a_bucket_of_another_region_or_account_is_found(account, example):
-    """S3 redirects who asks in the wrong region, and refuses who expects that the account owns what it does not."""
+    """S3 redirects requests in the wrong region, and denies those whose expected bucket owner is wrong."""
     run = Run(account, example)
     s3 = account.client("s3")
     (bucket,) = {b["Name"] for b in s3.list_buckets()["Buckets"]} & {"example-corpus"}

@@ -1,4 +1,4 @@
-"""A saved plan: killed and applied again, it ends as it was seen, or says that the account moved."""
+"""A saved plan: killed and applied again, it has the planned result, or reports that the account changed."""
 
 import time
 
@@ -19,7 +19,7 @@ def largest():
 
 
 class Saved(Run):
-    """An example in an account that holds what it needs; what is applied is its saved plan."""
+    """An example in an account that has the resources it requires; apply uses its saved plan."""
 
     def __init__(self, account, example, folder):
         super().__init__(account, example)
@@ -37,11 +37,11 @@ class Saved(Run):
 
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
 def test_killed_apply_of_a_saved_plan_converges(largest, tmp_path, table, phase):
-    """SIGKILL once the request is sent and before its effect (`kill`), or after its effect and before the answer."""
+    """Kills apply after a request is sent: before its effect (`kill`), or after its effect and before the answer."""
     began = time.monotonic()
     ends = kill_applies(lambda account, folder: Saved(account, largest, folder), phase, tmp_path)
     runs = sum(ends.values())
-    # A look, and a job with its role, archive, file system and link, call at least this many operations.
+    # Reading the account and creating job, role, archive, file system and link require more operations than this.
     assert runs > 12, ends
     how = ", ".join(f"{count} by {end}" for end, count in sorted(ends.items(), reverse=True))
     table(f"{largest.name}: {phase} of a saved plan", runs, how, time.monotonic() - began)
@@ -56,7 +56,7 @@ def test_applied_again_it_does_nothing_and_holds_no_longer_where_the_account_mov
     assert run.faults_against_one() == []
     made = [e["call"] for e in account.requests()[before:] if ":Create" in e["call"] or ":Put" in e["call"]]
     assert made == [], made
-    # Somebody takes the role's name meanwhile: what was seen is no more.
+    # The role's name is taken in the meantime: the plan is out of date.
     run = Saved(account, largest, tmp_path)
     account.client("iam").create_role(RoleName=largest.role, Path="/trainc/", AssumeRolePolicyDocument=TRUST)
     before = account.state()

@@ -1,4 +1,4 @@
-"""File systems that jobs describe alike: made once over HTTP, left one by one, and gone with the last."""
+"""File systems that several jobs share: created once over HTTP, and deleted with the last job that uses them."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ def llama():
 
 @pytest.fixture
 def repo(account, tmp_path, llama):
-    """A directory whose two jobs are called otherwise, and are alike in all else."""
+    """Creates a directory of two jobs that differ only in their names."""
     (tmp_path / ".git").mkdir()
     shutil.copytree(ROOT / "examples/llama-7b-fsdp/scripts", tmp_path / "scripts")
     for name in "ab":
@@ -49,7 +49,7 @@ def test_two_jobs_share_what_they_describe_alike(account, repo):
     assert "`a` needs it too, and it is made once" in done.stdout, done
     (system,) = systems(account)
     assert users(system) == ["a", "b"]
-    # Both may ask for it before either sees it: with one token, so that one is made.
+    # Both may request it before either sees it, but with the same token, so that one is created.
     asked = [json.loads(e["body"]) for e in account.requests() if e["call"] == "fsx:CreateDataRepositoryAssociation"]
     assert len({one["ClientRequestToken"] for one in asked}) == 1, asked
     assert len(account.state()["associations"]) == 1
@@ -81,7 +81,7 @@ def test_separate_commands_at_the_same_time_make_one(account, repo):
 
 
 def test_a_file_system_goes_with_its_job(account, repo):
-    """`delete-after-job`, which only `apply --wait` is there to see."""
+    """`delete-after-job` takes effect only under `apply --wait`."""
     manifest = repo / "a.kdl"
     manifest.write_text(manifest.read_text().replace(IMPORT, f"{IMPORT}\n        delete-after-job"))
     done = trainc(account, repo, "apply", "a.kdl", "--yes", "--wait")

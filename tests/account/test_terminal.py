@@ -1,4 +1,4 @@
-"""What moves on a terminal while an account is looked at, and is silent everywhere else."""
+"""The progress display on a terminal while the account is read."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ ENVIRONMENT = {**os.environ, "TERM": "xterm", "TRAINC_POLL_SECONDS": "0"}
 
 @pytest.fixture
 def repository(tmp_path):
-    """A job that was applied to an account in memory."""
+    """Applies a job to an in-memory account."""
     (tmp_path / ".git").mkdir()
     shutil.copytree(ROOT / "examples/starter", tmp_path, dirs_exist_ok=True)
     subprocess.run(
@@ -37,7 +37,7 @@ def repository(tmp_path):
 
 
 def terminal(folder, arguments):
-    """What a command writes to a terminal, both its streams, and its exit code."""
+    """Runs a command on a terminal; returns the output of both streams and the exit code."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [TRAINC, *arguments, "--simulate=account.json"], cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
@@ -61,7 +61,7 @@ def terminal(folder, arguments):
 
 
 def left(shown):
-    """The lines that stand there at the end, as a terminal draws them: a line that was taken away is empty."""
+    """Returns the final lines as a terminal shows them; an erased line is empty."""
     lines, at = [""], 0
     text = shown.decode()
     while text:

@@ -1,4 +1,4 @@
-"""A large archive goes up in parts: killed in the middle, the next run goes on, and no part is left over."""
+"""Multipart upload of a large archive: after a kill the next run resumes it, and no part is left."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import time
 import pytest
 from job import ROOT, Example, Run
 
-# the least that S3 takes for a part that is not the last; three parts
+# The minimum size in S3 of a part other than the last; the archive has three parts.
 PART, BYTES = 5 << 20, 12 << 20
 SMALL = {"TRAINC_PART_BYTES": str(PART)}
 

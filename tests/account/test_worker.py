@@ -1,4 +1,4 @@
-"""Engine `worker` over HTTP: its binary and its config lie where the channel of the request looks, whole."""
+"""Engine `worker` over HTTP: its binary and its config are complete and at the location of the request's channel."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import re
 from job import Example, Run
 
 MANIFEST = "tests/fixtures/worker-cpu.kdl"
-# the header of a program for Linux on x86-64, and something to tell it from others
+# The header of an ELF program for x86-64, and content that identifies it.
 BINARY = b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\x3e\0" + bytes(range(256)) * 4096
 
 

@@ -1,4 +1,4 @@
-"""The artefact trees under test: every directory below $TRAINC_EMITTED that holds sagemaker/training-job.json."""
+"""The artefact trees under test: every directory below $TRAINC_EMITTED that contains sagemaker/training-job.json."""
 
 import dataclasses
 import hashlib
@@ -15,11 +15,11 @@ REQUEST = pathlib.PurePath("sagemaker/training-job.json")
 
 
 class PlaceholderError(Exception):
-    """A `${…}` that is none of the four."""
+    """An unknown or unclosed `${…}` placeholder."""
 
 
 def file_system(name):
-    """A legal file system id that belongs to the name, so that two file systems cannot be mixed up unseen."""
+    """Returns a valid file system ID derived from the name, so that a mix-up of two file systems is detected."""
     return "fs-" + hashlib.sha256(name.encode()).hexdigest()[:17]
 
 
@@ -28,7 +28,7 @@ def mount(name):
 
 
 def fill(text, where="text"):
-    """Text with the placeholders of offline output replaced by legal values; any other `${` is an error."""
+    """Replaces the placeholders of offline output by valid values; any other `${` is an error."""
 
     def value(found):
         name = found[1]
@@ -48,7 +48,7 @@ def fill(text, where="text"):
 
 
 def fill_json(value, where="$"):
-    """`fill` on every string of a JSON value, keys included."""
+    """Applies `fill` to every string of a JSON value, including keys."""
     if isinstance(value, str):
         return fill(value, where)
     if isinstance(value, list):
@@ -60,7 +60,7 @@ def fill_json(value, where="$"):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One artefact tree. `name` is its path below $TRAINC_EMITTED."""
+    """An artefact tree. `name` is its path below $TRAINC_EMITTED."""
 
     name: str
     root: pathlib.Path
@@ -78,7 +78,7 @@ class Job:
         return json.loads(self.path(relative).read_text(encoding="utf-8"))
 
     def json(self, relative):
-        """A file's JSON with the placeholders filled in."""
+        """Returns a file's JSON with the placeholders replaced."""
         return fill_json(self.raw(relative), f"{self.name}/{relative}:")
 
     @property
@@ -89,13 +89,13 @@ class Job:
         return sorted(str(p.relative_to(self.root)) for p in self.root.glob(pattern))
 
     def mounts(self):
-        """File system id -> mount name, for what stands in fsx/."""
+        """Returns file system ID -> mount name for the file systems in fsx/."""
         names = [pathlib.PurePath(p).stem for p in self.files("fsx/*.json") if not p.endswith(".associations.json")]
         return {file_system(n): mount(n) for n in names}
 
 
 def emitted():
-    """The directory under test; a test run without one is an error, never an empty success."""
+    """Returns the directory under test; a test run without one is an error, not an empty success."""
     place = os.environ.get("TRAINC_EMITTED")
     if not place:
         raise pytest.UsageError("TRAINC_EMITTED is not set: point it at `trainc emit … --out DIR`, or set TRAINC_BIN")

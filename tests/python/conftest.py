@@ -1,4 +1,4 @@
-"""Fixtures; and the end of the report, which lists what the SDK scripts could not say."""
+"""Fixtures, and the end of the report, which lists members that the SDK does not support."""
 
 import pytest
 from artefacts import jobs
@@ -13,13 +13,13 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def unsaid(request):
-    """job name -> members its estimator.py declares unsayable; printed at the end of the run."""
+    """Returns job name -> members that its estimator.py declares unsupported; printed at the end of the run."""
     return request.config.stash[UNSAID]
 
 
 @pytest.fixture(scope="session")
 def captures():
-    """job name -> what the SDK sent for its estimator.py; all scripts run in one process, once per test run."""
+    """Returns job name -> capture of the SDK for its estimator.py; one process runs all scripts once per test run."""
     from artefacts import fill
 
     found = [job for job in jobs() if job.has("sagemaker/estimator.py")]

@@ -1,15 +1,15 @@
-"""When two CreateTrainingJob requests ask for the same job.
+"""Compares CreateTrainingJob requests by the job that they describe.
 
-`differences(ours, theirs)` -> [(path, ours, theirs)], empty when they are the same in this sense:
+`differences(ours, theirs)` -> [(path, ours, theirs)], empty if they are equal by these rules:
 
-* hyperparameters are compared after JSON decoding (the SDK encodes every value as JSON), type and all: `1`, `1.0` and
-  `true` reach the script as different words, so they differ; `2e-4` and `0.0002` do not;
-* what is documented to be the default of a member or of an SMP parameter may be written or left out (DEFAULTS below);
-* the job's name, the role, the place of the source archive and tags named `trainc:…` stand apart: both sides must
-  have the first three or neither, their values are not compared;
+* hyperparameters are compared after JSON decoding (the SDK encodes every value as JSON), including the type: `1`, `1.0`
+  and `true` reach the script as different words, so they differ; `2e-4` and `0.0002` do not;
+* a documented default of a member or an SMP parameter may be present or absent (DEFAULTS below);
+* the values of the job's name, the role and the location of the source archive are not compared, but both sides must
+  have them or neither; tags named `trainc:…` are ignored;
 * maps and lists of named things (channels, tags, metrics, instance groups, debugger collections) have no order.
 
-Nothing else is forgiven.
+All other differences count.
 """
 
 import json
@@ -49,7 +49,7 @@ SMP1_DEFAULTS = {
     "sdp_gradient_clipping": 1.0,
 }
 
-# SMP v2, the parameters whose default the developer guide states without doubt.
+# SMP v2 parameters whose default the developer guide states unambiguously.
 SMP2_DEFAULTS = {
     "hybrid_shard_degree": 0,
     "tensor_parallel_degree": 1,
@@ -57,7 +57,7 @@ SMP2_DEFAULTS = {
     "expert_parallel_degree": 1,
 }
 
-# Members of the request: the service fills them (Describe shows them) or the SDK does. Source: documentation strings
+# Members of the request that the service (as Describe shows) or the SDK sets. Source: documentation strings
 # of the botocore service model, and sagemaker 2.257.7's Estimator (max_run, volume_size, input_mode).
 STOPPING_DEFAULTS = {"MaxRuntimeInSeconds": 86400}
 RESOURCE_DEFAULTS = {"VolumeSizeInGB": 30}
@@ -73,11 +73,11 @@ S3_DEFAULTS = {"S3DataDistributionType": "FullyReplicated"}
 HOOK_DEFAULTS = {"CollectionConfigurations": []}
 PROFILER_DEFAULTS = {"DisableProfiler": False}
 
-# The estimator classes for these images send EnableSageMakerMetricsTimeSeries true unless told otherwise (PyTorch from
-# 1.3, HuggingFace always), and the service fills it for prebuilt images.
+# The estimator classes for these images send EnableSageMakerMetricsTimeSeries true by default (PyTorch from
+# 1.3, HuggingFace always), and the service sets it for prebuilt images.
 METRIC_IMAGES = re.compile(r"^\d{12}\.dkr\.ecr\.[^/]+/((huggingface-)?pytorch-training|smdistributed-modelparallel)[:@]")
 
-# The launcher's options when none were given (SDK: `custom_mpi_options` defaults to the empty string).
+# The launcher's options if none are set (SDK: `custom_mpi_options` defaults to the empty string).
 MPI_OPTIONS = {
     "sagemaker_mpi_enabled": "sagemaker_mpi_custom_mpi_options",
     "sagemaker_distributed_dataparallel_enabled": "sagemaker_distributed_dataparallel_custom_mpi_options",
@@ -91,7 +91,7 @@ def filled(value, defaults):
 
 
 def decode(text):
-    """A hyperparameter's value; text that is no JSON stands for itself."""
+    """Returns the value of a hyperparameter; text that is not JSON is kept as text."""
     try:
         return json.loads(text)
     except (TypeError, ValueError):
@@ -131,7 +131,7 @@ def hyperparameters(given):
 
 
 def named(items, key):
-    """A list of named things as a map; a name that stands twice keeps its place, so that it shows."""
+    """Converts a list of named items to a map; duplicate names get a suffix, so that they are reported."""
     out = {}
     for item in items:
         name = item.get(key, "?")
@@ -150,7 +150,7 @@ def channel(value, input_mode):
 
 
 def normalise(request):
-    """The request in canonical form; a new value, the given one stays as it is."""
+    """Returns the request in canonical form, as a new value."""
     out = json.loads(json.dumps(request))
     for name in ("TrainingJobName", "RoleArn"):
         if name in out:
@@ -184,16 +184,16 @@ def normalise(request):
     if "InputDataConfig" in out:
         channels = [channel(c, mode) for c in out["InputDataConfig"]]
         out["InputDataConfig"] = named(channels, "ChannelName")
-        code = out["InputDataConfig"].get("code")  # under network isolation the archive comes as a channel
+        code = out["InputDataConfig"].get("code")  # under network isolation the archive is a channel
         if code and "sagemaker_submit_directory" in out.get("HyperParameters", {}) and out["EnableNetworkIsolation"]:
             code["DataSource"]["S3DataSource"]["S3Uri"] = APART
     if "Tags" in out:
         tags = [t for t in out["Tags"] if not t.get("Key", "").startswith("trainc:")]
         out["Tags"] = named(tags, "Key")
     for name in ("DebugRuleConfigurations", "ProfilerRuleConfigurations"):
-        for rule in out.get(name, []):  # the SDK puts the time into the name of a rule
+        for rule in out.get(name, []):  # the SDK adds the time to the name of a rule
             rule["RuleConfigurationName"] = TIMESTAMP.sub("", rule.get("RuleConfigurationName", ""))
-    for place in (out, algorithm or {}):  # an empty map says what an absent one says
+    for place in (out, algorithm or {}):  # an empty map is equivalent to an absent one
         for name in ("Tags", "Environment", "HyperParameters", "InputDataConfig", "MetricDefinitions"):
             if place.get(name) in ({}, []):
                 del place[name]
@@ -201,7 +201,7 @@ def normalise(request):
 
 
 def without(request, exempt):
-    """The normalised request less the members named by dotted paths (`ResourceConfig.InstancePreferences`)."""
+    """Returns the normalised request without the members at dotted paths (`ResourceConfig.InstancePreferences`)."""
     out = json.loads(json.dumps(request))
     for path in exempt:
         *parents, last = path.split(".")
@@ -214,7 +214,7 @@ def without(request, exempt):
 
 
 def same(ours, theirs):
-    """Equality that tells `1`, `1.0` and `true` apart."""
+    """Compares values and types: `1`, `1.0` and `true` differ."""
     return type(ours) is type(theirs) and ours == theirs
 
 
@@ -232,14 +232,14 @@ def walk(ours, theirs, path, out):
 
 
 def differences(ours, theirs, exempt=()):
-    """[(path, ours, theirs)] of the normalised requests, less the exempt members."""
+    """Returns [(path, ours, theirs)] of the normalised requests, without the exempt members."""
     out = []
     walk(without(normalise(ours), exempt), without(normalise(theirs), exempt), "", out)
     return out
 
 
 def show(found, ours="ours", theirs="theirs"):
-    """The differences as text for an assertion."""
+    """Formats the differences for an assertion."""
     lines = [f"{len(found)} difference(s)"]
     for path, left, right in found:
         lines.append(f"  {path}")

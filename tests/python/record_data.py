@@ -1,12 +1,12 @@
-"""Records what Hugging Face makes of texts and conversations, for tests/packing.rs.
+"""Records how Hugging Face tokenizes texts and conversations, for tests/packing.rs.
 
     python3 -m venv .venv-hf && .venv-hf/bin/pip install tokenizers transformers jinja2
     .venv-hf/bin/python tests/python/record_data.py
 
-Trains two small tokenizers on the project's own documents (byte-level BPE as GPT-2 and Llama 3 have it; BPE over
-SentencePiece's blanks with byte fallback and a first token, as Llama 2 has it) when they are not there yet, and writes
+Trains two small tokenizers on the project's own documents (byte-level BPE as in GPT-2 and Llama 3; BPE over
+SentencePiece's blanks with byte fallback and a first token, as in Llama 2) unless they exist, and writes
 tests/packing/recorded.json: token ids and offsets of texts, and for each template and conversation the text, its ids and
-the mask of the assistant's tokens. `transformers` and `tokenizers` are the independent truth; nothing of trainc is run.
+the mask of the assistant's tokens. `transformers` and `tokenizers` are the independent reference; trainc is not run.
 """
 import json
 import pathlib
@@ -129,7 +129,7 @@ def main():
                                                   return_assistant_tokens_mask="generation" in TEMPLATES[template].split("add_")[0], **options)
             case["ids"] = made["input_ids"]
             case["mask"] = made.get("assistant_masks")
-        except Exception as error:  # the template's own refusal
+        except Exception as error:  # raised by the template
             case["error"] = str(error)
         chats.append(case)
     made = {"transformers": transformers.__version__, "tokenizers": tokenizers.__version__, "templates": TEMPLATES,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records what PyTorch itself keeps: bytes that layers of transformers save for the backward pass, and bytes of
-parameters, gradients and optimizer states that FSDP and DDP leave on each rank. On CPU, no network, no GPU.
+"""Records the memory of PyTorch: bytes that layers of transformers save for the backward pass, and bytes of
+parameters, gradients and optimizer states of each rank under FSDP and DDP. On CPU, no network, no GPU.
 
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/saved_tensors.py > crates/trainc-predict/src/memory/testdata/pytorch.json
@@ -22,7 +22,7 @@ import transformers  # noqa: E402
 
 
 def saved_bytes(layer, inputs, **kwargs):
-    """Bytes of distinct storages that the forward pass saves, without parameters and without the masks given."""
+    """Returns the bytes of distinct storages that the forward pass saves, without parameters and the given masks."""
     own = {p.untyped_storage().data_ptr() for p in layer.parameters()}
     own |= {b.untyped_storage().data_ptr() for b in layer.buffers()}
     own |= {t.untyped_storage().data_ptr() for t in torch.utils._pytree.tree_leaves(kwargs) if torch.is_tensor(t)}
@@ -73,7 +73,7 @@ def layer_case(family, attention, dtype, hidden, heads, ffn, kv_heads=None, batc
 
 
 def optimizer_of(name, parameters):
-    """The optimizer that people mean by a name of the language; Adafactor once as torch has it, once as transformers."""
+    """Returns the optimizer for a name of the language; Adafactor in the versions of torch and of transformers."""
     return {
         "adam": lambda: torch.optim.Adam(parameters, lr=1e-3),
         "adamw": lambda: torch.optim.AdamW(parameters, lr=1e-3),
@@ -86,7 +86,7 @@ def optimizer_of(name, parameters):
 
 
 def sharded_or_not(model, engine, precision, shard, replicas):
-    """The model under an engine; in mixed precision with 32-bit weights and 16-bit products."""
+    """Returns the model under an engine; mixed precision has 32-bit weights and 16-bit multiplications."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     if engine == "ddp":
@@ -103,7 +103,7 @@ def sharded_or_not(model, engine, precision, shard, replicas):
 
 
 def states_of(case):
-    """Bytes of one rank's parameters, gradients and optimizer states after two steps, and of DDP's buckets."""
+    """Returns a rank's bytes of parameters, gradients and optimizer states after two steps, and of DDP's buckets."""
     dtype = torch.bfloat16 if case["precision"] == "bf16" else torch.float32
     model = torch.nn.Sequential(*[torch.nn.Linear(256, 256, dtype=dtype) for _ in range(4)])
     count = sum(p.numel() for p in model.parameters())
@@ -118,7 +118,7 @@ def states_of(case):
         optimizer.step()
     kept = [p for p in model.parameters()] + [p.grad for p in model.parameters()]
     for state in optimizer.state.values():
-        # Scalars beside the tensors (steps, a root mean square) are none of a parameter's own.
+        # Scalars in the state (steps, a root mean square) do not grow with the parameters.
         kept += [v for v in state.values() if torch.is_tensor(v) and v.dim() > 0]
     local = [getattr(t, "to_local", lambda t=t: t)() for t in kept]
     found = {**case, "bytes_per_parameter": sum(t.numel() * t.itemsize for t in local) / count}
@@ -129,7 +129,7 @@ def states_of(case):
 
 
 def states_of_rank(rank, world, cases, out):
-    """One rank of a group, through all cases of its size."""
+    """Runs one rank of a group through all cases with its world size."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=world)
     found = [states_of(case) for case in cases]
@@ -140,7 +140,7 @@ def states_of_rank(rank, world, cases, out):
 
 
 def states(wanted):
-    """All cases, those of one number of ranks together."""
+    """Runs all cases, grouped by world size."""
     names = ("engine", "precision", "optimizer", "shard_degree", "replicas")
     cases = [dict(zip(names, (*case, 1, 1)[:5])) for case in wanted]
     found = []
@@ -171,7 +171,7 @@ def main():
         ("fsdp", "fp32", "sgd", 4), ("fsdp", "bf16", "sgd", 4),
         ("fsdp", "fp32", "sgd-momentum", 4), ("fsdp", "bf16", "sgd-momentum", 4),
         ("fsdp", "mixed", "sgd-momentum", 4),
-        # Shards of two ranks, two copies of them: hybrid sharding.
+        # Hybrid sharding: shards over two ranks, two replicas.
         ("fsdp", "fp32", "adamw", 2, 2), ("fsdp", "mixed", "adamw", 2, 2),
         ("ddp", "fp32", "adamw", 1, 2), ("ddp", "mixed", "adamw", 1, 2), ("ddp", "bf16", "adamw", 1, 2),
         ("ddp", "fp32", "adamw", 1, 4), ("ddp", "fp32", "sgd", 1, 2), ("ddp", "fp32", "sgd-momentum", 1, 2),

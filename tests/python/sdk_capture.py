@@ -1,9 +1,9 @@
-"""What the real SageMaker SDK sends for an `estimator.py`: `capture([path, …])` -> one `Capture` per script.
+"""Captures the requests of the SageMaker SDK for an `estimator.py`: `capture([path, …])` -> a `Capture` per script.
 
-All scripts go to one subprocess (sdk_runner.py) which imports the SDK once and forks per script: the import alone
-takes two to four seconds, so a process per script would multiply that. The environment is made from nothing: no home
-configuration, no profile, no region (the script must name it), dummy credentials, a PATH that holds only a stub `git`.
-The working directory is an empty one: a script has to find `source/` from its own place, not from where it is called.
+All scripts go to one subprocess (sdk_runner.py) which imports the SDK once and forks per script, because the import
+takes two to four seconds. The environment inherits nothing: no home configuration, no profile, no region (the script
+must set it), dummy credentials, and a PATH with only a stub `git`. The working directory is empty: a script must find
+`source/` relative to its own path.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ fi
 
 @dataclasses.dataclass
 class Capture:
-    """One script's doings. `error` is the last line of its traceback; `network` must be empty."""
+    """The record of one script. `error` is the last line of its traceback; `network` must be empty."""
 
     path: pathlib.Path
     requests: list
@@ -47,7 +47,7 @@ class Capture:
 
     @property
     def request(self):
-        """The one CreateTrainingJob request; AssertionError if the script did anything it should not."""
+        """Returns the only CreateTrainingJob request; AssertionError if the script failed or did anything else."""
         assert self.error is None, f"{self.path}: {self.traceback or self.error}"
         assert not self.network, f"{self.path} tried the network: {self.network}"
         assert not self.processes, f"{self.path} started other programs than git: {self.processes}"
@@ -57,7 +57,7 @@ class Capture:
 
 
 def environment(scratch, mounts):
-    """Everything the SDK could look at, fixed; nothing of the caller's environment passes."""
+    """Returns the fixed environment of the SDK, which inherits nothing from the caller."""
     nowhere = str(scratch / "nowhere")
     return {
         "PATH": str(scratch / "bin"),
@@ -83,9 +83,9 @@ def environment(scratch, mounts):
 
 
 def capture(scripts, mounts=None, timeout=300):
-    """`scripts`: paths, or (path, text) pairs where the text (placeholders filled in) is run in the file's stead.
+    """Runs `scripts`: paths, or (path, text) pairs whose text (with placeholders replaced) runs instead of the file.
 
-    `mounts`: file system id -> mount name, for scripts that ask FSx.
+    `mounts`: file system ID -> mount name, for scripts that call FSx.
     """
     pairs = [(s, None) if isinstance(s, (str, os.PathLike)) else s for s in scripts]
     pairs = [(pathlib.Path(path).resolve(), text) for path, text in pairs]

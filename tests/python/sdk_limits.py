@@ -1,8 +1,8 @@
-"""What the SageMaker Python SDK 2.257.7 has no word for.
+"""Members that the SageMaker Python SDK 2.257.7 does not support.
 
 An estimator.py declares such a member in a line `# not supported by the SDK: <Member.Path>`; only these may be declared,
-so that a wrong script cannot talk itself out of the comparison. Every entry was tried against the SDK. A channel's
-members stand below its name: `InputDataConfig.train.InputMode`.
+so that a wrong script cannot exempt itself from the comparison. Every entry was tested with the SDK. A channel's
+members are below its name: `InputDataConfig.train.InputMode`.
 """
 
 import re
@@ -17,31 +17,31 @@ def file_system_channel(request, name):
     return "FileSystemDataSource" in channels.get(name, {}).get("DataSource", {})
 
 
-# exact member -> when the SDK cannot say it
+# member -> condition under which the SDK does not support it
 MEMBERS = {
-    "StoppingCondition.MaxPendingTimeInSeconds": always,  # unknown arguments are swallowed by **kwargs
+    "StoppingCondition.MaxPendingTimeInSeconds": always,  # **kwargs silently accepts unknown arguments
     "ResourceConfig.InstancePreferences": always,
     "MlflowConfig": always,
     "ModelPackageConfig": always,
     "ServerlessJobConfig": always,
     # the SDK always sends one: on, or {DisableProfiler: true}
     "ProfilerConfig": lambda request: "ProfilerConfig" not in request,
-    # class PyTorch drops the hook when checkpoints have an S3 and a local path
+    # class PyTorch removes the hook if checkpoints have an S3 and a local path
     "DebugHookConfig": lambda request: "LocalPath" in request.get("CheckpointConfig", {}),
 }
 
-# FileSystemInput knows id, type, path, access mode and content type
+# FileSystemInput supports ID, type, path, access mode and content type
 FILE_SYSTEM = re.compile(r"InputDataConfig\.([\w-]+)\.(InputMode|CompressionType|RecordWrapperType|ShuffleConfig)")
 DATASET = re.compile(r"InputDataConfig\.([\w-]+)\.DataSource\.DatasetSource")
 
-# a job that says one of these cannot be an estimator at all
+# a job with one of these cannot be an estimator
 WHOLE_JOB = {"ServerlessJobConfig"}
 
 DECLARED = re.compile(r"^\s*# not supported by the SDK: ([A-Za-z0-9._-]+)\s*$", re.MULTILINE)
 
 
 def declared(text):
-    """The members a script declares."""
+    """Returns the members that a script declares unsupported."""
     return DECLARED.findall(text)
 
 

@@ -1,11 +1,11 @@
 """Runs `estimator.py` scripts under the real SageMaker SDK; started by sdk_capture.py, never imported.
 
 Reads a JSON job from stdin: {"scratch": DIR, "scripts": [{"path": P, "text": source or null}]}; prints one JSON
-list with a result per script. The SDK is imported once (it costs seconds) and every script then runs in a child
-made by fork: full isolation (module state, environment, working directory) for a fraction of a second each.
+list with a result per script. The SDK is imported once (it costs seconds) and every script then runs in a
+forked child: full isolation (module state, environment, working directory) for a fraction of a second each.
 
-No byte leaves the machine: `URLLib3Session.send`, the one door through which botocore speaks HTTP, is replaced by
-canned answers, and an audit hook, which Python code cannot take off again, refuses every socket call and records it.
+No byte leaves the machine: `URLLib3Session.send`, which botocore uses for all HTTP, is replaced by canned answers, and
+an audit hook, which Python code cannot remove, rejects and records every socket call.
 """
 
 import functools
@@ -40,7 +40,7 @@ def audit(event, args):
 
 
 class Body(io.BytesIO):
-    """What AWSResponse wants of a raw response."""
+    """The raw response that AWSResponse expects."""
 
     def stream(self, *_args, **_kwargs):
         yield self.read()
@@ -57,7 +57,7 @@ def read_body(body):
 
 
 def s3(request, url, body):
-    """S3: every bucket is there, in the region asked, and takes every object."""
+    """Answers as S3: every bucket exists in the requested region and accepts every object."""
     host = url.netloc.split(".s3")[0] if ".s3" in url.netloc else None
     bucket, _, key = url.path.lstrip("/").partition("/") if host is None else (host, "", url.path.lstrip("/"))
     key = urllib.parse.unquote(key)
@@ -86,7 +86,7 @@ def query_answer(action, inner):
 
 
 def query(service, body, _region):
-    """STS and IAM, the query protocol."""
+    """Answers as STS and IAM, in the query protocol."""
     fields = dict(urllib.parse.parse_qsl(body.decode()))
     action = fields.get("Action", "")
     if (service, action) == ("sts", "GetCallerIdentity"):
@@ -103,7 +103,7 @@ def query(service, body, _region):
 
 
 def json_protocol(service, request, body, region):
-    """SageMaker, FSx, Logs, ECR: the JSON protocol."""
+    """Answers as SageMaker, FSx, Logs and ECR, in the JSON protocol."""
     target = request.headers.get("X-Amz-Target", "")
     if isinstance(target, bytes):
         target = target.decode()
@@ -144,7 +144,7 @@ def json_protocol(service, request, body, region):
 
 
 def scope(request):
-    """(region, service) out of the credential scope of the signature."""
+    """Returns (region, service) from the credential scope of the signature."""
     signature = request.headers.get("Authorization", "")
     if isinstance(signature, bytes):
         signature = signature.decode()
@@ -174,15 +174,15 @@ def send(_session, request):
 
 
 def patch():
-    """Canned HTTP, a clock that stands, a git that makes what the SDK will look for."""
+    """Installs canned HTTP answers, a fixed clock, and a git that creates the files that the SDK expects."""
     import botocore.httpsession
     import sagemaker.git_utils
     import sagemaker.telemetry.telemetry_logging
     import sagemaker.utils
 
     botocore.httpsession.URLLib3Session.send = send
-    # fit() reports to a bucket of the SDK's makers; saying no by its configuration file costs a second per script
-    # (the SDK checks that file against a schema every time)
+    # fit() sends telemetry to a bucket of AWS; disabling it in the configuration file costs a second per script
+    # (the SDK validates that file against a schema every time).
     sagemaker.telemetry.telemetry_logging._send_telemetry_request = lambda *_args, **_kwargs: None
     sagemaker.utils.sagemaker_timestamp = lambda: TIMESTAMP
     sagemaker.utils.sagemaker_short_timestamp = lambda: "260101-0000"
@@ -199,7 +199,7 @@ def patch():
 
 
 def warm():
-    """Read botocore's service models once, before the first fork: parsing them is most of a script's time."""
+    """Reads botocore's service models once, before the first fork: parsing them is most of a script's time."""
     import boto3
     import botocore.loaders
     import sagemaker
@@ -217,7 +217,7 @@ def warm():
 
 
 def git_calls(log, scratch):
-    """The recorded command lines; the SDK's temporary clone is called <scratch>."""
+    """Returns the recorded command lines, with <scratch> for the SDK's temporary clone."""
     if not log.exists():
         return []
     calls = [line.split("\x1f") for line in log.read_text().splitlines()]
@@ -225,7 +225,7 @@ def git_calls(log, scratch):
 
 
 def run(script, text, own):
-    """Runs one script as `__main__`; returns its record. Only ever called in a forked child."""
+    """Runs one script as `__main__` and returns its record. Called only in a forked child."""
     for name in ("home", "tmp", "cwd"):
         (own / name).mkdir(parents=True)
     os.environ.update(HOME=str(own / "home"), TMPDIR=str(own / "tmp"), STUB_GIT_LOG=str(own / "git.log"))
@@ -255,7 +255,7 @@ def main():
     job = json.load(sys.stdin)
     scratch = pathlib.Path(job["scratch"])
     out = os.dup(1)
-    os.dup2(2, 1)  # what scripts and git print goes to stderr; stdout carries the results alone
+    os.dup2(2, 1)  # scripts and git print to stderr; stdout contains only the results
 
     import boto3  # noqa: F401
     import sagemaker.debugger  # noqa: F401

@@ -1,4 +1,4 @@
-"""sagemaker/estimator.py, run under the real SDK, asks for the same job as sagemaker/training-job.json."""
+"""sagemaker/estimator.py sends, under the real SDK, a request equivalent to sagemaker/training-job.json."""
 
 import pathlib
 
@@ -32,7 +32,7 @@ def test_same_request(job, captures, unsaid):
 
 @pytest.mark.parametrize("job", [j for j in JOBS if j.has("sagemaker/estimator.py")], ids=str)
 def test_same_source(job, captures):
-    """The archive the SDK uploads holds the files of source/ (a git source is fetched, and stands nowhere here)."""
+    """The SDK's archive contains the files of source/; git sources are skipped, since they are fetched."""
     capture = captures[job.name]
     if capture.git or not job.has("source"):
         return

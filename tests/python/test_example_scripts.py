@@ -1,7 +1,7 @@
-"""Every script of the examples takes exactly the arguments that its job passes.
+"""Every script of the examples accepts exactly the arguments that its job passes.
 
-The requests are those that `trainc emit --out DIR examples/…` wrote, with DIR named by the variable
-TRAINC_EMITTED. Without it, the hyperparameters recorded in fixtures/hyperparameters.json stand for them.
+The requests are those that `trainc emit --out DIR examples/…` wrote, with DIR in the variable
+TRAINC_EMITTED. Without it, the hyperparameters recorded in fixtures/hyperparameters.json are used.
 """
 
 import functools
@@ -24,7 +24,7 @@ JOB = re.compile(r'^job "(?P<name>[^"]+)"', re.MULTILINE)
 
 
 def jobs_with_scripts():
-    """(job, script) for every manifest of the examples that names a local source."""
+    """Returns (job, script) for every manifest of the examples with a local source."""
     found = []
     for manifest in sorted((ROOT / "examples").rglob("*.kdl")):
         text = manifest.read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
 
 @functools.cache
 def emitted():
-    """Every emitted request, by the job that its tags name."""
+    """Returns every emitted request by the job in its tags."""
     found = {}
     for path in sorted(pathlib.Path(EMITTED).rglob("sagemaker/training-job.json")):
         request = json.loads(path.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def emitted():
 
 
 def hyperparameters(job):
-    """What the job's request passes, without the keys that are the toolkit's own."""
+    """Returns the hyperparameters of the job's request, without the keys of the toolkit."""
     if EMITTED:
         requests = emitted()
         assert job in requests, f"no request for job {job} below {EMITTED}"
@@ -71,14 +71,14 @@ def decoded(value):
 
 
 def as_text(value):
-    """A mapping becomes `key=value,…` in order of its keys; all else as Python prints it."""
+    """Formats a mapping as `key=value,…` sorted by key, and other values as Python prints them."""
     if isinstance(value, dict):
         return ",".join(f"{key}={value[key]}" for key in sorted(value))
     return str(value)
 
 
 def arguments(job):
-    """The argument list that the container's toolkit makes: words joined by blanks, read by a shell."""
+    """Returns the arguments that the container's toolkit passes: words joined by spaces and parsed by a shell."""
     words = []
     for key, value in sorted(hyperparameters(job).items()):
         words += [("--" if len(key) > 1 else "-") + key, as_text(decoded(value))]

@@ -1,4 +1,4 @@
-"""The eight jobs captured from the SDK, said in the manifest language, come out as the captured requests."""
+"""The manifests of the eight jobs captured from the SDK produce the captured requests."""
 
 import json
 import pathlib
@@ -26,5 +26,5 @@ def test_request_as_captured(name):
 
 @pytest.mark.parametrize("name", [n for n in CASES if CASES[n].get("git")])
 def test_git_as_captured(name, captures):
-    """The emitted script makes the SDK clone and check out what the captured one did."""
+    """With the emitted script the SDK clones and checks out the same source as in the capture."""
     assert captures[name].git == CASES[name]["git"]

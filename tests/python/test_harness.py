@@ -1,4 +1,4 @@
-"""The tests tested: they pass on a good artefact tree, and every planted mistake is found."""
+"""Tests of the tests: they pass on a correct artefact tree and find every planted mistake."""
 
 import copy
 import json
@@ -30,7 +30,7 @@ def write(path, value):
 
 
 def good(root):
-    """An emitted directory: the captured requests as eight jobs, and two more by hand."""
+    """Creates an emitted directory: the captured requests as eight jobs, and two written by hand."""
     for file in sorted(GOLDEN.glob("*.json")):
         case = json.loads(file.read_text(encoding="utf-8"))
         if "manifest" in case:
@@ -80,7 +80,7 @@ def good(root):
 
 
 def run(root, *files):
-    """A test run over the directory: {test id: passed} and the output."""
+    """Runs the tests on the directory; returns {test ID: passed} and the output."""
     env = {**os.environ, "TRAINC_EMITTED": str(root)}
     command = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), "-v", "--tb=short", *files]
     done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
@@ -91,7 +91,7 @@ def run(root, *files):
 
 SUITE = ["test_requests.py", "test_estimators.py", "test_golden.py", "test_policies.py", "test_iam_decisions.py"]
 
-# Of the good tree, only these may fail: it has scripts for one golden git job and no other.
+# Only these may fail for the correct tree, which has the script of only one golden git job.
 NO_SCRIPT = re.compile(r"test_there_is_a_script\[|test_git_as_captured\[roberta-mnli-pipeline\]")
 
 
@@ -102,7 +102,7 @@ def good_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bad_run(tmp_path_factory):
-    """The good tree with mistakes planted all over."""
+    """Runs the tests on the correct tree with planted mistakes."""
     root = good(tmp_path_factory.mktemp("bad"))
 
     def edit(path, change):
@@ -177,7 +177,7 @@ def test_nothing_emitted_is_an_error(tmp_path):
 
 
 def test_capture_is_the_captured_request():
-    """A script gives, byte for byte of the request, what was captured once; the same for a run of two scripts."""
+    """A script produces exactly the captured request, also in a run of two scripts."""
     script = (SAMPLES / "plain.py").read_text(encoding="utf-8")
     script = script.replace("case-1", "case-2026-01-01-00-00-00-000")
     source = script.replace('parent.parent / "source"', 'parent / "scripts"')

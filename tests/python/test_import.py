@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not BINARY, reason="TRAINC_BIN is not set")
 
 
 def again(request, place):
-    """The request of the manifest that is imported from a request; and the manifest, to show."""
+    """Imports a request and emits the manifest again; returns the new request, and the manifest for messages."""
     place.mkdir(exist_ok=True)
     source, manifest, out = place / "request.json", place / "job.kdl", place / "out"
     source.write_text(json.dumps(request), encoding="utf-8")
@@ -44,10 +44,10 @@ def test_capture_comes_back(path, tmp_path):
 
 @pytest.mark.parametrize("job", JOBS, ids=str)
 def test_emitted_request_comes_back(job, tmp_path):
-    """trainc's own requests too: digests in paths, created roles, everything in tests/requests."""
+    """Requests of trainc are imported too: digests in paths, created roles, everything in tests/requests."""
     request = job.request
     ours, manifest = again(request, tmp_path)
-    # another manifest has another digest, and so other places that hold it
+    # Another manifest has another digest, and so other locations that contain it.
     mark, theirs = tag(ours), tag(request)
     text = json.dumps(ours).replace(mark, theirs) if mark and theirs else json.dumps(ours)
     found = [f for f in differences(json.loads(text), request) if not digest_apart(f)]
@@ -59,7 +59,7 @@ def tag(request):
 
 
 def digest_apart(found):
-    """Whether two texts differ in nothing but the digest's 64 letters."""
+    """Returns whether two texts differ only in 64-digit hexadecimal digests."""
     _, ours, theirs = found
     if not isinstance(ours, str) or not isinstance(theirs, str):
         return False

@@ -1,7 +1,7 @@
-"""Every `aws` command that a message, a page or a README tells somebody to type is one that the CLI has.
+"""Every `aws` command in a message, a page or a README exists in the CLI.
 
-The CLI makes its commands from botocore's models: an operation is a command, a member of its input an option. So the
-models are asked, without an account. `aws s3`, `aws configure` and `aws sso` are the CLI's own.
+The CLI derives its commands from botocore's models: an operation is a command, a member of its input an option. The
+test reads these models, without an account. `aws s3`, `aws configure` and `aws sso` are specific to the CLI.
 """
 
 import pathlib
@@ -60,7 +60,7 @@ def test_a_command_is_one_of_the_cli(service, operation, rest, path):
     model = SESSION.get_service_model(service)
     names = {xform_name(name, "-"): name for name in model.operation_names}
     if operation.endswith("-"):
-        # the rest of the name is filled in
+        # The code inserts the rest of the name.
         assert any(name.startswith(operation) for name in names), path
         return
     assert operation in names, f"{path}: aws {service} has no {operation}"

@@ -1,4 +1,4 @@
-"""Role documents under two offline linters, and the limits of IAM that neither knows."""
+"""Role documents checked by two offline linters, and against limits of IAM that neither checks."""
 
 import collections
 import json
@@ -10,7 +10,7 @@ from artefacts import jobs
 JOBS = jobs()
 WITH_ROLE = [job for job in JOBS if job.has("iam/policy.json")]
 
-# (issue, test on the finding's detail as text, reason). parliament 1.6.4 carries action definitions of 2025.
+# (issue, test on the finding's detail as text, reason). parliament 1.6.4 has the action definitions of 2025.
 PARLIAMENT_EXCEPTIONS = [
     ("RESOURCE_MISMATCH", "'sagemaker-mlflow:AccessUI'", "no resource type; caught by `sagemaker-mlflow:*`"),
 ]
@@ -42,7 +42,7 @@ def test_parliament(job):
 
 @pytest.fixture(scope="session")
 def cfn_lint():
-    """job name -> findings; one template with every role, since cfn-lint's start is what costs."""
+    """Returns job name -> findings, from one template with every role, because cfn-lint starts slowly."""
     from cfnlint.api import lint
     from cfnlint.config import ManualArgs
 
@@ -71,14 +71,14 @@ def test_cfn_lint(job, cfn_lint):
 
 @pytest.mark.parametrize("job", WITH_ROLE, ids=str)
 def test_trust_policy(job):
-    """SageMaker alone may assume the role, and only for this account's training jobs (confused deputy)."""
+    """Only SageMaker may assume the role, and only for this account's jobs (confused deputy problem)."""
     trust = job.json("iam/trust-policy.json")
     assert trust["Version"] == "2012-10-17"
     assert len(compact(trust)) <= 2048
     for statement in trust["Statement"]:
         assert statement["Effect"] == "Allow"
         assert statement["Principal"] == {"Service": "sagemaker.amazonaws.com"}  # the same in every partition
-        # Session chaining tags the session of the role: the service then needs sts:TagSession as well.
+        # Session chaining tags the role's session, for which the service also requires sts:TagSession.
         actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
         assert actions in ({"sts:AssumeRole"}, {"sts:AssumeRole", "sts:TagSession"})
         assert "Resource" not in statement

@@ -1,4 +1,4 @@
-"""Every emitted request against the service model: required and unknown members, types, lengths, ranges, patterns."""
+"""Validates every emitted request against the service model: members, types, lengths, ranges, patterns."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_create_role(job):
 
 @pytest.mark.parametrize("job", JOBS, ids=str)
 def test_file_systems(job):
-    """CreateFileSystem per fsx/<name>.json; <name>.associations.json: a list of CreateDataRepositoryAssociation."""
+    """fsx/<name>.json is a CreateFileSystem; <name>.associations.json a list of CreateDataRepositoryAssociation."""
     for path in job.files("fsx/*.json"):
         content = job.json(path)
         if path.endswith(".associations.json"):

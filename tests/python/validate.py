@@ -1,8 +1,8 @@
-"""Requests against the service model that botocore carries: `problems("sagemaker", "CreateTrainingJob", request)`.
+"""Validates requests against the service model in botocore: `problems("sagemaker", "CreateTrainingJob", request)`.
 
-botocore's own ParamValidator knows required and unknown members, types and minimum lengths; the walk adds what the
-service enforces and botocore does not: maximum lengths, ranges, patterns over the whole string, enumerations.
-Patterns are Java's; the `regex` module reads them all (`\\p{L}`, look-behind), with ASCII digits and word characters.
+botocore's ParamValidator checks required and unknown members, types and minimum lengths; `walk` adds the checks of
+the service that botocore lacks: maximum lengths, ranges, patterns over the whole string, enumerations.
+Patterns are Java's; the `regex` module supports them (`\\p{L}`, look-behind), with ASCII digits and word characters.
 """
 
 import functools
@@ -63,7 +63,7 @@ def twice(values, path, out):
 
 
 def problems(service, name, request):
-    """Everything the service model has against the request, as lines of text."""
+    """Returns all violations of the service model, as lines of text."""
     shape = operation(service, name)
     if not isinstance(request, dict):
         return [f"{name}: the request is a {type(request).__name__}, not an object"]
@@ -71,7 +71,7 @@ def problems(service, name, request):
     out = report.generate_report().splitlines() if report.has_errors() else []
     walk(shape, request, name, out)
     keys = [str(t.get("Key")) for t in request.get("Tags", []) if isinstance(t, dict)]
-    twice([k.lower() for k in keys] if service == "iam" else keys, f"{name}.Tags", out)  # IAM compares without case
+    twice([k.lower() for k in keys] if service == "iam" else keys, f"{name}.Tags", out)  # IAM ignores case
     channels = [c.get("ChannelName") for c in request.get("InputDataConfig", []) if isinstance(c, dict)]
     twice(channels, f"{name}.InputDataConfig", out)
     return out

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Counts the parameters of every row of crates/trainc-catalog/src/data/models.toml with the classes of transformers.
 
-The Rust formulas and this script share nothing but the dimensions of the rows: here the model is built
+The Rust formulas and this script share only the dimensions of the rows: here the model is built
 from a configuration object on torch's meta device (no memory, no network) and its parameters are summed.
 It also checks that the class that FSDP wraps exists in the built model under the name that trainc uses.
 
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/verify_models.py [part of a name ...]
 
-With --small it prints, one JSON object a line, what crates/trainc-ir/src/architecture/testdata/small.jsonl holds: for each
+With --small it prints crates/trainc-ir/src/architecture/testdata/small.jsonl, one JSON object per line: for each
 family a tiny config.json, the parameters of each class that transformers has, and the trainable parameters
 of LoRA at rank 8 on each module name (needs peft too). The Rust tests read that file.
 
@@ -67,7 +67,7 @@ CLASSES = {
 
 
 def config_of(row):
-    """The configuration object of one row; only what the row says is set."""
+    """Returns the configuration object of one row; sets only the values in the row."""
     family = row["family"]
     get = row.get
     config_class = getattr(transformers, FAMILIES[family][0] + "Config")
@@ -116,12 +116,12 @@ def config_of(row):
         values["attention_types"] = [[["global"], row["layers"]]]  # the window changes no parameter
     if family == "t5":
         values["feed_forward_proj"] = "gated-gelu" if get("gated", False) else "relu"
-    values["pad_token_id"] = 0  # some real padding ids lie beyond the small vocabularies
+    values["pad_token_id"] = 0  # some real padding IDs are outside of the small vocabularies
     return config_class(**values)
 
 
 def count(row):
-    """Parameters of the model of this row, and whether the wrapped class is in it."""
+    """Returns the parameter count of this row's model, and whether it has the wrapped class once per layer."""
     prefix, layer = FAMILIES[row["family"]]
     suffix = CLASSES[row["class"]]
     if prefix == "GPT2" and suffix == "ForCausalLM":
@@ -129,16 +129,16 @@ def count(row):
     with torch.device("meta"):
         model = getattr(transformers, prefix + suffix)(config_of(row))
     if row["family"] == "t5" and not row["tied"]:
-        # transformers 5 ties T5's head in all cases; the published T5 1.1 and Flan-T5 files have a head of
-        # their own, and transformers 4 trained it apart.
+        # transformers 5 always ties T5's head; the published T5 1.1 and Flan-T5 files have a separate head,
+        # which transformers 4 trained separately.
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
-    # parameters() names a tied weight once.
+    # parameters() returns a tied weight once.
     total = sum(parameter.numel() for parameter in model.parameters())
     wrapped = sum(type(module).__name__ == layer for module in model.modules())
     return total, wrapped == row["layers"] + (row.get("decoder-layers", row["layers"]) if prefix == "T5" else 0)
 
 
-# Tiny members of each family, with what its members may set for themselves away from the default.
+# Tiny models of each family, with values that its models may set differently from the default.
 SMALL_USUAL = {"hidden": 64, "layers": 3, "heads": 4, "ffn": 96, "vocab": 320, "positions": 48}
 SMALL = [
     {"family": "gpt2", "tied": True},

@@ -137,7 +137,7 @@ fn written_prefixes(plan: &Plan) -> Vec<WrittenPrefix> {
 struct CreatedFileSystem {
     /// Its name in the manifest.
     name: String,
-    /// What is equal in all jobs that share it: region, account and the token of its fixed settings.
+    /// The identity that all jobs that share it have in common: region, account and the token of its fixed settings.
     identity: String,
     /// The settings that can change later, by the API's names, and whether it is deleted after the job.
     settings: BTreeMap<&'static str, String>,
@@ -172,7 +172,7 @@ fn created_file_systems(plan: &Plan) -> Vec<CreatedFileSystem> {
     created.collect()
 }
 
-/// Compares the settings of file systems that jobs share: the largest stay, or each apply sets them to its own.
+/// Compares the settings of shared file systems: the largest value applies, or each apply sets its own.
 fn file_system_mismatches(jobs: &[&JobSummary]) -> Found {
     let mut firsts: BTreeMap<&str, (&str, &CreatedFileSystem)> = BTreeMap::new();
     let mut found = Found::new();

@@ -40,7 +40,7 @@ pub fn compile(
     compiled
 }
 
-/// Reports the errors of what is written a second time, as if it counted: one more compilation with all seconds.
+/// Reports the errors of duplicates: compiles once more with the second of each duplicate in effect.
 fn check_duplicates(
     compiled: &mut Compiled,
     options: &Options,
@@ -61,7 +61,7 @@ fn check_duplicates(
         if is_reported || !seconds.iter().any(|second| second.causes_error(one)) {
             continue;
         }
-        // A secret was found in the text already; as the value of a node it has better help.
+        // The search of the text found this secret already; the report on the node's value has better help.
         compiled.problems.retain(|reported| {
             !(one.secret && reported.secret && reported.code == one.code && one.span.covers(reported.span))
         });

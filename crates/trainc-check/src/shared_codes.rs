@@ -16,7 +16,7 @@ declare_code!(
 declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not accept");
 declare_code!(T0437, "malformed-arn", Error, "a malformed ARN, key ID or alias");
 
-/// Returns the problem of a version that is right but short, where the SDK requires it in full.
+/// Returns the problem of an abbreviated version where the SDK requires the full version.
 pub(crate) fn short_version(plan: &Plan, version: &PytorchVersion, what: &str) -> Diagnostic {
     let diagnostic = Diagnostic::new(
         &T0351,
@@ -27,7 +27,7 @@ pub(crate) fn short_version(plan: &Plan, version: &PytorchVersion, what: &str) -
     .fact("full", version.full);
     let image = plan.image.as_ref();
     if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {
-        // Both at once: one short beside one full is refused as well.
+        // Both versions: the SDK also rejects an abbreviated one together with a full one.
         return diagnostic
             .help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
     }

@@ -175,7 +175,7 @@ proptest! {
         sources.add("<stdin>", second);
         let mut problem: Option<Diagnostic> = None;
         for (source, start, end, text) in spans {
-            // Not by `Span::new`: the end may come before the start.
+            // `Span::new` is not used, because the end may precede the start.
             let span = Span { source: SourceId(source), start, end };
             problem = Some(match problem {
                 None => Diagnostic::new(&WORLD, span, text.clone()).primary_label(text.clone()).help(text.clone()).note(text),

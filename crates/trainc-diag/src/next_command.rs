@@ -18,12 +18,12 @@ pub struct NextCommand {
 }
 
 impl NextCommand {
-    /// `trainc VERB MANIFEST`, with the flags of the invocation.
+    /// Makes `trainc VERB MANIFEST`, with the flags of the invocation.
     pub fn new(verb: &'static str) -> Self {
         Self { verb, flags: Vec::new(), is_manifest_flag: false }
     }
 
-    /// `trainc VERB --manifest MANIFEST`, for a command that takes only the file and none of the flags of its job.
+    /// Makes `trainc VERB --manifest MANIFEST`, for a command that takes the file without the flags of its job.
     pub fn with_manifest_flag(verb: &'static str) -> Self {
         Self { is_manifest_flag: true, ..Self::new(verb) }
     }
@@ -63,7 +63,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// The manifest, quoted for a shell, and the flags that every command about its job takes.
+    /// Takes the manifest, quoted for a shell, and the flags that every command about its job accepts.
     pub fn new(manifest: impl Into<String>, flags: Vec<String>) -> Self {
         Self { manifest: manifest.into(), flags, apply_flags: Vec::new() }
     }
@@ -75,8 +75,8 @@ impl Invocation {
         self
     }
 
-    /// The command as the user types it. `apply` repeats the flags that were given to `apply`, except those that the
-    /// command sets itself.
+    /// Returns the command as the user types it. `apply` repeats the flags that were given to `apply`, except those
+    /// that the command sets itself.
     pub fn command_line(&self, next: &NextCommand) -> String {
         let mut words = vec!["trainc", next.verb];
         if next.is_manifest_flag {
@@ -95,7 +95,7 @@ impl Invocation {
     }
 }
 
-/// Something to type that solves a problem: text in which commands can stand.
+/// Something to type that solves a problem: text that may contain commands.
 ///
 /// Derefs to the text, in which a command that no invocation has completed reads `trainc VERB MANIFEST`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
 /// The fact that locates a problem by the structure of the manifest, such as `mesh/shard-degree`. If a problem has it,
-/// its fingerprint is made of it, else of the text of its line.
+/// its fingerprint is computed from it, otherwise from the text of its line.
 pub const NODE_FACT: &str = "node";
 
 #[derive(Serialize)]

@@ -25,7 +25,7 @@ pub(super) fn quote_empty(text: String) -> String {
     out
 }
 
-/// Truncates each piece in backticks or quotation marks to at limit `limit` characters.
+/// Truncates each piece in backticks or quotation marks to at most `limit` characters.
 pub(super) fn truncate_quotes(text: String, limit: usize) -> String {
     // A text has at least as many bytes as characters.
     if text.len() <= limit {

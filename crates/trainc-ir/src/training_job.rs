@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One state that a job has been in (SecondaryStatusTransitions).
+/// A state of a job, past or present (SecondaryStatusTransitions).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transition {
-    /// SageMaker's own word, as `Downloading`.
+    /// The status in SageMaker's spelling, such as `Downloading`.
     pub status: String,
-    /// Seconds since 1970.
+    /// Start, seconds since 1970.
     pub start: f64,
-    /// Seconds since 1970; none while it lasts.
+    /// End, seconds since 1970; `None` for the current state.
     pub end: Option<f64>,
-    /// SageMaker's own words.
+    /// SageMaker's message.
     pub message: String,
 }
 
@@ -28,45 +28,45 @@ pub struct TrainingJob {
     pub secondary: String,
     /// All states so far, oldest first.
     pub transitions: Vec<Transition>,
-    /// Why it failed.
+    /// The failure reason, if it failed.
     pub failure: Option<String>,
-    /// When it was asked for, seconds since 1970.
+    /// Time of creation, seconds since 1970.
     pub created: f64,
-    /// When it began on its instances, seconds since 1970: from then on it is billed, the download of its data included
+    /// Start on its instances, seconds since 1970: it is billed from then on, including the download of its data
     /// (DescribeTrainingJob, TrainingStartTime).
     pub started: Option<f64>,
-    /// When it left its instances, seconds since 1970: billed until then (DescribeTrainingJob, TrainingEndTime).
+    /// End on its instances, seconds since 1970: it is billed until then (DescribeTrainingJob, TrainingEndTime).
     pub ended: Option<f64>,
     /// Seconds that are billed for each instance, known at the end.
     pub billable_seconds: Option<u64>,
     /// Seconds of training, known at the end.
     pub training_seconds: Option<u64>,
-    /// Where the model lies, known at the end.
+    /// Location of the model, known at the end.
     pub model_artifacts: Option<String>,
-    /// The members of the request as the service gives them back, by the API's own names.
+    /// The members of the request as the service returns them, named as in the API.
     pub request: serde_json::Value,
 }
 
 impl TrainingJob {
-    /// Whether it has ended, one way or the other.
+    /// Returns whether it completed, failed or was stopped.
     pub fn is_over(&self) -> bool {
         matches!(self.status.as_str(), "Completed" | "Failed" | "Stopped")
     }
 
-    /// Returns true if the job failed because AWS had no instances for it, or because a quota of the account was full.
+    /// Returns whether the job failed because AWS had no capacity for it, or because it exceeded a quota.
     pub fn lacked_capacity(&self) -> bool {
         let signs = ["CapacityError", "Unable to provision requested ML compute", "ResourceLimitExceeded"];
         self.status == "Failed"
             && self.failure.as_deref().is_some_and(|reason| signs.iter().any(|sign| reason.contains(sign)))
     }
 
-    /// When its program began, seconds since 1970: later than `started`, by what its data and its image take.
+    /// Returns the start of its program, seconds since 1970: later than `started` by the download of data and image.
     pub fn program_started(&self) -> Option<f64> {
         let training = self.transitions.iter().find(|one| one.status == "Training");
         training.map(|one| one.start).or(self.started)
     }
 
-    /// Instances of all groups.
+    /// Returns the number of instances, over all groups.
     pub fn instance_count(&self) -> u64 {
         let resources = self.request.get("ResourceConfig");
         let count =
@@ -79,12 +79,12 @@ impl TrainingJob {
         }
     }
 
-    /// The instance type, where there is one.
+    /// Returns the instance type, if the request has one outside of groups.
     pub fn instance_type(&self) -> Option<&str> {
         self.request.pointer("/ResourceConfig/InstanceType").and_then(serde_json::Value::as_str)
     }
 
-    /// Whether it runs on spot capacity.
+    /// Returns whether it runs on spot capacity.
     pub fn is_spot(&self) -> bool {
         self.request.get("EnableManagedSpotTraining").and_then(serde_json::Value::as_bool) == Some(true)
     }

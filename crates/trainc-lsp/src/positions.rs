@@ -80,7 +80,7 @@ impl Encoding {
     }
 }
 
-/// The path of a `file:` URI.
+/// Returns the path of a `file:` URI.
 pub fn file_path(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     // An authority (`localhost`) may precede the path.

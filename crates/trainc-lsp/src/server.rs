@@ -132,7 +132,7 @@ impl<'a> Server<'a> {
             "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {}
             _ => return Vec::new(),
         }
-        // While somebody types, only open texts change.
+        // While the user types, only open texts change.
         if method != "textDocument/didChange" {
             self.others = (self.summarize_others)(&self.buffers());
         }
@@ -267,7 +267,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// The name under which the text of a URI compiles.
+/// Returns the name under which the text of a URI is compiled.
 fn buffer_name(uri: &Uri) -> String {
     file_path(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()))
 }

@@ -141,7 +141,7 @@ pub(super) fn warm_pool_usd(plan: &Plan) -> Option<f64> {
     Some(usd_per_hour(plan)? * seconds as f64 / 3_600.0)
 }
 
-/// Returns what is billed in addition to what has a known price.
+/// Returns the billed items that the cost excludes, because their price is not known.
 pub(super) fn excluded_costs(plan: &Plan) -> Vec<&'static str> {
     let mut out = Vec::new();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);

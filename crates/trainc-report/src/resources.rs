@@ -1,4 +1,4 @@
-//! The AWS resources of a job and what would be done with each, without calling AWS.
+//! The AWS resources of a job and the planned action for each, without calling AWS.
 
 use super::json::Resource;
 use trainc_diag::text;

@@ -309,7 +309,7 @@ pub(super) fn round_to_u64(amount: f64) -> u64 {
     amount.max(0.0).round() as u64
 }
 
-/// Returns that a member is not known, with the reason from the notes of plan.json.
+/// Describes a member as not known, with the reason from the notes of plan.json.
 pub(super) fn unknown_with_reason(document: &Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))

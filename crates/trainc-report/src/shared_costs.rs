@@ -20,7 +20,7 @@ pub struct JobFileSystem {
 
 /// Returns the file systems that a job creates and keeps for so many seconds.
 pub fn job_file_systems(plan: &Plan, seconds: f64) -> Vec<JobFileSystem> {
-    // A link that names the job's digest makes the file system the job's own; the job's name serves as well here.
+    // A link with the job's digest makes the file system specific to the job; here the job's name does the same.
     let job = plan.job.name.value().map_or("", String::as_str);
     let place = (plan.job.region.value(), plan.job.account.value());
     let systems = fsx::file_systems(plan, job).into_iter().map(|system| {
@@ -102,7 +102,7 @@ mod tests {
         let found = SharedCosts::from_jobs(jobs.iter().map(Vec::as_slice));
         assert!((found.usd - 4.0).abs() < 1e-9, "{found:?}");
         assert_eq!(found.describe(), "; shared file system `corpus` counted once");
-        // One that is grown for a short job is as large for the long one.
+        // A file system that grows for a short job has the larger size for the long job too.
         let grown = [vec![system("corpus", Some(730.0), 10.0)], vec![system("corpus", Some(1_460.0), 1.0)]];
         let found = SharedCosts::from_jobs(grown.iter().map(Vec::as_slice));
         assert!((found.usd - (10.0 + 2.0 - 20.0)).abs() < 1e-9, "{found:?}");

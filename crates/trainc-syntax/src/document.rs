@@ -259,7 +259,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use std::fmt::Write as _;
 
-    /// The content of a document without trivia, to compare two parsers, or a text before and after.
+    /// Returns the content of a document without trivia, to compare two parsers, or a text before and after.
     pub(crate) fn content(document: &KdlDocument) -> String {
         fn walk(document: &KdlDocument, depth: usize, out: &mut String) {
             for node in document.nodes() {
@@ -288,7 +288,7 @@ pub(super) mod tests {
         out
     }
 
-    /// The document and its problems as lines: `CODE blamed text | message | help`.
+    /// Returns the document, and its problems as lines: `CODE blamed text | message | help`.
     fn read(text: &str) -> (Option<KdlDocument>, Vec<String>) {
         let mut problems = Problems::default();
         let document = parse(SourceId(0), text, &mut problems);
@@ -688,7 +688,7 @@ pub(super) mod tests {
             let _ = read(&text);
         }
 
-        /// kdl parses alike what trainc accepts. trainc rejects some legal texts that are most likely typos.
+        /// Text that trainc accepts has the same content in kdl. trainc rejects some valid texts as probable typos.
         #[test]
         fn accepted_text_parses_as_in_kdl(text in near_kdl()) {
             let (ours, problems) = read(&text);

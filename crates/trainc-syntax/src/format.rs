@@ -282,7 +282,7 @@ pub(super) mod tests {
         content(&document)
     }
 
-    /// Every comment of a text, sorted: none may be lost.
+    /// Returns every comment of a text, sorted: none may be lost.
     fn comments(text: &str) -> Vec<String> {
         let mut comments: Vec<String> = super::super::lexer::lex(text)
             .tokens

@@ -1,8 +1,8 @@
 //! Parses a manifest into an [`ast`], with every node checked against the language's tables; formats and edits its text.
 //!
 //! In: the text of one file. Out: as much of [`ast::File`] as could be read, and problems; or new text. The crate has its
-//! own parser, because the `kdl` crate returns nothing for a file with an error in it; tests hold the two equal on
-//! valid text. Independent of defaults, the catalogue and other files.
+//! own parser, because the `kdl` crate returns nothing for a file with an error in it; tests compare the two on valid
+//! text. Independent of defaults, the catalogue and other files.
 
 pub mod ast;
 mod braces;

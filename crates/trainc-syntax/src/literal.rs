@@ -142,7 +142,7 @@ pub(super) fn string(raw: &str) -> Result<String, Fault> {
     if hashes > 0 { Ok(body.to_owned()) } else { Ok(unescape(body)) }
 }
 
-/// Resolves all escapes; invalid ones are kept as they are.
+/// Resolves all escapes; invalid ones are kept unchanged.
 fn unescape(body: &str) -> String {
     let mut out = String::with_capacity(body.len());
     let mut rest = body;

@@ -1,5 +1,5 @@
 //! Renders the tables of the language as a KDL document, `schemas/manifest.v1.kdl`, for `trainc schema manifest`, editors
-//! and readers. A test holds the file equal to it.
+//! and readers. A test checks that the file is up to date.
 
 use super::literal::quoted;
 use super::nodes::{ALLOW, ENGINE_NAMES, ENV, EXTENDS, JOB, engines_of};

@@ -1,5 +1,5 @@
 //! The probable meaning of an unknown node: names from other tools, the parents that take it, and insertion below
-//! them. The node was reported; read as meant, nothing is reported as missing in addition.
+//! them. The node was reported; it is read as the probable one, so that nothing else is reported as missing.
 
 use super::ast::{Duplicate, Node};
 use super::nodes;

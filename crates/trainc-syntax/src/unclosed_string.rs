@@ -1,4 +1,4 @@
-//! Strings that lack their closing quote: where the properties begin that they would take in.
+//! Strings without a closing quote: finds the start of the properties that would otherwise be part of the string.
 
 use super::characters::is_space;
 

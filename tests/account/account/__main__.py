@@ -1,4 +1,4 @@
-"""`python -m account [--port N] [--ready FILE]`: serves until it is ended; says its URL on stdout, or in FILE."""
+"""`python -m account [--port N] [--ready FILE]`: serves until it is terminated; writes its URL to stdout or FILE."""
 
 import argparse
 import os

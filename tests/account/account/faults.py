@@ -1,18 +1,18 @@
-"""Faults asked for by a test: which request meets one, and what happens to it.
+"""Faults that a test requests: which requests they affect, and their effects.
 
 A rule is a JSON object. `where` is a pattern of `service:Operation` (default `*`), `about` a text that the request's
-body must hold; which of the requests that match:
+body must contain. These members select among the matching requests:
 
-    nth: 3      the third only            from: 3    the third and all after it
-    times: 2    the first two of all, or from the `from` on
+    nth: 3      only the third            from: 3    the third and all later ones
+    times: 2    the first two, counted from `from` if it is set
     attempts: 2   the first two attempts of every call (by the SDK's invocation id)
 
-`do` says what happens, before the effect unless it ends in `-after`:
+`do` is the fault, which happens before the effect of the request unless its name ends in `-after`:
 
-    throttle, 503, 500, expired, denied, error (with code, message, status), drop (the connection is cut),
-    hang (nothing is answered for `seconds`, 30 without them), html (a page of something in between, with `status`),
-    truncate (half of the answer, then the connection is cut), stall (half of the answer, then nothing),
-    kill (SIGKILL to the process whose id stands in `pidfile`; nothing is answered), and of these
+    throttle, 503, 500, expired, denied, error (with code, message, status), drop (closes the connection),
+    hang (no answer for `seconds`, default 30), html (an HTML page as a proxy sends, with `status`),
+    truncate (half of the answer, then closes the connection), stall (half of the answer, then nothing),
+    kill (sends SIGKILL to the process whose ID is in `pidfile`, without an answer), and the variants
     500-after, drop-after, hang-after, html-after, kill-after; slow (waits `seconds` first). truncate and stall are always
 after the effect.
 """
@@ -26,7 +26,7 @@ from .wire import Answer, Refused, broken, denied, expired, throttled
 
 
 class Dropped(Exception):
-    """The connection is cut, nothing is answered."""
+    """Raised to close the connection without an answer."""
 
 
 class Replaced(Exception):
@@ -79,7 +79,7 @@ class Rule:
         return self.spec["do"] in ("truncate", "stall")
 
     def strike(self, call, account):
-        """Raises what the caller meets."""
+        """Raises the error for the caller, or waits."""
         do = self.spec["do"].removesuffix("-after")
         if do == "throttle":
             raise throttled(call)

@@ -1,4 +1,4 @@
-"""The port itself: reads a request, meets its faults, records it, and lets the right part answer."""
+"""The HTTP server: reads and records a request, applies its faults, and passes it to the simulated service."""
 
 import copy
 import io
@@ -153,7 +153,7 @@ class Front:
 
     @staticmethod
     def model(call):
-        """The request as botocore's model of the service has it."""
+        """Validates the request against botocore's model of the service."""
         try:
             found = problems(call.service, call.operation, call.json)
         except Refused:
@@ -165,7 +165,7 @@ class Front:
             raise Refused(code, f"{len(found)} validation error(s) detected: " + "; ".join(found))
 
     def ask(self, call, form):
-        """Another query of the same service, put to moto."""
+        """Sends another query of the same service to moto."""
         body = urllib.parse.urlencode(form).encode()
         return self.pass_on(
             {

@@ -1,4 +1,4 @@
-"""CloudWatch logs of training jobs: one stream per host, lines made on the fly so that a million cost no memory."""
+"""CloudWatch logs of training jobs: one stream per host, with lines generated on demand to save memory."""
 
 import bisect
 import heapq
@@ -32,7 +32,7 @@ class Stream:
         return {"timestamp": at, "message": message, "ingestionTime": at + 900}
 
     def since(self, moment):
-        """The first line at or after `moment`, in milliseconds."""
+        """Returns the index of the first line at or after `moment`, in milliseconds."""
         if moment is None:
             return 0
         return bisect.bisect_left(range(len(self)), moment, key=lambda i: self.event(i)["timestamp"])

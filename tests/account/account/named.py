@@ -1,4 +1,4 @@
-"""Keys, secrets and images that a manifest only names: there, if the test has seeded them."""
+"""Keys, secrets and images that a manifest refers to. Keys and secrets exist if the test has seeded them."""
 
 from .wire import Refused, ok
 

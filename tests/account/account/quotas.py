@@ -1,4 +1,4 @@
-"""Service Quotas: plenty of everything, but for what a test sets."""
+"""Service Quotas: high values, except for those that a test sets."""
 
 from .wire import Refused, ok
 from .world import page
@@ -28,7 +28,7 @@ class ServiceQuotas:
         }
 
     def do_GetServiceQuota(self, request):
-        """A quota that was never changed in the account is not there: ask for the default."""
+        """Returns a quota that was changed in the account; others do not exist here, only as defaults."""
         value = self.world.settings.quotas.get(request["QuotaCode"])
         if value is None:
             raise Refused("NoSuchResourceException", "The request failed because the specified quota does not exist.")

@@ -1,4 +1,4 @@
-"""SageMaker training jobs: names that are taken once, a life that takes time, requests kept whole."""
+"""SageMaker training jobs: unique names, status transitions over time, and complete requests."""
 
 import json
 import re
@@ -25,7 +25,7 @@ MESSAGE = {
     "Stopped": "Training job stopped",
     "Failed": "Training job failed",
 }
-# with the wording of public logs; trainc retries on some of these for a while
+# The wording of public logs; trainc retries some of these errors for a while.
 ASSUME = (
     "Could not assume role {}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' to "
     "assume the role."
@@ -77,7 +77,7 @@ class Job:
             self.ended = now
 
     def read(self):
-        """One DescribeTrainingJob: the job moves on by one step, after the first look."""
+        """Handles one DescribeTrainingJob: each call after the first advances the job by one step."""
         if self.fresh:
             self.fresh = False
         elif self.status == "Stopping":
@@ -188,7 +188,7 @@ class SageMaker:
             )
 
     def source(self, request, job):
-        """A job whose archive is missing fails while it downloads, as the container does."""
+        """Lets a job without its source archive fail during the download, as the container does."""
         text = request.get("HyperParameters", {}).get("sagemaker_submit_directory")
         if not text or not text.startswith('"s3://'):
             return

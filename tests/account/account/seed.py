@@ -1,4 +1,4 @@
-"""What stands in an account before trainc comes: networks with the ids that a manifest names, buckets, data."""
+"""Resources that exist before trainc runs: networks with the IDs of a manifest, buckets, data."""
 
 from unittest import mock
 
@@ -8,8 +8,8 @@ from moto.s3.models import s3_backends
 
 
 def seed(world, wanted):
-    """Makes `subnets`, `security_groups` (ids), `buckets`, `objects` (s3 URIs), `file_systems` (id, mount) `roles`, `secrets` and
-    `keys` (ARNs) in `region`."""
+    """Creates `subnets`, `security_groups` (IDs), `buckets`, `objects` (S3 URIs), `file_systems` (ID, mount), `roles`,
+    `secrets` and `keys` (ARNs) in `region`."""
     region = wanted["region"]
     account = world.account
     ec2 = ec2_backends[account][region]
@@ -27,7 +27,7 @@ def seed(world, wanted):
             itself = [{"GroupId": identity, "UserId": account}]
             ec2.authorize_security_group_ingress(identity, "-1", None, None, [], source_groups=itself)
             ec2.authorize_security_group_egress(identity, "-1", None, None, [], source_groups=itself)
-    # A way to S3 that costs nothing: its gateway endpoint, at the route table of all subnets.
+    # A free route to S3: its gateway endpoint, in the main route table of all subnets.
     if wanted.get("subnets") and not ec2.vpc_end_points:
         main = [table.id for table in ec2.route_tables.values() if table.vpc_id == vpc.id]
         ec2.create_vpc_endpoint(vpc.id, f"com.amazonaws.{region}.s3", "Gateway", None, main)
@@ -77,7 +77,7 @@ def seed(world, wanted):
 
 
 def state(world):
-    """What is there, in short, for a test to compare."""
+    """Returns a summary of the account's resources, for tests to compare."""
     iam = iam_backends[world.account]["aws"]
     s3 = s3_backends[world.account]["aws"]
     return {

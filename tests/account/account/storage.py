@@ -1,5 +1,4 @@
-"""S3 as moto keeps it, with what moto lets through refused: other owners' buckets, wrong checksums, other regions, uploads
-that are not there."""
+"""moto's S3 with errors that moto lacks: buckets of other owners or regions, wrong checksums, unknown uploads."""
 
 import base64
 import hashlib

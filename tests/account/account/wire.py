@@ -1,4 +1,4 @@
-"""What is asked on the wire, and how each protocol says no."""
+"""Requests parsed from HTTP, and error responses in each protocol."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ QUERY = ("iam", "sts", "ec2")
 
 @dataclasses.dataclass
 class Call:
-    """One request, understood: `sagemaker:CreateTrainingJob` and its body."""
+    """A parsed request: `sagemaker:CreateTrainingJob` and its body."""
 
     service: str
     operation: str
@@ -36,7 +36,7 @@ class Call:
 
     @property
     def invocation(self):
-        """The same for every attempt of one call: what the SDK says, else a fresh one."""
+        """Returns an ID that all attempts of a call share: the SDK's invocation ID, otherwise a new one."""
         return self.headers.get("amz-sdk-invocation-id") or uuid.uuid4().hex
 
     @property
@@ -53,7 +53,7 @@ class Answer:
 
 
 class Refused(Exception):
-    """An error of the service, by its wire code."""
+    """An error response of the service, with its wire code."""
 
     def __init__(self, code, message, status=400, **members):
         super().__init__(f"{code}: {message}")
@@ -108,7 +108,7 @@ def ok(value):
 
 
 def refusal(call, no):
-    """The error in the protocol of the service asked."""
+    """Renders the error in the protocol of the requested service."""
     request = uuid.uuid4().hex
     if call.service == "s3":
         text = f"<Error><Code>{no.code}</Code><Message>{escape(no.message)}</Message><RequestId>{request}</RequestId></Error>"

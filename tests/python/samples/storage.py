@@ -1,4 +1,4 @@
-"""A job with a role, a file system, a secret and a word that the SDK lacks; placeholders as in offline output."""
+"""A job with a role, a file system, a secret and a member that the SDK lacks; placeholders as in offline output."""
 
 # not supported by the SDK: StoppingCondition.MaxPendingTimeInSeconds
 import pathlib

@@ -12,7 +12,7 @@ pub(crate) struct WrittenParameter {
     pub(crate) v1: &'static str,
     /// Its name in `mp_parameters` of SMP v2.
     pub(crate) v2: &'static str,
-    /// Where it stands.
+    /// Its span in the manifest.
     pub(crate) span: Span,
     /// Its value.
     pub(crate) value: Scalar,

@@ -1,4 +1,4 @@
-//! What torchrun starts: the engines, and the PyTorch version of their container.
+//! The engines that torchrun starts, and the PyTorch version of their container.
 
 use trainc_diag::source::Span;
 use trainc_ir::hardware::AcceleratorKind;
@@ -10,7 +10,7 @@ pub(crate) struct PytorchVersion<'a> {
     pub(crate) written: &'a str,
     /// In full: `2.0.1`.
     pub(crate) full: &'a str,
-    /// Where it is written.
+    /// Its span in the manifest.
     pub(crate) span: Span,
 }
 

@@ -98,7 +98,7 @@ impl Group<'_> {
         })
     }
 
-    /// Returns what else to write for a shard group of all `nodes`: a written degree would stay as it is.
+    /// Returns what else to write for a shard group of all `nodes`: a written degree would not change.
     fn whole_group_text(&self, nodes: u64) -> String {
         if self.parallel.shard_degree.span().is_none() {
             return String::new();

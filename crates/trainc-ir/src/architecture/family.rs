@@ -53,7 +53,7 @@ pub enum Family {
     T5,
 }
 
-/// ModuleModule paths within a layer and outside the layers.
+/// Module paths within a layer and outside the layers.
 #[derive(Debug)]
 pub(super) struct ModuleNames {
     /// Token embedding.

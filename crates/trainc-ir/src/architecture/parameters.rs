@@ -25,8 +25,8 @@ pub struct ParameterCount {
     pub expert: u64,
     /// Parameters that process a token: `total` without the inactive experts.
     pub active: u64,
-    /// Weights of the matrices inside the layers: what `nf4` and `int8` quantisation stores (bitsandbytes
-    /// leaves embeddings, norms, biases and the head as they are).
+    /// Weights of the matrices inside the layers, which `nf4` and `int8` quantisation stores (bitsandbytes
+    /// does not quantise embeddings, norms, biases and the head).
     pub linear: u64,
 }
 

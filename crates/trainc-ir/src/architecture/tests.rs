@@ -1,5 +1,5 @@
-//! Counts against transformers and PEFT (testdata, made by `tests/python/verify_models.py --small`), against
-//! published figures, and refusals.
+//! Counts compared with transformers and PEFT (testdata, written by `tests/python/verify_models.py --small`) and with
+//! published figures, and rejected input.
 
 use super::*;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn lora_on_llama_and_unknown_targets() {
         ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"]
     );
     assert_eq!(llama.lora_trainable(0, &["q_proj"]), Err(LoraProblem::ZeroRank));
-    // One name for two matrices of a layer, and a path that tells them apart.
+    // A name that two matrices of a layer share, and a path that distinguishes them.
     let gpt2 = gpt2_30b();
     let both = gpt2.lora_trainable(1, &["c_proj"]).unwrap();
     assert_eq!(both, 48 * (2 * 7_168 + 5 * 7_168));
@@ -161,12 +161,12 @@ fn counted_flops_agree_with_the_closed_form() {
     let forward = model.flops_forward_per_sequence(tokens);
     let per_token = |flops: f64| flops / tokens as f64;
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-    // SC21's formula is the counted work of a GPT-2: without, with full, with selective recomputation.
+    // SC21's formula equals the counted FLOP of a GPT-2 without, with full and with selective recomputation.
     let megatron = |convention| model.flops_per_token(convention, tokens);
     assert!(close(per_token(forward.model()), megatron(Convention::Megatron)));
     let selective = per_token(forward.hardware(FlopsRecompute::Selective));
     assert!(close(selective, megatron(Convention::Selective)));
-    // With full recomputation it also counts the head's second forward pass as none: 96 Lh² (1 + s/6h + V/16Lh).
+    // With full recomputation it excludes a second forward pass of the head too: 96 Lh² (1 + s/6h + V/16Lh).
     let full = per_token(forward.hardware(FlopsRecompute::Full));
     assert!(close(full, megatron(Convention::MegatronRecompute)));
     assert!(close(forward.hardware(FlopsRecompute::None), forward.model()));

@@ -50,7 +50,7 @@ impl LargerCluster {
         }
     }
 
-    /// Returns what else to write, and what to remove: a written shard degree would stay as it is.
+    /// Returns what else to write, and what to remove: a written shard degree would not change.
     fn sharding_text(&self) -> Option<(String, Option<&'static str>)> {
         let degree = self.group_degree?;
         let is_fsdp = self.plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
