@@ -1,4 +1,4 @@
-//! What an account holds, as far as trainc looks at it: typed, already cleaned of how each service writes it.
+//! Typed resources of an AWS account, normalized from the form in which each service returns them.
 
 mod s3;
 
@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 /// Tags by key.
 pub type Tags = BTreeMap<String, String>;
 
-/// Who asks (GetCallerIdentity).
+/// Identity of the caller (GetCallerIdentity).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
-    /// Twelve digits.
+    /// Account ID, twelve digits.
     pub account: String,
     /// `arn:aws:sts::111122223333:assumed-role/ci/session`; its second field is the partition.
     pub arn: String,
 }
 
 impl Caller {
-    /// `aws`, `aws-cn`, `aws-us-gov`.
+    /// Partition: `aws`, `aws-cn`, `aws-us-gov`.
     pub fn partition(&self) -> &str {
         self.arn.split(':').nth(1).unwrap_or("aws")
     }
@@ -36,9 +36,9 @@ pub struct Role {
     pub arn: String,
     /// Its path.
     pub path: String,
-    /// The trust policy as JSON text, percent-decoded.
+    /// Trust policy as JSON text, percent-decoded.
     pub trust: String,
-    /// The permissions boundary's ARN.
+    /// ARN of the permissions boundary.
     pub boundary: Option<String>,
     /// Its tags.
     pub tags: Tags,
@@ -53,62 +53,63 @@ pub struct FileSystem {
     pub arn: String,
     /// `CREATING`, `AVAILABLE`, `UPDATING`, `MISCONFIGURED`, `DELETING`, `FAILED`.
     pub lifecycle: String,
-    /// Why it failed.
+    /// The failure reason.
     pub failure: Option<String>,
-    /// `LUSTRE`.
+    /// File system type: `LUSTRE`.
     pub kind: String,
-    /// GiB.
+    /// Storage capacity in GiB.
     pub capacity_gib: u64,
-    /// `SSD`, `HDD`.
+    /// Storage type: `SSD`, `HDD`.
     pub storage_type: String,
     /// Lustre version.
     pub version: Option<String>,
-    /// The subnets, for Lustre one.
+    /// Subnets; a Lustre file system has one.
     pub subnets: Vec<String>,
-    /// The network.
+    /// VPC ID.
     pub vpc: Option<String>,
-    /// Its network interfaces: their groups are the file system's, which this answer leaves out.
+    /// Network interfaces. Their security groups are those of the file system, which DescribeFileSystems does not
+    /// return.
     pub interfaces: Vec<String>,
-    /// The key that encrypts it.
+    /// KMS key that encrypts it.
     pub kms: Option<String>,
-    /// Known once it is available.
+    /// Mount name; known once the file system is available.
     pub mount: Option<String>,
-    /// `PERSISTENT_2`, …
+    /// Deployment type: `PERSISTENT_2`, …
     pub deployment: Option<String>,
-    /// MB/s per TiB.
+    /// Throughput in MB/s per TiB.
     pub throughput: Option<u64>,
-    /// `NONE`, `LZ4`.
+    /// Data compression: `NONE`, `LZ4`.
     pub compression: Option<String>,
-    /// `NONE`, `READ` (HDD).
+    /// Drive cache: `NONE`, `READ` (HDD only).
     pub drive_cache: Option<String>,
-    /// True if EFA is on.
+    /// True if EFA is enabled.
     pub efa: Option<bool>,
     /// Provisioned metadata operations per second.
     pub metadata_iops: Option<u64>,
-    /// `AUTOMATIC`, `USER_PROVISIONED`.
+    /// Metadata configuration mode: `AUTOMATIC`, `USER_PROVISIONED`.
     pub metadata_mode: Option<String>,
-    /// `d:HH:MM`, UTC.
+    /// Weekly maintenance window, `d:HH:MM` in UTC.
     pub maintenance: Option<String>,
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub created: Option<f64>,
     /// Its tags.
     pub tags: Tags,
 }
 
-/// What UpdateFileSystem changes in place; what is `None` stays.
+/// Changes of UpdateFileSystem, in place; `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystemChange {
-    /// GiB, only upward.
+    /// Storage capacity in GiB; can only increase.
     pub capacity_gib: Option<u64>,
-    /// MB/s per TiB.
+    /// Throughput in MB/s per TiB.
     pub throughput: Option<u64>,
-    /// `NONE`, `LZ4`.
+    /// Data compression: `NONE`, `LZ4`.
     pub compression: Option<String>,
-    /// Provisioned metadata operations per second, only upward.
+    /// Provisioned metadata operations per second; can only increase.
     pub metadata_iops: Option<u64>,
-    /// `d:HH:MM`, UTC.
+    /// Weekly maintenance window, `d:HH:MM` in UTC.
     pub maintenance: Option<String>,
-    /// Lustre version, only upward.
+    /// Lustre version; can only increase.
     pub version: Option<String>,
 }
 
@@ -119,34 +120,34 @@ pub struct Association {
     pub id: String,
     /// Its ARN.
     pub arn: String,
-    /// The file system.
+    /// ID of the file system.
     pub file_system: String,
     /// `CREATING`, `AVAILABLE`, `MISCONFIGURED`, `UPDATING`, `DELETING`, `FAILED`.
     pub lifecycle: String,
-    /// Why it failed.
+    /// The failure reason.
     pub failure: Option<String>,
-    /// The path in the file system.
+    /// Path in the file system.
     pub path: String,
-    /// The S3 prefix, with its final `/`.
+    /// S3 prefix, with its final `/`.
     pub s3: String,
-    /// Events of the import policy.
+    /// Events of the automatic import policy.
     pub import: Vec<String>,
-    /// Events of the export policy.
+    /// Events of the automatic export policy.
     pub export: Vec<String>,
     /// Its tags.
     pub tags: Tags,
 }
 
-/// A line of ListTrainingJobs.
+/// An entry of ListTrainingJobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Its name.
     pub name: String,
     /// Its ARN.
     pub arn: String,
-    /// `InProgress`, `Completed`, …
+    /// Status: `InProgress`, `Completed`, …
     pub status: String,
-    /// Seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub created: f64,
 }
 
@@ -155,13 +156,13 @@ pub struct JobSummary {
 pub struct Subnet {
     /// `subnet-…`.
     pub id: String,
-    /// Its network.
+    /// VPC ID.
     pub vpc: String,
-    /// The zone's name in this account, `us-east-1a`.
+    /// Name of the availability zone in this account, `us-east-1a`.
     pub zone: String,
-    /// The zone itself, `use1-az4`.
+    /// Zone ID, `use1-az4`.
     pub zone_id: String,
-    /// Addresses that are free.
+    /// Number of free IP addresses.
     pub free_addresses: u64,
 }
 
@@ -170,120 +171,120 @@ pub struct Subnet {
 pub struct SecurityGroup {
     /// `sg-…`.
     pub id: String,
-    /// Its network.
+    /// VPC ID.
     pub vpc: String,
-    /// Rules for what comes in.
+    /// Inbound rules.
     pub ingress: Vec<GroupRule>,
-    /// Rules for what goes out.
+    /// Outbound rules.
     pub egress: Vec<GroupRule>,
 }
 
-/// One rule of a security group.
+/// A rule of a security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRule {
-    /// `tcp`, `udp`, `-1` for everything.
+    /// Protocol: `tcp`, `udp`, `-1` for all.
     pub protocol: String,
-    /// First port; none for all.
+    /// First port; `None` for all ports.
     pub from_port: Option<i64>,
-    /// Last port; none for all.
+    /// Last port; `None` for all ports.
     pub to_port: Option<i64>,
-    /// Groups on the other side.
+    /// Source or destination security groups.
     pub groups: Vec<String>,
-    /// Address ranges on the other side.
+    /// Source or destination CIDR ranges.
     pub ranges: Vec<String>,
 }
 
-/// A route table of a network.
+/// A route table of a VPC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteTable {
     /// `rtb-…`.
     pub id: String,
-    /// True if it holds for the subnets of the network that have none of their own.
+    /// True for the main route table, which applies to subnets without an explicit association.
     pub is_main: bool,
-    /// The subnets that it is given to.
+    /// Explicitly associated subnets.
     pub subnets: Vec<String>,
-    /// Its routes, without those that lead nowhere any more.
+    /// Routes, without blackhole routes.
     pub routes: Vec<Route>,
 }
 
-/// One route.
+/// A route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// An address range, or `pl-…`.
+    /// Destination: a CIDR range, or `pl-…`.
     pub destination: String,
-    /// `local`, `igw-…`, `nat-…`, `vpce-…`, …
+    /// Target: `local`, `igw-…`, `nat-…`, `vpce-…`, …
     pub target: String,
 }
 
-/// An endpoint of a service in a network.
+/// A VPC endpoint of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// `vpce-…`.
     pub id: String,
-    /// `Gateway`, `Interface`.
+    /// Type: `Gateway`, `Interface`.
     pub kind: String,
-    /// `available`, `pending`, …
+    /// State: `available`, `pending`, …
     pub state: String,
-    /// The route tables that lead to it, where it is a gateway.
+    /// Route tables with a route to it, for a gateway endpoint.
     pub route_tables: Vec<String>,
-    /// True if the service's own names lead to it, where it is an interface.
+    /// True if private DNS is enabled, for an interface endpoint.
     pub private_dns: bool,
 }
 
-/// What a role is asked for in a simulation of its policies.
+/// A request to simulate with a role's policies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {
-    /// `s3:GetObject`.
+    /// IAM action, such as `s3:GetObject`.
     pub action: String,
-    /// ARN.
+    /// ARN of the resource.
     pub resource: String,
-    /// Condition keys of the request, with their values.
+    /// Condition keys of the request with their values.
     pub context: Vec<(String, String)>,
 }
 
-/// A key of KMS.
+/// A KMS key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// Its ARN.
     pub arn: String,
-    /// `Enabled`, `Disabled`, `PendingDeletion`, …
+    /// Key state: `Enabled`, `Disabled`, `PendingDeletion`, …
     pub state: String,
 }
 
-/// A log stream: one for each host.
+/// A log stream; each host has one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogStream {
-    /// `<job>/algo-1-1700000000`.
+    /// Stream name, `<job>/algo-1-1700000000`.
     pub name: String,
-    /// Time of its first event, milliseconds since 1970.
+    /// Time of the first event, milliseconds since 1970.
     pub first: Option<i64>,
-    /// Time of its last event, milliseconds since 1970; it may lag.
+    /// Time of the last event, milliseconds since 1970; may lag.
     pub last: Option<i64>,
 }
 
-/// A line of a log.
+/// A log line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEvent {
-    /// When the host wrote it, milliseconds since 1970.
+    /// Time at which the host wrote it, milliseconds since 1970.
     pub time: i64,
-    /// The line.
+    /// The text.
     pub text: String,
 }
 
-/// Where in a log to read.
+/// Start position of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogFrom<'a> {
-    /// Where the last page ended; the head without it.
+    /// End of the previous page; the start of the stream without it.
     pub token: Option<&'a str>,
-    /// Only lines since then, milliseconds since 1970.
+    /// Only lines since this time, milliseconds since 1970.
     pub since: Option<i64>,
 }
 
-/// Some lines of a log, and where the next ones begin.
+/// A page of log lines, and the start of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogPage {
-    /// Oldest first.
+    /// The lines, oldest first.
     pub events: Vec<LogEvent>,
-    /// `nextForwardToken`: the same as the one given when there is nothing further yet.
+    /// `nextForwardToken`: equal to the given token if no further lines exist yet.
     pub next: Option<String>,
 }

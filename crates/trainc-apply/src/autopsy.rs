@@ -12,7 +12,8 @@ pub use failure_kind::FailureKind;
 /// Lines of context before a cause.
 const CONTEXT: usize = 6;
 
-/// Lines of the same host after a cause: NCCL writes `Last error:` and what refused it three lines below its first.
+/// Lines of the same host after a cause: NCCL writes `Last error:` and the reason up to three lines after its first
+/// line.
 const AFTER: usize = 6;
 
 /// Log lines of all hosts that may explain a failure.
@@ -20,29 +21,29 @@ const AFTER: usize = 6;
 pub struct Autopsy {
     /// The last lines of each host.
     last: BTreeMap<String, VecDeque<LogEvent>>,
-    /// The first cause of each kind: when, which host, and the lines around it.
+    /// First evidence of each kind of cause: time, host and context lines.
     causes: BTreeMap<FailureKind, Evidence>,
     /// The number of lines still to be added to each cause.
     open: BTreeMap<FailureKind, usize>,
 }
 
-/// The log lines that show a cause.
+/// Log lines that show a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// When, milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub time: i64,
     /// The host.
     pub host: String,
     /// The line.
     pub line: String,
-    /// The lines before it, itself, and the next few of the same host.
+    /// The line with the lines before it and the next few lines of the same host.
     pub lines: Vec<String>,
-    /// True if the line names the cause; else it is only the last one of the host that fell silent first.
+    /// True if the line states the cause; false if it is only the last line of the host that fell silent first.
     pub is_said: bool,
 }
 
 impl Autopsy {
-    /// Reads a line of a host.
+    /// Reads a line of a host's log.
     pub fn read(&mut self, host: &str, event: &LogEvent) {
         for (kind, left) in &mut self.open {
             if let Some(cause) = self.causes.get_mut(kind).filter(|cause| *left > 0 && cause.host == host) {
@@ -94,7 +95,7 @@ impl Autopsy {
             return FailureKind::Stopped;
         }
         let reason = job.failure.as_deref().unwrap_or_default();
-        // A program may meet such an answer of its own calls.
+        // A program may log this error for its own AWS calls.
         let limited =
             ["ResourceLimitExceeded", "account-level service limit"].iter().any(|sign| reason.contains(sign));
         if limited && !reason.starts_with("AlgorithmError") {
@@ -111,7 +112,7 @@ impl Autopsy {
         {
             return kind;
         }
-        // Who was killed for its memory seldom has the time to say so.
+        // A process killed for lack of memory rarely logs a message.
         let known = |kind| self.causes.contains_key(&kind);
         if let Some(kind) = said
             .filter(|kind| matches!(kind, FailureKind::Memory | FailureKind::HostMemory | FailureKind::Disk))
@@ -121,7 +122,7 @@ impl Autopsy {
         {
             return kind;
         }
-        // What follows from another cause is named only when there is no other.
+        // Symptoms of another cause are only reported if there is no other cause.
         let first =
             self.causes.keys().find(|kind| !matches!(kind, FailureKind::Program | FailureKind::Collective));
         let program = self.causes.get(&FailureKind::Program);
@@ -137,9 +138,10 @@ impl Autopsy {
         }
     }
 
-    /// The last lines of the host that fell silent first, where no line names the cause: a killed program says little.
+    /// Returns the last lines of the host that fell silent first, for a job without a line that states the cause: a
+    /// killed program logs little.
     fn last_lines(&self, kind: FailureKind) -> Option<Evidence> {
-        // No program is to blame for these: what it wrote last says nothing of them.
+        // The program did not cause these, so its last lines are irrelevant.
         let outside = [
             FailureKind::Stopped,
             FailureKind::Time,
@@ -163,7 +165,7 @@ impl Autopsy {
     }
 }
 
-/// The result of a failure analysis.
+/// Result of a failure analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The kind of cause.
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, FailureKind::Unknown);
     }
 
-    /// What NCCL says of a lost host: the reason stands below the line that names the class.
+    /// NCCL logs a lost host in several lines: the reason follows the line with the error class.
     #[test]
     fn what_follows_a_cause_is_kept_and_bounded() {
         let said = [
@@ -218,7 +220,7 @@ mod tests {
         ];
         let mut lines = vec![("algo-1", 7, "step 4")];
         lines.extend(said.iter().map(|line| ("algo-1", 8, *line)));
-        // What another host says in between is not its reason.
+        // Lines of another host in between are not part of the reason.
         lines.insert(3, ("algo-2", 8, "step 3"));
         let cause = read(&lines).cause.unwrap();
         assert_eq!(cause.lines.split_first().unwrap(), (&"step 4".to_owned(), &said.map(str::to_owned)[..]));
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!((cause.line.as_str(), cause.lines.len()), (said[0], 2 + AFTER));
     }
 
-    /// Reasons as the service words them.
+    /// FailureReasons in the service's wording.
     #[test]
     fn a_reason_of_the_service_is_no_error_of_the_program() {
         for (reason, kind) in [
@@ -260,7 +262,7 @@ mod tests {
             };
             assert_eq!(Autopsy::default().finding(&job).kind, kind, "{reason}");
         }
-        // Which of the two limits of time it was decides what to raise.
+        // The two time limits need different advice.
         for (state, kind) in
             [("MaxRuntimeExceeded", FailureKind::Time), ("MaxWaitTimeExceeded", FailureKind::Wait)]
         {
@@ -269,7 +271,7 @@ mod tests {
             let found = Autopsy::default().finding(&job).kind;
             assert_eq!((found, found.code().id), (kind, "T0659"));
         }
-        // Who is killed says next to nothing: its last lines are shown all the same, and not as a cause.
+        // A killed program logs little: its last lines are shown, but not as a cause.
         let mut autopsy = Autopsy::default();
         for (host, time, text) in [("algo-1", 5, "step 3"), ("algo-2", 3, "step 2"), ("algo-2", 4, "Killed")]
         {
@@ -288,7 +290,7 @@ mod tests {
         );
         assert_eq!(cause.lines, ["step 2", "Killed"]);
         assert_eq!(autopsy.finding(&failed("CapacityError: none")).cause, None);
-        // What the host said before it was killed is the cause all the same where it names one.
+        // If the host logged a cause before it was killed, that is the cause.
         let mut autopsy = Autopsy::default();
         let text = "OSError: [Errno 28] No space left on device".to_owned();
         autopsy.read("algo-1", &LogEvent { time: 1, text });

@@ -1,53 +1,53 @@
-//! The changes that a plan would make in an account, one for each resource: data only.
+//! The changes that a plan would make in an account, one per resource: data only.
 
 /// The action that a plan takes on one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is not there.
+    /// Create the missing resource.
     Create,
-    /// It is there and ours, and differs in what can be changed in place.
+    /// Update in place: the resource is ours and differs only in mutable settings.
     Update,
-    /// It is there as it should be.
+    /// The resource matches the plan.
     Unchanged,
-    /// It is there, ours, and still being made.
+    /// The resource is ours and still being created.
     Wait,
-    /// It is not there, and nothing needs it any more: the run is over.
+    /// The resource does not exist and is no longer needed.
     Skip,
-    /// It is not ours, and the user said to take it.
+    /// Adopt a resource that is not ours, as the user requested.
     Adopt,
-    /// It is in the way, and trainc does nothing about it.
+    /// An obstacle that trainc does not remove.
     Stop(Obstacle),
 }
 
-/// The reason why a resource blocks a plan.
+/// Reason why a resource blocks a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It carries the name and is not ours.
+    /// A resource has the name but is not ours.
     Foreign,
-    /// A job with our name and other settings that is not ours: it cannot be adopted.
+    /// A training job has our name but other settings and is not ours: it cannot be adopted.
     DifferentContent,
-    /// Another digest of the job is there.
+    /// A run of another digest of the job exists.
     OtherDigest,
     /// A run of another digest runs at the same time, without `--new-run`.
     ConcurrentVersion,
-    /// A run of the job that was started since the account was looked at.
+    /// A run of the job started after the account was read.
     StartedMeanwhile,
-    /// It was shown as shared, and the other jobs stopped using it since: the user has not consented to deleting it.
+    /// It was shown as shared, but the other jobs stopped using it since: the user has not consented to deleting it.
     BecameSoleUser,
-    /// It differs in what can only be changed by making it anew, and data would go.
+    /// It differs in immutable settings: replacing it would delete data.
     Replace,
-    /// It failed, and stays so.
+    /// It has failed permanently.
     Broken,
-    /// The service cannot use it until what it names is mended; what is in it is there.
+    /// The service cannot use it until its configuration is fixed; its data is intact.
     Misconfigured,
-    /// The runs of the digest have used up their names.
+    /// No run number is left for this digest.
     RunsExhausted,
-    /// So many jobs use it that it has no room for the tag of one more.
+    /// It has no free tag for one more job.
     TooManyUsers,
 }
 
 impl Action {
-    /// Its word in a plan.
+    /// Returns the word for this action in a plan.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -70,19 +70,19 @@ impl Action {
     }
 }
 
-/// One setting that differs.
+/// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The setting, by the API's own name.
+    /// The setting, named as in the API.
     pub what: String,
-    /// As the account has it.
+    /// Value in the account.
     pub found: String,
-    /// As the plan wants it.
+    /// Value in the plan.
     pub wanted: String,
 }
 
 impl Difference {
-    /// A difference, as text.
+    /// Creates a difference from two values.
     pub fn new(what: &str, found: impl ToString, wanted: impl ToString) -> Self {
         Self { what: what.to_owned(), found: found.to_string(), wanted: wanted.to_string() }
     }
@@ -93,7 +93,7 @@ impl Difference {
 pub struct Change {
     /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `training-job`.
     pub kind: &'static str,
-    /// Its name, as the plan lists it.
+    /// Its name in the plan.
     pub name: String,
     /// The action.
     pub action: Action,
@@ -101,7 +101,7 @@ pub struct Change {
     pub because: String,
     /// The settings that differ.
     pub differences: Vec<Difference>,
-    /// The other jobs that use it, where it is there.
+    /// The other jobs that use it, if it exists.
     pub shared_with: Vec<String>,
 }
 
@@ -115,25 +115,26 @@ impl Change {
 /// Choices that the user made on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// Foreign objects of our names are taken over.
+    /// Adopt resources that have our names but not our tags.
     pub adopt: bool,
-    /// Another run of the job is wanted.
+    /// Start another run of the job.
     pub new_run: bool,
     /// The number of that run, from 1, if a saved plan fixes it: once it exists, no further run is started.
     pub run: Option<usize>,
 }
 
 impl Choices {
-    /// Returns true if another run is wanted where the latest is of this number.
+    /// Returns true if another run is wanted after the run of this number.
     pub(crate) fn wants_new_run(&self, latest: usize) -> bool {
         self.new_run && self.run.is_none_or(|run| latest < run)
     }
 }
 
-/// The training job that the plan attaches to or starts: decided once, so that nothing that happens later starts a second one.
+/// The training job that the plan attaches to or starts. It is decided once, so that later changes cannot start a
+/// second job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The job exists: nothing to start.
+    /// The job exists; nothing is started.
     Attach(String),
     /// The job is started under this name.
     Start(String),
@@ -141,5 +142,5 @@ pub enum Target {
     Blocked(Obstacle),
 }
 
-/// The words before the names of the other jobs that use a file system, in the reason of a change.
+/// Precedes the names of the other jobs that use a file system, in the reason of a change.
 pub(crate) const SHARED_WITH: &str = "shared with";

@@ -1,4 +1,4 @@
-//! The resources that a plan needs in an account: the emitted definitions with the account filled in.
+//! The resources that a plan requires in an account: the emitted definitions with the values of the account.
 
 use super::account::{Caller, Tags, Upload};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use trainc_emit::{self as emit, Identity, Tag, archive};
 use trainc_ir::Plan;
 use trainc_ir::digest::sha256_hex;
 
-/// The resources that a plan needs in an account.
+/// The resources that a plan requires in an account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
     /// The job's name in the manifest.
@@ -17,69 +17,69 @@ pub struct Desired {
     pub digest: String,
     /// The region.
     pub region: String,
-    /// The account.
+    /// The account ID.
     pub account: String,
-    /// The role that trainc makes.
+    /// The role that trainc creates.
     pub role: Option<WantedRole>,
-    /// The name that a role which trainc makes for the job has, also where the manifest names another one.
+    /// Name of the role that trainc would create for the job, even if the manifest names another role.
     pub role_name: String,
-    /// The role that the job runs as, made or given.
+    /// ARN of the role that the job runs as, created or existing.
     pub role_arn: String,
-    /// File systems that trainc makes.
+    /// File systems that trainc creates.
     pub file_systems: Vec<WantedFileSystem>,
-    /// The bucket that trainc makes if it is missing.
+    /// The bucket that trainc creates if it is missing.
     pub bucket: Option<String>,
-    /// What is uploaded: the source archive, the worker's files.
+    /// Uploads: the source archive and the files of the worker.
     pub uploads: Vec<WantedObject>,
-    /// Where the key of engine `worker` goes.
+    /// Destination of the key of engine `worker`.
     pub key: Option<WantedKey>,
-    /// The prefix of the names of all runs of this job.
+    /// Common prefix of the names of all runs of this job.
     pub stem: String,
-    /// CreateTrainingJob of the first run; ids of file systems are still open.
+    /// CreateTrainingJob request of the first run, without the IDs of file systems.
     pub request: Value,
-    /// The plan in the account: what requests are made from.
+    /// The plan with the values of the account, from which requests are created.
     plan: Box<Plan>,
 }
 
-/// A role that trainc makes.
+/// A role that trainc creates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedRole {
-    /// CreateRole.
+    /// CreateRole request.
     pub create: CreateRole,
     /// The inline policy, as JSON text.
     pub policy: String,
-    /// The ARN that it has.
+    /// Its ARN.
     pub arn: String,
-    /// Runs of other digests that run as it now: what they may do stays in its policy until they end.
+    /// Runs of other digests that currently use the role; their permissions stay in its policy until they end.
     pub concurrent_runs: Vec<String>,
 }
 
-/// A file system that trainc makes, with its links.
+/// A file system that trainc creates, with its links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedFileSystem {
     /// Its name in the manifest.
     pub name: String,
-    /// CreateFileSystem.
+    /// CreateFileSystem request.
     pub create: CreateFileSystem,
-    /// Its associations; the id of the file system is still open.
+    /// Its associations, without the ID of the file system.
     pub associations: Vec<WantedAssociation>,
-    /// True if it goes, with all data in it, once its job has completed.
+    /// True if it is deleted with all its data once its job has completed.
     pub delete_after_job: bool,
 }
 
-/// An association that trainc makes.
+/// An association that trainc creates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedAssociation {
-    /// `<file system>/<8 digits>`, as its tag `trainc:resource` says it.
+    /// `<file system>/<8 digits>`, as in its tag `trainc:resource`.
     pub name: String,
-    /// CreateDataRepositoryAssociation.
+    /// CreateDataRepositoryAssociation request.
     pub create: CreateDataRepositoryAssociation,
 }
 
 /// An object that trainc uploads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedObject {
-    /// `source`, `worker`.
+    /// Kind: `source`, `worker`.
     pub kind: &'static str,
     /// The destination, `s3://bucket/key`.
     pub uri: String,
@@ -87,26 +87,27 @@ pub struct WantedObject {
     pub upload: Upload,
 }
 
-/// A random key that is written once, when the first run of a job starts. Its content is known to nobody but the account.
+/// A random key, written once when the first run of a job starts. Its content exists only in the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedKey {
     /// The destination, `s3://bucket/key`.
     pub uri: String,
     /// The bucket.
     pub bucket: String,
-    /// The object's key.
+    /// Key of the object.
     pub key: String,
-    /// The KMS key that encrypts it; the service's own AES-256 without one.
+    /// KMS key that encrypts it; without one, S3 encrypts with AES-256.
     pub kms: Option<String>,
-    /// The account that must own the bucket, where it must be one of ours.
+    /// Expected bucket owner, if the bucket must belong to the caller's account.
     pub owner: Option<String>,
 }
 
-/// The most runs of one digest that have a name: what all runs of a job begin with leaves room for three digits.
+/// Maximum number of runs of a digest: the common prefix of the names leaves room for three digits.
 pub const MOST_RUNS: u32 = 999;
 
 impl Desired {
-    /// Returns what a checked plan needs in the caller's account; `None` for clusters that are not on SageMaker.
+    /// Returns the resources that a checked plan requires in the caller's account; `None` for a cluster outside
+    /// SageMaker.
     pub fn new(plan: &Plan, caller: &Caller) -> Option<Self> {
         if !plan.deployable {
             return None;
@@ -146,10 +147,10 @@ impl Desired {
         })
     }
 
-    /// Returns the number of the run of this digest that has a name, from 1.
+    /// Returns the number of the run of this digest with this name, from 1.
     pub fn run_number(&self, name: &str) -> Option<usize> {
         let run = match name.rsplit_once("-r") {
-            // A digest is hexadecimal and holds no `r`, but a job's name may.
+            // A digest is hexadecimal and contains no `r`, but a job's name may.
             Some((_, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                 digits.parse().ok()?
             }
@@ -158,19 +159,19 @@ impl Desired {
         (self.name_of_run(run).as_deref() == Some(name)).then_some(run)
     }
 
-    /// The name of a run of this digest, from 1; none past the last that has one.
+    /// Returns the name of a run of this digest, counted from 1; `None` beyond the maximum.
     pub fn name_of_run(&self, run: usize) -> Option<String> {
         let run = u32::try_from(run).ok().filter(|run| (1..=MOST_RUNS).contains(run))?;
         Some(emit::run_name(&self.plan, &self.digest, run))
     }
 
-    /// Returns true if a training job's name is that of a run of this job, of any digest. The name holds only the beginning
-    /// of a long job name.
+    /// Returns true for the name of a run of this job, of any digest. The name contains only the beginning of a long
+    /// job name.
     pub(crate) fn is_run(&self, name: &str) -> bool {
         job_name_of_run(name).is_some_and(|job| self.job.starts_with(job) && job.starts_with(&self.stem))
     }
 
-    /// The tags of the training job.
+    /// Returns the tags of the training job.
     pub fn job_tags(&self) -> Tags {
         let tags = self.request.get("Tags").and_then(Value::as_array);
         let word =
@@ -178,7 +179,7 @@ impl Desired {
         tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
     }
 
-    /// Makes the job run as the existing role: an adopted one keeps its path, and with it its ARN.
+    /// Makes the job run as the existing role: an adopted role keeps its path, and therefore its ARN.
     pub fn set_role_arn(&mut self, arn: &str) {
         let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
         arn.clone_into(&mut role.arn);
@@ -187,14 +188,14 @@ impl Desired {
         self.request = emit::training_job_request(&self.plan, &Identity::new(&self.plan, &self.digest));
     }
 
-    /// Keeps in the role's policy the permissions of concurrent runs.
+    /// Keeps the permissions of concurrent runs in the role's policy.
     pub fn keep_permissions_of(&mut self, policy: &str, runs: &[String]) {
         let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
         role.policy = super::policy::union(&role.policy, policy);
         role.concurrent_runs = runs.to_vec();
     }
 
-    /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
+    /// Returns the request for a run with this name and the existing file systems, given by name, ID and mount name.
     pub fn request_for_run(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut plan = self.plan.clone();
         plan.account_facts.file_systems = file_systems
@@ -215,7 +216,7 @@ impl Desired {
     }
 }
 
-/// The job that a run's name is made of: `<job>-<8 digits of a digest>`, and `-r2` behind a further run.
+/// Returns the job in the name of a run: `<job>-<8 digits of a digest>`, followed by `-r2` for the second run.
 pub(crate) fn job_name_of_run(run: &str) -> Option<&str> {
     let digit = |c: char| c.is_ascii_digit();
     let first = match run.rsplit_once("-r") {
@@ -227,7 +228,7 @@ pub(crate) fn job_name_of_run(run: &str) -> Option<&str> {
         .then_some(job)
 }
 
-/// Tags as the account gives them back.
+/// Converts tags to the form of the account.
 pub fn tags_of(tags: &[Tag]) -> Tags {
     tags.iter().map(|tag| (tag.key.clone(), tag.value.clone())).collect()
 }
@@ -271,12 +272,13 @@ fn file_systems(plan: &Plan, identity: &Identity) -> Vec<WantedFileSystem> {
 
 fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
     let uri = emit::archive_uri(plan)?;
-    // Packing into memory fails for no archive that can be read.
+    // Packing a readable archive into memory cannot fail.
     let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
     wanted_object("source", uri, bytes, kms_of(plan), account)
 }
 
-/// The binary and the config of engine `worker`: their address holds the job's digest, which holds theirs.
+/// Returns the binary and the config of engine `worker`. Their URIs contain the job's digest, which covers their
+/// digests.
 fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObject> {
     emit::worker_uploads(plan, &identity.digest)
         .into_iter()
@@ -291,12 +293,12 @@ fn key_of(plan: &Plan, identity: &Identity, account: &str) -> Option<WantedKey> 
     Some(WantedKey { uri, bucket, key, kms: kms_of(plan), owner })
 }
 
-/// The output's key encrypts what is uploaded for the job as well.
+/// Returns the KMS key of the output, which also encrypts the job's uploads.
 fn kms_of(plan: &Plan) -> Option<String> {
     plan.job.output.as_ref().and_then(|output| output.kms.value().cloned())
 }
 
-/// What goes to an address; the account must own the bucket where its name says that it is the account's.
+/// Returns the upload for a URI. The account must own the bucket if the bucket's name ends with the account ID.
 pub fn wanted_object(
     kind: &'static str,
     uri: String,
@@ -310,7 +312,7 @@ pub fn wanted_object(
     Some(WantedObject { kind, uri, upload })
 }
 
-/// The bucket and the key of `s3://bucket/key`, or of a web address of S3; an empty key for a whole bucket.
+/// Returns bucket and key of `s3://bucket/key` or of an S3 URL; the key of a whole bucket is empty.
 pub fn split_uri(uri: &str) -> Option<(&str, &str)> {
     let parts = trainc_ir::s3::parse(uri)?;
     Some((parts.bucket, parts.key)).filter(|(bucket, _)| !bucket.is_empty())

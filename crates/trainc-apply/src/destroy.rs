@@ -1,5 +1,5 @@
-//! Deletes the resources of a job: shown first, only those with its tags, in the reverse of the order in
-//! which it was made. A second run goes on where the first one ended.
+//! Deletes the resources of a job: only those that were shown and have its tags, in reverse order of creation. A second
+//! run continues where the first one ended.
 
 use super::account::{Association, FileSystem, TrainingJob};
 use super::change::{Action, Change, Obstacle};
@@ -15,11 +15,11 @@ use trainc_emit::iam::POLICY_NAME;
 
 pub use super::inventory::{Consent, Inventory, Removal};
 
-/// The relation of a job to a file system that others use or used.
+/// The relation of a job to a file system that it shares or shared.
 enum Stay {
     /// The job no longer uses it; others do.
     Left,
-    /// Only this job uses it now.
+    /// Only this job uses it.
     Alone,
     /// It is deleted or being deleted.
     Gone,
@@ -34,18 +34,17 @@ pub struct Remover<'a, C, K> {
 }
 
 impl<C: Cloud, K: Clock> Remover<'_, C, K> {
-    /// Deletes what was found and consented to; the ledger records what failed and what was left.
+    /// Deletes the resources that were found and consented to; the ledger records failures and remaining resources.
     pub async fn run(&self, remains: &Inventory, consent: Consent) {
         let mut stopped = true;
         for job in &remains.running {
             let item = Item::new("training-job", &job.name);
             stopped &= self.record_result(&item, self.stop(&item, &job.name).await, "stopped");
         }
-        // Between the question and its answer somebody may have started one: without its role and its data it would
-        // run on for nothing.
+        // A run may have started while the user was asked: without its role and its data it would fail.
         stopped &= self.has_no_new_runs(remains).await;
         if !stopped {
-            // A job without its role cannot upload what it has.
+            // A job without its role cannot upload its output.
             let all = remains.removals(consent);
             all.into_iter()
                 .filter(|one| one.action == "delete")
@@ -58,7 +57,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             if !remains.sharers(system).is_empty() {
                 match self.leave_shared_file_system(&item, system, &remains.job).await {
                     Ok(Stay::Left | Stay::Gone) => self.recorder.record_done(&item, "left", None),
-                    // Without a question to the user, the manifest decides, whichever job is the last.
+                    // Without a confirmation prompt the manifest decides, regardless of which job is the last.
                     Ok(Stay::Alone) if remains.unasked => {
                         waited |= self.delete_with_links(&item, system, links, &remains.job).await;
                     }
@@ -75,7 +74,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             waited |= self.delete_with_links(&item, system, links, &remains.job).await;
         }
-        // Whatever has begun since to run as the role, or from an upload, keeps it.
+        // Jobs that have since started with the role or an upload keep it.
         let used = match self.look.running_users(remains).await {
             Ok(used) => used,
             Err(fault) => {
@@ -89,7 +88,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         };
         let is_used =
             |what: &str| used.iter().any(|(id, _)| id == what) || remains.running_user(what).is_some();
-        // That took minutes, in which an apply may have come to its end.
+        // The wait took minutes, during which an apply may have completed.
         if waited && !self.has_no_new_runs(remains).await {
             let all = remains.removals(consent);
             let rest = all.into_iter().filter(|one| one.action == "delete" && is_deleted_last(one.item.kind));
@@ -123,7 +122,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Returns true if no run of the job has started since the inventory; one that has is reported.
+    /// Returns true if no run of the job has started since the inventory; reports new runs.
     async fn has_no_new_runs(&self, remains: &Inventory) -> bool {
         match self.look.own_running_jobs(&remains.stem, &remains.job).await {
             Ok(jobs) => {
@@ -166,7 +165,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Stops a job and waits until it has stopped: it uploads what it has with the role that goes next.
+    /// Stops a job and waits until it has stopped: it uploads its output with the role that is deleted next.
     pub async fn stop(&self, item: &Item, name: &str) -> Result<(), Cause> {
         let look = &self.look;
         let mut wait = Wait::start(look.clock, look.patience.making);
@@ -178,7 +177,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 self.recorder.record_action(item, "stop");
                 match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
                     Ok(()) => asked = true,
-                    // It ended by itself, or is ending.
+                    // It has already ended or is ending.
                     Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {
                         asked = true;
                     }
@@ -197,8 +196,9 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Deletes a file system with its links, unless another job has come to it: looked at before the first link goes, and
-    /// again when they are gone, for that takes minutes. Whether it did.
+    /// Deletes a file system with its links unless another job uses it. This is checked before the links are deleted,
+    /// and again afterwards, because that takes minutes. Returns true if the file system was to be deleted, even if
+    /// that failed.
     async fn delete_with_links(
         &self,
         item: &Item,
@@ -232,7 +232,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         true
     }
 
-    /// That a file system is this job's alone by now, and goes only when that was shown.
+    /// Reports that only this job still uses a file system, which is deleted only after the user has seen that.
     fn record_sole_user(&self, item: &Item, id: &str) {
         let change = Change {
             kind: "file-system",
@@ -281,7 +281,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 continue;
             }
             if unseen.is_over(look.clock) {
-                // A later look leaves it again, if what was seen was not only late.
+                // If this was not only a delayed read, the next `destroy` removes the tag again.
                 return Ok(Stay::Left);
             }
             self.recorder.report_wait(
@@ -321,7 +321,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         .await
     }
 
-    /// Deletes, and looks until nothing is left.
+    /// Deletes a resource and waits until it is gone.
     async fn delete_and_wait(
         &self,
         item: &Item,
@@ -337,7 +337,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 match delete().await {
                     Ok(()) => asked = true,
                     Err(fault) if fault.class == Class::NotFound => return Ok(()),
-                    // It is still being made or updated.
+                    // It is still being created or updated.
                     Err(fault)
                         if matches!(fault.class, Class::Busy | Class::Invalid)
                             && !wait.is_over(look.clock) => {}
@@ -355,7 +355,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     async fn delete_role(&self, item: &Item, found: &ObservedRole) -> Result<(), Cause> {
         let name = found.role.name.as_str();
         if let Some(more) = foreign_policies(found) {
-            // Somebody added these: the role has become theirs as well.
+            // Policies that someone else added mean that others also use the role.
             return Err(Cause::Fault(Fault::from_answer(
                 super::calls::Call::DeleteRole,
                 Some(409),

@@ -1,4 +1,4 @@
-//! Buckets, what lies in them, and what is put there.
+//! S3 buckets, objects and uploads.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 pub struct Bucket {
     /// Its name.
     pub name: String,
-    /// Its region, where the answer says it.
+    /// Its region, if the response contains it.
     pub region: Option<String>,
     /// True if S3 redirects requests to another region.
     #[serde(default)]
     pub moved: bool,
-    /// True if another account owns it: S3 lets the caller see it, and refuses who expects that the caller owns it.
+    /// True if another account owns it: the caller may access it, but requests with the caller's account as expected
+    /// bucket owner are denied.
     #[serde(default)]
     pub foreign: bool,
 }
@@ -22,27 +23,27 @@ pub struct Bucket {
 pub struct Object {
     /// Its key.
     pub key: String,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// SHA-256 of the whole content, hexadecimal, where S3 shows a checksum that proves it.
+    /// SHA-256 of the whole content in hexadecimal, if S3 returns a checksum that proves it.
     pub sha256: Option<String>,
-    /// Its entity tag, which another object of other content does not have.
+    /// Entity tag, which differs between objects with different content.
     pub etag: Option<String>,
 }
 
-/// What is uploaded.
+/// An object to upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// The bucket.
     pub bucket: String,
-    /// The key; it holds the digest of the content.
+    /// The key, which contains the digest of the content.
     pub key: String,
     /// The content.
     pub bytes: Vec<u8>,
-    /// SHA-256 of the content, 64 hex digits.
+    /// SHA-256 of the content, 64 hexadecimal digits.
     pub sha256: String,
-    /// The key that encrypts it; the service's own AES-256 without one.
+    /// KMS key that encrypts it; without one, S3 encrypts with AES-256.
     pub kms: Option<String>,
-    /// The account that must own the bucket, where it must be one of ours.
+    /// Expected bucket owner, if the bucket must belong to the caller's account.
     pub owner: Option<String>,
 }

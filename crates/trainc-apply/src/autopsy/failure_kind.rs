@@ -1,4 +1,4 @@
-//! What kind of cause ended a job: the words that betray it, its code, the rules that speak of it, what to do next.
+//! Kinds of causes that end a job: their signs in logs, their codes, the related rules, and the next step.
 
 use crate::account::TrainingJob;
 use serde_json::Value;
@@ -31,42 +31,42 @@ declare_code!(
 pub(crate) static CODES: &[&Code] =
     &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0662];
 
-/// The kind of a cause. Those that follow from others come later.
+/// The kind of a cause. Kinds that follow from other kinds come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// GPU memory.
+    /// Out of GPU memory.
     Memory,
-    /// Host memory: the kernel of a host ends what needs too much of it.
+    /// Out of host memory: the kernel kills a process.
     HostMemory,
-    /// The volume.
+    /// The volume is full.
     Disk,
-    /// The role.
+    /// The role lacks a permission.
     Permission,
-    /// The image.
+    /// The image cannot be pulled.
     Image,
-    /// No machines.
+    /// No capacity.
     Capacity,
-    /// A fault of the service.
+    /// Internal error of the service.
     Service,
-    /// What SageMaker moves between S3 and the hosts.
+    /// Transfer between S3 and the hosts.
     Input,
-    /// An exception of the program.
+    /// An exception in the program.
     Program,
-    /// Hosts that lost each other: often because one of them failed.
+    /// Hosts lost their connections, often because one of them failed.
     Collective,
-    /// Somebody stopped it.
+    /// A user stopped the job.
     Stopped,
-    /// The longest run.
+    /// Maximum run time exceeded.
     Time,
-    /// The longest wait for spot capacity, the run itself counted in.
+    /// Maximum wait time for spot capacity exceeded, which includes the run time.
     Wait,
-    /// A quota of the account.
+    /// A quota of the account is exceeded.
     Quota,
-    /// Nothing known.
+    /// Unknown.
     Unknown,
 }
 
-/// What lines say, by the kind of cause. Each text was seen in logs of PyTorch, NCCL or S3.
+/// Texts that identify the kind of a cause, taken from logs of PyTorch, NCCL and S3.
 const SIGNS: &[(FailureKind, &[&str])] = &[
     (FailureKind::Memory, &["CUDA out of memory", "OutOfMemoryError", "cudaErrorMemoryAllocation"]),
     (
@@ -93,7 +93,7 @@ const SIGNS: &[(FailureKind, &[&str])] = &[
 ];
 
 impl FailureKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &[Self] = &[
         Self::Memory,
         Self::HostMemory,
@@ -112,7 +112,7 @@ impl FailureKind {
         Self::Unknown,
     ];
 
-    /// The code of this kind.
+    /// Returns the diagnostic code of this kind.
     pub fn code(self) -> &'static Code {
         match self {
             Self::Memory | Self::HostMemory => &T0651,
@@ -131,7 +131,7 @@ impl FailureKind {
         }
     }
 
-    /// What happened, a fragment.
+    /// Describes what happened, as a sentence fragment.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Memory => "out of GPU memory",
@@ -152,7 +152,7 @@ impl FailureKind {
         }
     }
 
-    /// The rules that speak of it, by code.
+    /// Returns the codes of related rules.
     pub fn rules(self) -> &'static [&'static str] {
         match self {
             Self::Memory => &["T0326"],
@@ -178,7 +178,7 @@ impl FailureKind {
                 "lower the micro-batch and raise accumulation, or increase the shard degree: ",
                 NextCommand::new("plan").flag("-v"),
             ],
-            // What is on the GPUs has no part in it, but for what is offloaded from them.
+            // GPU memory matters only if the job offloads from it.
             Self::HostMemory => {
                 let offloads = plan.job.parallel.as_ref().is_some_and(offloads);
                 let less = if offloads {
@@ -222,14 +222,14 @@ fn new_run() -> NextCommand {
     NextCommand::new("apply").flag("--new-run")
 }
 
-/// Returns true if something of the GPUs waits in the memory of the hosts.
+/// Returns true if the job offloads data from GPU memory to host memory.
 fn offloads(parallel: &Parallel) -> bool {
     let is_on = |one: &EngineOption| one.name == "offload" && one.value.value() == Some(&Scalar::Bool(true));
     parallel.offload_activations.get() == Some(true) || parallel.options.iter().any(is_on)
 }
 
-/// How a run that had too little time is gone on with. A longer one is another digest: whether it finds the checkpoints of
-/// this one hangs on whether their path names the digest.
+/// Returns the help for a run that exceeded a time limit. A longer limit changes the digest, so the new run finds the
+/// checkpoints of this one only if their path does not contain the digest.
 fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
     let help = |edit: &str, then: &str| help![format!("raise `{what}`{of}, {edit}then "), new_run(), then];
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
@@ -237,7 +237,7 @@ fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help
     };
     let why = if path.contains(DIGEST_MARK) { ", because their path contains the digest" } else { "" };
     match job.request.pointer("/CheckpointConfig/S3Uri").and_then(Value::as_str) {
-        // An address with a placeholder left in it is the same in one account.
+        // A path that still contains a placeholder is the same within one account.
         Some(kept) if why.is_empty() && (kept == path || path.contains("${")) => {
             help("", &format!(": it resumes from this run's checkpoints in {kept}"))
         }
@@ -249,9 +249,9 @@ fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help
     }
 }
 
-/// The kind of cause that a FailureReason is. `InternalServerError:`, `ClientError:` and `AlgorithmError:` are the
-/// service's own words for whose fault it is, and no exception of the program. A container that the kernel killed ends
-/// with 137: 128, and signal 9.
+/// Returns the kind of cause of a FailureReason. `InternalServerError:`, `ClientError:` and `AlgorithmError:` are the
+/// service's classification and not exceptions of the program. A container that the kernel killed exits with 137: 128 +
+/// signal 9.
 pub(super) fn kind_of_reason(reason: &str) -> Option<FailureKind> {
     let signs = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| reason.contains(sign)));
     if let Some((kind, _)) = signs {
@@ -287,7 +287,7 @@ pub(super) fn kind_of_reason(reason: &str) -> Option<FailureKind> {
     None
 }
 
-/// The kind of cause that a line is, if it is one.
+/// Returns the kind of cause that a log line states, if any.
 pub(super) fn kind_of_line(line: &str) -> Option<FailureKind> {
     let known = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| line.contains(sign)));
     if let Some((kind, _)) = known {
@@ -305,7 +305,7 @@ pub(super) fn kind_of_line(line: &str) -> Option<FailureKind> {
 mod tests {
     use super::*;
 
-    /// The kernel of a host ends a process with signal 9, and the service tells 128 + 9: the GPUs' memory has no part in it.
+    /// The kernel kills a process with signal 9, which the service reports as 128 + 9; GPU memory is not involved.
     #[test]
     fn what_the_kernel_killed_is_about_the_host() {
         for reason in [

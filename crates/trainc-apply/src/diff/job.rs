@@ -1,4 +1,4 @@
-//! The training job: whether this digest runs already, or another one does.
+//! The change of the training job: whether a run of this or of another digest exists.
 
 use crate::account::{Tags, TrainingJob};
 use crate::change::{Action, Change, Choices, Difference, Obstacle, Target};
@@ -19,14 +19,15 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
             if !is_run_of_digest(desired, tags) && !is_taken {
                 Target::Blocked(foreign_job_obstacle(desired, job))
             } else if !choices.new_run && runs.other.is_some() && is_run_of_digest(desired, tags) {
-                // One that found no machines never ran: what came after it is the job as it is now.
+                // A run without capacity never ran: the run of the other digest, which came later, is the job's current
+                // version.
                 let lacked = job.lacked_capacity();
                 Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::ConcurrentVersion })
             } else if (choices.wants_new_run(runs.number) && job.is_over()) || job.lacked_capacity() {
-                // What the manifest asks for is not there yet where a run found no machines: apply goes on.
+                // A run that found no capacity left the manifest unfulfilled: apply starts the next one.
                 start(runs.number + 1)
             } else {
-                // A second run of the same digest while one is running would do the same work twice.
+                // A second concurrent run of the same digest would repeat the same work.
                 Target::Attach(job.name.clone())
             }
         }
@@ -115,7 +116,7 @@ pub(crate) fn job_change(desired: &Desired, runs: &Runs, choices: Choices) -> Ch
     }
 }
 
-/// A name of ours that a job has which is not ours: what to do about it, and what differs in it.
+/// Returns the change for a training job that has our name but not our tags, with its differences.
 pub fn foreign_job_change(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
     let obstacle = foreign_job_obstacle(desired, found);
     let other = match obstacle {
@@ -128,13 +129,13 @@ pub fn foreign_job_change(desired: &Desired, found: &TrainingJob, tags: &Tags) -
     change
 }
 
-/// Returns the obstacle that a job with our name and without our tags is.
+/// Returns the obstacle for a job with our name but without our tags.
 fn foreign_job_obstacle(desired: &Desired, found: &TrainingJob) -> Obstacle {
     if has_same_content(desired, found) { Obstacle::Foreign } else { Obstacle::DifferentContent }
 }
 
-/// Returns true if a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
-/// another would say of it that it is this digest, and it is not.
+/// Returns true if a job was started with the desired settings, as covered by the digest. A job cannot be changed, so
+/// adopting one with other settings would mislabel it with this digest.
 fn has_same_content(desired: &Desired, found: &TrainingJob) -> bool {
     content_differences(desired, found).is_empty()
 }
@@ -145,7 +146,7 @@ pub fn foreign_run_change(found: &TrainingJob, tags: &Tags) -> Change {
     Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
 }
 
-/// Another version of the job that was asked for at the same time, a moment before the run of this name.
+/// Returns the obstacle for another version of the job that started at the same time, just before the run of this name.
 pub(crate) fn overtaken_run_change(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
     let because = format!(
         "{} runs another digest of this job and was started at the same time, just before {name}, which is being stopped",
@@ -156,10 +157,10 @@ pub(crate) fn overtaken_run_change(desired: &Desired, other: &TrainingJob, name:
     change
 }
 
-/// What differs in a job of our name that is not ours: what it was started with first, then whose it is.
+/// Returns the differences of a job with our name that is not ours: first its settings, then its tags.
 fn foreign_job_differences(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
     let mut out = content_differences(desired, found);
-    // Who takes it over takes this as well: whose role it runs as. No part of the digest.
+    // The role is part of an adoption, but not of the digest.
     let role = found.request.get("RoleArn").and_then(Value::as_str).unwrap_or_default();
     if role != desired.role_arn && !desired.role_arn.contains("${") {
         out.push(Difference::new("RoleArn", role, &desired.role_arn));
@@ -168,11 +169,11 @@ fn foreign_job_differences(desired: &Desired, found: &TrainingJob, tags: &Tags) 
     out
 }
 
-/// Members of a request that the service never adds by itself.
+/// Members of a request that the service never adds.
 const NEVER_ADDED: &[&str] =
     &["VpcConfig", "InputDataConfig", "CheckpointConfig", "TensorBoardOutputConfig", "ExperimentConfig"];
 
-/// Returns how the settings of a job of others differ, including settings that only it has.
+/// Returns the differences of another owner's job, including settings that only that job has.
 fn content_differences(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
     let mut out = differences(desired, found);
     let none = serde_json::Map::new();
@@ -196,7 +197,7 @@ fn content_differences(desired: &Desired, found: &TrainingJob) -> Vec<Difference
     out
 }
 
-/// Null, an empty list or an empty object: what some services write for what was never sent.
+/// Returns true for null, an empty list or an empty object, which some services return for members that were not sent.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -206,7 +207,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Members that say nothing about what a run does.
+/// Members that do not affect what a run does.
 const UNTOLD: &[&str] = &[
     "/TrainingJobName",
     "/Tags",
@@ -215,15 +216,15 @@ const UNTOLD: &[&str] = &[
     "/AlgorithmSpecification/MetricDefinitions",
 ];
 
-/// What differs between what another run was started with and what is wanted: only members that we send, since the
-/// service adds its own.
+/// Returns the differences between the settings of another run and the desired ones: only members that we send, since
+/// the service adds others.
 fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     let mut out = Vec::new();
     let (mut wanted, mut found) = (desired.request.clone(), other.request.clone());
     sort_named_lists(&mut wanted);
     sort_named_lists(&mut found);
     compare("", Some(&wanted), &found, &desired.digest, &mut out);
-    // Hyperparameters are ours whole: one that is gone is a difference too.
+    // trainc sets all hyperparameters, so a removed one is a difference too.
     if let (Some(Value::Object(wanted)), Some(Value::Object(found))) =
         (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
     {
@@ -231,7 +232,7 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
             out.push(Difference::new(&format!("HyperParameters.{key}"), value_text(value), "gone"));
         }
     }
-    // Messages end up in logs, and the values of others' jobs may be secrets.
+    // Messages are written to logs, and values of others' jobs may be secrets.
     for one in &mut out {
         if let Some(key) =
             ["HyperParameters.", "Environment."].iter().find_map(|of| one.what.strip_prefix(of))
@@ -246,14 +247,14 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     out
 }
 
-/// The fewest characters of a value that its name alone makes a secret.
+/// Minimum length of a value that counts as a secret only because of its name.
 const LEAST_SECRET: usize = 8;
 
-/// Returns true if a value may be a credential: by how it looks, or by the last word of its name.
+/// Returns true if a value may be a credential, by its form or by the last word of its name.
 fn is_secret(key: &str, text: &str) -> bool {
     let long = text.len() >= LEAST_SECRET && text != "none";
     let named = match credentials::classify_name(key) {
-        // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
+        // Any value of these is secret; the other names are also those of settings (`pad_token`, `sort_key`).
         Some(NamedCredential::Password | NamedCredential::Credential) => !text.is_empty(),
         Some(NamedCredential::Perhaps) => long,
         Some(NamedCredential::Digest) | None => false,
@@ -262,7 +263,7 @@ fn is_secret(key: &str, text: &str) -> bool {
     credentials::find(text).is_some() || named || (long && of_wandb())
 }
 
-/// Returns true if a text differs only in the digest that it names: that follows from what else differs.
+/// Returns true if two texts differ only in the digest, which is a consequence of other differences.
 fn is_same_but_for_digest(wanted: &str, found: &str, digest: &str) -> bool {
     let Some((before, after)) = wanted.split_once(digest) else { return false };
     let between = found.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
@@ -292,7 +293,7 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out:
                 compare(&format!("{path}/{at}"), Some(wanted), found, digest, out);
             }
         }
-        // What an account fills in later is no difference: ids stand open here.
+        // IDs that the account fills in later are no difference.
         (Value::String(text), _) if is_unresolved(path, text) => {}
         (Value::Bool(false), Value::Null) => {}
         (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}

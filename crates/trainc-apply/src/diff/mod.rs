@@ -1,6 +1,6 @@
-//! Compares a plan with an account: pure, over typed resources, ignoring AWS defaults.
+//! Compares a plan with an account: pure functions on typed resources, ignoring AWS defaults.
 //!
-//! In: [`Desired`] and [`Observed`]. Out: one [`Change`] for each resource, in the order in which they are made.
+//! In: [`Desired`] and [`Observed`]. Out: one [`Change`] per resource, in the order of creation.
 
 mod job;
 mod role;
@@ -59,8 +59,8 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         let corruption = observed.corrupted_uploads.get(&wanted.uri);
         out.push(if let Some(other) = corruption {
             let words = other.describe(wanted.upload.bytes.len() as u64);
-            // A run that was started reads it again where spot machines come back: that is said, and nothing of it is
-            // apply's to do.
+            // A started spot run reads the upload again when capacity returns: this is reported, but apply does not
+            // change it.
             let is_started = matches!(job::target(desired, &observed.runs, choices), Target::Attach(_));
             let (action, because) = match other {
                 Corruption::Unverified if is_started => (Action::Unchanged, words),
@@ -99,7 +99,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     out
 }
 
-/// Ids of file systems that the run that goes on was started with and that are gone: what is made now it cannot use.
+/// Returns the IDs of deleted file systems that the current run was started with: it cannot use new ones.
 pub fn lost_file_systems(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<String> {
     let (Some((job, _)), Some(systems)) = (&observed.runs.latest, &observed.systems) else {
         return Vec::new();
@@ -107,18 +107,18 @@ pub fn lost_file_systems(desired: &Desired, observed: &Observed, choices: Choice
     if job.is_over() || !matches!(job::target(desired, &observed.runs, choices), Target::Attach(_)) {
         return Vec::new();
     }
-    // One that the manifest names, and trainc does not make, is looked at by itself.
+    // A file system that the manifest refers to and trainc does not create is checked separately.
     if desired.file_systems.is_empty() { Vec::new() } else { missing_mounts(job, systems) }
 }
 
-/// Ids of FSx file systems that a job was started with and that are not among those of the region.
+/// Returns the IDs of FSx file systems that a job was started with and that no longer exist in the region.
 pub fn missing_mounts(job: &TrainingJob, systems: &BTreeSet<String>) -> Vec<String> {
     let gone: BTreeSet<&str> =
         mounts(job).into_iter().filter(|id| id.starts_with("fs-") && !systems.contains(*id)).collect();
     gone.into_iter().map(str::to_owned).collect()
 }
 
-/// Ids of the FSx for Lustre file systems that a job's channels name.
+/// Returns the IDs of the FSx for Lustre file systems in a job's channels.
 pub fn mounts(job: &TrainingJob) -> Vec<&str> {
     let text = |value: &'_ serde_json::Value| value.as_str() == Some("FSxLustre");
     let channels = job.request.get("InputDataConfig").and_then(serde_json::Value::as_array);
@@ -130,7 +130,7 @@ pub fn mounts(job: &TrainingJob) -> Vec<&str> {
     lustre.filter_map(|source| source.get("FileSystemId")?.as_str()).collect()
 }
 
-/// Returns the uploads whose key holds other content; not those whose content is unknown.
+/// Returns the uploads whose key has other content, without those whose content is unknown.
 pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> {
     let uploads = desired.uploads.iter();
     let found = uploads.filter_map(|wanted| {
@@ -142,7 +142,7 @@ pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> 
     found.collect()
 }
 
-/// Returns the change of an upload whose key holds something that could not be verified and may not be overwritten.
+/// Returns the obstacle for an upload whose key has an object that could not be verified and may not be overwritten.
 pub(crate) fn foreign_upload_change(wanted: &WantedObject, other: Corruption, fault: &Fault) -> Change {
     let words = other.describe(wanted.upload.bytes.len() as u64);
     let because = format!(
@@ -153,13 +153,13 @@ pub(crate) fn foreign_upload_change(wanted: &WantedObject, other: Corruption, fa
     Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Foreign), because)
 }
 
-/// Returns true if the run that is meant is over: then nothing is made or changed for it.
+/// Returns true if the target run has ended: then nothing is created or changed for it.
 pub fn is_run_over(desired: &Desired, observed: &Observed, choices: Choices) -> bool {
     let over = observed.runs.latest.as_ref().is_some_and(|(job, _)| job.is_over());
     over && matches!(job::target(desired, &observed.runs, choices), Target::Attach(_))
 }
 
-/// Returns true if anything would be done.
+/// Returns true if there is nothing to do.
 pub fn has_no_changes(changes: &[Change]) -> bool {
     changes.iter().all(|change| matches!(change.action, Action::Unchanged | Action::Skip))
 }

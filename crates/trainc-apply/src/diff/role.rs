@@ -1,4 +1,4 @@
-//! The role: who may assume it, what it may do, whose it is.
+//! The change of the role: trust policy, permissions, ownership.
 
 use crate::account::Tags;
 use crate::change::{Action, Change, Choices, Difference, Obstacle};
@@ -8,7 +8,7 @@ use crate::ownership::{is_ours, missing_tags, owner, tag_differences};
 use crate::policy::same_policy;
 use trainc_emit::iam::POLICY_NAME;
 
-/// The next call that brings the role nearer to what is wanted.
+/// A call that changes the role towards the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleStep {
     /// CreateRole.
@@ -21,7 +21,7 @@ pub enum RoleStep {
     Policy,
 }
 
-/// Returns the changes of the role and of its policy, and the calls, in order.
+/// Returns the changes of the role and of its policy, and the calls in order.
 pub fn role_change(
     wanted: &WantedRole,
     found: Option<&ObservedRole>,
@@ -67,7 +67,7 @@ pub fn role_change(
         }
         Action::Adopt => {
             let mut because = format!("`--adopt`: it belongs to {}", owner(&found.role.tags));
-            // Its ARN holds its path, and neither can be changed: the job runs as the role that is there.
+            // Its ARN contains its path, and neither can be changed: the job runs as the existing role.
             let path = wanted.create.path.as_deref().unwrap_or("/");
             if found.role.path != path {
                 because.push_str(&format!("; it stays at path `{}`", found.role.path));
@@ -87,7 +87,7 @@ pub fn role_change(
         },
     };
     let stopped = matches!(action, Action::Stop(_));
-    // `--adopt` writes the policy anew: what is in it now is said before anybody types that.
+    // `--adopt` overwrites the policy, so its current content is shown before the user adopts it.
     if let (true, false, Some(policy)) = (stopped, same, &found.policy) {
         differences.extend(
             statements(policy, &wanted.policy)
@@ -119,7 +119,7 @@ pub fn role_change(
     (change, policy, if stopped { Vec::new() } else { steps })
 }
 
-/// Describes whose permissions are kept in the policy.
+/// Describes the runs whose permissions are kept in the policy.
 fn describe_kept_permissions(wanted: &WantedRole) -> String {
     match wanted.concurrent_runs.as_slice() {
         [] => String::new(),
@@ -131,7 +131,8 @@ fn describe_kept_permissions(wanted: &WantedRole) -> String {
     }
 }
 
-/// What the role may do beyond what trainc gave it: drift that is shown, and never taken away silently.
+/// Describes changes of the role by others: a different permissions boundary, or added policies. trainc reports but never
+/// reverts them.
 fn describe_role_drift(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
     let mut more: Vec<String> = found.inline.iter().filter(|name| *name != POLICY_NAME).cloned().collect();
     more.extend(found.attached.iter().cloned());
@@ -147,7 +148,7 @@ fn describe_role_drift(wanted: &WantedRole, found: &ObservedRole) -> Option<Stri
     })
 }
 
-/// The members of a trust policy that differ: as one text the principal would be lost behind what is the same.
+/// Returns the members of a trust policy that differ, since a difference in the whole text would be hard to find.
 fn trust_policy_differences(found: &str, wanted: &str) -> Vec<Difference> {
     let document = "AssumeRolePolicyDocument";
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
@@ -184,7 +185,7 @@ fn compare_json(
                 compare_json(&format!("{path}.{at}"), found, wanted, out);
             }
         }
-        // A statement that is only on one side, member by member.
+        // A statement that exists on only one side, by member.
         (Value::Object(_), Value::Null) => {
             compare_json(path, found, &Value::Object(serde_json::Map::new()), out);
         }
@@ -203,10 +204,10 @@ fn value_text(value: &serde_json::Value) -> String {
     }
 }
 
-/// The most characters of what a statement says.
+/// Maximum length of a statement's description in characters.
 const MOST_SAID: usize = 40;
 
-/// A statement without a Sid, by what it says.
+/// Describes a statement without a Sid by its content.
 fn describe_unnamed_statement(statement: &serde_json::Value) -> String {
     let part =
         |name: &str| statement.get(name).map(|value| value_text(value).replace('"', "")).unwrap_or_default();
@@ -216,7 +217,7 @@ fn describe_unnamed_statement(statement: &serde_json::Value) -> String {
     format!("without a Sid ({short}{})", if rest.is_empty() { "" } else { "…" })
 }
 
-/// Statements that are only on one side, by their Sid.
+/// Returns the statements that differ or exist on only one side, by their Sid.
 fn statements(found: &str, wanted: &str) -> Vec<Difference> {
     let sids = |text: &str| -> std::collections::BTreeMap<String, serde_json::Value> {
         let document: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
@@ -243,7 +244,7 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
             }
         })
         .collect();
-    // Lists are truncated at the end: added statements come before missing ones.
+    // Lists are truncated at the end: new statements come before removed ones.
     out.sort_by_key(|one| one.found == "none");
     out
 }

@@ -9,7 +9,7 @@ use crate::file_systems::{
 };
 use crate::ownership::{self, missing_tags, owner, tag_differences};
 
-/// The next call that brings a file system nearer to what is wanted.
+/// A call that changes a file system towards the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSystemStep {
     /// CreateFileSystem.
@@ -18,19 +18,19 @@ pub enum FileSystemStep {
     Tag {
         /// The file system's ARN.
         arn: String,
-        /// What is written.
+        /// The tags to write.
         tags: Tags,
     },
     /// UpdateFileSystem.
     Update {
         /// The file system.
         id: String,
-        /// What changes.
+        /// The changes.
         change: FileSystemChange,
     },
 }
 
-/// Returns the change of a file system, and the calls, in order.
+/// Returns the change of a file system, and the calls in order.
 pub fn file_system_change(
     wanted: &WantedFileSystem,
     found: &[FileSystem],
@@ -65,7 +65,7 @@ pub fn file_system_change(
     let others = ownership::others(&system.tags, job_tag(&tags));
     let ours = is_same_resource(&tags, &system.tags);
     let mut fixed = immutable_differences(wanted, system);
-    // What another job wants more of, or has, is no less for this one.
+    // A shared file system may be larger than this job requires, for another job.
     fixed.retain(|one| one.what != CAPACITY || !ownership::was_shared(&system.tags));
     let joins = !ours && is_shareable(wanted, system);
     if joins && ownership::is_full(system) {
@@ -99,7 +99,7 @@ pub fn file_system_change(
         return (change, Vec::new());
     }
     let mut steps = Vec::new();
-    // Of what several jobs use each writes only that it does: their own tags may differ.
+    // For a shared file system each job writes only its own tag: the other tags may differ between jobs.
     let mut missing = Tags::new();
     if others.is_empty() || !(ours || joins) {
         missing.extend(missing_tags(&tags, &system.tags));
@@ -108,7 +108,7 @@ pub fn file_system_change(
         missing.extend(ownership::tags_to_join(&tags, &system.tags));
     }
     let mut differences = tag_differences(&missing, &system.tags);
-    // Who is taken over from uses it no longer.
+    // A job from which the file system is adopted no longer uses it.
     let mut written = system.tags.clone();
     written.extend(missing.clone());
     let others = ownership::others(&written, job_tag(&tags));
@@ -126,7 +126,7 @@ pub fn file_system_change(
     };
     let raised = in_place.raises() && !others.is_empty();
     let shared_with: Vec<String> = others.iter().map(|other| (*other).to_owned()).collect();
-    // The service takes no update while the file system is being made; it is compared again afterwards.
+    // FSx accepts no update during creation; the settings are compared again afterwards.
     let creating = system.lifecycle == "CREATING";
     let is_waiting = in_place.update != FileSystemChange::default() && system.lifecycle == "UPDATING";
     if in_place.update != FileSystemChange::default() && !creating && !is_waiting {
@@ -170,7 +170,7 @@ pub fn file_system_change(
     (change, steps)
 }
 
-/// Returns the change of an association, which is identified by the pair that it links.
+/// Returns the change of an association, which is identified by its path and its S3 prefix.
 pub fn association_change(
     wanted: &WantedAssociation,
     file_system: Option<&str>,
@@ -204,8 +204,8 @@ pub fn association_change(
     Change::new(kind, &wanted.name, action, because)
 }
 
-/// A link of the file system to something else whose path lies in the wanted one's, or the other way round: FSx refuses a
-/// second (Amazon FSx for Lustre user guide, "Linking your file system to an S3 bucket").
+/// Returns another link of the file system whose path contains the desired path, or is inside it: FSx rejects
+/// overlapping paths (Amazon FSx for Lustre user guide, "Linking your file system to an S3 bucket").
 fn overlapping<'a>(
     wanted: &WantedAssociation,
     file_system: &str,
@@ -223,7 +223,7 @@ fn overlapping<'a>(
     live.find(|one| inside(&one.path, path) || inside(path, &one.path))
 }
 
-/// Returns the obstacle that a file system with identical settings and missing tags is.
+/// Returns the obstacle for a file system with identical settings but missing tags.
 pub(crate) fn untagged_twin_change(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     let tags = tags_of(&wanted.create.tags);
     let because = format!(
