@@ -1,51 +1,51 @@
-//! Faults of calls: the service's error, classified by its code and text.
+//! Errors of AWS calls, classified by code and message.
 //!
-//! The classes decide what happens next (retry, observe again, stop); the words decide nothing. AWS's code, text and
-//! request id are kept, so that what is shown can be looked up. One table for the account and the simulation.
+//! The class determines the reaction (retry, read again, stop); the message does not. AWS's code, message and request
+//! ID are kept, so that users can look them up. The account and the simulation share the table.
 
 mod refusal;
 
 use super::calls::Call;
 use std::num::NonZeroU64;
 
-/// The class of a fault, which decides what happens next.
+/// Class of a fault, which determines the reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// The resource does not exist.
     NotFound,
-    /// The name is taken: look whose it is.
+    /// The name is taken: check who owns it.
     Exists,
-    /// The name belongs to another account: nothing to look at, and nothing to adopt.
+    /// The name belongs to another account: it can be neither read nor adopted.
     Foreign,
-    /// Too many calls: wait and repeat.
+    /// Throttled: wait and retry.
     Throttled,
-    /// The service failed, and may not have done it: repeat.
+    /// The service failed, and may not have carried out the call: retry.
     Unavailable,
-    /// No answer came: what happened is not known. Repeat, or look.
+    /// No response arrived, so the effect is unknown: retry or read.
     NoResponse,
     /// The endpoint is unreachable: nothing listens there, or the host is unknown. Nothing was sent.
     Unreachable,
-    /// What was written a moment ago is not seen everywhere yet: repeat for a while after a write of ours.
+    /// A recent IAM write is not visible everywhere yet: retry for a while after a write of ours.
     NotPropagated,
-    /// Something else holds the object at the moment: repeat for a while.
+    /// Another operation uses the resource at the moment: retry for a while.
     Busy,
-    /// The caller may not do this.
+    /// The caller lacks a permission.
     Denied,
-    /// There are no credentials, or they are wrong or have run out.
+    /// Credentials are missing, invalid or expired.
     Credentials,
-    /// A quota of the account is used up.
+    /// A quota of the account is exhausted.
     Quota,
-    /// AWS has no such machines free.
+    /// AWS has no capacity of this instance type.
     Capacity,
-    /// The same token was used with other settings before.
+    /// The client token was used before with other settings.
     Mismatch,
-    /// The bucket lies in another region than the one that was asked.
+    /// The bucket is in another region than the request.
     OtherRegion,
-    /// The request itself is refused.
+    /// The request is invalid.
     Invalid,
-    /// This account of ours cannot answer such a question (simulation, or an adapter without the service).
+    /// This implementation of an account does not support the call (simulation, or an adapter without the service).
     NotSupported,
-    /// trainc did something that cannot be right.
+    /// A bug in trainc.
     Bug,
 }
 
@@ -55,15 +55,15 @@ pub enum Class {
 pub struct Fault {
     /// The call.
     pub call: Call,
-    /// Its class.
+    /// Class of the error.
     pub class: Class,
-    /// The service's own code, as `EntityAlreadyExists`; empty without a response.
+    /// The service's error code, such as `EntityAlreadyExists`; empty without a response.
     pub code: String,
-    /// The service's own text.
+    /// The service's error message.
     pub message: String,
-    /// The request's id, for AWS support.
+    /// Request ID, for AWS support.
     pub request_id: Option<String>,
-    /// The region of the bucket, where S3 names it.
+    /// Region of the bucket, if S3 names it.
     pub region: Option<Box<str>>,
     /// The resource of the call, such as "bucket `name`", if the caller added it.
     pub about: Option<Box<str>>,
@@ -72,7 +72,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// An answer of the service, classified.
+    /// Creates a fault from an error response and classifies it.
     pub fn from_answer(call: Call, http: Option<u16>, code: &str, message: &str) -> Self {
         Self {
             call,
@@ -86,7 +86,7 @@ impl Fault {
         }
     }
 
-    /// A fault of a class that the caller knows, as a lost answer or missing credentials.
+    /// Creates a fault whose class the caller knows, such as a lost response or missing credentials.
     pub fn new(call: Call, class: Class, message: &str) -> Self {
         let message = message.to_owned();
         Self {
@@ -101,8 +101,9 @@ impl Fault {
         }
     }
 
-    /// No answer came, for these reasons, the outermost first: in plain words, without what a library calls its own parts.
-    /// Of what is no closed connection and no time that ran out, the innermost reason says most.
+    /// Creates a fault for a missing response, given the error messages, outermost first. A closed connection or a
+    /// timeout is described in plain words, without the library's internals; for other errors the innermost message is
+    /// the most specific.
     pub fn from_no_response(call: Call, reasons: &[String]) -> Self {
         const CLOSED: [&str; 7] = [
             "connection closed",
@@ -156,8 +157,8 @@ impl Fault {
         self
     }
 
-    /// The IAM action that is missing: the one that a refusal names, which may be one that the call only needs besides
-    /// (`iam:PassRole` of CreateTrainingJob, `fsx:TagResource` of CreateFileSystem); else the call's own.
+    /// Returns the missing IAM action: the one that the error names, which may be an additional action of the call
+    /// (`iam:PassRole` of CreateTrainingJob, `fsx:TagResource` of CreateFileSystem), otherwise that of the call.
     pub fn action(&self) -> String {
         let named = if self.class == Class::Denied { refusal::action(&self.message) } else { None };
         named.map_or_else(|| self.call.action(), str::to_owned)
@@ -168,14 +169,14 @@ impl Fault {
         if self.class == Class::Denied { refusal::resource(&self.message) } else { None }
     }
 
-    /// Returns true if the same call may be repeated at once, whatever came before it.
+    /// Returns true if the call can be retried at once, regardless of earlier calls.
     pub fn is_transient(&self) -> bool {
         matches!(self.class, Class::Throttled | Class::Unavailable | Class::NoResponse | Class::Unreachable)
     }
 }
 
-/// Texts of SageMaker's `ValidationException` that mean "your IAM write has not arrived here yet" for a while after
-/// one, and a mistake otherwise (terraform-provider-aws, `internal/service/sagemaker/training_job.go`).
+/// Messages of SageMaker's `ValidationException` that may mean that a recent IAM write has not reached SageMaker yet,
+/// and otherwise an error (terraform-provider-aws, `internal/service/sagemaker/training_job.go`).
 const NOT_PROPAGATED: &[&str] = &[
     "Could not assume role",
     "Unauthorized to List objects under S3 URL",
@@ -185,12 +186,12 @@ const NOT_PROPAGATED: &[&str] = &[
     "Access denied for repository",
 ];
 
-/// The class of an answer.
+/// Returns the class of an error response.
 ///
-/// Sources: botocore 1.44.5 error shapes of iam, fsx, sagemaker, s3, ec2, servicequotas; codes that the models lack
-/// (`ValidationException`, throttling) as the services send them.
+/// Sources: error shapes of botocore 1.44.5 for iam, fsx, sagemaker, s3, ec2 and servicequotas; codes that are missing
+/// in these models (`ValidationException`, throttling) as the services return them.
 pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
-    // JSON services put the suffix on some codes, query services on others: `ResourceInUse`, `ResourceInUseException`.
+    // Services add the suffix to different codes: `ResourceInUse`, `ResourceInUseException`.
     let bare = code.rsplit(['#', '.']).next().unwrap_or(code);
     let bare = bare.strip_suffix("Exception").unwrap_or(bare);
     match bare {
@@ -229,7 +230,7 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         | "Forbidden"
         | "AllAccessDisabled"
         | "NotAuthorized" => Class::Denied,
-        // EC2 sends the first with 401, which would be about credentials; STS with 403.
+        // EC2 returns the first with status 401, which otherwise means invalid credentials; STS with 403.
         "OptInRequired" | "SubscriptionRequired" | "NotSignedUp" | "PendingVerification" => Class::Denied,
         "NoSuchEntity"
         | "FileSystemNotFound"
@@ -261,15 +262,16 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         "ResourceLimitExceeded" => Class::Quota,
         "CapacityError" | "InsufficientCapacity" | "InsufficientInstanceCapacity" => Class::Capacity,
         "IncompatibleParameterError" => Class::Mismatch,
-        // Asked elsewhere S3 redirects, or finds a signature for a region that is not the bucket's.
+        // In another region S3 redirects the request, or rejects its signature because of the region.
         "PermanentRedirect" => Class::OtherRegion,
         "AuthorizationHeaderMalformed" if message.contains("expecting '") => Class::OtherRegion,
         _ => classify_by_text(call, http, bare, message),
     }
 }
 
-/// A missing thing is an answer when it was asked for, and a mistake of the request when something else names it:
-/// CreateTrainingJob says `ResourceNotFound` of an image, CreateDataRepositoryAssociation of a bucket.
+/// Returns the class for a missing resource: a valid answer about the requested resource, but an invalid request if the
+/// request only refers to it. CreateTrainingJob returns `ResourceNotFound` for an image,
+/// CreateDataRepositoryAssociation for a bucket.
 fn class_if_not_found(call: Call) -> Class {
     match call {
         Call::CreateTrainingJob | Call::CreateFileSystem => Class::Invalid,
@@ -277,7 +279,8 @@ fn class_if_not_found(call: Call) -> Class {
     }
 }
 
-/// `ResourceInUse` of StopTrainingJob or an update means that it is busy; of a create, that the name is taken.
+/// Returns the class for an existing or busy resource: `ResourceInUse` of StopTrainingJob or an update means that it is
+/// busy, that of a creation that the name is taken.
 fn class_if_exists(call: Call) -> Class {
     match call {
         Call::CreateRole
@@ -297,7 +300,7 @@ fn classify_by_text(call: Call, http: Option<u16>, code: &str, message: &str) ->
         if message.contains("Rate exceeded") {
             return Class::Throttled;
         }
-        // A missing training job is no `ResourceNotFound` in practice.
+        // The service does not return `ResourceNotFound` for a missing training job.
         let missing = message.contains("resource not found") || message.contains("Could not find");
         if missing && call != Call::CreateTrainingJob {
             return Class::NotFound;

@@ -1,4 +1,4 @@
-//! The inventory of a job's resources in an account, and what `destroy` does with each.
+//! Inventory of a job's resources in an account, and what `destroy` does with each.
 
 use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
@@ -17,13 +17,13 @@ use trainc_emit::{WORKER_BINARY, WORKER_CONFIG, WORKER_KEY};
 /// The resources of a job that exist in an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
-    /// The job, by the tag that its resources carry.
+    /// The job's name in the tag of its resources.
     pub job: String,
-    /// The prefix of the names of its runs.
+    /// Common prefix of the names of its runs.
     pub stem: String,
-    /// The region: prices are its own.
+    /// The region, which determines prices.
     pub region: String,
-    /// Training jobs of this job that are not over: stopped.
+    /// Runs of this job that have not ended; they are stopped first.
     pub running: Vec<TrainingJob>,
     /// File systems with this job's tags, with their links.
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
@@ -31,47 +31,48 @@ pub struct Inventory {
     pub released: Vec<String>,
     /// True if the user is not asked: file systems with `delete-after-job` are deleted because the manifest says so.
     pub unasked: bool,
-    /// What a running job that is not ours by its tags uses, and the job: the id of a file system, the name of the
-    /// role, the `s3://bucket/key` of an upload.
+    /// Resources that running jobs without our tags use, each with the name of the job: the ID of a file system, the
+    /// name of the role, the `s3://bucket/key` of an upload.
     pub in_use: Vec<(String, String)>,
-    /// The role.
+    /// The role, if it is ours.
     pub role: Option<ObservedRole>,
-    /// The role that has the name and is not ours.
+    /// The role with the expected name that is not ours.
     pub foreign_role: Option<ObservedRole>,
-    /// The SageMaker SDK's default bucket of the account, where it is there: trainc makes it where it is missing, and jobs
-    /// of others lie in it.
+    /// The SageMaker SDK's default bucket of the account, if it exists. It may contain data of other jobs, so it is
+    /// kept.
     pub bucket: Option<String>,
-    /// Source archives and files of the worker: bucket and key.
+    /// Source archives and files of the worker, by bucket and key.
     pub objects: Vec<(String, String)>,
-    /// Uploads of these that a crash left unfinished: bucket, key and id. Their parts are billed and not seen.
+    /// Multipart uploads of these that a crash left unfinished: bucket, key and ID. Their parts are billed but not
+    /// listed.
     pub uploads: Vec<(String, String, String)>,
 }
 
-/// What the user consented to.
+/// The user's consent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
-    /// File systems go with all that is in them.
+    /// Delete file systems with all their data.
     pub delete_data: bool,
 }
 
-/// One step of `destroy`.
+/// A step of `destroy`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
-    /// What.
+    /// The resource.
     pub item: Item,
-    /// `stop`, `delete`, `leave` (to the others that use it), `keep`.
+    /// Action: `stop`, `delete`, `leave` (to the other jobs that use it), `keep`.
     pub action: &'static str,
-    /// Why.
+    /// The reason.
     pub because: String,
-    /// US dollars a month while it is kept, where the price is known.
+    /// Monthly cost in US dollars while it is kept, if the price is known.
     pub usd_per_month: Option<f64>,
 }
 
-/// The most source archives that one look finds.
+/// Maximum number of objects that are listed.
 const MOST_OBJECTS: usize = 1_000;
 
 impl Inventory {
-    /// Returns true if nothing is left.
+    /// Returns true if no resources are left.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
             && self.file_systems.is_empty()
@@ -80,7 +81,7 @@ impl Inventory {
             && self.uploads.is_empty()
     }
 
-    /// Returns true if the manifest lets a file system go with the job.
+    /// Returns true if the manifest deletes a file system after the job.
     pub(super) fn releases(&self, id: &str) -> bool {
         self.released.iter().any(|released| released == id)
     }
@@ -95,7 +96,7 @@ impl Inventory {
         ownership::others(&system.tags, &self.job)
     }
 
-    /// Returns true if something that would go stays because a job that is not ours uses it.
+    /// Returns true if a resource that would be deleted is kept because a job that is not ours uses it.
     pub fn has_resources_in_use(&self, consent: Consent) -> bool {
         let shared = |id: &str| {
             let mut all = self.file_systems.iter();
@@ -204,8 +205,8 @@ impl Inventory {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Everything that carries the job's tags, also what this manifest no longer names, and what lies in the `homes` of
-    /// its uploads (`s3://bucket/prefix`).
+    /// Returns all resources with the job's tags, including those that the manifest no longer names, and the uploads
+    /// below `homes` (`s3://bucket/prefix`).
     pub async fn inventory(&self, desired: &Desired, homes: &[String]) -> Answer<Inventory> {
         let mut out = Inventory {
             job: desired.job.clone(),
@@ -232,7 +233,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 out.file_systems.push((system, links));
             }
         }
-        // Also where the manifest names a role of its own by now: the one that was made before is ours still.
+        // If the manifest now names an existing role, a role created earlier is still ours.
         let found = match (self.role_named(&desired.role_name).await, &desired.role) {
             (Err(Fault { class: Class::Denied, .. }), None) => None,
             (found, _) => found?,
@@ -262,7 +263,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
         }
         if let Some(name) = &desired.bucket {
-            // Nothing becomes of it, so nothing hangs on whether it may be looked at.
+            // The bucket is always kept, so failing to read it does not matter.
             let there =
                 self.bucket_with_owner(name, &desired.account).await.is_ok_and(|bucket| !bucket.foreign);
             out.bucket = there.then(|| name.clone());
@@ -316,7 +317,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 }
 
 impl Inventory {
-    /// Returns the IDs, names and URIs that a job's request names, as in `in_use`.
+    /// Returns the IDs, names and URIs in a job's request, as in `in_use`.
     fn used_by(&self, job: &TrainingJob) -> Vec<String> {
         let inputs = job.request.get("InputDataConfig").map(ToString::to_string).unwrap_or_default();
         let systems = self.file_systems.iter().map(|(system, _)| system.id.clone());
@@ -326,7 +327,7 @@ impl Inventory {
         out.extend(role.map(|found| found.role.name.clone()));
         let request = job.request.to_string();
         let uris = self.objects.iter().map(|(bucket, key)| format!("s3://{bucket}/{key}"));
-        // A channel names the folder, which holds a digest and nothing else.
+        // The channel's prefix ends with the digest, so a match of the directory identifies the upload.
         out.extend(uris.filter(|uri| uri.rsplit_once('/').is_some_and(|(dir, _)| request.contains(dir))));
         out
     }
@@ -341,7 +342,7 @@ fn describe_unlink(system: &FileSystem, link: &Association) -> String {
             link.path
         );
     }
-    // Only a working link exports; the account does not report how far the export is.
+    // Only an available link exports; the account does not report the export's progress.
     let may_not_export = match link.lifecycle.as_str() {
         "AVAILABLE" => String::new(),
         state => format!("it is {state} and may not be exporting; "),
@@ -359,7 +360,7 @@ pub(super) fn foreign_policies(found: &ObservedRole) -> Option<String> {
     (!more.is_empty()).then(|| trainc_diag::text::backtick_list(&more, "and"))
 }
 
-/// Returns true if a key is an upload of ours: the digits of a digest below the home, then the name.
+/// Returns true for the key of an upload of ours: a digest below the prefix, then the file name.
 fn is_upload(prefix: &str, key: &str) -> bool {
     let Some((digest, name)) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')) else {
         return false;
@@ -372,7 +373,7 @@ fn is_upload(prefix: &str, key: &str) -> bool {
     digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the kind of an upload by its key, and its description.
+/// Returns the kind of an upload and its description, by its key.
 pub(super) fn upload_kind(key: &str) -> (&'static str, &'static str) {
     if key.ends_with("/sourcedir.tar.gz") {
         ("source", "a source archive")

@@ -1,20 +1,20 @@
-//! The record of a run, kept outside of the run so that it survives an interruption.
+//! The record of a run, stored outside of the run so that it survives an interruption.
 
 use super::change::{Change, Difference};
 use super::fault::Fault;
 use std::cell::RefCell;
 
-/// One resource, as the plan lists it.
+/// A resource of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
-    /// `role`, `file-system`, …
+    /// Kind: `role`, `file-system`, …
     pub kind: &'static str,
     /// Its name.
     pub name: String,
 }
 
 impl Item {
-    /// A resource.
+    /// Creates an item.
     pub fn new(kind: &'static str, name: &str) -> Self {
         Self { kind, name: name.to_owned() }
     }
@@ -23,76 +23,76 @@ impl Item {
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Records a call that changes something.
+    /// A writing call starts.
     Doing {
-        /// On what.
+        /// The resource.
         item: Item,
-        /// `create`, `update`, …
+        /// Action: `create`, `update`, …
         what: &'static str,
     },
-    /// A resource of others is adopted: reported before it is changed.
+    /// A resource of others is adopted; recorded before it is changed.
     Taking {
-        /// What.
+        /// The resource.
         item: Item,
-        /// Whose it is.
+        /// Its owner.
         because: String,
-        /// What differs, and what of it will be changed.
+        /// Its differences, including those that will be changed.
         differences: Vec<Difference>,
     },
-    /// It is as it should be.
+    /// The resource matches the plan.
     Done {
-        /// What.
+        /// The resource.
         item: Item,
-        /// What was done: `created`, `updated`, `unchanged`, `removed`, `kept`, …
+        /// Result: `created`, `updated`, `unchanged`, `removed`, `kept`, …
         what: &'static str,
-        /// Its id, where AWS gives one.
+        /// Its ID, if AWS assigns one.
         id: Option<String>,
-        /// The other jobs that use it, where it is one that jobs share.
+        /// The other jobs that share it.
         with: Vec<String>,
     },
-    /// Something takes its time.
+    /// A wait continues.
     Waiting {
-        /// What.
+        /// The resource.
         item: Item,
-        /// The service's own word for its state, or what is waited for.
+        /// The service's name of its state, or a description of the wait.
         state: String,
         /// Seconds so far.
         seconds: u64,
-        /// Where it was tried in vain: when it is tried again.
+        /// The next attempt, after a failed one.
         retry: Option<Retry>,
     },
 }
 
-/// The time of the next attempt.
+/// Time of the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Seconds until the next try.
+    /// Seconds until the next attempt.
     pub pause: u64,
-    /// Seconds until the last try.
+    /// Seconds until the last attempt.
     pub left: u64,
 }
 
-/// The reason why a resource was not created, changed or deleted.
+/// Reason why a resource was not created, changed or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
-    /// A call did not succeed.
+    /// A call failed.
     Fault(Fault),
     /// An obstacle blocks it.
     Obstacle(Change),
     /// No capacity was available within the time that the user allowed.
     Waited {
-        /// The last answer.
+        /// The last error.
         fault: Fault,
-        /// Seconds.
+        /// Seconds waited.
         seconds: u64,
     },
     /// It existed during this run and was deleted by someone else.
     Gone,
-    /// It timed out.
+    /// The wait timed out.
     Late {
-        /// The state that was waited for.
+        /// The last state.
         state: String,
-        /// Seconds.
+        /// Seconds waited.
         seconds: u64,
     },
 }
@@ -117,17 +117,17 @@ impl Ledger {
         self.events.borrow().clone()
     }
 
-    /// Returns what failed, and why.
+    /// Returns the failures with their causes.
     pub fn failures(&self) -> Vec<(Item, Cause)> {
         self.failed.borrow().clone()
     }
 
-    /// Returns what was not started because of that.
+    /// Returns the resources that were not started because of failures.
     pub fn not_started(&self) -> Vec<Item> {
         self.left.borrow().clone()
     }
 
-    /// Returns the finished resources, each with what was done.
+    /// Returns the finished resources with their results.
     pub fn finished(&self) -> Vec<(Item, &'static str)> {
         let done = |event: &Event| match event {
             Event::Done { item, what, .. } => Some((item.clone(), *what)),
@@ -136,7 +136,7 @@ impl Ledger {
         self.events.borrow().iter().filter_map(done).collect()
     }
 
-    /// Returns the finished file systems, each with the other jobs that use it.
+    /// Returns the finished file systems with the other jobs that use them.
     pub fn finished_file_systems(&self) -> Vec<(String, Vec<String>)> {
         let there = |event: &Event| match event {
             Event::Done { item, with, .. } if item.kind == "file-system" => {
@@ -148,7 +148,7 @@ impl Ledger {
     }
 }
 
-/// A listener to the events of a run.
+/// A listener for the events of a run.
 pub trait Listener {
     /// Receives an event.
     fn on_event(&self, event: &Event);
@@ -177,7 +177,7 @@ impl Recorder<'_> {
         self.ledger.events.borrow_mut().push(event);
     }
 
-    /// Records a call that changes something.
+    /// Records the start of a writing call.
     pub fn record_action(&self, item: &Item, what: &'static str) {
         self.record(Event::Doing { item: item.clone(), what });
     }
@@ -188,7 +188,7 @@ impl Recorder<'_> {
         self.record(Event::Taking { item: item.clone(), because, differences });
     }
 
-    /// It is as it should be.
+    /// Records a resource that matches the plan.
     pub fn record_done(&self, item: &Item, what: &'static str, id: Option<&str>) {
         self.record_done_shared(item, what, id, &[]);
     }
@@ -210,17 +210,17 @@ impl Recorder<'_> {
     }
 
     fn send_wait_event(&self, item: &Item, state: &str, seconds: u64, retry: Option<Retry>) {
-        // A service's sentence becomes a part of a line.
+        // Joins the lines of a service's message.
         let state = state.trim_end().trim_end_matches('.').to_owned();
         self.listener.on_event(&Event::Waiting { item: item.clone(), state, seconds, retry });
     }
 
-    /// It failed.
+    /// Records a failure.
     pub fn record_failure(&self, item: &Item, cause: Cause) {
         self.ledger.failed.borrow_mut().push((item.clone(), cause));
     }
 
-    /// It was not started.
+    /// Records a resource that was not started.
     pub fn record_not_started(&self, item: Item) {
         self.ledger.left.borrow_mut().push(item);
     }

@@ -1,8 +1,8 @@
-//! The logs of all hosts as one, in the order of time, followed without loss or repeats.
+//! Logs of all hosts, merged by time and followed without losing or repeating lines.
 //!
-//! Each stream is read page by page from where the last page ended, so a call that fails is repeated and nothing is
-//! read twice. A page is fetched only for a host whose next line is not known, so at most one page of each host is held;
-//! the more hosts, the smaller the pages. What is held therefore does not grow with the logs, nor with the hosts.
+//! Each stream is read page by page from the end of the previous page, so that a failed call can be retried and nothing
+//! is read twice. A page is fetched only for a host whose buffer is empty, so at most one page per host is in memory,
+//! and pages are smaller with more hosts. Memory therefore grows neither with the logs nor with the number of hosts.
 
 use super::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
@@ -14,25 +14,25 @@ use std::time::Duration;
 /// The log group of training jobs.
 pub const GROUP: &str = "/aws/sagemaker/TrainingJobs";
 
-/// The most lines that are held, of all hosts together: 16 MiB of lines as training programs write them. Smaller would
-/// cost more calls than the 25 a second that an account has (CloudWatch Logs quotas, GetLogEvents); a page of 4,096
-/// such lines is near the 1 MiB that the service gives at once.
+/// Maximum number of lines in memory over all hosts: 16 MiB of typical training logs. A lower limit would need more
+/// calls than the 25 per second that an account has (CloudWatch Logs quotas, GetLogEvents); a page of 4,096 such lines
+/// is close to the service's maximum of 1 MiB.
 const MOST_HELD: usize = 131_072;
-/// The fewest lines that are asked for, however many hosts there are.
+/// Minimum number of lines per page, for any number of hosts.
 const LEAST_LINES: usize = 256;
-/// The most lines of one page (GetLogEvents, `limit`).
+/// Maximum number of lines per page (GetLogEvents, `limit`).
 const MOST_LINES: usize = 10_000;
-/// Pages that are fetched side by side: each is held as it came, and as it was read.
+/// Number of pages fetched concurrently; each is in memory twice, as received and as parsed.
 const AT_ONCE: usize = 8;
 
-/// How long no line must have come after a job's end before there is none left: an agent sends what it read every 5 seconds
-/// (CloudWatch agent, `force_flush_interval`), and CloudWatch shows it some seconds later. The SageMaker Python SDK waits
-/// as long before it reads a last time (`Session.logs_for_job`, `poll`).
+/// Time without new lines after a job's end after which its logs are complete. An agent sends lines every 5 seconds
+/// (CloudWatch agent, `force_flush_interval`), and CloudWatch shows them some seconds later. The SageMaker Python SDK
+/// waits equally long before its last read (`Session.logs_for_job`, `poll`).
 const QUIET: Duration = Duration::from_secs(10);
-/// The pause between two reads after the end.
+/// Pause between two reads after the end.
 const AFTER: Duration = Duration::from_secs(2);
 
-/// Lines that are asked for of each of so many hosts.
+/// Returns the lines to request per page, for a number of hosts.
 fn lines_of_a_page(hosts: usize) -> u32 {
     let lines = (MOST_HELD / hosts.max(1)).clamp(LEAST_LINES, MOST_LINES);
     u32::try_from(lines).unwrap_or(u32::MAX)
@@ -41,9 +41,9 @@ fn lines_of_a_page(hosts: usize) -> u32 {
 /// A source of log streams and their pages.
 #[expect(async_fn_in_trait, reason = "one thread follows a job")]
 pub trait Source {
-    /// The streams whose names begin so.
+    /// Returns the streams whose names have this prefix.
     async fn streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
-    /// At most so many lines of a stream from where the last page ended, or of those since a time, milliseconds since
+    /// Returns up to `most` lines of a stream from the end of the previous page, or since a time in milliseconds since
     /// 1970.
     async fn page(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
 }
@@ -58,26 +58,26 @@ impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
     }
 }
 
-/// One host's log.
+/// The log of one host.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     token: Option<String>,
     buffer: VecDeque<LogEvent>,
-    /// True if all that there is was read, for now.
+    /// True if no further lines exist yet.
     drained: bool,
 }
 
-/// All hosts' logs, and how far they were read.
+/// Logs of all hosts, with the position in each.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
     streams: BTreeMap<String, Stream>,
     host: Option<String>,
-    /// Milliseconds since 1970.
+    /// Start of the logs, milliseconds since 1970.
     since: Option<i64>,
     most_held: usize,
 }
 
-/// `algo-1` of `job/algo-1-1700000000`.
+/// Returns the host of a stream: `algo-1` for `job/algo-1-1700000000`.
 pub fn host_of(stream: &str) -> &str {
     let last = stream.rsplit('/').next().unwrap_or(stream);
     match last.rsplit_once('-') {
@@ -87,7 +87,7 @@ pub fn host_of(stream: &str) -> &str {
 }
 
 impl Tail {
-    /// The logs of all hosts, or of one.
+    /// Creates a tail of all hosts or of one.
     pub fn new(host: Option<&str>) -> Self {
         Self { host: host.map(str::to_owned), ..Self::default() }
     }
@@ -100,7 +100,7 @@ impl Tail {
         self
     }
 
-    /// The most lines that were held at once because an earlier one might still come.
+    /// Returns the maximum number of lines that were buffered at the same time.
     pub fn most_held(&self) -> usize {
         self.most_held
     }
@@ -114,7 +114,7 @@ impl Tail {
         }
     }
 
-    /// Reads all that there is by now, in the order of time; how many lines that were.
+    /// Passes all available lines to `sink` in order of time; returns their number.
     pub async fn read_available<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
@@ -124,9 +124,10 @@ impl Tail {
         self.read(look, job, sink).await
     }
 
-    /// Reads what is left of a job that is over: CloudWatch shows a line some seconds after it was written, so the last
-    /// ones, which say why a job failed, come after its end. Ends once nothing new has come for ten seconds; at once where
-    /// the end is long ago, and with the first read that brings nothing where no pause is wanted.
+    /// Reads the remaining lines of a job that has ended. CloudWatch shows a line some seconds after it was written, so
+    /// the last lines, which contain the cause of a failure, arrive after the end. Stops after ten seconds without new
+    /// lines, immediately if the end is long ago, and with a polling interval of zero after the first read without
+    /// lines.
     pub async fn read_remaining<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
@@ -152,7 +153,7 @@ impl Tail {
         }
     }
 
-    /// The same as a round, from any source.
+    /// Like `read_available`, for any source.
     pub async fn read(
         &mut self,
         source: &impl Source,
@@ -179,7 +180,7 @@ impl Tail {
             while let Some((name, token, page)) = pages.next().await {
                 let page = page?;
                 let Some(stream) = self.streams.get_mut(name) else { continue };
-                // The same token again is how the service says that there is nothing further yet.
+                // An unchanged token means that no further lines exist yet.
                 stream.drained = page.next.is_none() || page.next == *token;
                 if !stream.drained {
                     stream.token = page.next;
@@ -195,7 +196,7 @@ impl Tail {
         }
     }
 
-    /// Gives away the lines before which no other can come.
+    /// Passes on lines that no earlier line can precede any more.
     fn emit(&mut self, sink: &mut dyn FnMut(&str, &LogEvent)) -> u64 {
         let mut lines = 0;
         while self.streams.values().all(|stream| stream.drained || !stream.buffer.is_empty()) {

@@ -1,4 +1,4 @@
-//! The account as commands call it: each call is repeated while the service cannot answer, and counted.
+//! Calls to an account with retries, a call counter and a limit of concurrent calls.
 
 use crate::cloud::{Answer, Clock, Observe};
 use crate::fault::{Class, Fault};
@@ -6,8 +6,8 @@ use crate::patience::{Patience, ask};
 use std::cell::{Cell, RefCell};
 use tokio::sync::Semaphore;
 
-/// The most calls to an account that are under way at the same time: the largest plan alone has 15, and the services throttle
-/// by account and second, not by job.
+/// Maximum number of concurrent calls to an account. The largest plan needs 15, and services throttle per account and
+/// second, not per job.
 pub const MAX_CONCURRENT_CALLS: usize = 24;
 
 /// An account with a clock and timeouts: makes calls and retries them.
@@ -15,16 +15,15 @@ pub const MAX_CONCURRENT_CALLS: usize = 24;
 pub struct Look<'a, C, K> {
     /// The account.
     pub cloud: &'a C,
-    /// The time.
+    /// The clock.
     pub clock: &'a K,
     /// Timeouts and the polling interval.
     pub patience: Patience,
-    /// Bounds the concurrent calls of the jobs that share it.
+    /// Limits the concurrent calls of the jobs that share it.
     pub permits: Option<&'a Semaphore>,
-    /// How many calls were made so far, each once however often it was repeated; kept where that decides what else is
-    /// asked.
+    /// Number of calls so far, without retries; counted if later queries depend on it.
     pub asked: Option<&'a Cell<usize>>,
-    /// Where reads that the caller may not make are gathered: then the look goes on without what they would have told.
+    /// Collects access errors of reads; the caller then continues without their results.
     pub refused: Option<&'a RefCell<Vec<Fault>>>,
     /// Called when a call is retried because no response arrived.
     pub repeated: Option<Repeated<'a>>,
@@ -40,7 +39,7 @@ impl std::fmt::Debug for Repeated<'_> {
     }
 }
 
-// By hand: the account and the clock are borrowed, whatever they are.
+// Not derived: account and clock are borrowed, so they need not be `Copy`.
 impl<C, K> Clone for Look<'_, C, K> {
     fn clone(&self) -> Self {
         *self
@@ -50,7 +49,7 @@ impl<C, K> Clone for Look<'_, C, K> {
 impl<C, K> Copy for Look<'_, C, K> {}
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// One call, repeated while the service cannot answer.
+    /// Makes a call and retries transient faults.
     pub async fn ask<T>(&self, call: impl AsyncFn(&C) -> Answer<T>) -> Answer<T> {
         if let Some(asked) = self.asked {
             asked.set(asked.get() + 1);
@@ -70,7 +69,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         .await
     }
 
-    /// An answer, or nothing where the caller may not ask and refusals are gathered.
+    /// Returns `None` for a denied call if access errors are collected.
     pub(super) fn none_if_denied<T>(&self, answer: Answer<T>) -> Answer<Option<T>> {
         match (answer, self.refused) {
             (Err(fault), Some(refused)) if fault.class == Class::Denied => {

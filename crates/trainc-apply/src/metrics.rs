@@ -1,25 +1,25 @@
-//! Figures read from a job's log by the expressions that its request carries.
+//! Metrics in a job's log, read by the metric definitions of its request.
 
 use super::account::LogEvent;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The metric expressions of a job, and the last value of each: that of the first host that logs any, so that reading one
-/// log and reading all give the same values.
+/// Metric definitions of a job, with the last value of each. Values are those of the first host that logs the metric,
+/// so that reading one log or all of them gives the same values.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     rows: Vec<(String, Regex)>,
-    /// How many of the expressions are the request's own; the others are guesses.
+    /// Number of definitions from the request; the others are guesses.
     own: usize,
     latest: BTreeMap<String, (Host, f64)>,
-    /// Which of the expressions is that of the training step.
+    /// Index of the definition of the training step.
     step: Option<usize>,
-    /// From the first step that was seen to the last.
+    /// The first and the last step seen.
     steps: Option<Steps>,
 }
 
-/// Steps that a host told of, each with its time, milliseconds since 1970.
+/// Steps that a host has logged, each with its time in milliseconds since 1970.
 #[derive(Clone, Debug)]
 struct Steps {
     host: Host,
@@ -27,13 +27,13 @@ struct Steps {
     last: (f64, i64),
 }
 
-/// A host, in the order of their numbers: `algo-2` before `algo-10`.
+/// A host; ordered by number, `algo-2` before `algo-10`.
 type Host = (usize, String);
 
-/// The name of tokens per second.
+/// Canonical name of tokens per second.
 pub const RATE: &str = "tokens/s";
 
-/// The canonical names of metrics and their aliases.
+/// Canonical names of metrics with their aliases.
 const NAMES: &[(&str, &[&str])] = &[
     ("step", &["step", "global_step", "iteration"]),
     ("loss", &["loss"]),
@@ -47,8 +47,8 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Metrics {
-    /// The expressions of a request (`AlgorithmSpecification.MetricDefinitions`). One that this dialect cannot read is
-    /// left to SageMaker.
+    /// Reads the metric definitions of a request (`AlgorithmSpecification.MetricDefinitions`). Regular expressions that
+    /// the `regex` crate does not support are skipped.
     pub fn from_request(request: &Value) -> Self {
         let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = request.pointer("/AlgorithmSpecification/MetricDefinitions").and_then(Value::as_array);
@@ -58,7 +58,7 @@ impl Metrics {
             .filter_map(|row| Some((text(row, "Name")?, Regex::new(&text(row, "Regex")?).ok()?)))
             .collect();
         let own = rows.len();
-        // Progress needs the step, which every training loop prints.
+        // Progress requires the step, which almost every training loop prints.
         if !rows.iter().any(|(name, _)| canonical_name(name) == Some("step"))
             && let Ok(step) = Regex::new(r"\b(?:global_)?step\s*[=:]?\s*(\d+)")
         {
@@ -72,12 +72,12 @@ impl Metrics {
         Self { rows, own, latest: BTreeMap::new(), step, steps: None }
     }
 
-    /// Returns true if each of the request's own expressions has found a figure.
+    /// Returns true if each definition of the request has a value.
     pub fn is_complete(&self) -> bool {
         self.rows.iter().take(self.own).all(|(name, _)| self.latest.contains_key(name))
     }
 
-    /// Reads a line of a host that has a time; whether it had a figure.
+    /// Reads a log event of a host; returns true if it contains a metric.
     pub fn read_event(&mut self, host: &str, event: &LogEvent) -> bool {
         let (found, step) = self.read_figures(host, &event.text);
         if let Some(step) = step {
@@ -86,12 +86,13 @@ impl Metrics {
         found
     }
 
-    /// Reads a line of a host; whether it had a figure.
+    /// Reads a line of a host; returns true if it contains a metric.
     pub fn read(&mut self, host: &str, line: &str) -> bool {
         self.read_figures(host, line).0
     }
 
-    /// A host that counts more than the one before begins anew, and so does a run that goes on from a checkpoint.
+    /// Records a step. A host with a lower number, or a lower step after a restart from a checkpoint, resets the
+    /// measurement.
     fn record_step(&mut self, host: Host, step: f64, time: i64) {
         match &mut self.steps {
             Some(steps) if host > steps.host => {}
@@ -104,8 +105,8 @@ impl Metrics {
         }
     }
 
-    /// Seconds of a step, from the first that was seen to the last: start-up is no part of it. Nothing before a second one
-    /// is seen.
+    /// Returns the mean seconds per step from the first to the last step seen, without start-up; `None` before the
+    /// second step.
     pub fn step_seconds(&self) -> Option<f64> {
         let steps = self.steps.as_ref()?;
         let seconds = (steps.last.1 - steps.first.1) as f64 / 1_000.0;
@@ -113,7 +114,7 @@ impl Metrics {
         (seconds > 0.0 && count > 0.0).then(|| seconds / count)
     }
 
-    /// Returns true if a line had a figure, and the training step in it.
+    /// Reads a line; returns true if it contains a metric, and the training step if it contains one.
     fn read_figures(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
         let host = (host.len(), host.to_owned());
         let (mut found, mut step) = (false, None);
@@ -132,7 +133,7 @@ impl Metrics {
         (found, step)
     }
 
-    /// The last figures under the words of the trade, in their order; others by their own names after them.
+    /// Returns the last values: first those with canonical names, in display order, then the others by their own names.
     pub fn latest(&self) -> Vec<(String, f64)> {
         let mut out: Vec<(String, f64)> = Vec::new();
         for (word, _) in NAMES {
@@ -146,12 +147,12 @@ impl Metrics {
         out
     }
 
-    /// The last figure under a word of the trade.
+    /// Returns the last value under a canonical name.
     pub fn get(&self, word: &str) -> Option<f64> {
         let find = |wanted: &dyn Fn(&str) -> bool| {
             self.latest.iter().find(|(name, _)| wanted(name)).map(|(_, (_, value))| *value)
         };
-        // Training comes before validation, where both are measured.
+        // Training values take precedence over validation values.
         find(&|name| canonical_name(name) == Some(word) && name.starts_with("train"))
             .or_else(|| find(&|name| canonical_name(name) == Some(word)))
     }
@@ -196,12 +197,12 @@ mod tests {
         };
         assert_eq!(at("algo-2", 600, 25), None, "one step says nothing of how long it took");
         assert_eq!(at("algo-2", 650, 50), Some(2.0));
-        // The first host counts, from its own first step on.
+        // Only the first host counts, from its own first step.
         assert_eq!(at("algo-1", 900, 25), None);
         assert_eq!(at("algo-2", 901, 75), None);
         assert_eq!(at("algo-1", 975, 50), Some(3.0));
         assert_eq!(at("algo-1", 980, 50), Some(3.0), "said twice");
-        // From a checkpoint: the time without machines is no step's.
+        // After a restart from a checkpoint, the time without instances is not part of a step.
         assert_eq!(at("algo-1", 9_000, 26), None);
         assert_eq!(at("algo-1", 9_040, 36), Some(4.0));
     }
@@ -227,7 +228,7 @@ mod tests {
         let first = (true, Some(1.0), Some(2.5));
         assert_eq!(read(&["algo-1"]), first);
         assert_eq!(read(&["algo-10", "algo-2", "algo-1", "algo-8"]), first);
-        // The last stage of a pipeline is the one that knows the loss.
+        // Only the last pipeline stage logs the loss.
         assert_eq!(read(&["algo-10", "algo-2"]), (true, Some(4.0), Some(2.1)));
         assert_eq!(read(&[]), (false, None, None));
     }

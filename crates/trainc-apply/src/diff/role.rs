@@ -131,8 +131,8 @@ fn describe_kept_permissions(wanted: &WantedRole) -> String {
     }
 }
 
-/// Describes changes of the role by others: a different permissions boundary, or added policies. trainc reports but never
-/// reverts them.
+/// Describes changes of the role by others: a different permissions boundary, or added policies. trainc reports but
+/// never reverts them.
 fn describe_role_drift(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
     let mut more: Vec<String> = found.inline.iter().filter(|name| *name != POLICY_NAME).cloned().collect();
     more.extend(found.attached.iter().cloned());

@@ -1,4 +1,4 @@
-//! The simulated account, changed.
+//! Writing operations of the simulated account.
 
 use super::Fake;
 use super::observe::{etag, no_entity, no_job};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use trainc_emit::iam::CreateRole;
 
-/// Seconds until an association is available, a file system is gone or updated.
+/// Seconds until an association is available, or a file system is deleted or updated.
 const LINKING: f64 = 60.0;
 const GOING: f64 = 90.0;
 
@@ -281,7 +281,7 @@ impl Cloud for Fake {
             if account.objects.contains_key(&path) {
                 return Err(Fault::from_answer(call, Some(412), "PreconditionFailed", ""));
             }
-            // Its content is not simulated: no other call reads it.
+            // Its content is not simulated, since no other call reads it.
             account.objects.insert(path.clone(), 65);
             Ok(())
         })
@@ -358,7 +358,7 @@ fn file_system(account: &Account, id: &str, request: &CreateFileSystem, now: f64
         subnets: request.subnet_ids.clone(),
         vpc: Some("vpc-0a1b2c3d4e5f60718".to_owned()),
         interfaces: vec![format!("eni-{}", id.trim_start_matches("fs-"))],
-        // What the service fills in where the request says nothing.
+        // Values that the service sets if the request omits them.
         kms: request
             .kms_key_id
             .clone()

@@ -1,9 +1,9 @@
-//! What a manifest names and no entry of the simulated account speaks of.
+//! Resources that a manifest refers to and the simulated account does not list.
 
 use super::state::Account;
 use crate::account::{GroupRule, SecurityGroup, Subnet};
 
-/// Addresses of a /20.
+/// Available addresses of a /20 subnet.
 const ROOM: u64 = 4_091;
 
 impl Account {
@@ -45,7 +45,7 @@ impl Account {
     }
 }
 
-/// `usw2-az1` for `us-west-2`.
+/// Returns a zone ID, e.g. `usw2-az1` for `us-west-2`.
 pub(super) fn zone_id(region: &str, number: u32) -> String {
     let mut parts = region.split('-');
     let (area, place, digit) =

@@ -1,46 +1,46 @@
-//! What goes wrong with a simulated account.
+//! Fault injection in a simulated account.
 
 use crate::calls::{Call, Effect};
 use crate::fault::Fault;
 
-/// When a crash comes.
+/// Time of a simulated crash, relative to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Before the call has its effect.
+    /// Before the effect of the call.
     Before,
-    /// After it, before the answer.
+    /// After the effect, before the answer.
     After,
 }
 
-/// An answer that refuses.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The call.
     pub call: Call,
-    /// How many times, from the first.
+    /// Number of attempts that fail, from the first.
     pub times: u32,
     /// HTTP status.
     pub http: u16,
-    /// The service's code.
+    /// Error code.
     pub code: &'static str,
-    /// The service's text.
+    /// Error message.
     pub text: &'static str,
 }
 
-/// Everything that goes wrong.
+/// All injected faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The caller crashes at the n-th call, from 1.
+    /// The caller crashes at the n-th call, counted from 1.
     pub crash: Option<(usize, Moment)>,
-    /// Every call is answered so that many times before it succeeds: status and code.
+    /// The first two attempts of every call fail with this status and code.
     pub twice: Option<(u16, &'static str)>,
-    /// The first answer of every call that changes something is lost after its effect.
+    /// The first response to every writing call is lost after its effect.
     pub loses_answers: bool,
-    /// Reads show the account as it was so many calls ago.
+    /// Reads show the account as it was this number of calls ago.
     pub lag: usize,
-    /// Credentials run out after so many calls.
+    /// Credentials expire after this number of calls.
     pub expires_after: Option<usize>,
-    /// Single refusals.
+    /// Errors of individual calls.
     pub refusals: Vec<Refusal>,
 }
 

@@ -1,15 +1,15 @@
-//! A simulated training job: its states by the time, and how it ends.
+//! A simulated training job: its states over time, and its outcome.
 
 use super::pace::{fails_after, training_seconds};
 use super::state::JobState;
 use crate::account::Transition;
 use serde::{Deserialize, Serialize};
 
-/// How a job ends.
+/// Outcome of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It trains to its end.
+    /// It completes.
     #[default]
     Completes,
     /// A GPU runs out of memory on one host.
@@ -20,24 +20,25 @@ pub enum Outcome {
     Disk,
     /// The program raises an exception.
     UserCode,
-    /// The role may not read the data.
+    /// The role lacks permission to read the data.
     Permission,
     /// The image cannot be pulled.
     Image,
-    /// AWS has no machines.
+    /// AWS has no capacity.
     NoCapacity,
 }
 
-/// Seconds of each state of a simulated job.
+/// Duration of each state of a simulated job, in seconds.
 const STARTING: f64 = 120.0;
 const DOWNLOADING: f64 = 180.0;
 const UPLOADING: f64 = 40.0;
-/// SIGTERM, then two minutes (developer guide, "How Amazon SageMaker stops training").
+/// Seconds from SIGTERM to the end; the service allows two minutes (developer guide, "How Amazon SageMaker stops
+/// training").
 const STOPPING: f64 = 30.0;
 
 impl Outcome {
-    /// The state that it fails in, after how many seconds since the start, and the service's words; a program fails
-    /// `after` so many seconds of training.
+    /// Returns the state in which the job fails, the seconds since its start, and the service's message. A program
+    /// fails after `after` seconds of training.
     fn failure(self, after: f64) -> Option<(&'static str, f64, &'static str)> {
         let training = STARTING + DOWNLOADING + after;
         let script = "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"\"";
@@ -63,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// What a job is at a time.
+/// Updates a job to its state at a time.
 pub(super) fn advance_job(state: &mut JobState, now: f64) {
     if state.job.is_over() {
         return;
@@ -119,7 +120,7 @@ pub(super) fn advance_job(state: &mut JobState, now: f64) {
         let seconds = began.map_or(0.0, |began| since - began).max(0.0);
         let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
         state.job.training_seconds = Some(whole);
-        // Spot saves two thirds here.
+        // Simulated spot instances save two thirds.
         state.job.billable_seconds = Some(if state.job.is_spot() { whole / 3 } else { whole });
         if last == "Completed" {
             let output =

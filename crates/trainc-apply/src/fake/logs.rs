@@ -1,21 +1,22 @@
-//! The logs of a simulated job: each line is made when it is asked for, so that a long log takes no memory.
+//! Logs of a simulated job: lines are generated on demand, so that a long log needs no memory.
 
 use super::job::Outcome;
 use super::pace;
 use super::state::JobState;
 use crate::account::{LogEvent, LogFrom, LogPage, LogStream};
 
-/// Lines before the first step.
+/// Number of lines before the first step.
 const GREETING: u64 = 3;
-/// Seconds until the first step begins.
+/// Seconds from the program's start to its first step.
 const BEGIN: f64 = 4.0;
-/// Seconds before a program's failure from which it says nothing of its steps any more, and when it says why.
+/// A failing program logs no steps in this number of seconds before its failure, and its error [`LAST_WORDS`] seconds
+/// before it.
 const SILENT: f64 = 30.0;
 const LAST_WORDS: f64 = 20.0;
-/// Lines of one page at most (GetLogEvents gives up to 10,000).
+/// Maximum number of lines per page (GetLogEvents returns up to 10,000).
 const PAGE: u64 = 500;
 
-/// The streams of a job, by now.
+/// Returns the streams of a job at a time.
 pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
     let Some(start) = program_start(state).filter(|start| *start <= now) else { return Vec::new() };
     (1..=state.job.instance_count().max(1))
@@ -27,12 +28,12 @@ pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
         .collect()
 }
 
-/// When the program began, if it did.
+/// Returns the start of the program, if it has started.
 fn program_start(state: &JobState) -> Option<f64> {
     state.job.transitions.iter().find(|one| one.status == "Training").map(|one| one.start)
 }
 
-/// At most so many lines of a stream from where a page ended.
+/// Returns up to `most` lines of a stream from the end of the previous page.
 pub(super) fn events(
     state: &JobState,
     stream: &str,
@@ -61,7 +62,7 @@ pub(super) fn events(
 fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
     let failing =
         matches!(state.outcome, Outcome::OutOfMemory | Outcome::Nccl | Outcome::Disk | Outcome::UserCode);
-    // Hosts do not write at the same millisecond.
+    // Timestamps of hosts differ.
     let shift = host as f64 * 0.007;
     let event = |seconds: f64, text: String| LogEvent { time: milliseconds(start + seconds + shift), text };
     if at < GREETING {
@@ -92,12 +93,12 @@ fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
     Some(event(BEGIN + line.seconds, text))
 }
 
-/// Returns true if a line of a program that fails comes before it falls silent.
+/// Returns true if a failing program still logs this line.
 fn is_before(state: &JobState, line: &pace::Line) -> bool {
     BEGIN + line.seconds < pace::fails_after(state) - SILENT
 }
 
-/// What the hosts say at the end: the first host with the cause, the others with what follows from it.
+/// Returns a line of a failing program: the cause on the first host, its consequence on the others.
 fn failure_line(outcome: Outcome, host: u64, line: f64) -> String {
     let first = host == 1;
     if line < 1.0 {

@@ -1,8 +1,8 @@
-//! An account in memory: eventual consistency, states that take time, and a fault at any call. For `--simulate` and
-//! for tests.
+//! A simulated account in memory, with eventual consistency, state transitions over time, and faults at any call. Used
+//! by `--simulate` and by tests.
 //!
-//! Time is its own: it passes only while somebody waits, and by a moment with every call. It is stricter than AWS
-//! where AWS is lenient by luck: reads can lag, tokens and names are held to, roles are not assumed at once.
+//! It has a simulated clock, which advances during waits and slightly with every call. It is stricter than AWS, which
+//! often tolerates mistakes: reads can lag, tokens and names are enforced, and new roles cannot be assumed immediately.
 
 mod cloud;
 mod defaults;
@@ -29,19 +29,19 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Seconds that a call takes.
+/// Simulated seconds per call.
 const CALL_SECONDS: f64 = 0.05;
 
-/// The account, its clock and what goes wrong with it. Clones are the same account.
+/// A simulated account with its clock and its faults. Clones share the same account.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
     shared: Rc<Shared>,
     faults: Rc<Faults>,
-    /// From where it is looked at; else as the account holds it.
+    /// Overrides of region and job speed; `None` uses those of the account.
     place: Option<Place>,
 }
 
-/// The region that is looked at, and what is known of the jobs that are started there.
+/// The region, and the speed of jobs started there.
 #[derive(Clone, Debug)]
 struct Place {
     region: String,
@@ -49,11 +49,11 @@ struct Place {
     pace: Option<Pace>,
 }
 
-/// What all who use an account share.
+/// State that all clones share.
 #[derive(Debug, Default)]
 struct Shared {
     state: RefCell<Account>,
-    /// States as they were after each of the last calls, oldest first.
+    /// Snapshots after each of the last calls, oldest first.
     past: RefCell<VecDeque<Account>>,
     time: Cell<f64>,
     calls: RefCell<Vec<Call>>,
@@ -69,27 +69,27 @@ impl Fake {
         Self { shared: Rc::new(shared), ..Self::default() }
     }
 
-    /// With faults.
+    /// Returns the simulation with these faults.
     #[must_use]
     pub fn with_faults(mut self, faults: Faults) -> Self {
         self.faults = Rc::new(faults);
         self
     }
 
-    /// The account as it is now.
+    /// Returns the current account.
     pub fn account(&self) -> Account {
         let mut account = self.shared.state.borrow().clone();
         account.now = self.shared.time.get();
         account
     }
 
-    /// The same account, seen in another region, where jobs have so many steps at such a pace.
+    /// Returns the same account in another region, where jobs have this number of steps and this speed.
     #[must_use]
     pub fn in_region(&self, region: &str, steps: Option<u64>, pace: Option<Pace>) -> Self {
         Self { place: Some(Place { region: region.to_owned(), steps, pace }), ..self.clone() }
     }
 
-    /// The calls that were made, in order.
+    /// Returns the calls so far, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.calls.borrow().clone()
     }
@@ -99,7 +99,7 @@ impl Fake {
         self.shared.crashed.get()
     }
 
-    /// One call: the faults before it, its effect, the faults after it.
+    /// Runs one call: the faults before it, its effect, the faults after it.
     async fn call<T>(
         &self,
         call: Call,
@@ -149,7 +149,7 @@ impl Fake {
     fn effect<T>(&self, call: Call, effect: impl FnOnce(&mut Account, f64) -> Answer<T>) -> Answer<T> {
         let now = self.shared.time.get();
         if call.row().effect == Effect::Read && self.faults.lag > 0 {
-            // Who reads sees the account as it was some calls ago.
+            // Reads see the account as it was some calls ago.
             let oldest = self.shared.past.borrow().front().cloned();
             let mut old = oldest.unwrap_or_else(|| self.shared.state.borrow().clone());
             self.apply_place(&mut old);
@@ -166,7 +166,7 @@ impl Fake {
         answer
     }
 
-    /// The account as it is seen from here.
+    /// Applies the overrides of this clone.
     fn apply_place(&self, account: &mut Account) {
         let Some(place) = &self.place else { return };
         place.region.clone_into(&mut account.region);
@@ -198,14 +198,14 @@ impl Clock for Fake {
     }
 
     async fn sleep(&self, time: Duration) {
-        // Where no pause is wanted time passes all the same, or nothing would ever be ready.
+        // A pause of zero still advances the clock, since otherwise nothing would complete.
         let now = self.shared.time.get();
         self.shared.time.set(now + time.as_secs_f64().max(1.0));
         yield_once().await;
     }
 }
 
-/// Lets others go on.
+/// Yields once to other tasks.
 async fn yield_once() {
     let mut yielded = false;
     poll_fn(|context| {

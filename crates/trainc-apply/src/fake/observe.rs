@@ -1,4 +1,4 @@
-//! The simulated account, looked at.
+//! Read-only operations of the simulated account.
 
 use super::defaults::zone_id;
 use super::state::Account;
@@ -42,7 +42,7 @@ impl Observe for Fake {
             if let Some(state) = account.roles.get(name) {
                 return Ok(state.role.clone());
             }
-            // An existing role, named by its ARN in a manifest.
+            // An existing role to which a manifest refers by its ARN.
             if account.exists_by_default(name) && !name.starts_with("trainc-") {
                 return Ok(own_role(account, name));
             }
@@ -302,7 +302,7 @@ impl Observe for Fake {
     }
 
     async fn default_quota(&self, _: &str, code: &str) -> Answer<f64> {
-        // Large enough for everything: 28 days in seconds is the largest figure that a quota here has.
+        // A value above all demands: 28 days in seconds is the largest unit of a quota here.
         self.call(Call::GetAWSDefaultServiceQuota, code, |_, _| Ok(2_419_200.0)).await
     }
 
@@ -370,7 +370,7 @@ impl Observe for Fake {
     }
 }
 
-/// The entity tag of an object: as S3's, it differs where the content does.
+/// Returns the entity tag of an object, which differs between different contents, as in S3.
 pub(super) fn etag(sha256: &str) -> String {
     format!("\"{}\"", sha256.get(..32).unwrap_or(sha256))
 }
@@ -385,7 +385,7 @@ fn own_role(account: &Account, name: &str) -> Role {
     }
 }
 
-/// A file system that a manifest names by its id.
+/// Returns a file system that a manifest refers to by its ID.
 fn existing_file_system(account: &Account, id: &str) -> FileSystem {
     FileSystem {
         id: id.to_owned(),

@@ -1,71 +1,71 @@
-//! How fast a simulated job trains: as its plan predicts, so that what a simulation shows is what was planned.
+//! Training speed of a simulated job: as predicted by its plan, so that the simulation agrees with the plan.
 
 use super::state::JobState;
 use serde::{Deserialize, Serialize};
 
-/// What a plan predicts of the speed of a job.
+/// A plan's prediction of the speed of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Seconds of an optimizer step.
+    /// Seconds per optimizer step.
     pub step_seconds: f64,
-    /// Tokens per second of all ranks together.
+    /// Tokens per second, over all ranks.
     pub tokens_per_second: f64,
-    /// Model FLOPs over peak, a fraction.
+    /// Model FLOPs utilization, a fraction.
     pub mfu: f64,
 }
 
-/// Seconds of training, tokens per second and model FLOPs over peak of a job of whose speed nothing is predicted: figures
-/// that stand in for some, and are nobody's.
+/// Placeholder values for a job without a prediction: seconds of training, tokens per second, and model FLOPs
+/// utilization.
 const STAND_IN: (f64, f64, f64) = (3_600.0, 41_250.0, 0.412);
 
-/// The most seconds of training. A longer one is shown in time-lapse: its steps follow each other more quickly than its
-/// tokens per second say, or whoever tries weeks of training would wait for them to be told.
+/// Maximum seconds of training. A longer job runs in time-lapse: its steps follow faster than its tokens per second
+/// imply, so that users need not wait for weeks.
 const LONGEST: f64 = 6.0 * 3_600.0;
 
-/// The fewest seconds after which a program fails: it has said something by then.
+/// Minimum seconds until a program fails, so that it has logged some lines.
 const LEAST_FAILING: f64 = 60.0;
 
-/// Lines that a host writes while it trains, at most.
+/// Maximum number of lines that a host logs during training.
 const LINES: u64 = 120;
 
-/// How much of the time between two lines each of them may come sooner or later.
+/// Variation of each line's time, as a fraction of the interval between lines.
 const WOBBLE: f64 = 0.006;
 
-/// A line of a job's progress.
+/// A progress line of a job.
 pub(super) struct Line {
-    /// The step that has ended.
+    /// The completed step.
     pub step: u64,
-    /// When, in seconds since the program began.
+    /// Time in seconds since the program's start.
     pub seconds: f64,
-    /// Tokens per second since the line before.
+    /// Tokens per second since the previous line.
     pub tokens_per_second: f64,
-    /// Model FLOPs over peak since then, a fraction.
+    /// Model FLOPs utilization since the previous line, a fraction.
     pub mfu: f64,
 }
 
-/// Seconds that a job trains.
+/// Returns the seconds of training.
 pub(super) fn training_seconds(state: &JobState) -> f64 {
     let steps = state.steps.max(1) as f64;
     let planned = state.pace.map(|pace| pace.step_seconds * steps);
     planned.filter(|seconds| *seconds > 0.0).map_or(STAND_IN.0, |seconds| seconds.min(LONGEST))
 }
 
-/// After how many seconds of training a job that fails in its program does: with a sixth of its steps done.
+/// Returns the seconds of training after which a failing program ends: a sixth of the training.
 pub(super) fn fails_after(state: &JobState) -> f64 {
     (training_seconds(state) / 6.0).max(LEAST_FAILING)
 }
 
-/// How many lines a host writes while it trains.
+/// Returns the number of lines that a host logs during training.
 pub(super) fn line_count(state: &JobState) -> u64 {
     LINES.min(state.steps.max(1))
 }
 
-/// The step and the time of a line, from 1; of line 0 the beginning.
+/// Returns the step and time of a line, counted from 1; line 0 is the start.
 fn step_and_time(state: &JobState, number: u64) -> (u64, f64) {
     let (steps, lines) = (state.steps.max(1), line_count(state));
     let step = steps * number / lines;
     let seconds = training_seconds(state) / steps as f64;
-    // Between -1 and 1, and the same every time; the first step and the last are in time.
+    // Deterministic, between -1 and 1; the first and the last line are on time.
     let swing = if number == 0 || number >= lines {
         0.0
     } else {
@@ -74,7 +74,7 @@ fn step_and_time(state: &JobState, number: u64) -> (u64, f64) {
     (step, seconds * (step as f64 + swing * WOBBLE * steps as f64 / lines as f64))
 }
 
-/// A line, from 1, if the job writes so many.
+/// Returns a line, counted from 1; `None` beyond the last.
 pub(super) fn line(state: &JobState, number: u64) -> Option<Line> {
     if number == 0 || number > line_count(state) {
         return None;
@@ -110,21 +110,21 @@ mod tests {
             last = (line.step, line.seconds);
         }
         assert!(last == (1_000, 2_000.0) && line(&state, 121).is_none());
-        // Not all lines say the same.
+        // The rate varies between lines.
         assert!(line(&state, 1).unwrap().tokens_per_second != line(&state, 2).unwrap().tokens_per_second);
     }
 
     #[test]
     fn what_is_short_long_or_unknown_is_shown_too() {
         let pace = |step_seconds| Some(Pace { step_seconds, tokens_per_second: 10.0, mfu: 0.1 });
-        // Each step has its line.
+        // Each step has a line.
         let few = job(7, pace(2.0));
         assert_eq!(
             (1..=7).map(|at| line(&few, at).unwrap().step).collect::<Vec<_>>(),
             (1..=7).collect::<Vec<_>>()
         );
         assert_eq!((training_seconds(&few), fails_after(&few)), (14.0, 60.0));
-        // Weeks are told in hours, at the rate that was planned.
+        // Weeks take hours, at the planned rate.
         let long = job(100_000, pace(20.0));
         assert_eq!(training_seconds(&long), LONGEST);
         assert!((line(&long, 120).unwrap().tokens_per_second / 10.0 - 1.0).abs() < 0.02);

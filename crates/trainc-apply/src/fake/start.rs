@@ -1,4 +1,4 @@
-//! CreateTrainingJob in the simulated account: what the service looks at before it says yes.
+//! CreateTrainingJob in the simulated account, with the checks of the service.
 
 use super::job::Outcome;
 use super::state::{Account, JobState};
@@ -16,7 +16,7 @@ fn text(request: &Value, path: &str) -> String {
     request.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Starts a job, or says why not.
+/// Starts a job, or returns the service's error.
 pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64) -> Answer<()> {
     let call = Call::CreateTrainingJob;
     if account.jobs.contains_key(name) {
@@ -64,7 +64,7 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
     Ok(())
 }
 
-/// Every file system must be there, under the mount name that the request gives.
+/// Checks that every file system exists with the mount name in the request.
 fn check_mounts(account: &Account, request: &Value) -> Answer<()> {
     let channels = request.get("InputDataConfig").and_then(Value::as_array).cloned().unwrap_or_default();
     for channel in &channels {
@@ -88,7 +88,7 @@ fn check_mounts(account: &Account, request: &Value) -> Answer<()> {
     Ok(())
 }
 
-/// Returns true if the request has a placeholder that was not filled in.
+/// Returns true if the request contains an unresolved placeholder.
 fn has_placeholder(request: &Value) -> bool {
     let channels = request.get("InputDataConfig").and_then(Value::as_array).into_iter().flatten();
     let mut places = vec![("RoleArn", text(request, "/RoleArn"))];

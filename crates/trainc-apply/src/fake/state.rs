@@ -1,5 +1,5 @@
-//! What a simulated account holds. It can be written to a file and read again; what a file leaves out is as in an
-//! account that has everything a manifest names, and room for it.
+//! State of a simulated account, which can be written to a file and read again. Members missing in the file have the
+//! values of an account that has all resources of a manifest, and sufficient quotas.
 
 use super::job::{Outcome, advance_job};
 use super::pace::Pace;
@@ -9,75 +9,76 @@ use crate::account::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An account.
+/// A simulated account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Account {
-    /// Twelve digits.
+    /// Account ID, twelve digits.
     pub account: String,
-    /// The region that it is seen in.
+    /// The region in use.
     pub region: String,
-    /// Seconds since 1970.
+    /// Current time, seconds since 1970.
     pub now: f64,
-    /// True if what a manifest names and no entry here speaks of is there: subnets, groups, buckets with data, keys.
+    /// True if resources that a manifest refers to exist even if not listed here: subnets, groups, buckets with data,
+    /// keys.
     pub furnished: bool,
     /// Actions that the caller is not allowed to perform.
     pub denied: BTreeSet<String>,
-    /// Quotas by code; the others are large.
+    /// Quotas by code; others are high.
     pub quotas: BTreeMap<String, f64>,
     /// Roles by name.
     pub roles: BTreeMap<String, RoleState>,
-    /// File systems by id.
+    /// File systems by ID.
     pub file_systems: BTreeMap<String, FileSystemState>,
-    /// Associations by id.
+    /// Associations by ID.
     pub associations: BTreeMap<String, AssociationState>,
     /// Buckets by name, with their regions.
     pub buckets: BTreeMap<String, String>,
     /// Buckets that do not exist or belong to others.
     pub missing_buckets: BTreeSet<String>,
-    /// Buckets of other accounts, which may be seen.
+    /// Buckets of other accounts that the caller may read.
     pub foreign_buckets: BTreeSet<String>,
     /// Objects by `bucket/key`, with their sizes.
     pub objects: BTreeMap<String, u64>,
-    /// SHA-256 of objects, hexadecimal, by `bucket/key`; none where nobody gave it.
+    /// SHA-256 of objects in hexadecimal, by `bucket/key`; only for objects uploaded with a checksum.
     pub checksums: BTreeMap<String, String>,
     /// True if the caller may not read checksums: objects are encrypted with a key that it may not use.
     pub hidden_checksums: bool,
-    /// Uploads in parts that were begun and not ended, as `bucket/key`.
+    /// Unfinished multipart uploads, as `bucket/key`.
     pub unfinished: BTreeSet<String>,
     /// Prefixes without an object, as `bucket/prefix`.
     pub empty: BTreeSet<String>,
     /// Training jobs by name.
     pub jobs: BTreeMap<String, JobState>,
-    /// Subnets by id.
+    /// Subnets by ID.
     pub subnets: BTreeMap<String, Subnet>,
-    /// Security groups by id.
+    /// Security groups by ID.
     pub security_groups: BTreeMap<String, SecurityGroup>,
-    /// Route tables of the network; where there is none, it is furnished with one that leads out.
+    /// Route tables of the VPC; without any, a default table with a route to a NAT gateway is used.
     pub route_tables: Vec<RouteTable>,
-    /// Endpoints of S3 in the network.
+    /// S3 endpoints in the VPC.
     pub endpoints: Vec<Endpoint>,
-    /// Objects that are not there though all others are: subnets, groups, keys, images, secrets.
+    /// Missing resources, while all others exist: subnets, groups, keys, images, secrets.
     pub missing: BTreeSet<String>,
-    /// Zones by instance type; all zones for the others.
+    /// IDs of zones by instance type; other types are offered in all zones.
     pub zones: BTreeMap<String, Vec<String>>,
-    /// Actions that simulate-principal-policy says no to.
+    /// Actions that simulate-principal-policy denies.
     pub role_lacks: BTreeSet<String>,
     /// Seconds until a file system is available.
     pub making_seconds: f64,
-    /// Seconds until a role that was written can be assumed.
+    /// Seconds until a written role can be assumed.
     pub assume_seconds: f64,
-    /// Optimizer steps of the next jobs.
+    /// Number of optimizer steps of the next jobs.
     pub steps: u64,
-    /// How fast the next jobs train, where that is predicted.
+    /// Speed of the next jobs, if predicted.
     pub pace: Option<Pace>,
-    /// How the next jobs end.
+    /// Outcome of the next jobs.
     pub outcome: Outcome,
-    /// Seconds until a line that a host wrote can be read.
+    /// Seconds until a written log line can be read.
     pub log_seconds: f64,
-    /// How many jobs find no machines before one does.
+    /// Number of jobs that find no capacity before one does.
     pub without_capacity: u32,
-    /// Numbers that ids are made from.
+    /// Counter for generated IDs.
     pub counter: u64,
 }
 
@@ -86,7 +87,7 @@ impl Default for Account {
         Self {
             account: "111122223333".to_owned(),
             region: "us-west-2".to_owned(),
-            // 2026-01-05 09:00 UTC: any fixed time does.
+            // 2026-01-05 09:00 UTC, an arbitrary fixed time.
             now: 1_767_603_600.0,
             furnished: true,
             denied: BTreeSet::new(),
@@ -122,7 +123,7 @@ impl Default for Account {
     }
 }
 
-/// A role and when it was last written.
+/// A role and the time of its last write.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleState {
     /// The role.
@@ -131,62 +132,62 @@ pub struct RoleState {
     pub policies: BTreeMap<String, String>,
     /// ARNs of managed policies.
     pub attached: Vec<String>,
-    /// Seconds since 1970.
+    /// Time of the last write, seconds since 1970.
     pub written: f64,
 }
 
-/// A file system and when its state ends.
+/// A file system and the end of its current state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileSystemState {
     /// The file system.
     pub system: FileSystem,
-    /// The token that made it.
+    /// Client token of its creation.
     pub token: String,
-    /// The request that made it, as JSON text.
+    /// Request of its creation, as JSON text.
     pub request: String,
     /// When CREATING, UPDATING or DELETING ends, seconds since 1970.
     pub until: f64,
 }
 
-/// An association and when its state ends.
+/// An association and the end of its current state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AssociationState {
     /// The association.
     pub association: Association,
-    /// The token that made it.
+    /// Client token of its creation.
     pub token: String,
-    /// The request that made it, as JSON text.
+    /// Request of its creation, as JSON text.
     pub request: String,
     /// When CREATING or DELETING ends, seconds since 1970.
     pub until: f64,
 }
 
-/// A job and how it will end.
+/// A job and its future outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobState {
-    /// The job as it is described now.
+    /// The job in its current state.
     pub job: TrainingJob,
     /// Its tags.
     pub tags: Tags,
-    /// Its optimizer steps.
+    /// Number of optimizer steps.
     pub steps: u64,
-    /// How fast it trains, where that is predicted.
+    /// Training speed, if predicted.
     #[serde(default)]
     pub pace: Option<Pace>,
-    /// How it ends by itself.
+    /// Outcome, unless it is stopped.
     pub outcome: Outcome,
-    /// When it was stopped, seconds since 1970.
+    /// Time at which it was stopped, seconds since 1970.
     pub stopped: Option<f64>,
 }
 
 impl Account {
-    /// Lets time pass: what was being made is there, what was going is gone.
+    /// Advances the clock: completes creations and updates, and removes deleted resources.
     pub(super) fn advance_to(&mut self, now: f64) {
         for state in self.file_systems.values_mut() {
             if now >= state.until && matches!(state.system.lifecycle.as_str(), "CREATING" | "UPDATING") {
                 "AVAILABLE".clone_into(&mut state.system.lifecycle);
                 if state.system.mount.is_none() {
-                    // Eight letters and digits, as the service makes them.
+                    // Eight letters and digits, like those of the service.
                     let digest = trainc_ir::digest::sha256_hex(state.system.id.as_bytes());
                     state.system.mount = digest.get(..8).map(str::to_owned);
                 }
@@ -213,7 +214,7 @@ impl Account {
         }
     }
 
-    /// The route tables; where none is said, one that leads out.
+    /// Returns the route tables, or a default table with a route to a NAT gateway.
     pub(super) fn route_tables_or_default(&self) -> Vec<RouteTable> {
         if !self.route_tables.is_empty() || !self.furnished {
             return self.route_tables.clone();
@@ -227,7 +228,7 @@ impl Account {
         }]
     }
 
-    /// The next number for an id.
+    /// Returns the next number for an ID.
     pub(super) fn next_number(&mut self) -> u64 {
         self.counter += 1;
         self.counter

@@ -1,21 +1,21 @@
 //! Reads the denied action and resource from the text of an AWS access-denied error.
 //!
-//! "User: arn:… is not authorized to perform: iam:PassRole on resource: arn:… because no identity-based policy allows the
-//! iam:PassRole action" (IAM user guide, "Access denied error messages", 2026-11-21). S3 puts the ARN into quotes; EC2
-//! says before it that "you are not authorized to perform this operation".
+//! "User: arn:… is not authorized to perform: iam:PassRole on resource: arn:… because no identity-based policy allows
+//! the iam:PassRole action" (IAM user guide, "Access denied error messages", 2026-11-21). S3 quotes the ARN; the
+//! message of EC2 begins with "you are not authorized to perform this operation".
 
-/// The action of a sentence, as `iam:PassRole`.
+/// Returns the action in a message, such as `iam:PassRole`.
 pub(super) fn action(text: &str) -> Option<&str> {
     let performed = words_after(text, "authorized to perform").find(|word| is_action(word));
     performed.or_else(|| words_after(text, "policy allows the").find(|word| is_action(word)))
 }
 
-/// The ARN of a sentence.
+/// Returns the resource's ARN in a message.
 pub(super) fn resource(text: &str) -> Option<&str> {
     words_after(text, "on resource").find(|word| word.starts_with("arn:"))
 }
 
-/// The word that follows each place of a phrase, without what sets it off.
+/// Returns the word after each occurrence of a phrase, without punctuation.
 fn words_after<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(phrase).filter_map(move |(at, _)| {
         let rest = text.get(at + phrase.len()..)?;
@@ -24,7 +24,7 @@ fn words_after<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = &'a s
     })
 }
 
-/// `service:Operation`.
+/// Returns true for a word of the form `service:Operation`.
 fn is_action(word: &str) -> bool {
     let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     word.split_once(':').is_some_and(|(service, operation)| plain(service) && plain(operation))

@@ -1,4 +1,4 @@
-//! Which file systems of an account a wanted one can be, by tags and settings, and what one costs.
+//! Matching of an account's file systems with a plan's by tags and settings, and their costs.
 
 pub(crate) mod settings;
 
@@ -8,7 +8,8 @@ use crate::ownership;
 use settings::{CAPACITY, immutable_differences};
 use trainc_catalog::prices;
 
-/// The one of several that counts: not on its way out, not failed; the oldest, so that all who look agree.
+/// Returns the file system to use of several: neither deleting nor failed, and the oldest, so that concurrent runs
+/// choose the same.
 pub(crate) fn oldest_live(systems: &[FileSystem]) -> Option<&FileSystem> {
     let mut live: Vec<&FileSystem> = systems.iter().filter(|one| is_live(one)).collect();
     live.sort_by(|a, b| {
@@ -18,13 +19,13 @@ pub(crate) fn oldest_live(systems: &[FileSystem]) -> Option<&FileSystem> {
     live.first().copied()
 }
 
-/// Returns true if it is neither on its way out nor failed.
+/// Returns true if it is neither being deleted nor failed.
 fn is_live(system: &FileSystem) -> bool {
     !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED")
 }
 
-/// Those of all file systems that carry the tags of one storage; where none of them is alive, those that did before one of
-/// the tags was lost, or else those that other jobs use and this one can share.
+/// Returns the file systems with the tags of a storage. If none of them is live, also those that lost one of the tags;
+/// if still none is live, also those of other jobs that this one can share.
 pub(crate) fn find_for_storage(
     all: &[FileSystem],
     desired: &Desired,
@@ -44,7 +45,7 @@ pub(crate) fn find_for_storage(
     found
 }
 
-/// The association that links what is wanted, in a file system of this id.
+/// Returns the association for the desired path and S3 prefix in the file system of this ID.
 pub(crate) fn find_association<'a>(
     wanted: &WantedAssociation,
     file_system: &str,
@@ -61,21 +62,21 @@ pub(crate) fn find_association<'a>(
     same.next()
 }
 
-/// The tags that say which resource of which job an object is.
+/// Tags that identify the job and its resource.
 pub(crate) const OWNING: [&str; 2] = ["trainc:job", "trainc:resource"];
 
-/// The job that tags are wanted for.
+/// Returns the job in these tags.
 pub(crate) fn job_tag(wanted: &Tags) -> &str {
     wanted.get("trainc:job").map_or("", String::as_str)
 }
 
-/// Returns true if tags say that an object is the resource that those say which it would be made with, and that the job uses it.
+/// Returns true if the tags of an object are those of the desired resource, and the job uses it.
 pub(crate) fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
     let resource = "trainc:resource";
     wanted.get(resource) == found.get(resource) && ownership::uses(found, job_tag(wanted))
 }
 
-/// Returns true if a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
+/// Returns true if a file system of other jobs matches the desired one in name, immutable settings and links.
 pub(crate) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> bool {
     let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
     let mut fixed = immutable_differences(wanted, found);
@@ -86,7 +87,7 @@ pub(crate) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> boo
         && fixed.is_empty()
 }
 
-/// The owning tags that an object has lost, if those that it has say that it is the wanted one.
+/// Returns the owning tags that an object lacks, if its other tags match the desired ones.
 pub(crate) fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
     if OWNING.iter().any(|key| found.get(*key).is_some_and(|value| wanted.get(*key) != Some(value))) {
         return Vec::new();
@@ -94,8 +95,9 @@ pub(crate) fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
     OWNING.into_iter().filter(|key| !found.contains_key(*key)).collect()
 }
 
-/// Returns true if a file system may be the wanted one though a tag that says so is gone: what is left of its tags says it. Of
-/// several storages of a job one is known by the digest of the request that made it; a job has `alone` one or not.
+/// Returns true if a file system may be the desired one although it lacks an owning tag, according to its other tags.
+/// With several storages per job it is identified by the digest of the request that created it; `alone` is true if the
+/// job has only one.
 pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone: bool) -> bool {
     let tags = tags_of(&wanted.create.tags);
     let lost = lost_tags(&tags, &found.tags);
@@ -104,8 +106,8 @@ pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone:
     is_live(found) && !lost.is_empty() && (is_same || (alone && lost == ["trainc:resource"]))
 }
 
-/// File systems whose tags do not say whose they are and that have the settings of the wanted one: where its token was used
-/// with other settings before, they may be what that made.
+/// Returns the file systems without owning tags that have the settings of the desired one: if its client token was used
+/// before with other settings, an earlier request may have created them.
 pub(crate) fn untagged_twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
     let tags = tags_of(&wanted.create.tags);
     let untagged = |one: &&FileSystem| !lost_tags(&tags, &one.tags).is_empty();
@@ -113,12 +115,12 @@ pub(crate) fn untagged_twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem
     all.iter().filter(|one| is_live(one)).filter(untagged).filter(alike).collect()
 }
 
-/// Returns true if an object of FSx is the resource of that name, and the job uses it.
+/// Returns true if an FSx object is the resource of that name, and the job uses it.
 pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
     ownership::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
 }
 
-/// What a file system costs for a month, US dollars: its GiB at the price of its deployment.
+/// Returns the monthly cost of a file system in US dollars: its capacity times the price of its deployment type.
 pub(crate) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
     let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
     let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;

@@ -1,33 +1,33 @@
-//! The settings of a file system: what of a plan differs from what is there, and what of that can change in place.
+//! Settings of a file system: differences from the plan, and which of them can be changed in place.
 
 use crate::account::{FileSystem, FileSystemChange};
 use crate::change::Difference;
 use crate::desired::WantedFileSystem;
 
-/// The member that only grows.
+/// A setting that can only increase.
 pub(crate) const CAPACITY: &str = "StorageCapacity";
 const THROUGHPUT: &str = "PerUnitStorageThroughput";
 const IOPS: &str = "MetadataConfiguration.Iops";
 
-/// What of a file system can change in place and differs.
+/// Differences of a file system that can be changed in place.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct InPlace {
     /// The UpdateFileSystem request.
     pub update: FileSystemChange,
-    /// What it changes.
+    /// The settings that it changes.
     pub differences: Vec<Difference>,
-    /// Of what several jobs use, the settings of which there is more than this one asks for: they stay.
+    /// Settings of a shared file system that are higher than this job requires; they are kept.
     pub kept: Vec<Difference>,
 }
 
 impl InPlace {
-    /// Returns true if anything is made more of.
+    /// Returns true if the update increases a setting.
     pub(crate) fn raises(&self) -> bool {
         let update = &self.update;
         update.capacity_gib.is_some() || update.throughput.is_some() || update.metadata_iops.is_some()
     }
 
-    /// What stays as it is, `, which may need more: …`; nothing where all is as it was asked for.
+    /// Describes the kept settings as `, which may need more: …`; empty if there are none.
     pub(crate) fn describe_kept(&self) -> String {
         let stays = |one: &Difference| {
             format!("{} stays at {} (this job asks for {})", one.what, one.found, one.wanted)
@@ -40,14 +40,14 @@ impl InPlace {
     }
 }
 
-/// Returns true if a key is the one that was written: ids, ARNs and what the service gives back name the same key.
+/// Returns true if a key ID or ARN refers to the same key as the ARN that the service returns.
 fn kms_is(wanted: &str, found: &str) -> bool {
     let id = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
-    // An alias is not given back: what it leads to cannot be compared here.
+    // The service returns no alias, so its key cannot be compared here.
     wanted.contains("alias/") || id(wanted) == id(found)
 }
 
-/// What differs and cannot be changed in place.
+/// Returns the differences in immutable settings.
 pub(crate) fn immutable_differences(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn immutable_differences(wanted: &WantedFileSystem, found: &FileSyste
             text("KmsKeyId", wanted, found);
         }
     }
-    // Storage only grows.
+    // Storage capacity can only increase.
     if wanted.create.storage_capacity < found.capacity_gib {
         text(
             CAPACITY,
@@ -87,9 +87,10 @@ pub(crate) fn immutable_differences(wanted: &WantedFileSystem, found: &FileSyste
     out
 }
 
-/// What differs and can be changed in place. Of what is `shared`, no job takes away what another may need: of each setting
-/// that can be more or less, the most that any of them asks for stays. Otherwise two that are applied in turns would each undo
-/// the other's change (throughput goes up and down: FSx for Lustre user guide, "Managing provisioned throughput capacity").
+/// Returns the differences that can be changed in place. For a `shared` file system, no setting that another job may
+/// need is decreased: the highest value of any job stays. Otherwise jobs that are applied in turn would undo each
+/// other's changes, since throughput can increase and decrease (FSx for Lustre user guide, "Managing provisioned
+/// throughput capacity").
 pub(crate) fn in_place_changes(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = InPlace::default();
@@ -103,7 +104,7 @@ pub(crate) fn in_place_changes(wanted: &WantedFileSystem, found: &FileSystem, sh
     }
     let throughput = lustre.per_unit_storage_throughput;
     out.update.throughput = out.compare_amount(THROUGHPUT, throughput, found.throughput, shared);
-    // What the manifest does not say, the service fills in: no difference.
+    // The service sets values that the manifest omits, so these are no difference.
     let compression = found.compression.as_deref().unwrap_or("NONE");
     if let Some(wanted) = lustre.data_compression_type.as_deref().filter(|wanted| *wanted != compression) {
         out.update.compression = Some(wanted.to_owned());
@@ -124,7 +125,8 @@ pub(crate) fn in_place_changes(wanted: &WantedFileSystem, found: &FileSystem, sh
 }
 
 impl InPlace {
-    /// An amount that goes up and down: what it is set to, if it is. Noted as changed or as kept.
+    /// Compares a setting that can increase and decrease, and records it as changed or kept. Returns the new value, if
+    /// it changes.
     fn compare_amount(
         &mut self,
         what: &str,
