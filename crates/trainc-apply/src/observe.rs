@@ -1,4 +1,4 @@
-//! Reads from an account what it holds of a plan: by name and by tag, concurrently where nothing depends on the other.
+//! Reads the resources of a plan from an account, by name and by tag; independent reads run concurrently.
 
 use crate::account::{Association, Bucket, FileSystem, Object, Role, Tags, TrainingJob};
 use crate::change::Choices;
@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit::iam::POLICY_NAME;
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Everything of the plan that there is. Where refusals are gathered, what the caller may not look at is as if it were
-    /// not there.
+    /// Returns the existing resources of the plan. If access errors are collected, unreadable resources count as
+    /// missing.
     pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
         self.observe_with_prefetch(Prefetch::default(), desired, choices).await
     }
 
-    /// The same, where some of it was asked already.
+    /// Like `observe`, with prefetched answers.
     pub(super) async fn observe_with_prefetch(
         &self,
         mut prefetched: Prefetch,
@@ -46,7 +46,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.object_at(object)));
         let runs = self.runs_with_prefetch(prefetched, desired, choices);
-        // All calls finish before the first fault is examined: messages must not depend on which answer arrives first.
+        // All calls finish before the first fault is examined, so that messages do not depend on which response arrives
+        // first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let (bucket, uploads) = (self.none_if_denied(bucket)?.flatten(), uploads?);
         let (file_systems, orphaned, systems) = file_systems?;
@@ -63,17 +64,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         })
     }
 
-    /// The role of a plan.
+    /// Returns the role of a plan.
     pub async fn role(&self, wanted: &WantedRole) -> Answer<Option<ObservedRole>> {
         self.role_named(&wanted.create.role_name).await
     }
 
-    /// A role of a name, with its policies.
+    /// Returns the role of this name with its policies.
     pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
         self.role_with_prefetch(None, name).await
     }
 
-    /// The same, where the role itself may be known.
+    /// Like `role_named`, with a prefetched role.
     async fn role_with_prefetch(
         &self,
         known: Option<Answer<Option<Role>>>,
@@ -85,7 +86,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let role = match self.none_if_denied(about_role(role, name))? {
             Some(None) => return Ok(None),
-            // Its policies go by its name: who may not see it hears at once whether they may be seen.
+            // Policies are read by the role's name, so missing permissions for them are reported even if the role is
+            // unreadable.
             role => role.flatten(),
         };
         let (policy, inline, attached) = join!(
@@ -101,7 +103,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(role.map(|role| ObservedRole { role, policy, inline, attached }))
     }
 
-    /// Those of each storage, and those of ours that no storage names.
+    /// Returns the file systems of each storage, those of the job that no storage uses, and the IDs of all in the
+    /// region.
     async fn file_systems(
         &self,
         known: Option<Answer<Vec<FileSystem>>>,
@@ -112,7 +115,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             None => self.ask(async |cloud| cloud.file_systems().await).await,
         };
         let all = match all {
-            // Orphaned file systems only matter to jobs that once named one.
+            // Orphaned file systems only matter to jobs that once used one.
             Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
                 return Ok((Vec::new(), Vec::new(), None));
             }
@@ -133,7 +136,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             Ok(ObservedFileSystem { systems, associations })
         });
         let found = join_all(found).await.into_iter().collect::<Answer<Vec<_>>>()?;
-        // Of several that carry one storage's tags one is used, and the others are paid for.
+        // Of several file systems with the tags of one storage one is used; the others are billed in vain.
         let used = |one: &ObservedFileSystem, system: &FileSystem| {
             let live = oldest_live(&one.systems).map(|live| &live.id);
             one.systems
@@ -151,7 +154,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok((found, orphaned, Some(there)))
     }
 
-    /// The file systems that carry the tags of one storage.
+    /// Returns the file systems with the tags of a storage.
     pub async fn find_storage_file_systems(
         &self,
         desired: &Desired,
@@ -161,14 +164,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(find_for_storage(&all, desired, wanted))
     }
 
-    /// The associations of a file system.
+    /// Returns the associations of a file system.
     pub async fn associations(&self, id: &str) -> Answer<Vec<Association>> {
         let found = none_if_not_found(self.ask(async |cloud| cloud.associations(id).await).await)?;
         Ok(found.unwrap_or_default())
     }
 
-    /// A bucket, and whether the account owns it. Who may not look at it at all is refused as S3 refuses whoever expects
-    /// another owner, so a refusal is asked about once more.
+    /// Returns a bucket, and whether another account owns it. S3 returns the same error for a missing permission and
+    /// for a wrong expected owner, so a denied request is repeated without the owner.
     pub async fn bucket_with_owner(&self, name: &str, account: &str) -> Answer<Bucket> {
         match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
             Err(Fault { class: Class::Denied, .. }) => {
@@ -179,28 +182,28 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    /// Returns true if a bucket of the account exists. One that exists and cannot be read belongs to another account.
+    /// Returns true if a bucket of the account exists. A bucket that exists but is denied belongs to another account.
     pub async fn has_bucket(&self, name: &str, account: &str) -> Answer<bool> {
         Ok(none_if_not_found(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?
             .is_some())
     }
 
-    /// Returns the object at the address of an upload.
+    /// Returns the object at the key of an upload.
     pub(super) async fn object_at(&self, object: &WantedObject) -> Answer<Option<Object>> {
         match self.ask(async |cloud| cloud.uploaded_object(&object.upload).await).await {
-            // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was. Of a bucket of another region
-            // it is said that it is one.
+            // Without s3:ListBucket S3 denies access to a missing key; the upload shows whether it is missing. A bucket
+            // in another region is reported elsewhere.
             Err(Fault { class: Class::Denied | Class::OtherRegion, .. }) => Ok(None),
             other => none_if_not_found(other),
         }
     }
 
-    /// A training job with its tags.
+    /// Returns a training job with its tags.
     pub async fn job(&self, name: &str) -> Answer<Option<(TrainingJob, Tags)>> {
         self.job_with_prefetch(None, name).await
     }
 
-    /// The same, where the job itself may be known.
+    /// Like `job`, with a prefetched job.
     pub(super) async fn job_with_prefetch(
         &self,
         known: Option<Answer<Option<TrainingJob>>>,
@@ -223,8 +226,8 @@ fn about_role<T>(answer: Answer<T>, role: &str) -> Answer<T> {
     answer.map_err(|fault| fault.with_subject("role", role))
 }
 
-/// Where something else lies, or what cannot be verified. The key holds the digest of the content, but everyone who may
-/// write to the bucket can compute it.
+/// Returns the uploads whose key has other or unverifiable content. The key contains the digest of the content, but
+/// everyone who may write to the bucket can compute it.
 fn corrupted_uploads(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Corruption> {
     let both = desired.uploads.iter().zip(found);
     both.filter_map(|(object, found)| {

@@ -1,26 +1,26 @@
-//! What an account holds of a plan: data only.
+//! The resources of a plan that exist in an account: data only.
 
 use crate::account::{Association, FileSystem, Object, Role, Tags, TrainingJob, Upload};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What there is.
+/// The existing resources of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// The role that trainc makes.
+    /// The role that trainc creates.
     pub role: Option<ObservedRole>,
-    /// For each file system that trainc makes, those that carry its tags.
+    /// For each file system that trainc creates, the existing ones with its tags.
     pub file_systems: Vec<ObservedFileSystem>,
     /// File systems with the job's tags that the manifest no longer names.
     pub orphaned: Vec<FileSystem>,
     /// IDs of all file systems of the region that are not being deleted; `None` without permission to list them.
     pub systems: Option<BTreeSet<String>>,
-    /// True if the bucket that trainc would make is there.
+    /// True if the bucket that trainc would create exists.
     pub bucket: bool,
-    /// True if it is another account's.
+    /// True if another account owns it.
     pub foreign_bucket: bool,
-    /// For each upload, whether it is there.
+    /// Whether each upload exists.
     pub uploads: Vec<bool>,
-    /// URIs of uploads whose key holds other content, or content that is not known, and how that shows.
+    /// URIs of uploads whose key has other or unverifiable content, each with the kind of mismatch.
     pub corrupted_uploads: BTreeMap<String, Corruption>,
     /// Runs of the job.
     pub runs: Runs,
@@ -31,7 +31,7 @@ pub struct Observed {
 pub struct ObservedRole {
     /// The role.
     pub role: Role,
-    /// trainc's inline policy, JSON text.
+    /// trainc's inline policy, as JSON text.
     pub policy: Option<String>,
     /// Names of all inline policies.
     pub inline: Vec<String>,
@@ -39,29 +39,29 @@ pub struct ObservedRole {
     pub attached: Vec<String>,
 }
 
-/// File systems that carry the tags of one storage, with the links of the one that counts.
+/// File systems with the tags of one storage, with the links of the one that is used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedFileSystem {
-    /// All of them, also those that failed or are going.
+    /// All of them, including failed ones and those being deleted.
     pub systems: Vec<FileSystem>,
-    /// Associations of the one that counts.
+    /// Associations of the one that is used.
     pub associations: Vec<Association>,
 }
 
-/// How it shows that what lies at the address of an upload is not what was uploaded, or may not be.
+/// Reason why the object at the key of an upload is not, or may not be, the uploaded content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Corruption {
-    /// It has another size: bytes.
+    /// It has another size, in bytes.
     Size(u64),
-    /// It has another checksum, and the size of ours.
+    /// It has the same size but another checksum.
     Content,
-    /// It has the size of ours, and S3 shows no checksum of it: it may be anything.
+    /// It has the same size, but S3 shows no checksum: its content is unknown.
     Unverified,
 }
 
 impl Corruption {
-    /// Compares the object at the address of an upload with the upload. S3 verifies a checksum when it stores an object,
-    /// so only an equal one proves the content.
+    /// Compares the object at the key of an upload with the upload. S3 verifies a checksum when it stores an object, so
+    /// an equal checksum proves the content.
     pub(crate) fn find(upload: &Upload, found: &Object) -> Option<Self> {
         if found.bytes != upload.bytes.len() as u64 {
             return Some(Self::Size(found.bytes));
@@ -73,7 +73,7 @@ impl Corruption {
         }
     }
 
-    /// What is wrong, a fragment, where ours has so many bytes.
+    /// Describes the mismatch as a sentence fragment, given the upload's size in bytes.
     pub(crate) fn describe(self, wanted: u64) -> String {
         let wanted = trainc_diag::text::group_digits(wanted);
         match self {
@@ -91,18 +91,18 @@ impl Corruption {
     }
 }
 
-/// The runs of a job that an account knows.
+/// The runs of a job in an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// The latest run that carries this digest's name, with its tags.
+    /// The latest run with a name of this digest, with its tags.
     pub latest: Option<(TrainingJob, Tags)>,
-    /// Which run of the digest that is, from 1.
+    /// Its run number, from 1.
     pub number: usize,
-    /// The latest run of another digest of the job, with its tags; beside a run of this digest that is not over only one
-    /// that runs as well, though nobody asked for both.
+    /// The latest run of another digest of the job, with its tags. If a run of this digest is in progress, only one
+    /// that is also in progress without `--new-run`.
     pub other: Option<(TrainingJob, Tags)>,
-    /// Runs of other digests that are not over and run as the role of this one: names.
+    /// Names of unfinished runs of other digests that use the role of this one.
     pub concurrent: Vec<String>,
-    /// Runs of other digests that were looked at, in the order of their names.
+    /// Runs of other digests that were described, ordered by name.
     pub described: Vec<TrainingJob>,
 }

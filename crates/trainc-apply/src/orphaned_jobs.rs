@@ -1,5 +1,5 @@
-//! Resources of jobs that a sweep no longer contains: their values were taken out of the manifest, and what was made for
-//! them stays. They are known by their names, which begin with the sweep's, and by their tags.
+//! Resources of jobs that a sweep no longer contains: their values were removed from the manifest, but their resources
+//! remain. They are identified by their names, which begin with the sweep's, and by their tags.
 
 use super::account::{FileSystem, JobSummary, Tags};
 use super::cloud::{Clock, Observe};
@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit as emit;
 use trainc_ir::Plan;
 
-/// The resources of a job that no manifest describes any more.
+/// The resources of a job that the manifest no longer describes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrphanedJob {
-    /// The job, by the tag `trainc:job`.
+    /// The job's name in the tag `trainc:job`.
     pub job: String,
-    /// Training jobs that are not over, and their states.
+    /// Training jobs that have not ended, with their status.
     pub running: Vec<(String, String)>,
     /// File systems.
     pub file_systems: Vec<FileSystem>,
-    /// The name of its role.
+    /// Name of its role.
     pub role: Option<String>,
 }
 
@@ -32,15 +32,15 @@ impl OrphanedJob {
     }
 }
 
-/// The most jobs whose role is looked up; file systems come with one list, whosever they are.
+/// Maximum number of jobs whose role is read; file systems come from a single list.
 const MOST_JOBS: usize = 5;
 
-/// The most runs of one job whose tags are looked at.
+/// Maximum number of runs per job whose tags are read.
 const MOST_RUNS: usize = 3;
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// What is left of jobs of a plan's sweep that are none of those that are `known`; nothing where the plan is of no
-    /// sweep, and nothing of what the caller may not look at.
+    /// Returns the remaining resources of jobs of a plan's sweep other than the `known` ones; empty if the plan is not
+    /// part of a sweep. Resources that the caller may not read are omitted.
     pub async fn orphaned_jobs(&self, plan: &Plan, known: &[&str]) -> Vec<OrphanedJob> {
         let Some(family) = &plan.job.swept_from else { return Vec::new() };
         let begins = format!("{family}-");
@@ -98,7 +98,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// A plan as if its job had another name: region, bucket and account stay.
+/// Returns the plan with another job name; region, bucket and account are unchanged.
 #[must_use]
 pub fn plan_with_job_name(plan: &Plan, job: &str) -> Plan {
     let mut plan = plan.clone();
@@ -108,10 +108,10 @@ pub fn plan_with_job_name(plan: &Plan, job: &str) -> Plan {
     plan
 }
 
-/// The fewest characters of a job's name of which a run's holds only a part (63, less the digest and the number).
+/// Minimum length of a job name that the name of a run truncates (63 characters, less the digest and the number).
 const CUT: usize = 45;
 
-/// Returns true if it may be the beginning of a long name that is known.
+/// Returns true if the text may be the truncated name of a known job.
 fn is_truncated_name(job: &str, known: &[&str]) -> bool {
     job.len() >= CUT && known.iter().any(|known| known.starts_with(job))
 }

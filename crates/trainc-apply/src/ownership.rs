@@ -1,23 +1,23 @@
 //! Ownership by tags: which jobs use a file system. Jobs with the same description share it: `trainc:job` names the job
-//! that created it, and each further job adds a tag of its own, so that jobs can join and leave concurrently.
+//! that created it, and each further job adds a separate tag, so that jobs can join and leave concurrently.
 
 use crate::account::{FileSystem, Tags};
 use crate::change::Difference;
 use crate::desired::Desired;
 use std::collections::BTreeSet;
 
-/// The job that made it, or that it was left to.
+/// The job that created it or took it over.
 const FIRST: &str = "trainc:job";
-/// The key prefix of each further job; the job's name follows, and the value is its [`DIGEST`].
+/// Key prefix of the tag of each further job; followed by the job's name, with its [`DIGEST`] as value.
 const FURTHER: &str = "trainc:job:";
-/// The first job's digest of the file system: over its name, its immutable settings and its links.
+/// Digest of the file system for the first job: over its name, its immutable settings and its links.
 const DIGEST: &str = "trainc:digest";
-/// Says that several jobs have used it: what is larger than one of them asks for, another may have wanted.
+/// Marks a file system that several jobs have used: settings above those of one job may be required by another.
 const SHARED: &str = "trainc:shared";
-/// The most tags that an object of FSx has (FSx API reference, TagResource).
+/// Maximum number of tags of an FSx resource (FSx API reference, TagResource).
 const MOST_TAGS: usize = 50;
 
-/// The jobs that use an object with these tags, each with what it says that the object is.
+/// Returns the jobs that use an object with these tags, each with its digest of the object.
 fn users(tags: &Tags) -> impl Iterator<Item = (&str, Option<&str>)> {
     let first = tags.get(FIRST).map(|job| (job.as_str(), tags.get(DIGEST).map(String::as_str)));
     let further =
@@ -25,7 +25,7 @@ fn users(tags: &Tags) -> impl Iterator<Item = (&str, Option<&str>)> {
     first.into_iter().chain(further)
 }
 
-/// The names of the jobs that use an object with these tags.
+/// Returns the names of the jobs that use an object with these tags.
 pub(crate) fn jobs(tags: &Tags) -> BTreeSet<&str> {
     users(tags).map(|(job, _)| job).collect()
 }
@@ -35,18 +35,18 @@ pub(crate) fn uses(tags: &Tags, job: &str) -> bool {
     users(tags).any(|(user, _)| user == job)
 }
 
-/// The other jobs that use it.
+/// Returns the other jobs that use it.
 pub(crate) fn others<'a>(tags: &'a Tags, job: &str) -> Vec<&'a str> {
     jobs(tags).into_iter().filter(|user| *user != job).collect()
 }
 
-/// Returns true if some job uses it as what the wanted tags describe: then one more can.
+/// Returns true if some job uses it under the digest in the desired tags, so that another can join.
 pub(crate) fn is_described_alike(wanted: &Tags, found: &Tags) -> bool {
     let digest = wanted.get(DIGEST).map(String::as_str);
     digest.is_some() && users(found).any(|(_, said)| said == digest)
 }
 
-/// The tags with which a job says that it uses the object, too, if it does not say so yet.
+/// Returns the tags that a job must add to join the users of the object; empty if it is one.
 pub(crate) fn tags_to_join(wanted: &Tags, found: &Tags) -> Tags {
     let job = wanted.get(FIRST).map_or("", String::as_str);
     let (key, digest) = match found.get(FIRST) {
@@ -62,25 +62,26 @@ pub(crate) fn tags_to_join(wanted: &Tags, found: &Tags) -> Tags {
     out
 }
 
-/// Returns true if several jobs use it, or have.
+/// Returns true if several jobs use it or have used it.
 pub(crate) fn was_shared(found: &Tags) -> bool {
     found.contains_key(SHARED) || jobs(found).len() > 1
 }
 
-/// Returns true if nothing differs but that a job does not say yet that it uses it.
+/// Returns true if the only difference is that a job has not joined yet.
 pub(crate) fn only_joins(differences: &[Difference]) -> bool {
     let is_join =
         |what: &str| what.strip_prefix("tag ").is_some_and(|key| key.starts_with(FURTHER) || key == SHARED);
     !differences.is_empty() && differences.iter().all(|one| is_join(&one.what))
 }
 
-/// Returns true if it has no room for the tag of one more job.
+/// Returns true if it has no free tag for one more job.
 pub(crate) fn is_full(system: &FileSystem) -> bool {
     system.tags.len() + 1 + usize::from(!was_shared(&system.tags)) > MOST_TAGS
 }
 
-/// How a job that others stay with leaves: what is written, then the keys that go. The first one's place is another's
-/// then, so that whoever may change only what has `trainc:job` can go on.
+/// Returns the tags to write and the keys to remove when a job leaves an object that others use. If the first job
+/// leaves, another takes its place in `trainc:job`, so that callers whose permissions require that tag can still change
+/// the object.
 pub(crate) fn tags_to_leave(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
     let further = format!("{FURTHER}{job}");
     let mut goes: Vec<String> = tags.contains_key(&further).then_some(further).into_iter().collect();
@@ -96,16 +97,15 @@ pub(crate) fn tags_to_leave(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
     (written, goes)
 }
 
-/// Returns true if the tags say that an object is this job's.
+/// Returns true if an object belongs to this job according to its tags.
 pub fn is_ours(tags: &Tags, job: &str) -> bool {
     tags.get("trainc:job").is_some_and(|owner| owner == job)
 }
 
-/// The tags that must be written, so that the object has those that are wanted. Version and digest are only traces of
-/// who made it from what: a new version of trainc changes nothing by itself, and what the definition says is compared
-/// member by member.
+/// Returns the tags to write so that the object has the desired ones. Version and digest are only informational: a new
+/// version of trainc changes nothing by itself, and settings are compared individually.
 pub(crate) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
-    // A run is known by its digest, the job's.
+    // A run is identified by the job's digest.
     let of_run = wanted.get("trainc:resource").is_some_and(|resource| resource.starts_with("training-job/"));
     wanted
         .iter()
@@ -117,7 +117,7 @@ pub(crate) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
         .collect()
 }
 
-/// The tags by which we know our own, as one difference.
+/// Describes the owner of a resource by its tags.
 pub(crate) fn owner(tags: &Tags) -> String {
     match tags.get("trainc:job") {
         Some(job) => format!("trainc job `{job}`"),
@@ -135,12 +135,12 @@ pub(crate) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
         .collect()
 }
 
-/// Returns true if the tags say that a run was asked for with `--new-run`, beside whatever ran.
+/// Returns true if a run was started with `--new-run`, in addition to other runs, according to its tags.
 pub(crate) fn is_new_run(tags: &Tags) -> bool {
     tags.contains_key(NEW_RUN_TAG)
 }
 
-/// The tag of a run that was asked for with `--new-run`.
+/// Tag of a run that was started with `--new-run`.
 pub(crate) const NEW_RUN_TAG: &str = "trainc:new-run";
 
 /// Returns true if a job is a run of this digest.
@@ -173,7 +173,7 @@ mod tests {
                 && tags_to_join(&wanted("a", "d1"), &system).is_empty()
         );
         assert_eq!(jobs(&system).into_iter().collect::<Vec<_>>(), ["a", "b"]);
-        // Each says for itself what it takes it for, and one more finds it by either.
+        // Each job has its own digest of the object, and a further job can join by any of them.
         system.extend(tags_to_join(&wanted("b", "d2"), &system));
         assert_eq!(system["trainc:digest"], "d1");
         assert!(

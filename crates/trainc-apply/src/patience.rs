@@ -1,20 +1,20 @@
-//! Repeating and waiting: one place for how often and how long.
+//! Retries and waits: how often and how long.
 
 use super::cloud::{Answer, Clock};
 use super::fault::{Class, Fault};
 use super::ledger::Retry;
 use std::time::Duration;
 
-/// Timeouts and the polling interval: `TRAINC_POLL_SECONDS` sets every pause, so that tests need none.
+/// Timeouts and the polling interval. `TRAINC_POLL_SECONDS` sets every pause, so that tests run without pauses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// The polling interval, and the upper bound of any pause.
     pub poll: Duration,
-    /// How long writes may stay invisible (IAM, lists): 2 minutes.
+    /// Time for which writes may not be visible (IAM, lists): 2 minutes.
     pub unseen: Duration,
-    /// How long creating a file system may take: 40 minutes; AWS documents 5 to 15.
+    /// Maximum time for creating a file system: 40 minutes; AWS documents 5 to 15.
     pub making: Duration,
-    /// How long to wait for a job when AWS has no capacity or the quota is exhausted.
+    /// Time to wait for a job when AWS has no capacity or a quota is exhausted.
     pub capacity: Option<Duration>,
 }
 
@@ -29,25 +29,25 @@ impl Default for Patience {
     }
 }
 
-/// The most repetitions of a call that the service failed or throttled.
+/// Maximum number of retries of a throttled or failed call.
 const MOST_REPEATS: u32 = 6;
 
-/// The most where nothing listens or the host is not known: an address that is written wrong never answers.
+/// Maximum number of retries of an unreachable endpoint: a wrong address never responds.
 const FEW_REPEATS: u32 = 1;
 
-/// What a wait of this many looks is held to when no time passes between them.
+/// Minimum number of polls of a wait if no time passes between them.
 const LEAST_LOOKS: u32 = 40;
 
-/// The longest pause between two tries for room, in poll intervals: five minutes.
+/// Longest pause between two attempts to get capacity, in polling intervals: five minutes.
 const MOST_POLLS: u32 = 20;
 
-/// A wait with a timeout: by time or, where no time passes, by the number of polls.
+/// A wait with a timeout, by time or, if no time passes, by the number of polls.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     since: f64,
     most: Duration,
     looks: u32,
-    /// Tries for room that were in vain.
+    /// Failed attempts to get capacity.
     tries: u32,
 }
 
@@ -57,7 +57,7 @@ impl Wait {
         Self { since: clock.now(), most, looks: 0, tries: 0 }
     }
 
-    /// Returns true if it has lasted long enough.
+    /// Returns true if the timeout has expired.
     pub fn is_over(&self, clock: &impl Clock) -> bool {
         self.has_lasted(clock, self.most)
     }
@@ -72,15 +72,15 @@ impl Wait {
         Duration::try_from_secs_f64(clock.now() - self.since).unwrap_or_default().as_secs()
     }
 
-    /// Pauses: 1, 2, 4, 8 seconds and then always 8, and no longer than the poll interval.
+    /// Pauses for 1, 2, 4 and then always 8 seconds, but at most for the polling interval.
     pub async fn pause_short(&mut self, clock: &impl Clock, patience: &Patience) {
         let seconds = 1_u64 << self.looks.min(3);
         self.looks += 1;
         clock.sleep(Duration::from_secs(seconds).min(patience.poll)).await;
     }
 
-    /// Pauses after a try for room that was in vain: one poll interval, and twice as long after each further one, up to
-    /// [`MOST_POLLS`] of them; never beyond the end of the wait.
+    /// Pauses after a failed attempt to get capacity: one polling interval, doubled after each further attempt up to
+    /// [`MOST_POLLS`], but not beyond the end of the wait.
     pub async fn pause_backoff(&mut self, clock: &impl Clock, patience: &Patience) {
         let pause = self.next_pause(clock, patience);
         self.tries = self.tries.saturating_add(1).min(30);
@@ -97,12 +97,12 @@ impl Wait {
         self.most.saturating_sub(Duration::from_secs(self.seconds(clock)))
     }
 
-    /// What a try for room that was in vain is followed by: how long [`Self::pause_backoff`] pauses now, and what is left.
+    /// Returns the duration of the next [`Self::pause_backoff`], and the remaining time.
     pub fn retry(&self, clock: &impl Clock, patience: &Patience) -> Retry {
         Retry { pause: self.next_pause(clock, patience).as_secs(), left: self.left(clock).as_secs() }
     }
 
-    /// Counts a poll that another wait pauses after.
+    /// Counts a poll for which another wait pauses.
     pub fn count_look(&mut self) {
         self.looks += 1;
     }
@@ -114,8 +114,8 @@ impl Wait {
     }
 }
 
-/// Asks, and asks again while the service is throttling, failing or silent; `repeated` hears of what is asked again once that
-/// has taken a second.
+/// Makes a call and retries it while the service throttles, fails or does not respond. `repeated` is called for retries
+/// after the first second.
 pub async fn ask<T, K: Clock>(
     clock: &K,
     patience: &Patience,
@@ -127,7 +127,7 @@ pub async fn ask<T, K: Clock>(
     let mut repeats = 0;
     loop {
         match call().await {
-            // Each attempt may wait for a minute: time bounds them as well as their number.
+            // Each attempt may take a minute, so time limits the retries in addition to their number.
             Err(fault)
                 if fault.is_transient()
                     && repeats < most_repeats(&fault)
@@ -148,10 +148,10 @@ fn most_repeats(fault: &Fault) -> u32 {
     if fault.class == Class::Unreachable { FEW_REPEATS } else { MOST_REPEATS }
 }
 
-/// How long a throttled call is retried while a job is followed.
+/// Maximum time for which a throttled call is retried while a job is followed.
 const THROTTLED: Duration = Duration::from_hours(4);
 
-/// An outage while a job is followed: a job that runs for days is not abandoned because a service is slow for minutes.
+/// An outage while a job is followed: a slow service must not end the following of a job that runs for days.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outage {
     since: Option<Wait>,
@@ -171,8 +171,8 @@ pub enum OutageStep {
 }
 
 impl Outage {
-    /// What follows a fault: one that does not pass is the end, and so is one that lasts: 4 hours of throttling, 40 minutes
-    /// of silence, and 2 minutes of either once there is nothing else left to wait for.
+    /// Returns the next step after a fault. Gives up after a permanent fault, after 4 hours of throttling, after 40
+    /// minutes of other transient faults, and after 2 minutes if the call is the last one.
     pub fn next_step(
         &mut self,
         clock: &impl Clock,
@@ -197,7 +197,7 @@ impl Outage {
         self.since = None;
     }
 
-    /// Waits for one poll interval.
+    /// Waits for one polling interval.
     pub async fn pause(&mut self, clock: &impl Clock, patience: &Patience) {
         match &mut self.since {
             Some(since) => since.pause_poll(clock, patience).await,
@@ -223,7 +223,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    /// A clock on which every pause is over at once, and which remembers them.
+    /// A clock whose pauses end at once, and which records them.
     #[derive(Default)]
     struct Pauses {
         time: Cell<f64>,

@@ -10,18 +10,18 @@ use crate::ownership;
 use trainc_emit::{ROLE_ARN_MARK, storage_marks};
 use trainc_ir::AccountFacts;
 
-/// The marks of a plan, told apart by whether the account knows what they stand for.
+/// The placeholders of a plan, resolved or unresolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placeholders {
-    /// What the account says of the plan.
+    /// Values from the account.
     pub account_facts: AccountFacts,
-    /// Placeholders that stay, each with the reason.
+    /// Unresolved placeholders, each with the reason.
     pub unresolved: Vec<(String, String)>,
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Looks up what the plan's marks stand for. Only what is there and is this job's counts: what apply would make, or
-    /// would refuse to take, stays open.
+    /// Resolves the placeholders of a plan from existing resources of the job. Those of resources that apply would
+    /// create, or that are not the job's, stay unresolved.
     pub async fn placeholders(&self, desired: &Desired) -> Answer<Placeholders> {
         let mut out = Placeholders::default();
         if let Some(wanted) = &desired.role {

@@ -1,4 +1,4 @@
-//! Policy documents, compared as what they mean: IAM may reorder keys and turn a list of one into its element.
+//! Semantic comparison of policy documents: IAM may reorder keys and replace a list of one by its element.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -11,12 +11,12 @@ pub(crate) fn same_policy(a: &str, b: &str) -> bool {
     }
 }
 
-/// A policy as what it means: the same text for all documents that mean the same.
+/// Returns a canonical text, which is equal for equivalent policies.
 pub(crate) fn canonical_text(text: &str) -> String {
     serde_json::from_str(text).map_or_else(|_| text.to_owned(), |value| normalize(value).to_string())
 }
 
-/// Lists are sets in a policy: sorted, each element once, and one element stands for its list.
+/// Lists in a policy are sets: sorts them, removes duplicates, and replaces a list of one by its element.
 fn normalize(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -32,14 +32,15 @@ fn normalize(value: Value) -> Value {
         Value::Object(members) => {
             Value::Object(members.into_iter().map(|(key, item)| (key, normalize(item))).collect())
         }
-        // `"true"` and `true` are one condition value.
+        // `"true"` and `true` are equal as condition values.
         Value::Bool(on) => Value::from(on.to_string()),
         other => other,
     }
 }
 
-/// A policy that allows what both allow: the wanted one with what only the other has. Where statements of one name
-/// differ in one part alone, that part holds both; else the other's stands beside it as `<Sid>Kept`.
+/// Returns a policy that allows what either policy allows: the desired one with the additions of the other. If two
+/// statements of one name differ in one part only, that part contains both; otherwise the other's statement is added as
+/// `<Sid>Kept`.
 pub(crate) fn union(wanted: &str, other: &str) -> String {
     let (Ok(mut document), Ok(other)) =
         (serde_json::from_str::<Value>(wanted), serde_json::from_str::<Value>(other))
@@ -75,7 +76,7 @@ fn as_list(value: Option<&Value>) -> Vec<Value> {
     }
 }
 
-/// Two statements as one that allows neither more nor less; none where more than one part of them differs.
+/// Merges two statements into one that allows neither more nor less; `None` if they differ in several parts.
 fn merge_statements(a: &Value, b: &Value) -> Option<Value> {
     let (one, other) = (a.as_object()?, b.as_object()?);
     let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
@@ -88,7 +89,7 @@ fn merge_statements(a: &Value, b: &Value) -> Option<Value> {
     let (x, y) = (one.get(*part)?, other.get(*part)?);
     let joined = match part.as_str() {
         "Action" | "Resource" => merge_lists(x, y),
-        // One operator with one key: any of its values satisfies it.
+        // A condition with one operator and one key is satisfied by any of its values.
         "Condition" => {
             let ([(operator, keys)], [(same, others)]) = (&members(x)?[..], &members(y)?[..]) else {
                 return None;
@@ -116,12 +117,12 @@ fn merge_lists(a: &Value, b: &Value) -> Value {
     Value::Array(out)
 }
 
-/// A statement under a name that no other has.
+/// Returns a statement with a Sid that no other statement has.
 fn with_unique_sid(mut one: Value, beside: &[Value]) -> Value {
     let taken = |sid: &str| beside.iter().any(|known| known.get("Sid").and_then(Value::as_str) == Some(sid));
     let sid = one.get("Sid").and_then(Value::as_str).unwrap_or_default().to_owned();
     if let (true, Value::Object(members)) = (taken(&sid), &mut one) {
-        // One that was kept before is kept under the name that it had at first.
+        // A statement that was kept before gets its original Sid as prefix.
         let first = sid.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix("Kept");
         let sid = first.unwrap_or(&sid);
         let names = (1..).map(|n| if n == 1 { format!("{sid}Kept") } else { format!("{sid}Kept{n}") });
@@ -147,7 +148,7 @@ mod tests {
             json!({"Version": "2012-10-17", "Statement": statements}).to_string()
         };
         let wanted = of(&[read("b/new/*"), list("b", "new/*")]);
-        // One part differs: it holds both.
+        // One part differs, so it contains both values.
         let older = of(&[read("b/old/*"), list("b", "old/*")]);
         let both = union(&wanted, &older);
         let expected = json!({"Version": "2012-10-17", "Statement": [
@@ -158,7 +159,7 @@ mod tests {
         assert!(same_policy(&both, &expected.to_string()), "{both}");
         assert!(same_policy(&union(&wanted, &both), &both), "what is there already adds nothing");
         assert!(same_policy(&union(&wanted, &wanted), &wanted));
-        // Two parts differ: prefixes of one bucket must not count for the other.
+        // Two parts differ: the prefixes of one bucket must not apply to the other.
         let elsewhere = union(&wanted, &of(&[list("c", "old/*")]));
         assert!(
             elsewhere.contains(r#""Sid":"ListKept""#) && elsewhere.contains(r#""Resource":["b"]"#),

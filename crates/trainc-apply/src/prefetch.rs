@@ -1,5 +1,5 @@
 //! Prefetched answers: calls that need neither the account ID nor another answer are made together with
-//! GetCallerIdentity, and all other calls wait for these alone.
+//! GetCallerIdentity; all other calls wait only for these.
 
 use super::account::{FileSystem, JobSummary, Role, Subnet, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use trainc_emit::{self as emit, Identity};
 use trainc_ir::Plan;
 
-/// Prefetched answers, each with the name that it was requested by; `None` if not requested. Names of roles and of training
-/// jobs contain no account ID.
+/// Prefetched answers, each with the name that was requested; `None` if not requested. The names of roles and of
+/// training jobs contain no account ID.
 #[derive(Debug, Default)]
 pub(super) struct Prefetch {
     role: Option<(String, Answer<Option<Role>>)>,
@@ -23,27 +23,27 @@ pub(super) struct Prefetch {
     listed: Option<(String, Answer<Vec<JobSummary>>)>,
     /// All file systems of the region.
     pub systems: Option<Answer<Vec<FileSystem>>>,
-    /// The subnets of the job, where they were wanted.
+    /// Subnets of the job, if requested.
     pub subnets: Option<Answer<Vec<Subnet>>>,
 }
 
 impl Prefetch {
-    /// The role of this name, if it was asked for.
+    /// Returns the role of this name, if it was requested.
     pub(super) fn role(&mut self, name: &str) -> Option<Answer<Option<Role>>> {
         self.role.take().filter(|(asked, _)| asked == name).map(|(_, answer)| answer)
     }
 
-    /// The training job of this name, if it was asked for.
+    /// Returns the training job of this name, if it was requested.
     pub(super) fn run(&mut self, name: &str) -> Option<Answer<Option<TrainingJob>>> {
         self.run.take().filter(|(asked, _)| asked == name).map(|(_, answer)| answer)
     }
 
-    /// The training jobs whose names hold this, if they were asked for.
+    /// Returns the training jobs whose names contain this text, if they were requested.
     pub(super) fn job_list(&mut self, stem: &str) -> Option<Answer<Vec<JobSummary>>> {
         self.listed.take().filter(|(asked, _)| asked == stem).map(|(_, answer)| answer)
     }
 
-    /// Returns true if no run of the job is there, of whatever digest: then it is to be started.
+    /// Returns true if the job has no run of any digest, so that it is to be started.
     pub(super) fn has_no_runs(&self, desired: &Desired) -> bool {
         let is_run = |one: &JobSummary| desired.is_run(&one.name);
         let first = desired.name_of_run(1);
@@ -52,7 +52,8 @@ impl Prefetch {
             && !listed.iter().any(is_run))
     }
 
-    /// GiB of Lustre that the account has by type of deployment, beside what the job has; nothing where nobody may look.
+    /// Returns the GiB of Lustre file systems in the account by deployment type, without those of the job; empty
+    /// without permission to list them.
     pub(super) fn lustre_gib_in_use(&self, desired: &Desired) -> BTreeMap<String, u64> {
         let Some(Ok(all)) = &self.systems else { return BTreeMap::new() };
         let own = |system: &FileSystem| {
@@ -85,7 +86,7 @@ impl Prefetch {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Asks first, all at once; the subnets only where some are named.
+    /// Makes all these calls concurrently; subnets are read only if given.
     pub(super) async fn prefetch(&self, plan: &Plan, subnets: &[String]) -> Prefetch {
         if !plan.deployable {
             return Prefetch::default();

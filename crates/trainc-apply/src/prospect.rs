@@ -1,4 +1,4 @@
-//! The account compared with a plan, before anything is written.
+//! Comparison of the account with a plan, before any write.
 
 use super::account::{Caller, Subnet};
 use super::change::{Action, Change, Choices, Obstacle, Target};
@@ -20,7 +20,7 @@ use trainc_ir::Plan;
 pub struct Prospect {
     /// The caller.
     pub caller: Caller,
-    /// The resources that the plan needs.
+    /// The resources that the plan requires.
     pub desired: Desired,
     /// The resources that exist.
     pub observed: Observed,
@@ -30,17 +30,16 @@ pub struct Prospect {
     pub target: Target,
     /// The number of calls made.
     pub calls: usize,
-    /// GiB of Lustre file systems of others in the account, by deployment type.
+    /// GiB of Lustre file systems in the account that are not the job's, by deployment type.
     pub taken: BTreeMap<String, u64>,
 }
 
 /// The readable state of an account, and the reads that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
-    /// What would be done. Where reads were refused, what they ask about is as if it were not there: good for looking at
-    /// the rest, and never for writing.
+    /// The planned changes. Resources that could not be read count as missing, so it must not be used for writing.
     pub prospect: Option<Prospect>,
-    /// Why something was not seen: each action that the caller lacks once, after what ended the look, if anything did.
+    /// Faults: the one that ended the reads, if any, then one per action that the caller lacks.
     pub faults: Vec<Fault>,
 }
 
@@ -59,7 +58,7 @@ impl Prospect {
         let stopped = |kind: &str| {
             self.changes.iter().any(|change| change.kind == kind && matches!(change.action, Action::Stop(_)))
         };
-        // Whose the policy is, its role says.
+        // An obstacle of the role already covers its policy.
         let with_role = stopped("role");
         self.changes.iter().filter_map(move |change| match change.action {
             Action::Stop(obstacle) => {
@@ -69,13 +68,13 @@ impl Prospect {
         })
     }
 
-    /// Returns true if the account is as the plan wants it.
+    /// Returns true if the account matches the plan.
     pub fn is_empty(&self) -> bool {
         diff::has_no_changes(&self.changes)
     }
 
-    /// Names of the file systems that the manifest lets go with the job (`delete-after-job`) and that are there, where the
-    /// job has completed: they are billed until somebody takes them away.
+    /// Returns the names of existing file systems with `delete-after-job` whose job has completed: they are billed
+    /// until they are deleted.
     pub fn outlasting_file_systems(&self) -> Vec<&str> {
         let latest = self.observed.runs.latest.as_ref().map(|(job, _)| job.status.as_str());
         if latest != Some("Completed") || !matches!(self.target, Target::Attach(_)) {
@@ -89,15 +88,15 @@ impl Prospect {
         there.map(|(wanted, _)| wanted.name.as_str()).collect()
     }
 
-    /// Returns true if the run that is meant is over.
+    /// Returns true if the target run has ended.
     pub fn is_run_over(&self, choices: Choices) -> bool {
         diff::is_run_over(&self.desired, &self.observed, choices)
     }
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Looks at the account for a checked plan; nothing where the cluster is not SageMaker's. The first read that fails is
-    /// the end.
+    /// Compares the account with a checked plan; `None` for a cluster outside SageMaker. Fails at the first read that
+    /// fails.
     pub async fn prospect(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
         let survey = self.survey(plan, choices).await;
         match survey.faults.into_iter().next() {
@@ -106,13 +105,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    /// The same as far as it goes: all reads are made that can be, also where some of them are refused.
+    /// Like `prospect`, but continues after denied reads.
     pub async fn survey(&self, plan: &Plan, choices: Choices) -> Survey {
         self.survey_with(plan, choices, &[], async |_, _| ()).await.0
     }
 
-    /// The same, and something else that is looked at meanwhile, as soon as the account is known: with a look that gathers
-    /// no refusals, and with what was answered first, the subnets among it.
+    /// Like `survey`, and runs `beside` concurrently once the caller is known, with an interface that does not collect
+    /// access errors, and with the prefetched answers, including the subnets.
     pub(super) async fn survey_with<T>(
         &self,
         plan: &Plan,
@@ -124,7 +123,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let look = Look { asked: Some(&asked), refused: Some(&refused), ..*self };
         let found = look.compare_account(plan, choices, subnets, beside).await;
         let mut faults = refused.into_inner();
-        // Who answers first is chance.
+        // The order of responses is arbitrary.
         faults.sort_by(|a, b| (a.call, &a.about).cmp(&(b.call, &b.about)));
         let mut known = BTreeSet::new();
         faults.retain(|fault| known.insert(fault.action()));
@@ -176,18 +175,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// The first answers of an account.
+/// Prefetched answers of an account.
 #[derive(Debug)]
 pub(super) struct FirstAnswers<'a> {
     /// The caller.
     pub caller: &'a Caller,
-    /// The resources that the plan needs.
+    /// The resources that the plan requires.
     pub desired: &'a Desired,
-    /// GiB of Lustre in use by type of deployment.
+    /// GiB of Lustre file systems in use, by deployment type.
     pub taken: &'a BTreeMap<String, u64>,
-    /// The subnets, where they were asked for.
+    /// The subnets, if requested.
     pub subnets: Option<Answer<Vec<Subnet>>>,
-    /// True if it is certain already that the job is to be started.
+    /// True if it is already certain that the job is to be started.
     pub starts: bool,
     /// The existing file systems for each of the plan's, without links; `None` without permission to list them.
     pub systems: Option<Vec<ObservedFileSystem>>,

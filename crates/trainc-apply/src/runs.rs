@@ -1,4 +1,4 @@
-//! Which runs of a job an account knows: of the digest that is meant, and of others.
+//! The runs of a job in an account, of this digest and of others.
 
 use super::account::{JobSummary, Tags, TrainingJob};
 use super::change::Choices;
@@ -14,20 +14,20 @@ use futures_util::join;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// The most running runs of other digests whose role is looked at: each costs a call.
+/// Maximum number of running runs of other digests whose role is read; each costs a call.
 const MOST_CONCURRENT: usize = 1;
 
-/// The most runs of other digests whose tags are looked at.
+/// Maximum number of runs of other digests whose tags are read.
 const MOST_OTHERS: usize = 4;
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// The runs of the job, of this digest and of others. Where another run was asked for, it is enough to know one of
-    /// another digest by its name: it stands in no way.
+    /// Returns the runs of the job, of this digest and of others. With `--new-run`, a run of another digest is
+    /// identified by its name only, since it does not block the new run.
     pub async fn runs(&self, desired: &Desired, choices: Choices) -> Answer<Runs> {
         self.runs_with_prefetch(Prefetch::default(), desired, choices).await
     }
 
-    /// The same, where some of it was asked already.
+    /// Like `runs`, with prefetched answers.
     pub(super) async fn runs_with_prefetch(
         &self,
         mut prefetched: Prefetch,
@@ -44,14 +44,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let (direct, listed) = join!(self.job_with_prefetch(run, &first), listed);
         let (direct, listed) = (self.none_if_denied(direct)?, self.none_if_denied(listed)?);
-        // What the one says depends on the other.
+        // Each of the two answers is incomplete without the other.
         let (Some(direct), Some(mut listed)) = (direct, listed) else { return Ok(Runs::default()) };
-        // Names that only begin alike belong to other jobs.
+        // Names that only share the prefix belong to other jobs.
         listed.retain(|one| desired.is_run(&one.name));
         let known = JobCache::default();
         let last = listed.iter().filter_map(|one| desired.run_number(&one.name)).max().unwrap_or(0);
         let others = || listed.iter().filter(|one| desired.run_number(&one.name).is_none());
-        // Where nothing of this digest is there, the newest of another is asked about in any case.
+        // Without a run of this digest, the newest run of another one is read in any case.
         let newest = others().next().filter(|_| direct.is_none() && last <= 1);
         let (beside, newest) = join!(
             self.concurrent(desired, &listed, &known),
@@ -75,9 +75,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let lacked = runs.latest.as_ref().map(|(own, _)| own).filter(|own| own.lacked_capacity());
         if runs.latest.is_none() || lacked.is_some() {
-            // After a run that found no machines only what came later counts.
+            // After a run without capacity, only later runs count.
             let since = lacked.map_or(f64::NEG_INFINITY, |own| own.created);
-            // The newest that is ours.
+            // The newest run that is ours.
             for one in others().filter(|one| one.created > since).take(MOST_OTHERS) {
                 let tagged = if choices.new_run {
                     self.cached_job(&known, &one.name).await?.map(|job| (job, Tags::new()))
@@ -95,7 +95,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(runs)
     }
 
-    /// A training job of another digest, which several questions are about: asked for once.
+    /// Returns a training job of another digest, read at most once.
     async fn cached_job(&self, known: &JobCache, name: &str) -> Answer<Option<TrainingJob>> {
         if let Some(job) = known.jobs.borrow().get(name) {
             return Ok(job.clone());
@@ -105,7 +105,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(job)
     }
 
-    /// Its tags, asked for once.
+    /// Returns its tags, read at most once.
     async fn cached_tags(&self, known: &JobCache, arn: &str) -> Answer<Tags> {
         if let Some(tags) = known.tags.borrow().get(arn) {
             return Ok(tags.clone());
@@ -115,7 +115,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(tags)
     }
 
-    /// Both at once: the list tells the ARN.
+    /// Reads both concurrently: the list contains the ARN.
     async fn cached_job_with_tags(
         &self,
         known: &JobCache,
@@ -126,7 +126,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(Some((job, tags?)))
     }
 
-    /// Gets to know the newest run of another digest, while [`Self::concurrent`] asks: what that one describes is left to it.
+    /// Reads the newest run of another digest into the cache, concurrently with [`Self::concurrent`], which describes
+    /// running ones.
     async fn cache_newest_run(
         &self,
         desired: &Desired,
@@ -148,23 +149,23 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// Training jobs that were looked at.
+/// Cache of training jobs.
 #[derive(Debug, Default)]
 struct JobCache {
-    /// By name; none where the name is not there.
+    /// By name; `None` if the job does not exist.
     jobs: RefCell<BTreeMap<String, Option<TrainingJob>>>,
     /// By ARN.
     tags: RefCell<BTreeMap<String, Tags>>,
 }
 
-/// Returns true if a listed job is not over.
+/// Returns true if a listed job has not ended.
 fn is_going(one: &JobSummary) -> bool {
     matches!(one.status.as_str(), "InProgress" | "Stopping")
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// A run of another digest that goes on beside this one's, though nobody asked for both: whoever started the later one
-    /// was cut off before it could look again.
+    /// Returns a run of another digest that is in progress at the same time as this digest's, without `--new-run`: the
+    /// apply that started the later one was interrupted before it could stop it.
     async fn rival(
         &self,
         desired: &Desired,
@@ -187,7 +188,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(None)
     }
 
-    /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
+    /// Returns the listed jobs of other digests that have not ended and use the plan's role.
     async fn concurrent(
         &self,
         desired: &Desired,
@@ -197,12 +198,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let Some(role) = &desired.role else { return Ok(Vec::new()) };
         let running = listed.iter().filter(|one| desired.run_number(&one.name).is_none() && is_going(one));
         let asked = running.enumerate().map(async |(at, one)| {
-            // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
+            // Those above the limit are included unread: temporary excess permissions are harmless.
             let found = match at {
                 ..MOST_CONCURRENT => self.cached_job(known, &one.name).await?,
                 _ => return Ok(Some(one.name.clone())),
             };
-            // A role that was taken over has its name at another path.
+            // An adopted role has the name at another path.
             let name = format!("/{}", role.create.role_name);
             let is_role = |job: &TrainingJob| {
                 let arn = job.request.get("RoleArn").and_then(|arn| arn.as_str());

@@ -1,4 +1,4 @@
-//! A saved plan: what apply will do and nothing else, as long as nothing has moved.
+//! A saved plan: exactly the changes that apply will make, as long as nothing has changed.
 
 mod drift;
 
@@ -16,66 +16,65 @@ declare_code!(T0612, "stale-plan", Error, "a saved plan that is out of date");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0612];
 
-/// The word by which a saved plan is known.
+/// Identifies the file as a saved plan.
 pub const MARK: &str = "trainc-saved-plan";
 
-/// The form of saved plans; one of another whole number is not read.
+/// Format version of saved plans; other major versions are rejected.
 const FORMAT: &str = "3.0";
 
-/// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
-/// else does.
+/// Overrides of the manifest on the command line. When the plan is applied, exactly these are used again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overrides {
-    /// Values laid over it.
+    /// Overridden values (`--set`).
     pub sets: Vec<String>,
-    /// The environment laid over it.
+    /// Environment (`--env`).
     pub env: Option<String>,
-    /// The account that was named, where the manifest names none.
+    /// Account ID, if the manifest has none.
     #[serde(default)]
     pub for_account: Option<String>,
-    /// The worker's binary, as it was named.
+    /// Path of the worker's binary, as given.
     #[serde(default)]
     pub worker: Option<String>,
-    /// The file of constants, as it was named.
+    /// Path of the file of constants, as given.
     #[serde(default)]
     pub calibration: Option<String>,
-    /// Prices: instance type and US dollars per hour.
+    /// Prices: item, such as an instance type, and US dollars per unit.
     #[serde(default)]
     pub prices: Vec<(String, f64)>,
-    /// A discount, a fraction.
+    /// Discount, a fraction.
     #[serde(default)]
     pub discount: Option<f64>,
 }
 
-/// A plan as it was saved.
+/// A saved plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedPlan {
     /// [`MARK`].
     pub kind: String,
-    /// The version of this form.
+    /// Format version.
     pub format_version: String,
-    /// The version of trainc that saved it.
+    /// Version of trainc that saved it.
     pub trainc_version: String,
-    /// The catalogue that it was made with.
+    /// Version of the catalogue that it was made with.
     pub catalog_version: String,
-    /// The manifest, as it was named.
+    /// Path of the manifest, as given.
     pub manifest: String,
     /// SHA-256 of the manifest's bytes.
     pub manifest_sha256: String,
-    /// Its command-line overrides.
+    /// Overrides on the command line.
     #[serde(flatten)]
     pub given: Overrides,
-    /// The account.
+    /// Account ID.
     pub account: String,
-    /// The jobs that the manifest describes, by name: one, or each of a sweep.
+    /// The jobs of the manifest by name: one, or each job of a sweep.
     pub jobs: BTreeMap<String, SavedJob>,
-    /// True if foreign objects are taken over.
+    /// True with `--adopt`.
     pub adopt: bool,
-    /// True if another run is started.
+    /// True with `--new-run`.
     pub new_run: bool,
 }
 
-/// The version alone.
+/// Only the format version.
 #[derive(Deserialize)]
 struct FormatVersion {
     format_version: String,
@@ -84,15 +83,15 @@ struct FormatVersion {
 /// One job of a saved plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedJob {
-    /// The job's digest: over the request and the source.
+    /// Digest of the job, over the request and the source.
     pub digest: String,
-    /// Returns the planned steps, by resource.
+    /// Planned steps, by resource.
     pub steps: BTreeMap<String, Step>,
-    /// What was seen of each resource that was there, as digests by resource: what trainc leaves as it is.
+    /// Fingerprints of existing resources: the parts that trainc does not change.
     pub seen: BTreeMap<String, String>,
-    /// The number of the run that would be started, from 1; `None` if one exists.
+    /// Number of the run to start, from 1; `None` if the job exists.
     pub run: Option<usize>,
-    /// True if anything would be done.
+    /// True if the plan makes changes.
     pub changes: bool,
 }
 
@@ -116,31 +115,31 @@ impl SavedJob {
 pub struct Step {
     /// Its name.
     pub name: String,
-    /// The word of the action, as `create`.
+    /// The word of the action, such as `create`.
     pub action: String,
-    /// What differs, each as a digest of the setting, of what was found and of what is wanted.
+    /// Differences, each as a digest of the setting, its value in the account and its value in the plan.
     pub differences: BTreeSet<String>,
 }
 
 /// The manifest of a saved plan, and its overrides.
 #[derive(Clone, Debug, Default)]
 pub struct SavedPlanSource {
-    /// The manifest, as it was named.
+    /// Path of the manifest, as given.
     pub manifest: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// Its command-line overrides.
+    /// Overrides on the command line.
     pub given: Overrides,
 }
 
 impl SavedPlan {
-    /// A saved plan out of a text, if it is one; else why it cannot be read, as words for people.
+    /// Parses a saved plan; `None` if the text is not one, an error message if it cannot be read.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
         if !text.trim_start().starts_with('{') || !text.contains(MARK) {
             return None;
         }
         let whole = |version: &str| version.split('.').next().map(str::to_owned);
-        // Another form has other members: it is named before any of them is missed.
+        // The format version is checked first, since other formats have other members.
         let form = serde_json::from_str::<FormatVersion>(text).map(|form| form.format_version);
         Some(match (form, serde_json::from_str(text)) {
             (Ok(form), _) if whole(&form) != whole(FORMAT) => {
@@ -150,7 +149,7 @@ impl SavedPlan {
         })
     }
 
-    /// Saves what was seen of the jobs of one manifest.
+    /// Creates a saved plan from the comparison of one manifest's jobs with the account.
     pub fn new(source: &SavedPlanSource, prospects: &[&Prospect], choices: Choices) -> Self {
         let account = prospects.first().map(|prospect| prospect.desired.account.clone());
         let jobs = prospects.iter().map(|one| (one.desired.job.clone(), SavedJob::new(one)));
@@ -175,8 +174,8 @@ impl SavedPlan {
         Choices { adopt: self.adopt, new_run: self.new_run, run }
     }
 
-    /// Why it no longer holds for a job, if so: the first thing that moved. What this plan itself has made or changed
-    /// has not. The manifest describes jobs of these names now.
+    /// Returns why the plan is out of date for a job: the first change other than those that this plan itself made;
+    /// `None` if it is current. `jobs` are the names of the jobs that the manifest describes now.
     pub fn stale_reason(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
         if self.catalog_version != trainc_catalog::VERSION {
             return Some(format!(
@@ -205,7 +204,7 @@ impl SavedPlan {
     }
 }
 
-/// A saved plan that no longer holds, at the job that it was made for; `command` saves it again.
+/// Returns the diagnostic for an outdated saved plan of a job; `command` saves it again.
 pub fn stale_plan_verdict(plan: &trainc_ir::Plan, why: &str, command: &str) -> Verdict {
     let span = plan.job.name.span().unwrap_or(plan.job.span);
     Verdict {

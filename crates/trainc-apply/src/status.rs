@@ -1,4 +1,4 @@
-//! The status of a job: its AWS states, its progress, its cost so far.
+//! The status of a job: its state, progress and cost.
 
 use super::account::{TrainingJob, Transition};
 use super::metrics::Metrics;
@@ -25,40 +25,40 @@ pub struct Status {
     /// Progress of the run, 0 to 100; null if no step is known.
     #[serde(rename = "progressPercentage")]
     pub progress_percentage: Option<f64>,
-    /// Seconds until the last step at the rate of the steps so far: start-up is no part of it.
+    /// Seconds until the last step at the rate of the steps so far, without start-up.
     #[serde(rename = "estimatedRemainingSeconds")]
     pub estimated_remaining_seconds: Option<u64>,
-    /// Seconds since it was asked for, to its end.
+    /// Seconds from its creation to now or to its end.
     pub elapsed_seconds: u64,
-    /// Seconds that are billed for each instance, at the end.
+    /// Billed seconds per instance, known at the end.
     pub billable_seconds: Option<u64>,
-    /// US dollars of the instances so far.
+    /// Cost of the instances so far in US dollars.
     pub cost_usd: Option<f64>,
-    /// True if that is the most it can be: a spot run is billed for less, which the service tells at its end.
+    /// True if the cost is an upper bound: a spot run is billed for less, which the service reports at its end.
     pub cost_is_upper_bound: bool,
-    /// US dollars of the instances if the run lasts until its max-run.
+    /// Cost of the instances in US dollars if the run lasts until its max-run.
     pub most_usd: Option<f64>,
-    /// US dollars of the instances if the run lasts as long as the plan predicts, at the same price; null where nothing
-    /// is predicted, or the plan does not know what spot instances cost.
+    /// Cost of the instances in US dollars for the predicted duration, at the same price; null without a prediction, or
+    /// if the spot price is unknown.
     pub planned_usd: Option<f64>,
-    /// Seconds that the plan predicts for the run.
+    /// Predicted duration in seconds.
     pub planned_seconds: Option<u64>,
-    /// Tokens per second that the plan predicts, of all ranks together.
+    /// Predicted tokens per second, over all ranks.
     pub planned_tokens_per_second: Option<f64>,
-    /// The last figures of the log.
+    /// The last values of the metrics in the log.
     pub metrics: serde_json::Map<String, serde_json::Value>,
     /// The URI of the model, known at the end.
     pub model_artifacts: Option<String>,
-    /// True if the account is simulated: the costs are then what such a run would cost.
+    /// True if the account is simulated: costs are then those of an equivalent real run.
     pub simulated: bool,
 }
 
-/// The plan's predictions for a run, as far as it makes any.
+/// The plan's predictions for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Planned {
     /// Billed seconds of the whole run.
     pub seconds: Option<f64>,
-    /// Tokens per second, of all ranks together.
+    /// Tokens per second, over all ranks.
     pub tokens_per_second: Option<f64>,
 }
 
@@ -101,15 +101,15 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     }
 }
 
-/// Returns true if the plan says what the run costs: what spot instances do is not known, unless the user gave it.
+/// Returns true if the plan has a price for the run; spot prices are unknown unless the user gave one.
 fn is_priced(plan: &Plan) -> bool {
     let spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
     !spot || plan.price.as_ref().is_some_and(Price::is_user_price)
 }
 
-/// Seconds that are billed by a time, by the rule of the end: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob),
-/// without the waits of spot between. So the figure only grows until the service tells its own, and that of a run that has
-/// no machines yet is 0.
+/// Returns the seconds billed up to a time: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob), without
+/// waits for spot capacity. It only increases until the service reports the final value, and is 0 for a run without
+/// instances.
 fn billed_so_far(job: &TrainingJob, end: f64) -> f64 {
     let Some(start) = job.started else { return 0.0 };
     let waits = job.transitions.iter().filter(|one| {
@@ -132,8 +132,8 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
         return (None, None);
     };
     let done = (step / steps).clamp(0.0, 1.0);
-    // By the times of the steps, else by the log's own rate; where it has neither, start-up counts as well. A step takes no
-    // longer than that: a program may log the rate of one host, or of one GPU.
+    // By the times of the steps, otherwise by the logged rate, otherwise including start-up. The last is an upper
+    // bound, since a program may log the rate of one host or one GPU.
     let most = (now - start) / step;
     let by_rate = || {
         let tokens = plan.batch.as_ref()?.global_tokens? as f64;
@@ -144,15 +144,15 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
     ((Some((done * 1000.0).round() / 10.0)), remaining)
 }
 
-/// The last step that a log tells and the plan's, where the one lies well before the other.
+/// Returns the last logged step and the plan's last step, if the log ends well before.
 pub fn early_end(plan: &Plan, last: f64) -> Option<(u64, u64)> {
-    /// The fraction of the steps that a log must reach.
+    /// Fraction of the steps that a log must reach.
     const MOST_OF: f64 = 0.9;
     let steps = plan.run.steps.as_ref()?.value;
     (last < steps as f64 * MOST_OF).then(|| (whole_seconds(last), steps))
 }
 
-/// A completed run whose log ends at a step well before the plan's last.
+/// Describes a completed run whose log ends well before the plan's last step.
 pub fn describe_early_end((last, steps): (u64, u64)) -> String {
     format!(
         "the last step in its log is {} of {}: the program ended early or logs few of its steps",
@@ -166,11 +166,11 @@ fn whole_seconds(seconds: f64) -> u64 {
 }
 
 fn round_cents(usd: f64) -> f64 {
-    // The sum keeps a zero from being a negative one.
+    // Adding zero turns -0.0 into 0.0.
     (usd * 100.0).round() / 100.0 + 0.0
 }
 
-/// A time as far as anyone wants to know it: minutes from an hour on, hours from a day on.
+/// Rounds a duration for display: to minutes from an hour on, to hours from a day on.
 fn round_duration(seconds: u64) -> u64 {
     match seconds {
         0..3_600 => seconds,
@@ -187,8 +187,8 @@ impl Status {
         self
     }
 
-    /// Where a completed run's log ends well before the plan's last step: the last that it tells, and the plan's. Programs
-    /// do not log every step, so the last tenth of a run says nothing.
+    /// Returns the last logged step and the plan's last step, if a completed run's log ends well before. Programs do
+    /// not log every step, so the last tenth of the steps may be missing.
     pub fn early_end_steps(&self, plan: &Plan) -> Option<(u64, u64)> {
         let step = self.metrics.get("step").and_then(serde_json::Value::as_f64)?;
         if self.status == "Completed" { early_end(plan, step) } else { None }
@@ -207,7 +207,7 @@ impl Status {
         if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) }
     }
 
-    /// The last figures, the words of the trade first, in their order.
+    /// Returns the last values of the metrics as text: first those with canonical names, in display order.
     pub fn figures(&self) -> Vec<(&str, String)> {
         let words = super::metrics::names();
         let rank = |name: &str| words.iter().position(|word| *word == name).unwrap_or(words.len());
@@ -226,13 +226,13 @@ impl Status {
         out
     }
 
-    /// `3h 20m left`.
+    /// Returns the remaining time, e.g. `3h 20m left`.
     pub fn left(&self) -> Option<String> {
         let seconds = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0)?;
         Some(format!("{} left", text::duration(round_duration(seconds))))
     }
 
-    /// One line: the state, how far, how fast, what it has cost.
+    /// Formats state, progress, metrics and cost on one line.
     pub fn line(&self) -> String {
         let mut parts = vec![self.secondary_status.clone()];
         if let Some(percent) = self.progress_percentage.filter(|_| self.status == "InProgress") {
@@ -254,7 +254,7 @@ impl Status {
     }
 }
 
-/// A figure as people say it.
+/// Formats a value for display.
 fn figure(name: &str, value: f64) -> String {
     if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
         text::group_digits(whole_seconds(value))

@@ -1,5 +1,5 @@
-//! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
-//! code and the next step.
+//! Diagnostics of failures: each fault and each obstacle becomes a diagnostic at its place in the manifest, with an
+//! exit code and the next step.
 
 mod access;
 mod obstacle;
@@ -75,42 +75,42 @@ declare_code!(
     "credentials for another account than the manifest's"
 );
 
-/// The codes of this file and of those below it.
+/// The codes of this file and its submodules.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
     &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670, &T0671, &T0672, &T0673,
 ];
 
-/// Exit codes of the command line, as far as an account decides them.
+/// Exit codes of the command line that depend on the account.
 pub mod exit {
     /// A bug in trainc.
     pub const BUG: u8 = 1;
-    /// The manifest says what cannot be.
+    /// The manifest is invalid or does not match the account.
     pub const MANIFEST: u8 = 3;
-    /// Differences: another digest of the job, a stale saved plan.
+    /// Differences: another digest of the job, an outdated saved plan.
     pub const DIFFERENT: u8 = 4;
     /// Incomplete, safe to run again.
     pub const INCOMPLETE: u8 = 5;
     /// Access denied, or no credentials.
     pub const DENIED: u8 = 6;
-    /// Something that is not ours is in the way.
+    /// A resource that is not ours blocks the plan.
     pub const FOREIGN: u8 = 7;
     /// The training job itself failed or was stopped.
     pub const JOB: u8 = 8;
 }
 
-/// A problem with the exit code that it asks for.
+/// A problem with its exit code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What to show.
+    /// The diagnostic.
     pub diagnostic: Diagnostic,
-    /// How the command ends.
+    /// The exit code.
     pub exit: u8,
-    /// The flag of `plan` and `apply` by which the user says to go on, if there is one.
+    /// The flag of `plan` and `apply` that overrides the problem, if any.
     pub flag: Option<&'static str>,
 }
 
-/// The exit code of several: what needs a person first comes first.
+/// Returns the most severe of several exit codes: those that require a person come first.
 pub fn worst_exit(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
     const ORDER: [u8; 7] = [
         exit::BUG,
@@ -124,7 +124,7 @@ pub fn worst_exit(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
     exits.into_iter().min_by_key(|code| ORDER.iter().position(|known| known == code).unwrap_or(ORDER.len()))
 }
 
-/// Why a resource was not made.
+/// Returns the diagnostic for a resource that was not created.
 pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     let span = match cause {
         Cause::Fault(fault) | Cause::Waited { fault, .. } => spans::rejected_value_span(plan, fault),
@@ -170,8 +170,8 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     }
 }
 
-/// What credentials that run out in the middle leave behind, said where something may have been made by then: who only
-/// looks has made nothing, and who deletes goes on by deleting.
+/// Adds a note to a fault of expired credentials if resources may have been created before. Reads create nothing, and
+/// deletions simply continue next time.
 fn note_kept_resources(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
     let makes = matches!(
         item.kind,
@@ -196,7 +196,7 @@ fn note_kept_resources(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict 
     Verdict { diagnostic: verdict.diagnostic.note(words), ..verdict }
 }
 
-/// The place in the manifest that a resource comes from.
+/// Returns the span in the manifest from which a resource is derived.
 pub fn manifest_span(plan: &Plan, item: &Item) -> Span {
     let job = &plan.job;
     let storage = item.name.split('/').next().unwrap_or_default();
@@ -214,13 +214,13 @@ pub fn manifest_span(plan: &Plan, item: &Item) -> Span {
     place.unwrap_or(job.span)
 }
 
-/// The most differences that a short message lists.
+/// Maximum number of differences in a short message.
 const MOST_DIFFERENCES: usize = 12;
 
-/// The fact that says how many of the notes, the first ones, are differences.
+/// Fact with the number of leading notes that are differences.
 const DIFFERENCES: &str = "differences";
 
-/// A problem with only the first of what differs, for a terminal that was not asked for all of it.
+/// Truncates the differences of a diagnostic, for output without `-v`.
 #[must_use]
 pub fn truncate_differences(mut diagnostic: Diagnostic) -> Diagnostic {
     let all = diagnostic.facts.get(DIFFERENCES).and_then(serde_json::Value::as_u64);
@@ -232,21 +232,21 @@ pub fn truncate_differences(mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
-/// What a fault means when the account could not even be looked at.
+/// Returns the diagnostic for a fault that prevented reading the account.
 pub fn read_failed(plan: &Plan, fault: &Fault) -> Verdict {
     let place = match (fault.class, fault.call) {
-        // The one that trainc would make, for want of another.
+        // Denied for the default bucket, which trainc would create.
         (Class::Denied, Call::HeadBucket) => plan.job.program.as_ref().map(|program| program.span),
-        // Who may not do something may do it nowhere; what does not answer is asked in a region.
+        // A missing permission does not depend on the region, unlike an endpoint that does not respond.
         (Class::Denied, _) => plan.job.name.span(),
         _ => plan.job.region.span(),
     };
     with_policy_help(fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span)))
 }
 
-/// What is missing for a job, its manifest says: its buckets, its keys, the role that it runs as.
+/// Adds the command that prints the policy of this job, which depends on its buckets, keys and role.
 fn with_policy_help(verdict: Verdict) -> Verdict {
-    // An account that is not activated has no missing action, and no policy helps it.
+    // An account that is not activated lacks no action, so a policy does not help.
     if verdict.diagnostic.code != &T0601 || !verdict.diagnostic.facts.contains_key("action") {
         return verdict;
     }
@@ -258,7 +258,7 @@ fn with_policy_help(verdict: Verdict) -> Verdict {
     Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
 }
 
-/// A look at the account failed that no plan asked for.
+/// Returns the diagnostic for a failed read without a plan.
 pub fn request_failed(fault: &Fault, span: Span) -> Verdict {
     fault_verdict(fault, &Item::new("account", ""), span)
 }
@@ -275,7 +275,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
     let (diagnostic, exit) = match fault.class {
         Class::Denied => (access::denied(fault, &what, span), exit::DENIED),
         Class::Credentials => {
-            // Without a code nothing was answered: nothing could be signed.
+            // Without a code there was no response: the request could not be signed.
             let words = service_message(fault);
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
@@ -331,7 +331,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
     Verdict { diagnostic: with_call_facts(fault, diagnostic), exit, flag: None }
 }
 
-/// The service's words, without a full stop at the end, on one line.
+/// Returns the service's message on one line, without a full stop.
 fn service_message(fault: &Fault) -> String {
     let text = fault.message.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.trim_end_matches('.');
@@ -372,7 +372,7 @@ fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {
     (diagnostic.help("run the same command again in a minute"), exit::INCOMPLETE)
 }
 
-/// A cluster that cannot be applied.
+/// Returns the diagnostic for a cluster outside SageMaker.
 pub fn not_deployable(plan: &Plan) -> Verdict {
     let span = plan.job.cluster.as_ref().map_or(plan.job.span, |cluster| cluster.span);
     Verdict {
@@ -387,7 +387,7 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
     }
 }
 
-/// The manifest's account against the caller's.
+/// Returns the diagnostic if the manifest's account is not the caller's.
 pub fn account_mismatch(plan: &Plan, caller: &super::account::Caller) -> Option<Verdict> {
     let written = plan.job.account.val().filter(|written| written.value != caller.account)?;
     Some(Verdict {

@@ -1,4 +1,4 @@
-//! The role's policy while runs of other versions of the job still need their part of it.
+//! Size of the role's policy while runs of other versions of the job still need their permissions.
 
 use crate::desired::Desired;
 use trainc_diag::declare_code;

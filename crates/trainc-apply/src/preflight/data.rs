@@ -1,4 +1,4 @@
-//! Buckets, data, keys, secrets, the image, and file systems that exist already.
+//! Checks of buckets, data, keys, secrets, the image, and existing file systems.
 
 use super::facts::Facts;
 use super::skipped_checks::{answer_or_report, not_found_fault};
@@ -38,7 +38,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         let found = facts.buckets.get(bucket).and_then(|(_, seen)| seen.as_ref()?.as_ref().ok());
         let known = found.is_some();
         if found.is_some_and(|found| mismatched_region(plan, found).is_some()) {
-            // Its objects are not visible from here, and the wrong region is already reported.
+            // Its objects cannot be read from here, and the wrong region is already reported.
             continue;
         }
         let Some(objects) =
@@ -115,7 +115,7 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
 }
 
-/// The region of a bucket that is not in the job's. Asked elsewhere, S3 redirects, and its answer may name the region.
+/// Returns the region of a bucket outside of the job's region. S3 redirects such requests, and may name the region.
 fn mismatched_region<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
     let region = plan.job.region.value().map_or("", String::as_str);
     match bucket.region.as_deref() {
@@ -124,8 +124,8 @@ fn mismatched_region<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
     }
 }
 
-/// Data of other accounts can be read where their policies allow it. A name that holds the account's own number is one
-/// that somebody else took first: what the job would write there is theirs.
+/// Returns the problem for a bucket of another account, whose data can be read if the policies allow it. If the name
+/// contains the caller's account ID, someone else has registered it and would receive the job's output.
 fn bucket_of_other_account(name: &str, span: Span, account: &str) -> Diagnostic {
     let one = Diagnostic::new(&T0642, span, format!("bucket `{name}` does not belong to account {account}"))
         .note("S3 shows it to you, but returns 403 when your account is given as the expected owner (HeadBucket, ExpectedBucketOwner)");
@@ -196,7 +196,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
 }
 
-/// The mount name that was written, against the one that the service knows.
+/// Checks the mount name in the manifest against that of the service.
 fn check_mount_name(plan: &Plan, id: &str, there: Option<&str>, problems: &mut Problems) {
     let storage = plan.job.storage.iter().find(|storage| storage.id.value().is_some_and(|known| known == id));
     let Some(storage) = storage else { return };

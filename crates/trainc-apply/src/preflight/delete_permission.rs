@@ -42,8 +42,8 @@ pub(super) fn questions(desired: &Desired, caller: &Caller) -> Vec<Question> {
     out
 }
 
-/// The caller as IAM knows it: the role behind a session, if it has no path. Nothing is asked of an account's root, which
-/// no policy binds.
+/// Returns the IAM principal of the caller: for a session its role, assumed to have no path. `None` for the root user,
+/// whom no policy restricts.
 pub(super) fn principal(caller: &Caller) -> Option<String> {
     if caller.arn.ends_with(":root") {
         return None;

@@ -9,52 +9,52 @@ use trainc_catalog::quotas::Quota;
 use trainc_diag::source::Span;
 use trainc_ir::Val;
 
-/// The answer to a query; `None` if nothing was asked.
+/// The answer to a query; `None` if it was not made.
 pub type Lookup<T> = Option<Answer<T>>;
 
-/// An address of S3 that the job reads, and whether anything lies there.
+/// An S3 location that the job reads, with its first objects.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// The channel, or the path of a link.
+    /// Name of the channel, or path of the link.
     pub name: String,
     /// `s3://bucket/prefix`.
     pub uri: String,
     /// The first objects.
     pub seen: Lookup<Vec<Object>>,
-    /// The place of blame.
+    /// Its span in the manifest.
     pub span: Span,
 }
 
-/// The facts about an account that a plan depends on.
+/// Facts about an account on which a plan depends.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The account that was looked at.
+    /// Account ID.
     pub account: String,
     /// The job's subnets.
     pub subnets: Lookup<Vec<Subnet>>,
-    /// Route tables of the network.
+    /// Route tables of the VPC.
     pub routes: Lookup<Vec<RouteTable>>,
-    /// Endpoints of S3 in the network, asked for where no route leads out.
+    /// S3 endpoints in the VPC, read if a subnet has no route to the outside.
     pub endpoints: Lookup<Vec<Endpoint>>,
     /// The job's security groups.
     pub groups: Lookup<Vec<SecurityGroup>>,
-    /// Ids of the zones that offer the instance type.
+    /// IDs of the zones that offer the instance type.
     pub zones: Lookup<Vec<String>>,
-    /// Limits.
+    /// Quotas that the job may exceed.
     pub limits: Vec<Limit>,
-    /// True if the figures of a new account, where limits have them, hold in this one; none where nobody had to ask.
+    /// True if the catalogue's default quotas apply to this account; `None` if this was not checked.
     pub holds: Option<bool>,
-    /// True if the user waits where there is no room at the moment.
+    /// True if the user waits for capacity.
     pub waits: bool,
-    /// What runs now on instances of this type, by other jobs; not asked where the job does not fit even alone.
+    /// Instances of this type that other jobs use; not read if the job exceeds a quota by itself.
     pub running: Lookup<Running>,
-    /// Buckets by name, with their first place.
+    /// Buckets by name, each with its first span in the manifest.
     pub buckets: BTreeMap<String, (Span, Lookup<Bucket>)>,
     /// Inputs.
     pub data: Vec<Data>,
-    /// Keys, with their places.
+    /// Keys, each with its span in the manifest.
     pub keys: Vec<(Val<String>, Lookup<Key>)>,
-    /// The role that the manifest names.
+    /// The role to which the manifest refers.
     pub role: Lookup<Role>,
     /// The permissions of the role.
     pub permissions: Lookup<Vec<(Question, bool)>>,
@@ -64,42 +64,42 @@ pub struct Facts {
     pub image: Lookup<()>,
     /// Secrets.
     pub secrets: Vec<(Val<String>, Lookup<()>)>,
-    /// File systems that exist already, by the place of their id.
+    /// Existing file systems, each with the ID in the manifest.
     pub file_systems: Vec<(Val<String>, Lookup<FileSystem>)>,
 }
 
 impl Facts {
-    /// Instances of the job's type that other jobs run on now, as far as they were seen.
+    /// Returns the instances of the job's type in use by other jobs, as far as known.
     pub(super) fn running_instances(&self) -> f64 {
         let seen = self.running.as_ref().and_then(|seen| seen.as_ref().ok());
         seen.map_or(0.0, |running| running.instances as f64)
     }
 }
 
-/// A limit of the account, and what the job asks of it.
+/// A quota of the account, and the job's demand.
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// The quota.
     pub quota: Quota,
     /// The job's demand, in the quota's unit.
     pub wanted: f64,
-    /// What the account has of it already, where that is known beforehand: GiB of file systems.
+    /// Current usage, if known in advance: GiB of file systems.
     pub taken: f64,
-    /// True if what runs already counts against it.
+    /// True if running jobs count against it.
     pub is_shared: bool,
-    /// The account's figure.
+    /// Value of the quota in the account.
     pub seen: Lookup<f64>,
-    /// True if that is the catalogue's of a new account, as the account never had it changed, and nobody has confirmed it.
+    /// True if that is the catalogue's default, which has not been confirmed for this account.
     pub is_default: bool,
-    /// The place of blame.
+    /// Its span in the manifest.
     pub span: Span,
 }
 
-/// The other jobs that run now.
+/// Other jobs in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Instances of the job's type, of the running jobs that were looked at.
+    /// Instances of the job's type, over the running jobs that were read.
     pub instances: u64,
-    /// True if these are all that run: else there may be more.
+    /// True if all running jobs were read; otherwise there may be more.
     pub is_all: bool,
 }

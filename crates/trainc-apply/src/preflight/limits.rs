@@ -1,4 +1,4 @@
-//! Reads the quotas that a job comes near to, and the other jobs that run now.
+//! Reads the quotas that a job may exceed, and the usage of other running jobs.
 
 use super::facts::{Limit, Lookup, Running};
 use super::requirements::{View, wanted_limits};
@@ -11,28 +11,28 @@ use futures_util::join;
 use std::cell::Cell;
 use trainc_ir::Plan;
 
-/// The most calls that a plan makes for what runs now, and what a new account has, to be asked about: an account where everybody works must cost no
-/// more than one's own, and this is the least certain of all that is asked.
+/// Maximum number of calls of a plan up to which running jobs and default quotas are queried. These are the least
+/// decisive queries, and a plan must not need more calls in a busy account.
 const MOST_CALLS: usize = 24;
-/// The most running jobs whose size is asked for, the newest first: each costs a call.
+/// Maximum number of running jobs that are described, newest first; each costs a call.
 const MOST_RUNNING: usize = 2;
 
-/// The calls that are left for what only comes up later, where running jobs are listed early.
+/// Calls reserved for later queries if running jobs are listed early.
 const LATE: usize = 4;
 
 /// The quotas of a job and the running jobs that use them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
-    /// The limits that it comes near to.
+    /// The quotas that the job may exceed.
     pub limits: Vec<Limit>,
-    /// True if the default quotas hold, if they were confirmed.
+    /// True if the catalogue's defaults apply, false if they do not; `None` if not checked.
     pub holds: Option<bool>,
     /// The other running jobs.
     pub running: Lookup<Running>,
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Looks at the room for a job that is to be started, where so many calls are still to be made by others.
+    /// Reads the quotas of a job to be started; `later` is the number of calls that others still need.
     pub(super) async fn room(&self, plan: &Plan, view: View<'_>, later: usize) -> Room {
         let wanted = wanted_limits(plan, view);
         let is_shared = wanted.iter().any(|limit| limit.is_shared);
@@ -62,7 +62,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             if let Some(code) = limit.quota.code.clone() {
                 let service = limit.quota.service.as_str();
                 let own = self.ask(async |cloud| cloud.quota(service, &code).await).await;
-                // One that was never changed has the value of a new account, which the catalogue knows.
+                // A quota that was never changed has its default value, which the catalogue has.
                 limit.seen = match (none_if_not_found(own), limit.quota.default) {
                     (Ok(Some(own)), _) => Some(Ok(own)),
                     (Ok(None), default) => {
@@ -82,10 +82,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         MOST_CALLS.saturating_sub(self.asked.map_or(0, Cell::get))
     }
 
-    /// Asks the service where the catalogue's figures of a new account would refuse the job beside so many instances: a
-    /// figure that has aged must not. One of them is asked for, once: if it holds, the others are believed, which came from
-    /// the same pages on the same day; if it does not, nothing is said of those that would refuse. Whether they are to be
-    /// believed, once that is known.
+    /// Confirms the catalogue's default quotas with the service if they would refuse the job with this usage, since the
+    /// catalogue may be outdated. Reads only one of them: if it matches, the others are trusted too, which have the
+    /// same source and date; otherwise nothing is reported for those that would refuse the job. Returns whether the
+    /// defaults apply, once known.
     pub(super) async fn confirm_defaults(
         &self,
         limits: &mut [Limit],
@@ -97,13 +97,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let is_over = |seen: &Answer<f64>| matches!(seen, Ok(has) if limit.wanted + taken > *has);
             limit.is_default && limit.seen.as_ref().is_none_or(is_over)
         };
-        // One that the catalogue has no figure of would prove nothing.
+        // A quota without a catalogue value would confirm nothing.
         let proves = |limit: &Limit| refuses(limit) && limit.quota.default.is_some();
         let at = limits.iter().position(proves).or_else(|| limits.iter().position(refuses));
         let Some(limit) = at.and_then(|at| limits.get_mut(at)) else { return known };
         let holds = match known {
             Some(holds) => holds,
-            // It is unknown: the job itself will show it.
+            // Unknown: the job itself will show it.
             None if self.calls_left() == 0 => false,
             None => {
                 let service = limit.quota.service.as_str();
@@ -123,8 +123,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Some(holds)
     }
 
-    /// Instances of the plan's type that run now, where that may decide: not where the job is more than a limit by itself.
-    /// Asked of as many jobs as the calls that are left allow.
+    /// Returns the instances of the plan's type in use, unless the job exceeds a quota by itself. Describes only as
+    /// many running jobs as the remaining calls allow.
     async fn running_now(
         &self,
         plan: &Plan,
@@ -136,7 +136,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut shared = limits.iter().filter(|limit| limit.is_shared).peekable();
         let decides = shared.peek().is_some()
             && shared.all(|limit| !matches!(limit.seen, Some(Ok(has)) if limit.wanted > has));
-        // A limit that was never changed may be asked for once more, if what runs now fills it.
+        // One more call may be needed for a default quota, if the running instances use it up.
         let kept = later + usize::from(!is_confirmed && limits.iter().any(|limit| limit.is_default));
         if !decides {
             return None;

@@ -1,7 +1,8 @@
-//! Preflight checks before the first write: everything that the manifest names exists, is reachable and fits the quotas.
+//! Preflight checks before the first write: everything that the manifest refers to exists, is reachable and fits the
+//! quotas.
 //!
-//! In: a plan and an account to look at. Out: all findings at once, each a diagnostic at its place in the manifest.
-//! A check that the caller lacks permissions for is skipped with a note.
+//! In: a plan and an account. Out: all findings at once, each a diagnostic with its span in the manifest. A check for
+//! which the caller lacks permissions is skipped with a note.
 
 mod combined_policy;
 mod data;
@@ -47,7 +48,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
     .concat()
 }
 
-/// Judges what was seen.
+/// Returns the findings for the facts about an account.
 pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
     let mut problems = Problems::default();
     network::judge(plan, facts, &mut problems);
@@ -59,8 +60,8 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
     problems
 }
 
-/// The exit code that findings of severity error give: 6 where permissions are missing, 3 where the manifest names
-/// what is not so, 5 where the account has no room, or the role's policy none beside a run that goes on.
+/// Returns the exit code for errors among the findings: 6 for missing permissions, 3 if the manifest does not match the
+/// account, 5 if a quota or, with concurrent runs, the size of the role's policy is exceeded; 0 without errors.
 pub fn exit_code(problems: &Problems) -> u8 {
     let errors = || problems.iter().filter(|one| one.severity == trainc_diag::Severity::Error);
     if errors().any(|one| one.code == &role::T0633) {

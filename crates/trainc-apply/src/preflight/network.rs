@@ -1,4 +1,5 @@
-//! Subnets, security groups, zones: the job finds its machines, the machines find each other and the file system.
+//! Checks of subnets, security groups and zones: instances are available there, and reach each other, S3 and the file
+//! system.
 
 use super::facts::Facts;
 use super::skipped_checks::{answer_or_report, not_found_fault};
@@ -30,8 +31,7 @@ declare_code!(T0639, "vpc-mismatch", Error, "subnets and security groups in diff
 
 pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639, &T0640];
 
-/// Addresses that an instance takes (developer guide, "Give SageMaker training jobs access to resources in your
-/// Amazon VPC").
+/// IP addresses per instance (developer guide, "Give SageMaker training jobs access to resources in your Amazon VPC").
 const ADDRESSES: u64 = 2;
 const ADDRESSES_EFA: u64 = 5;
 
@@ -84,17 +84,17 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
 /// The target of a subnet's default route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Out of the network, through something that has an address for it.
+    /// To the outside, through a target that has a public address.
     Out,
-    /// To an internet gateway: a job's interfaces have no public address, so nothing comes back.
+    /// To an internet gateway: a job's interfaces have no public address, so responses cannot arrive.
     Gateway,
-    /// Nowhere.
+    /// No default route.
     None,
-    /// No table says it.
+    /// No route table found.
     Unknown,
 }
 
-/// The table of a subnet: its own, else the main one.
+/// Returns the route table of a subnet: its own, or else the main one.
 fn table_of<'a>(subnet: &Subnet, tables: &'a [RouteTable]) -> Option<&'a RouteTable> {
     let own = tables.iter().find(|table| table.subnets.contains(&subnet.id));
     own.or_else(|| tables.iter().find(|table| table.is_main))
@@ -109,13 +109,13 @@ pub(super) fn way_out(subnet: &Subnet, tables: &[RouteTable]) -> Way {
     }
 }
 
-/// Returns true if an endpoint leads the subnets of a table to the service.
+/// Returns true if the subnets of a route table reach the service through an endpoint.
 fn is_endpoint_for(endpoint: &Endpoint, table: &RouteTable) -> bool {
     endpoint.state.eq_ignore_ascii_case("available")
         && (endpoint.route_tables.contains(&table.id) || endpoint.private_dns)
 }
 
-/// Each subnet needs a way to S3: the job reads its data and writes its model through it.
+/// Checks that each subnet has a route to S3, which the job needs to read its data and to write its model.
 fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, problems: &mut Problems) {
     let span = network.subnets_span.unwrap_or(network.span);
     let Some(tables) = answer_or_report(&facts.routes, "the route tables of the subnets", span, problems)
@@ -172,7 +172,7 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
     }
 }
 
-/// Returns the manifest value that a service's message names.
+/// Returns the manifest value in a service's message, with its span.
 fn find_named_value(written: &[trainc_ir::Val<String>], said: &str, fallback: Span) -> (Span, String) {
     match written.iter().find(|val| said.contains(&val.value)) {
         Some(val) => (val.span_or(fallback), format!("`{}`", val.value)),
@@ -274,13 +274,13 @@ fn opens(rule: &GroupRule, from: i64, to: i64, groups: &[SecurityGroup]) -> bool
     let protocol = rule.protocol == "-1" || rule.protocol == "tcp" || rule.protocol == "6";
     let ports = rule.protocol == "-1"
         || (rule.from_port.is_none_or(|port| port <= from) && rule.to_port.is_none_or(|port| port >= to));
-    // A range of addresses may hold the file system: it is not for us to say that it does not.
+    // A CIDR range may contain the file system, so it is assumed to match.
     let other =
         !rule.ranges.is_empty() || rule.groups.iter().any(|id| groups.iter().any(|group| group.id == *id));
     protocol && ports && other
 }
 
-/// The command that adds rules to a group, whole: what each lets through, to and from the group itself.
+/// Returns the complete command that adds rules to a group for traffic from and to the group itself.
 fn authorize_command(way: &str, region: &str, id: &str, rules: &[String]) -> String {
     let rules: Vec<String> =
         rules.iter().map(|rule| format!("'{rule},UserIdGroupPairs=[{{GroupId={id}}}]'")).collect();

@@ -56,7 +56,7 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut P
     }
 }
 
-/// Reports deleted file systems of a running job, by their IDs: trainc does not replace them.
+/// Reports deleted file systems of a running job by their IDs: trainc does not replace them.
 pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for id in systems {

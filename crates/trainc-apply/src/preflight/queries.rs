@@ -1,4 +1,4 @@
-//! The queries for each resource that a manifest names.
+//! Queries for the resources to which a manifest refers.
 
 use super::delete_permission;
 use super::facts::{Data, Facts, Lookup};
@@ -18,14 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::source::Span;
 use trainc_ir::{Plan, Val};
 
-/// The most simulations of the role's policies.
+/// Maximum number of simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
 
-/// Objects of a channel that are looked at: consoles mark folders by empty objects, and data come behind those.
+/// Number of objects listed per channel: consoles mark folders by empty objects, which precede the data.
 const FIRST_OBJECTS: usize = 20;
 
-/// Objects that hold something: an empty one whose key ends with `/` only marks a folder. Where nothing but such markers
-/// was listed and more may follow, what there is counts.
+/// Removes objects that only mark a folder: empty ones whose key ends with `/`. If the page contains only such markers
+/// and more objects may follow, they are kept.
 fn skip_folder_markers(objects: Vec<Object>) -> Vec<Object> {
     let all = objects.len();
     let held: Vec<Object> =
@@ -34,8 +34,8 @@ fn skip_folder_markers(objects: Vec<Object>) -> Vec<Object> {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// The subnets; then, where that is wanted, the route tables of their network, and where none of these leads out, the
-    /// endpoints of S3. What was begun is not asked again.
+    /// Reads the subnets; if requested, also the route tables of their VPC; and if a subnet has no route to the
+    /// outside, the S3 endpoints. Facts in `begun` are not read again.
     pub(super) async fn network(
         &self,
         plan: &Plan,
@@ -65,7 +65,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(subnets), Some(routes), endpoints)
     }
 
-    /// Buckets in which nothing is read: those of inputs are seen with what lies in them.
+    /// Reads the buckets that the job does not read from; those of inputs are checked by listing their objects.
     pub(super) async fn buckets(
         &self,
         places: &[(String, Span)],
@@ -80,7 +80,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 buckets.entry(bucket.to_owned()).or_insert(*span);
             }
         }
-        // The one that trainc makes is looked at as a resource.
+        // The bucket that trainc creates is read with the plan's resources.
         buckets
             .retain(|bucket, _| Some(bucket) != desired.bucket.as_ref() && !read.contains(bucket.as_str()));
         let asked = buckets.into_iter().map(async |(bucket, span)| {
@@ -93,7 +93,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// Lists the first objects of each input, and derives what that tells about its bucket.
+    /// Lists the first objects of each input, and derives the state of its bucket from the result.
     pub(super) async fn data(
         &self,
         inputs: &[Data],
@@ -125,8 +125,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (out, buckets)
     }
 
-    /// The first objects of an address, and whether its bucket is somebody else's: who may not look at all is refused as S3
-    /// refuses whoever expects another owner, so a refusal is asked about once more.
+    /// Lists the first objects of a location; returns them and whether the bucket belongs to another account. S3
+    /// returns the same error for a missing permission and for a wrong expected owner, so a denied request is repeated
+    /// without the owner.
     async fn first_objects(&self, bucket: &str, prefix: &str, account: &str) -> (Answer<Vec<Object>>, bool) {
         let ask = async |owner: Option<&str>| {
             self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS, owner).await).await
@@ -174,7 +175,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let principal = delete_permission::principal(caller).filter(|_| !questions.is_empty())?;
         let simulate = async |arn: &str| self.ask(async |cloud| cloud.simulate(arn, &questions).await).await;
         let answers = match simulate(&principal).await {
-            // A role with a path: only itself tells.
+            // The ARN of a role with a path requires reading the role.
             Err(fault) if fault.class == Class::NotFound => {
                 let name = principal.rsplit('/').next().unwrap_or_default();
                 match self.ask(async |cloud| cloud.role(name).await).await {
@@ -226,14 +227,14 @@ pub(super) async fn ask_if<T>(wanted: bool, asked: impl Future<Output = Answer<T
     if wanted { Some(asked.await) } else { None }
 }
 
-/// Returns true if a job got instances of a type in these subnets.
+/// Returns true if a job has run on instances of a type in these subnets.
 pub(super) fn ran_in(job: &TrainingJob, kind: &str, subnets: &[String]) -> bool {
     let there = job.request.pointer("/VpcConfig/Subnets").and_then(Value::as_array);
     let there = there.is_some_and(|there| subnets.iter().all(|one| there.iter().any(|other| other == one)));
     there && job.started.is_some() && job.instance_type() == Some(kind)
 }
 
-/// Returns true if the image lies in a registry of the account: AWS's own cannot be asked.
+/// Returns true if the image is in a registry of the account; AWS's registries cannot be queried.
 pub(super) fn is_own_image(plan: &Plan, desired: &Desired) -> bool {
     plan.image.as_ref().is_some_and(|image| image.uri.starts_with(&desired.account))
 }

@@ -1,4 +1,4 @@
-//! Room: quotas against what the job needs and what runs now.
+//! Quotas compared with the demand of the job and of running jobs.
 
 use super::facts::{Facts, Limit};
 use super::skipped_checks::answer_or_report;
@@ -26,7 +26,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         if limit.wanted + taken > *has {
             let in_use = match taken {
                 0.0 => String::new(),
-                // Only the newest of the running jobs are looked at.
+                // Only the newest running jobs were described.
                 _ if limit.is_shared && !used.is_all => {
                     format!(", of which at least {} are in use", amount(taken, &limit.quota.unit))
                 }
@@ -39,7 +39,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
 }
 
-/// The combined demand of the jobs of one command on the account's quotas: each may fit alone.
+/// Combined demand of the jobs of one command, each of which may fit alone.
 #[derive(Clone, Debug, Default)]
 pub struct Together(BTreeMap<(String, String), (f64, Vec<String>)>);
 
@@ -53,8 +53,8 @@ impl Together {
         self.0.get(&key(plan, limit)).map_or(0.0, |(sum, _)| *sum)
     }
 
-    /// Adds a job to those before it; where it does not fit beside them, says so and leaves it out. Only for a job that
-    /// is to be started and fits alone.
+    /// Adds a job to the previous ones. Reports a job that does not fit in addition to them, and leaves it out unless
+    /// the user waits for capacity. Only for a job that is to be started and fits alone.
     pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
         let used = facts.running_instances();
         let region = plan.job.region.value().cloned().unwrap_or_default();
@@ -82,7 +82,8 @@ impl Together {
     }
 }
 
-/// A limit that is too small; where what takes the room goes by itself and the user waits for that, no mistake.
+/// Returns the problem for a quota that is too small; not an error if it is only used by running jobs and the user
+/// waits.
 fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {
     let code = limit.quota.code.clone().unwrap_or_default();
     let service = &limit.quota.service;

@@ -1,5 +1,5 @@
-//! Waiting for room before anything that costs is made: a file system is billed by the second, and of no use to a job that
-//! a quota keeps waiting.
+//! Waits for quota before creating billed resources: a file system is billed by the second, but useless while a quota
+//! blocks the job.
 
 use super::facts::Running;
 use super::limits::Room;
@@ -17,9 +17,9 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 
 impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
-    /// Where the user waits for capacity and a file system is still to be made, waits until what runs now leaves the job
-    /// its room in the quotas that can be read. The look for what follows, with the rest of the user's patience; none
-    /// where it was waited in vain, and told.
+    /// If the user waits for capacity and a file system is still to be created, waits until the running jobs leave
+    /// enough of the readable quotas. Returns the calls interface for the following steps, with the remaining wait
+    /// time; `None` after a timeout, which was reported.
     pub async fn wait_for_room(
         &self,
         plan: &Plan,
@@ -52,8 +52,8 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         Some(Look { patience: Patience { capacity: Some(left), ..self.patience }, ..*self })
     }
 
-    /// The quota that what runs now keeps the job out of, as the service words it; none where there is room, where the job
-    /// alone needs more, or where nobody can tell: then the job itself will.
+    /// Returns a message, in the service's wording, about the quota that running jobs use up. `None` if the job fits,
+    /// if it exceeds the quota by itself, or if this is unknown and starting the job will show it.
     async fn full_quota(&self, plan: &Plan, prospect: &Prospect) -> Option<String> {
         let asked = Cell::new(0);
         let look = Look { asked: Some(&asked), ..*self };

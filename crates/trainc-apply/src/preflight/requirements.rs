@@ -1,4 +1,4 @@
-//! What a job asks of its account: room in quotas, addresses of S3, data behind its inputs; each with its place.
+//! Requirements of a job on its account: quotas, S3 locations and input data, each with its span.
 
 use super::facts::{Data, Limit};
 use crate::account::{Association, Caller, FileSystem, TrainingJob};
@@ -11,23 +11,23 @@ use trainc_catalog::quotas::{self, Quota, Usage};
 use trainc_diag::source::Span;
 use trainc_ir::{Cluster, Plan};
 
-/// What is known of the account when questions are chosen.
+/// The known state of the account when queries are selected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     /// The caller.
     pub caller: &'a Caller,
-    /// The resources that the plan needs.
+    /// The resources that the plan requires.
     pub desired: &'a Desired,
-    /// For each file system of it, what there is.
+    /// The existing file systems for each of the plan's.
     pub systems: &'a [ObservedFileSystem],
     /// GiB of other Lustre file systems in the account, by deployment type.
     pub taken: &'a BTreeMap<String, u64>,
-    /// Runs of the job that were looked at.
+    /// Runs of the job that were described.
     pub described: &'a [TrainingJob],
 }
 
 impl Prospect {
-    /// What questions are chosen by.
+    /// Returns the state for selecting further queries.
     pub(crate) fn view(&self) -> View<'_> {
         View {
             caller: &self.caller,
@@ -39,13 +39,13 @@ impl Prospect {
     }
 }
 
-/// The quotas that the job comes near to. A file system that is there, and large enough, takes no more of one.
+/// Returns the quotas that the job may exceed. An existing file system of sufficient size needs no further quota.
 pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
     let nodes_span = cluster.nodes.span().unwrap_or(span);
     let nodes = plan.job.instance_count().unwrap_or(0) as f64;
-    // What runs now is counted for a cluster of one type only.
+    // Running instances are counted only for a cluster of one instance type.
     let is_shared = cluster.groups.is_empty();
     let kinds: Vec<(&str, f64, Span)> = if is_shared {
         cluster.instance.value().map(|kind| (kind.as_str(), nodes, nodes_span)).into_iter().collect()
@@ -107,7 +107,7 @@ pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     out
 }
 
-/// Instances of each type over all groups, with the place of the first group that has it.
+/// Returns the instances of each type over all groups, with the span of the first group with that type.
 fn instances_by_type(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
     let mut out: Vec<(&str, f64, Span)> = Vec::new();
     for group in &cluster.groups {
@@ -120,7 +120,7 @@ fn instances_by_type(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
     out
 }
 
-/// Every address of S3 in the manifest, with its place.
+/// Returns every S3 location in the manifest with its span.
 pub(crate) fn s3_locations(plan: &Plan) -> Vec<(String, Span)> {
     let job = &plan.job;
     let mut out = Vec::new();
@@ -150,7 +150,7 @@ pub(crate) fn s3_locations(plan: &Plan) -> Vec<(String, Span)> {
     out
 }
 
-/// File systems that trainc makes, each with the one that is there and its links.
+/// Returns the file systems that trainc creates, each with the existing one and its links.
 fn file_systems(
     view: View<'_>,
 ) -> impl Iterator<Item = (&WantedFileSystem, Option<(&FileSystem, &[Association])>)> {
@@ -161,8 +161,8 @@ fn file_systems(
     })
 }
 
-/// Addresses that a file system is linked with already, without a slash at their ends: the service has looked at them, and
-/// what a job reads lies in the file system, whether it still lies in S3 or not.
+/// Returns the S3 locations that are already linked with a file system, without trailing slashes. The service has
+/// checked them, and the job reads their data from the file system, even if it was deleted from S3.
 pub(super) fn existing_links(view: View<'_>) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for (wanted, there) in file_systems(view) {
@@ -177,13 +177,14 @@ pub(super) fn existing_links(view: View<'_>) -> BTreeSet<String> {
     out
 }
 
-/// Addresses that the manifest links with file systems that trainc makes, as [`existing_links`] writes them.
+/// Returns the S3 locations that the manifest links with file systems that trainc creates, in the form of
+/// [`existing_links`].
 pub(super) fn manifest_links(plan: &Plan) -> BTreeSet<String> {
     let all = plan.job.storage.iter().flat_map(|storage| storage.imports.iter().chain(&storage.exports));
     all.filter_map(|link| Some(link.s3.value()?.trim_end_matches('/').to_owned())).collect()
 }
 
-/// What the job reads: nothing there is a mistake.
+/// Returns the locations that the job reads, where missing data is an error.
 pub(super) fn inputs(plan: &Plan) -> Vec<Data> {
     let mut out = Vec::new();
     let mut add = |name: &str, field: &trainc_ir::Field<String>, fallback: Span| {
@@ -213,7 +214,7 @@ pub(super) fn inputs(plan: &Plan) -> Vec<Data> {
     out
 }
 
-/// The subnets that the manifest names.
+/// Returns the subnets in the manifest.
 pub(super) fn subnets_of(plan: &Plan) -> Vec<String> {
     let subnets = plan.job.network.as_ref().map(|network| &network.subnets).into_iter().flatten();
     subnets.map(|val| val.value.clone()).collect()

@@ -14,9 +14,9 @@ declare_code!(T0633, "role-lacks-permissions", Error, "a role without all permis
 
 pub(super) static CODES: &[&Code] = &[&T0632, &T0633];
 
-/// Why a trust policy lets SageMaker in for other accounts alone, if so: each of its statements for the service has a
-/// condition on the account that this one does not meet. Conditions on anything else are not judged, and neither is a
-/// policy that cannot be read.
+/// Returns the reason why a trust policy allows SageMaker only for other accounts: each of its statements for the
+/// service has a condition on the account that is not met. Other conditions, and policies that cannot be parsed, are
+/// ignored.
 fn trust_conflict(trust: &str, account: &str) -> Option<String> {
     let document: Value = serde_json::from_str(trust).ok()?;
     let statements = as_list(document.get("Statement")?);
@@ -37,7 +37,7 @@ fn trust_conflict(trust: &str, account: &str) -> Option<String> {
     why
 }
 
-/// The first condition of a statement that no request for this account meets.
+/// Returns the first condition of a statement that no request for this account meets.
 fn conflict(statement: &Value, account: &str) -> Option<String> {
     for (operator, keys) in statement.get("Condition")?.as_object()? {
         let bare = operator.strip_suffix("IfExists").unwrap_or(operator);
@@ -58,7 +58,7 @@ fn conflict(statement: &Value, account: &str) -> Option<String> {
                 continue;
             }
             let is_met = if negates {
-                // Only the whole account is shut out by that: an ARN may name one job of it.
+                // Only the account can be excluded here, since an ARN may name a single job.
                 !(key.eq_ignore_ascii_case("aws:SourceAccount") && owners.iter().any(|one| one == account))
             } else {
                 owners.iter().any(|one| one.contains(['*', '?', '$']) || one == account)
@@ -76,15 +76,15 @@ fn conflict(statement: &Value, account: &str) -> Option<String> {
     None
 }
 
-/// One value or a list of them: IAM takes both.
+/// Returns a value as a list; IAM accepts both.
 fn as_list(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |all| all.iter().collect())
 }
 
-/// The most actions that a message names; its notes have them all.
+/// Maximum number of actions in a message; its notes list all.
 const MOST_NAMED: usize = 6;
 
-/// Actions, as a message names them.
+/// Formats actions for a message.
 fn list_actions(actions: &[&str]) -> String {
     match actions.get(..MOST_NAMED) {
         Some(first) if actions.len() > MOST_NAMED => {
@@ -187,7 +187,7 @@ mod tests {
         ] {
             assert_eq!(of(met), None, "{met}");
         }
-        // One statement that lets it in is enough.
+        // One statement that allows it is sufficient.
         let both = r#"{"Statement":[
             {"Effect":"Allow","Principal":{"Service":"sagemaker.amazonaws.com"},"Condition":{"StringEquals":{"aws:SourceAccount":"9"}}},
             {"Effect":"Allow","Principal":{"Service":"sagemaker.amazonaws.com"}}]}"#;

@@ -1,4 +1,4 @@
-//! Checks that could not be made, and answers as findings read them.
+//! Skipped checks, and access to the answers of queries.
 
 use super::facts::Lookup;
 use crate::fault::{Class, Fault};
@@ -16,7 +16,7 @@ declare_code!(
 
 pub(super) static CODES: &[&Code] = &[&T0636];
 
-/// Returns the answer, if any. Reports a skipped check where the caller lacks permissions.
+/// Returns the answer, if any. Reports a skipped check if the caller lacks permissions or the service did not respond.
 #[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
 pub(super) fn answer_or_report<'a, T>(
     found: &'a Lookup<T>,
@@ -36,7 +36,7 @@ pub(super) fn answer_or_report<'a, T>(
     }
 }
 
-/// Returns true if the answer was that it is not there.
+/// Returns the fault if the resource does not exist.
 #[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
 pub(super) fn not_found_fault<T>(found: &Lookup<T>) -> Option<&Fault> {
     match found {
@@ -45,8 +45,8 @@ pub(super) fn not_found_fault<T>(found: &Lookup<T>) -> Option<&Fault> {
     }
 }
 
-/// Leaves out the notes that only repeat a read which is said to be refused; what S3 refuses of one bucket says nothing of
-/// another.
+/// Removes the notes for actions that are already reported as denied, except for S3, where permissions differ between
+/// buckets.
 pub fn drop_repeated_notes(refused: &[Fault], problems: &mut Problems) {
     let lacking: Vec<String> =
         refused.iter().filter(|fault| fault.call.row().service != "s3").map(Fault::action).collect();
@@ -69,8 +69,8 @@ fn skipped_check(fault: &Fault, what: &str, span: Span) -> Diagnostic {
         .fact("denied", fault.class == Class::Denied)
 }
 
-/// What was not looked at, a line for each reason, where nobody reads the notes that say each: an apply that starts a job
-/// unchecked must not be silent about it. Empty where everything was seen.
+/// Describes the skipped checks for output without notes, one line per reason; empty if there are none. An apply must
+/// not start a job unchecked without saying so.
 pub fn describe_skipped(problems: &Problems) -> String {
     let mut out = String::new();
     for (denied, why) in [(true, "missing permissions"), (false, "the service did not answer")] {

@@ -1,4 +1,4 @@
-//! Reads what a manifest names: everything concurrently that waits for nothing else.
+//! Reads the resources to which a manifest refers; independent reads run concurrently.
 
 use super::facts::{Data, Facts, Limit, Lookup};
 use super::limits::Room;
@@ -18,19 +18,19 @@ use trainc_ir::Plan;
 /// The groups of queries to make.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
-    /// Those of every plan.
+    /// Queries of every plan.
     standing: bool,
-    /// Those about room for a job that is to be started.
+    /// Queries about quotas for a job that is to be started.
     room: bool,
-    /// Those about its data: whether it is known by now what is linked already.
+    /// Queries about its data; requires that existing links are known.
     data: bool,
-    /// True if the job is to be started, as far as is known.
+    /// True if the job is to be started, as far as known.
     starts: bool,
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Looks at an account for a checked plan, and at everything that the plan names: at once where neither waits for the
-    /// other. The facts only where the account could be compared with the plan.
+    /// Compares an account with a checked plan and reads the resources to which the plan refers, concurrently where
+    /// possible. The facts are `None` if the account could not be compared.
     pub async fn survey_with_facts(&self, plan: &Plan, choices: Choices) -> (Survey, Option<Facts>) {
         let subnets = subnets_of(plan);
         let begin = async |look: Look<'_, C, K>, first: FirstAnswers<'_>| {
@@ -54,7 +54,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let starts = matches!(prospect.target, Target::Start(_));
         let facts = if asked.starts && !starts {
-            // What was begun for a job that is to be started says nothing of one that is not.
+            // Facts for a job to be started do not apply to an existing one.
             self.facts(plan, prospect, starts).await
         } else if asked.data {
             begun
@@ -68,8 +68,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (survey, Some(facts))
     }
 
-    /// Looks at everything that the plan names and the prospect has not seen yet. `starting` is false where the job is there
-    /// already: then nothing is asked about room.
+    /// Reads all resources to which the plan refers and which the prospect does not contain. With `starting` false,
+    /// because the job exists, quotas are not read.
     pub async fn facts(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Facts {
         let ask = Ask { standing: true, room: starting, data: true, starts: starting };
         let begun = Facts::default();
@@ -79,7 +79,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         .await
     }
 
-    /// With a look that goes on counting where the prospect's ended.
+    /// Runs `work` with a call counter that continues from the prospect's.
     async fn with_call_count<T>(
         &self,
         prospect: &Prospect,
@@ -89,8 +89,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         work(Look { asked: Some(&asked), ..*self }).await
     }
 
-    /// Looks once more at the limits of a job that has others beside it in the same command: what a new account has must
-    /// not refuse it unasked.
+    /// Checks the quotas of a job again together with the other jobs of the same command: default quotas must be
+    /// confirmed before they refuse a job.
     pub async fn recheck_limits(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
         let known = facts.holds;
         let running = facts.running_instances();
@@ -102,7 +102,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     async fn gather_facts(&self, plan: &Plan, view: View<'_>, ask: Ask, begun: Facts) -> Facts {
         let desired = view.desired;
         let plan = &plan.clone().with_account(&desired.account);
-        // Until the links are known, everything that may be linked is left for later.
+        // Locations that may be linked are read later, when the links are known.
         let linked = if ask.data { existing_links(view) } else { manifest_links(plan) };
         let is_open = |uri: &str| !linked.contains(uri.trim_end_matches('/'));
         let mut places = s3_locations(plan);
@@ -110,22 +110,22 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut inputs: Vec<Data> = if ask.starts || !ask.data { inputs(plan) } else { Vec::new() };
         inputs.retain(|data| !ask.data || is_open(&data.uri));
         let read = if ask.data { inputs.as_slice() } else { &[] };
-        // Each input that is left for later may be one call, and one of their buckets refuse the first.
+        // Each input that is read later may cost a call, and one more if a bucket denies the first.
         let later = if ask.data { 0 } else { inputs.len() + 1 };
         let (network, (data, told), mut buckets, standing, room) = join!(
             self.network(plan, &begun, ask.standing || ask.room, ask.room),
             self.data(read, desired),
             self.buckets(&places, &inputs, desired, &begun.buckets),
             OptionFuture::from(ask.standing.then(|| self.standing_facts(plan, view))),
-            // Last: what it asks early, it asks only if enough calls are left beside all others.
+            // Last, because its early queries require that enough calls are left after all others.
             OptionFuture::from(ask.room.then(|| self.start_facts(plan, view, later))),
         );
-        // The one that trainc makes may not be there yet.
+        // The bucket that trainc creates may not exist yet.
         for (bucket, seen) in told.into_iter().filter(|(bucket, _)| Some(bucket) != desired.bucket.as_ref()) {
             let span = places.iter().find(|(uri, _)| split_uri(uri).is_some_and(|(of, _)| of == bucket));
             buckets.insert(bucket, (span.map_or(plan.job.span, |(_, span)| *span), Some(seen)));
         }
-        // Where the standing questions are asked, nothing but the network was begun.
+        // If the standing queries are made now, `begun` contains only the network.
         let mut facts = standing.unwrap_or(begun);
         if let Some((zones, image, room)) = room {
             facts = Facts {
@@ -166,7 +166,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     ) -> (Lookup<Vec<String>>, Lookup<()>, Room) {
         let subnets = subnets_of(plan);
         let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
-        // Where an older run of the job is or was on the same machines, its zones offer them.
+        // If an older run of the job ran on this instance type, the zones of its subnets offer it.
         let ran_there = |kind: &String| view.described.iter().any(|job| ran_in(job, kind, &subnets));
         let kind = kind.filter(|kind| !subnets.is_empty() && !ran_there(kind));
         let zones = OptionFuture::from(kind.map(|kind| async move {

@@ -1,4 +1,4 @@
-//! The training job: started once, under the name that was decided on before.
+//! The training job, started at most once under a name that is chosen before.
 
 use super::{Driver, Mounted};
 use crate::account::{Tags, TrainingJob};
@@ -13,12 +13,12 @@ use crate::patience::{Wait, none_if_not_found};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long a run is watched that follows one which found no machines, also where the time to wait is over: what was
-/// refused before may be refused again, and who is told that it is applied would not look.
+/// Minimum time for which a run is watched that follows one without capacity, even if the wait time is over: it may
+/// fail for the same reason, after the user was told that it was started.
 const LAST: Duration = Duration::from_mins(20);
 
-/// How long a job that may not assume its role yet is tried again when this run wrote nothing: a run before it may
-/// have, a moment ago.
+/// Time for which a job is retried whose role cannot be assumed yet, if this run wrote nothing to IAM: a previous run
+/// may have done so just before.
 const OTHERS_UNSEEN: Duration = Duration::from_secs(30);
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
@@ -34,14 +34,14 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 Ok(()) => return self.start_until_placed(item, systems).await,
                 Err(cause) => Err(cause),
             },
-            // The plan was stopped before.
+            // Blocked plans are never run.
             Target::Blocked(_) => return None,
         };
         self.ok_or_record(item, result)
     }
 
-    /// Looks again, right before the job is started: a file system takes a quarter of an hour, and meanwhile somebody
-    /// may have started another version of the job.
+    /// Reads the runs again right before the job is started: creating a file system takes a quarter of an hour, during
+    /// which another version of the job may have been started.
     async fn check_overtaken(&self) -> Result<(), Cause> {
         if self.choices.new_run {
             return Ok(());
@@ -51,7 +51,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             Target::Blocked(Obstacle::OtherDigest) => {
                 Err(Cause::Obstacle(diff::job_change(self.desired, &runs, self.choices)))
             }
-            // The start itself looks at its own name.
+            // The start itself checks its own name.
             Target::Blocked(_) | Target::Attach(_) | Target::Start(_) => Ok(()),
         }
     }
@@ -75,8 +75,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(name.to_owned())
     }
 
-    /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines. Each run
-    /// is told of, and fails, under its own name.
+    /// Starts the job. If the user waits for capacity, starts another run whenever one found no capacity. Each run is
+    /// reported under its own name.
     async fn start_until_placed(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
         let look = &self.look;
         let mut item = item.clone();
@@ -93,8 +93,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Waits until a run has its machines, or is over; where it found none, the name of the run that follows it. It is
-    /// watched until the wait is over, and for at least a time of its own.
+    /// Waits until a run has its instances or ends. If it found no capacity, returns the name of the next run. Waits
+    /// until the wait time is over, but at least for `least`.
     async fn wait_for_machines(
         &self,
         item: &Item,
@@ -134,14 +134,15 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Looks once more, right after the job was asked for: another version may have been asked for at the same time, and
-    /// neither was there for the other to see. The later one, by its creation time and then by its name, ends its own.
+    /// Reads the runs again right after the job was started: another version may have been started at the same time,
+    /// before either was visible to the other. The later one, by creation time and then by name, is stopped by its own
+    /// apply.
     async fn stop_if_overtaken(&self, item: &Item, job: &TrainingJob) -> Result<(), Cause> {
         let (look, desired) = (&self.look, self.desired);
         let mut unseen = self.visibility_wait();
         let running = loop {
             let running = look.running(&desired.stem).await?;
-            // Who does not see itself yet may not see the other either.
+            // If our own job is not listed yet, the other may not be either.
             if job.is_over() || unseen.is_over(look.clock) || running.iter().any(|one| one.name == job.name) {
                 break running;
             }
@@ -158,7 +159,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let name = job.name.as_str();
             match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
                 Ok(()) => {}
-                // It is over, or ending already.
+                // It has ended or is ending.
                 Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {}
                 Err(fault) => return Err(fault.into()),
             }
@@ -167,7 +168,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(())
     }
 
-    /// A run of another digest of the job, if it is that and not over. Its tags may show later than it.
+    /// Returns an unfinished run of another digest of this job. Its tags may become visible later than the run itself.
     async fn own_unfinished_run(&self, name: &str) -> Result<Option<(TrainingJob, Tags)>, Cause> {
         let mut unseen = self.visibility_wait();
         loop {
@@ -195,7 +196,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made = None;
         loop {
             if let Some((job, tags)) = look.job(name).await? {
-                // Tags are read apart from the job, and may show later than it.
+                // Tags are read separately from the job, and may become visible later.
                 if tags.is_empty() && made.is_some() && !unseen.is_over(look.clock) {
                     self.pause(item, &mut unseen, "until SageMaker shows the job's tags").await?;
                     continue;
@@ -252,7 +253,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// How long a role that cannot be assumed is waited for: only one that trainc makes, which is right, and may be new.
+    /// Returns how long to retry while the role cannot be assumed; only for a role that trainc creates, which is valid
+    /// but may be new.
     fn propagation(&self) -> Option<Wait> {
         self.desired.role.as_ref()?;
         let most = if self.wrote_iam.get() { self.look.patience.unseen } else { OTHERS_UNSEEN };
@@ -260,7 +262,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 }
 
-/// The most tags of a training job (CreateTrainingJob, `Tags`).
+/// Maximum number of tags of a training job (CreateTrainingJob, `Tags`).
 const MOST_TAGS: usize = 50;
 
 /// Tags a request as started with `--new-run`, so that it may run at the same time as another digest of the job.
@@ -272,7 +274,7 @@ fn tag_new_run(request: &mut Value) {
     }
 }
 
-/// What ended a run before it began, as an answer: its FailureReason begins with the service's code.
+/// Converts the FailureReason of a run without capacity to a fault; the reason begins with the error code.
 fn capacity_fault(reason: &str) -> Fault {
     const CODES: [&str; 2] = ["CapacityError", "ResourceLimitExceeded"];
     let said = reason.split_once(": ").filter(|(code, _)| CODES.contains(code));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::Mutex;
 
-/// One lock for each shared resource: the job that holds it creates the resource, the others find it created.
+/// One lock per shared resource: the job that holds it creates the resource, which the others then find.
 #[derive(Debug, Default)]
 pub struct ResourceLocks(RefCell<BTreeMap<Item, Rc<Mutex<()>>>>);
 

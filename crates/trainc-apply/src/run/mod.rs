@@ -1,9 +1,9 @@
-//! The driver: makes each resource what the plan wants, in the order of their need, from whatever state.
+//! The driver: brings each resource to the state of the plan, in order of dependencies, from any state.
 //!
-//! Every resource goes the same way: look, compare, make the first call that is missing, look again. So a lost
-//! response, an earlier crash and a concurrent apply are one case: existing resources are compared, and used if they are ours.
-//! The cheap and reversible come first (role, archive), then what costs money for every hour (file systems), and the
-//! job last.
+//! Each resource is handled in a loop: read, compare, make the first missing call, read again. A lost response, an
+//! earlier crash and a concurrent apply are therefore one case: existing resources are compared, and used if they are
+//! ours. Cheap and reversible resources come first (role, archive), then those that are billed by the hour (file
+//! systems), and the job last.
 
 mod job;
 mod locks;
@@ -30,7 +30,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a missing resource is looked for before it counts as deleted.
+/// Time for which a missing resource is polled before it counts as deleted.
 const SEEN_LATE: Duration = Duration::from_secs(30);
 
 /// Creates and updates the resources of a plan.
@@ -43,19 +43,20 @@ pub struct Driver<'a, C, K> {
     pub choices: Choices,
     /// The recorder of events.
     pub recorder: Recorder<'a>,
-    /// True if this run has written to IAM: what depends on it may not see that yet.
+    /// True if this run has written to IAM, which dependent services may not see yet.
     pub wrote_iam: Cell<bool>,
     /// Entity tags of the objects that this run has uploaded, by URI.
     pub written: RefCell<BTreeMap<String, String>>,
-    /// Locks on what other jobs of the same command may be creating too.
+    /// Locks on resources that other jobs of the same command may create too.
     pub locks: &'a ResourceLocks,
 }
 
-/// A file system that is there: its name in the manifest, its id, its mount name.
+/// An existing file system: its name in the manifest, its ID, its mount name.
 pub type Mounted = (String, String, String);
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
-    /// Creates everything. The ledger records what was done, failed and left. Returns the job's name once it exists.
+    /// Creates everything. The ledger records results, failures and resources that were not started. Returns the job's
+    /// name once it exists.
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
         let (role, uploads) = join!(self.apply_role(), self.apply_uploads(target));
@@ -69,7 +70,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
         match self.has_lost_file_system(target).await {
             Ok(false) => {}
-            // Nothing that is made now can be mounted by the run that goes on.
+            // The current run cannot mount a new file system.
             Ok(true) => return self.apply_job(&job, target, &[]).await,
             Err(cause) => {
                 self.recorder.record_failure(&job, cause);
@@ -99,7 +100,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.apply_job(&job, target, &systems).await
     }
 
-    /// Returns true if the run that is there goes on without a file system that it was started with.
+    /// Returns true if the current run continues without a file system that it was started with.
     async fn has_lost_file_system(&self, target: &Target) -> Result<bool, Cause> {
         if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
             return Ok(false);
@@ -108,9 +109,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(!diff::lost_file_systems(self.desired, &seen, self.choices).is_empty())
     }
 
-    /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
-    /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. That is not made again
-    /// behind their back: it is the end, and said. None where something is gone, or could not be mended.
+    /// Reads everything again right before the job is started: creating a file system takes a quarter of an hour,
+    /// during which someone may have destroyed resources that were created before it. Deleted resources are reported
+    /// and not created again. Returns `None` if a resource is gone or could not be repaired.
     async fn recheck_resources(
         &self,
         target: &Target,
@@ -119,7 +120,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if !matches!(target, Target::Start(_)) {
             return Ok(Some(systems));
         }
-        // What was seen before may show late to another look.
+        // Existing resources may be missing in a delayed read.
         let mut late = Wait::start(self.look.clock, SEEN_LATE);
         let seen = loop {
             let seen = self.look.observe(self.desired, self.choices).await?;
@@ -144,7 +145,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             all &= word.is_some();
         }
         if let Some(wanted) = &self.desired.role {
-            // Another version may have written its own policy meanwhile.
+            // Another version may have written its own policy in the meantime.
             let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
             all &= steps.is_empty() || self.apply_role().await.is_some();
         }
@@ -198,7 +199,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Keeps the record of one resource.
+    /// Records a failure, if any.
     fn ok_or_record<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
         result.map_err(|cause| self.recorder.record_failure(item, cause)).ok()
     }
@@ -221,7 +222,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.ok_or_record(&item, ensure.await)
     }
 
-    /// The bucket, and what goes into it.
+    /// Creates the bucket and uploads the objects.
     async fn apply_uploads(&self, target: &Target) -> Option<()> {
         let objects = &self.desired.uploads;
         if self.apply_bucket().await.is_none() {
@@ -233,7 +234,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         join_all(objects.iter().map(|object| self.upload(object, target))).await.into_iter().collect()
     }
 
-    /// Uploads an object. A run that was started has read what is there, whatever it is.
+    /// Uploads an object, except for a started run, which has already read the existing object.
     async fn upload(&self, object: &WantedObject, target: &Target) -> Option<()> {
         let item = Item::new(object.kind, &object.uri);
         let ensure = async {
@@ -247,8 +248,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Some(())
     }
 
-    /// Uploads an object over whatever is at its key, unless that is shown to be the same: by the checksum, or by the
-    /// entity tag of what this run wrote where the checksum may not be read. Returns what was done.
+    /// Uploads an object unless its key has the same content, which is proven by the checksum or, if that is not
+    /// readable, by the entity tag of this run's own upload. Overwrites any other content. Returns what was done.
     async fn ensure_uploaded(&self, object: &WantedObject, item: &Item) -> Result<&'static str, Cause> {
         let mut wait = self.visibility_wait();
         let mut made = None;
@@ -272,7 +273,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     self.pause(item, &mut wait, state).await?;
                     continue;
                 }
-                // Somebody else writes there at the same time, or this run's own write shows late.
+                // Another writer is active, or this run's own write is not visible yet.
                 (Some(_), Some(_), Some("created" | "updated")) => {
                     self.pause(item, &mut wait, "until it can be read back").await?;
                 }
@@ -296,7 +297,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Writes the key of engine `worker`, unless an earlier apply did: hosts of one run must read the same key.
+    /// Writes the key of engine `worker` unless an earlier apply did: all hosts of a run must read the same key.
     async fn apply_key(&self) -> Option<()> {
         let Some(key) = &self.desired.key else { return Some(()) };
         let item = Item::new("worker", &key.uri);
@@ -313,7 +314,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.ok_or_record(&item, write.await)
     }
 
-    /// Something that is there or not, and never differs.
+    /// Creates a resource that either exists or not, without settings to compare.
     async fn ensure_there(
         &self,
         item: &Item,
@@ -350,7 +351,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Wait::start(self.look.clock, self.look.patience.unseen)
     }
 
-    /// Waits for what was done to show.
+    /// Pauses until a change is visible; fails after the timeout.
     async fn pause(&self, item: &Item, wait: &mut Wait, state: &str) -> Result<(), Cause> {
         if wait.is_over(self.look.clock) {
             return Err(self.timeout_cause(wait, state));
@@ -360,11 +361,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(())
     }
 
-    /// Waits where the fault is one that passes; else it is the end.
+    /// Pauses after a transient fault; fails after a permanent one or after the timeout.
     async fn pause_for(&self, item: &Item, wait: &mut Wait, fault: Fault) -> Result<(), Cause> {
         let passes = match fault.class {
             Class::Busy | Class::NotPropagated => true,
-            // What was made a moment ago is not seen by the next call. A bucket of the user's is not made here.
+            // The next call may not see a new resource. A bucket of the user is not created here.
             Class::NotFound => {
                 let uploads = matches!(fault.call, Call::PutObject | Call::CreateMultipartUpload);
                 !uploads || self.desired.bucket.is_some()

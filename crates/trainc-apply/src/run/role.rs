@@ -1,4 +1,4 @@
-//! The role: made, tagged, and given its trust and its policy, one call at a time.
+//! The role: created, tagged, and given its trust policy and its permissions, one call at a time.
 
 use super::{Driver, SEEN_LATE, outcome_word};
 use crate::change::Action;
@@ -54,14 +54,14 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 adopted = true;
             }
             let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
-                // Everything was done, and the account does not show it yet.
+                // All calls were made, but the account does not show the changes yet.
                 self.pause(item, &mut wait, "until IAM shows the changes").await?;
                 continue;
             };
             if let (RoleStep::Policy, false, Some(policy)) =
                 (&step, asked, found.as_ref().and_then(|found| found.policy.as_ref()))
             {
-                // Since the account was looked at, another version may have been started as this role.
+                // After the first read, another version may have been started with this role.
                 asked = true;
                 if !self.look.runs(self.desired, self.choices).await?.concurrent.is_empty() {
                     wanted.policy = policy::union(&wanted.policy, policy);
@@ -78,7 +78,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     made.push(step);
                     taken = true;
                 }
-                // Who may write only into roles with the job's tag may, once IAM sees the tag that was written just now.
+                // A caller that may only write to roles with the job's tag may do so once IAM sees the new tag.
                 Err(fault)
                     if fault.class == Class::Denied && is_tagged(&made) && !late.is_over(self.look.clock) =>
                 {
@@ -111,7 +111,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 }
 
-/// Returns true if this run has just given the role its tags.
+/// Returns true if this run has tagged the role.
 fn is_tagged(made: &[RoleStep]) -> bool {
     made.iter().any(|step| matches!(step, RoleStep::Create | RoleStep::Tag(_)))
 }

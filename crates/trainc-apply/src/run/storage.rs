@@ -1,4 +1,4 @@
-//! File systems and their associations: made, waited for, and taken as they are when they are there already.
+//! File systems and their associations: created and waited for, or used if they exist.
 
 use super::{Driver, Mounted, outcome_word};
 use crate::account::FileSystem;
@@ -15,9 +15,9 @@ use crate::verdict::is_file_system_count;
 use trainc_catalog::quotas;
 use trainc_emit::fsx::{association_token, next_token};
 
-/// The most times that one apply changes the settings of a file system, where others change them at the same time.
+/// Maximum number of updates of a file system's settings per apply, in case others change them at the same time.
 const MOST_UPDATES: u32 = 5;
-/// The most generations of one token that are tried.
+/// Maximum number of generations of a client token.
 const MOST_GENERATIONS: u32 = 9;
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
@@ -29,7 +29,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             links().for_each(|link| self.recorder.record_not_started(link));
             return None;
         };
-        // The service works on one association at a time, and queues eight.
+        // FSx creates one association at a time and queues eight.
         let mut all = true;
         for link in &wanted.associations {
             let item = Item::new("association", &link.name);
@@ -38,8 +38,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         all.then(|| (wanted.name.clone(), system.id.clone(), mount))
     }
 
-    /// A refusal for want of room, with what the quota would have to be: what the account's file systems of the kind take
-    /// together, and this one. The service names the quota alone.
+    /// Adds the required quota to a fault: the sum over the account's file systems of this type and the new one. The
+    /// service only names the quota.
     async fn with_needed_quota(&self, wanted: &WantedFileSystem, fault: Fault) -> Fault {
         let kind = wanted.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
         let quota = |kind: &str| quotas::lustre(kind).and_then(|(capacity, _)| capacity.code);
@@ -67,9 +67,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut generation = 1;
         let (mut adopted, mut joined, mut seen) = (false, false, false);
         let mut mismatch: Option<Fault> = None;
-        // What an update was to change, and how often it was made.
+        // The last update, and the number of updates.
         let (mut updated, mut updates) = (Vec::new(), 0);
-        // Of the jobs of this run that share it one makes it, and the others come to it once it is seen.
+        // Of the jobs of this command that share it, one creates it; the others wait until it is visible.
         let lock = self.locks.lock_of(&Item::new(item.kind, &wanted.create.client_request_token));
         let mut guard = Some(lock.lock().await);
         loop {
@@ -87,14 +87,14 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     return Err(Cause::Gone);
                 }
                 if made.contains(&FileSystemStep::Create) {
-                    // Also what another job's request made, and failed.
+                    // Includes one that another job's request created and that failed.
                     let is_going = |one: &FileSystem| matches!(one.lifecycle.as_str(), "DELETING" | "FAILED");
                     let going = systems.iter().any(|one| Some(&one.id) == id.as_ref() && is_going(one));
                     if !going && !unseen.is_over(look.clock) {
                         self.pause(item, &mut unseen, "until FSx shows the file system").await?;
                         continue;
                     }
-                    // What this token made is gone: the next generation makes another.
+                    // The file system of this token is gone: the next generation creates another.
                     generation += 1;
                     if generation > MOST_GENERATIONS {
                         if let Some(fault) = mismatch {
@@ -116,8 +116,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         made.push(FileSystemStep::Create);
                         mismatch = None;
                     }
-                    // The token was used with other settings: what it made may only be late to show, or has lost its
-                    // tags. A second one is never made beside that.
+                    // The token was used with other settings: the file system that it created may not be visible yet,
+                    // or may have lost its tags. A second one is never created in addition to it.
                     Err(fault) if fault.class == Class::Mismatch => {
                         let all = look.ask(async |cloud| cloud.file_systems().await).await?;
                         match file_systems::untagged_twins(wanted, &all).as_slice() {
@@ -140,7 +140,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             };
             (id, seen) = (Some(system.id.clone()), true);
             drop(guard.take());
-            // The request's effect is known only now, so differences are reported here.
+            // The effect of the request is only known now, so differences are reported here.
             joined |= file_systems::is_shareable(wanted, system)
                 && !ownership::uses(&system.tags, &self.desired.job);
             if change.action == Action::Adopt && !adopted {
@@ -155,7 +155,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let settings: Vec<Difference> =
                 change.differences.iter().filter(|one| !one.what.starts_with("tag ")).cloned().collect();
             let is_update = |step: &FileSystemStep| matches!(step, FileSystemStep::Update { .. });
-            // What this one raised, another job's apply may have set from what it saw before: then it is raised again.
+            // Another job's apply, based on an older read, may have reverted this update: it is then repeated.
             if updates < MOST_UPDATES && !settings.is_empty() && settings != updated {
                 made.retain(|step| !is_update(step));
             }
@@ -167,7 +167,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                             (updated, updates) = (settings, updates + 1);
                         }
                         made.push(step.clone());
-                        // How long the file system took to be made is no part of this wait.
+                        // This wait excludes the time of creation.
                         unseen = self.visibility_wait();
                     }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
@@ -175,7 +175,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 continue;
             }
             match (system.lifecycle.as_str(), &system.mount) {
-                // An updated file system stays in use, and shows its new settings when the update is through.
+                // A file system stays usable during an update, and shows its new settings afterwards.
                 ("UPDATING", Some(mount)) => return Ok(self.record_mounted(item, what, system, mount)),
                 ("AVAILABLE", Some(mount)) if steps.is_empty() => {
                     return Ok(self.record_mounted(item, what, system, mount));

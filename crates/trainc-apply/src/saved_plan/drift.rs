@@ -1,7 +1,7 @@
 //! Drift of an account since a plan was saved, except for what the plan itself has created or changed since.
 //!
-//! An apply of a saved plan may be cut off after any of its writes, and the next one goes on from there. Nothing is
-//! written down about how far it came: each resource is compared with what the plan would make of it.
+//! An apply of a saved plan may be interrupted after any of its writes, and the next one continues. Its progress is not
+//! stored: each resource is compared with the result that the plan would have.
 
 use super::{SavedJob, Step};
 use crate::change::{Action, Change, Choices, Target};
@@ -29,41 +29,41 @@ impl Step {
         actions.iter().any(|action| action.word() == self.action)
     }
 
-    /// Returns true if the plan writes anything there, or waits for what it once wrote.
+    /// Returns true if the plan writes to the resource, or waits for an earlier write.
     fn is_written(&self) -> bool {
         self.action == SHARE || self.is_any_of(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
     }
 
-    /// Returns true if what would be done now is what is left after this step, or a part of it: nothing differs that did not.
+    /// Returns true if the current step is the remainder of this one, without new differences.
     fn leads_to(&self, now: &Self) -> bool {
         let is_there = now.is_any_of(&[Action::Unchanged, Action::Wait]);
-        // What was absent is made whole: whatever is to be changed in it now came from somebody else.
+        // A missing resource is created completely, so a difference now is a change by someone else.
         let is_half = now.is_any_of(&[Action::Update]) && !self.is_any_of(&[Action::Create]);
-        // Another job of the plan has made it, and this one only says that it uses it.
+        // Another job of the plan has created it, and this one only joins its users.
         let is_shared = self.is_any_of(&[Action::Create, Action::Wait]) && now.action == SHARE;
         self.is_written()
             && (is_shared || (is_there || is_half) && now.differences.is_subset(&self.differences))
     }
 
-    /// Returns true if the run that this step adopts is ours now.
+    /// Returns true if the run that this step adopts is now ours.
     fn is_adoption_done(&self, now: &Self) -> bool {
         self.is_any_of(&[Action::Adopt]) && now.is_any_of(&[Action::Unchanged]) && self.name == now.name
     }
 }
 
-/// The word of an update that only tells that one more job uses what is there.
+/// The action of an update that only adds a job to the users of an existing resource.
 const SHARE: &str = "share";
 
 /// Digests of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
-    /// As it is.
+    /// Of its current state.
     pub now: String,
-    /// As it would be if the plan had made it.
+    /// Of its state if the plan had created it.
     pub made: String,
 }
 
-/// The kind of the one resource that goes by its kind alone: each run has another name.
+/// The kind of the only resource that is identified by its kind, since each run has another name.
 const JOB: &str = "training-job";
 
 fn key(kind: &str, name: &str) -> String {
@@ -79,8 +79,8 @@ pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
     prospect.changes.iter().map(|change| (key(change), Step::new(change))).collect()
 }
 
-/// What was seen of each resource that is there, beside what its [step](Step) compares: which one it is, and what trainc
-/// leaves as it is, as a policy that somebody added to the role. States that pass by themselves are no part of it.
+/// Returns fingerprints of existing resources, in addition to what their [step](Step) compares: the identity, and the
+/// parts that trainc does not change, such as a policy that someone added to the role. Transient states are excluded.
 pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint> {
     let mut out = BTreeMap::new();
     let mut add = |key: String, now: String, made: String| {
@@ -90,7 +90,7 @@ pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint>
     let none = BTreeSet::<&str>::new();
     if let (Some(found), Some(wanted)) = (&prospect.observed.role, &prospect.desired.role) {
         let create = &wanted.create;
-        // Lists of IAM have no order.
+        // Lists of IAM have no defined order.
         let inline: BTreeSet<&str> =
             found.inline.iter().map(String::as_str).filter(|name| *name != POLICY_NAME).collect();
         let attached: BTreeSet<&str> = found.attached.iter().map(String::as_str).collect();
@@ -129,7 +129,7 @@ pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint>
     out
 }
 
-/// Tags that trainc does not write: a company's own, added by hand or by a rule of the account.
+/// Returns the tags that trainc does not write, e.g. those of a company's tagging rules.
 fn foreign_tags<'a>(
     found: &'a crate::account::Tags,
     written: impl Iterator<Item = &'a str>,
@@ -165,11 +165,11 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
         let step = saved.steps.get(name).zip(now.get(name));
         let holds = match (was, is, step) {
             (was, is, _) if was.map(String::as_str) == is.map(|seen| seen.now.as_str()) => true,
-            // Earlier runs, and those of other digests, do not count any more once the plan's own is there.
+            // Earlier runs and those of other digests no longer matter once the plan's own run exists.
             _ if name.starts_with(JOB) => has_run,
             (_, _, Some((_, step))) if is_idle(step) => true,
             (None, Some(seen), Some((was, _))) => was.is_written() && seen.now == seen.made,
-            // Of the role's policy the step compares names of statements alone: what they say is compared here.
+            // The step compares only the Sids of the policy's statements, so their content is compared here.
             (Some(_), Some(_), Some((was, step))) => {
                 name.starts_with("role-policy ") && was.is_written() && step.is_any_of(&[Action::Unchanged])
             }
@@ -182,8 +182,8 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
     None
 }
 
-/// Returns true if the run that the plan starts is there: then that part of it is done, however the run ends. One that found no
-/// machines is followed by the next.
+/// Returns true if the run that the plan starts exists: that part of the plan is then done, regardless of the run's
+/// outcome. A run without capacity is followed by the next.
 fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
     let runs = &prospect.observed.runs;
     let (Some(run), Some((job, tags))) = (saved.run, &runs.latest) else { return false };

@@ -6,8 +6,8 @@ use crate::fault::Fault;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 
-/// The codes of an account that AWS has not activated, or that is not subscribed to the service (common errors of STS and
-/// EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
+/// Error codes of an account that AWS has not activated, or that is not subscribed to the service (common errors of STS
+/// and EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
 const NOT_ACTIVE: [&str; 4] = ["OptInRequired", "SubscriptionRequired", "NotSignedUp", "PendingVerification"];
 
 /// Returns the diagnostic for an account that is not activated; `None` for other errors.
@@ -21,13 +21,13 @@ fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
     })
 }
 
-/// A call that the caller may not make; `what` says about what, and ends with a space.
+/// Returns the diagnostic for a denied call; `what` names its subject, followed by a space.
 pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     if let Some(diagnostic) = not_active(fault, what, span) {
         return diagnostic;
     }
     let action = fault.action();
-    // A call may need more than the action of its name: a role is passed, tags are given.
+    // A call may require further actions, such as passing a role or setting tags.
     let asks = if action == fault.call.action() {
         String::new()
     } else {
@@ -50,10 +50,10 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     }
 }
 
-/// Sets the clock of this machine by the network.
+/// Command that synchronizes the clock of this machine.
 const SET_CLOCK: &str = "synchronize this machine's clock, `sudo timedatectl set-ntp true` (macOS: `sudo sntp -sS time.apple.com`), then run the same command again";
 
-/// Credentials that are wrong, have run out, or are signed at another time than AWS's.
+/// Returns the diagnostic for invalid or expired credentials, or a wrong clock.
 pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
     let code = fault.code.as_str();
     if is_skewed(fault) {
@@ -78,8 +78,8 @@ pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
     }
 }
 
-/// Returns true if AWS speaks of the time of a request, and not of its credentials: a wrong secret key has the code of a signature
-/// that has run out (`SignatureDoesNotMatch`), and only the text tells them apart.
+/// Returns true if the error concerns the time of the request and not the credentials. `SignatureDoesNotMatch` is
+/// returned for both a wrong secret key and an expired signature, which differ only in the message.
 fn is_skewed(fault: &Fault) -> bool {
     const CODES: [&str; 2] = ["RequestExpired", "RequestTimeTooSkewed"];
     const TEXTS: [&str; 3] = ["Signature expired", "Signature not yet current", "Request has expired"];

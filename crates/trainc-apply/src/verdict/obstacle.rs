@@ -12,10 +12,10 @@ use trainc_diag::text;
 use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
-/// The most characters of a value that differs.
+/// Maximum number of characters of a differing value.
 const MOST_CHARACTERS: usize = 60;
 
-/// Returns the diagnostic for a blocked resource at its place in the manifest, with commands for the job's region.
+/// Returns the diagnostic for a blocked resource at its span in the manifest, with commands for the job's region.
 pub fn plan_obstacle(plan: &Plan, change: &Change) -> Verdict {
     let item = Item::new(change.kind, &change.name);
     with_region_flag(plan, obstacle(change, manifest_span(plan, &item)))
@@ -54,7 +54,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
     }
     diagnostic = match kind {
-        // The owner of the bucket could replace uploads: buckets are not adopted.
+        // The owner of the bucket could replace uploads, so buckets are not adopted.
         Obstacle::Foreign if change.kind == "bucket" => diagnostic
             .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
             .note("S3 returns 403 when the caller's account is given as the expected owner (HeadBucket, ExpectedBucketOwner)"),
@@ -91,7 +91,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::StartedMeanwhile => diagnostic
             .help(help!["run `", NextCommand::new("destroy"), "` again: it lists that job too"])
             .note("the resources of a running job are not deleted"),
-        // Storage only grows: with what is there already the rest stays as it is.
+        // Storage can only increase: with the existing capacity all other settings can stay.
         Obstacle::Replace if only_shrinks(change) => {
             let there = change.differences.first().map_or("", |one| one.found.as_str());
             diagnostic
@@ -117,7 +117,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 NextCommand::new("apply"),
             ])
             .note("the key contains the digest of the content: a job that restarts after a spot interruption would run the wrong content"),
-        // The data is intact: deleting it is not suggested.
+        // The data is intact, so deleting it is not suggested.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
             .help("fix what FSx names: FSx needs permission to read the bucket and its event notifications on it; the link recovers within 15 minutes, then run the same command again")
             .note("FSx does not import or export automatically until then (FSx for Lustre, data repository association lifecycle state)"),
@@ -139,7 +139,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 NextCommand::new("apply"),
             ])
             .note("FSx cannot recover a failed link; deleting it keeps the file system and its data (FSx for Lustre, data repository association lifecycle state)"),
-        // It is not this job's alone to delete: it leaves it, and what it makes then the others come to.
+        // Other jobs use it too: this job leaves it and creates another, which the others then join.
         Obstacle::Broken if change.because.contains(SHARED_WITH) => diagnostic
             .help(help![NextCommand::new("destroy"), " && ", new_run()])
             .note("`destroy` leaves the failed file system to the other jobs; `apply` creates another, which they use once they are applied")
@@ -176,7 +176,7 @@ fn new_run() -> NextCommand {
     NextCommand::new("apply").flag("--new-run")
 }
 
-/// Returns true if less storage is all that is asked for.
+/// Returns true if the only difference is the storage capacity.
 fn only_shrinks(change: &Change) -> bool {
     matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
 }

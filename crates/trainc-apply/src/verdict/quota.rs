@@ -1,4 +1,4 @@
-//! No room for a job: a quota that is used up, and a wait for room that was in vain.
+//! Diagnostics for exhausted quotas, and for waits for capacity that timed out.
 
 use super::{T0603, T0670, Verdict};
 use crate::calls::Call;
@@ -12,11 +12,11 @@ use trainc_diag::{NextCommand, help};
 use trainc_emit::iam::INLINE_POLICY_LIMIT;
 use trainc_ir::Plan;
 
-/// Adds the note and help after a wait for capacity of so many seconds (`--wait-for-capacity`).
+/// Adds the note and help after a wait of this many seconds for capacity (`--wait-for-capacity`).
 pub(super) fn with_wait_note(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
     let note = format!("waited {} for capacity (`--wait-for-capacity`)", text::duration(seconds));
     let diagnostic = verdict.diagnostic.note(note);
-    // Where the job alone needs more than the quota, no time helps.
+    // If the job alone exceeds the quota, waiting does not help.
     let diagnostic = if fault.class == Class::Quota && never_fits(fault) {
         diagnostic
     } else {
@@ -27,26 +27,27 @@ pub(super) fn with_wait_note(fault: &Fault, seconds: u64, verdict: Verdict) -> V
     Verdict { diagnostic, ..verdict }
 }
 
-/// A figure of the service's sentence, right behind some words: "The account-level service limit 'ml.p4d.24xlarge for
+/// Returns the number after a phrase in the service's message: "The account-level service limit 'ml.p4d.24xlarge for
 /// training job usage' is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances".
 fn number_after(fault: &Fault, after: &str) -> Option<f64> {
     let rest = fault.message.split_once(after)?.1.trim_start();
     rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse().ok()
 }
 
-/// Returns true if the job alone needs more than the quota, where the service says both.
+/// Returns true if the job alone exceeds the quota, according to both numbers in the message.
 fn never_fits(fault: &Fault) -> bool {
     number_after(fault, "' is ")
         .zip(number_after(fault, "request delta of "))
         .is_some_and(|(has, needs)| needs > has)
 }
 
-/// Returns true if FSx speaks of the number of file systems, and not of their storage (FSx API, ServiceLimitExceeded, `Limit`).
+/// Returns true if FSx refers to the number of file systems, not to their storage (FSx API, ServiceLimitExceeded,
+/// `Limit`).
 pub(crate) fn is_file_system_count(fault: &Fault) -> bool {
     fault.message.contains("FILE_SYSTEM_COUNT")
 }
 
-/// The quota that a refusal names, as the catalogue knows it.
+/// Returns the quota in an error message from the catalogue.
 fn named_quota(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
     match fault.call {
         Call::CreateTrainingJob => {
@@ -64,7 +65,7 @@ fn named_quota(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
     }
 }
 
-/// The command that asks for more of the quota that a refusal names, in the place of a word about Service Quotas.
+/// Replaces the general advice by the command that requests an increase of the exhausted quota.
 pub(super) fn with_increase_command(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
     if fault.class != Class::Quota {
         return verdict;
@@ -112,7 +113,7 @@ pub(super) fn quota(
         _ => {}
     }
     let diagnostic = new(&T0603, said.to_owned());
-    // IAM's and FSx's are used up by what stays: no job's end makes room there.
+    // Quotas of IAM and FSx are used by permanent resources, so waiting for other jobs does not help.
     if fault.call != Call::CreateTrainingJob {
         return diagnostic
             .help("request an increase in Service Quotas, or delete resources that are no longer needed");
@@ -129,8 +130,8 @@ pub(super) fn quota(
     ])
 }
 
-/// The same verdict with what to do about links that a file system has no place for. The manifest's own fit (T0474), so
-/// somebody else has made some of those that are there.
+/// Adds the help for a file system with too many links. The manifest's own links fit (T0474), so someone else has
+/// created others.
 pub(super) fn with_association_help(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
     if fault.class != Class::Quota || fault.call != Call::CreateDataRepositoryAssociation {
         return verdict;
@@ -145,8 +146,8 @@ pub(super) fn with_association_help(plan: &Plan, fault: &Fault, verdict: Verdict
     Verdict { diagnostic, ..verdict }
 }
 
-/// What to do about inline policies that are too long together: nobody gives more room (IAM quotas, "Inline policies for a
-/// role"; white space does not count).
+/// Adds the help for inline policies that are too long together, a limit that cannot be increased (IAM quotas, "Inline
+/// policies for a role"; white space does not count).
 fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
     let role = item.name.split('/').next().unwrap_or_default();
     diagnostic

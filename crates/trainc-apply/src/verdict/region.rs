@@ -1,4 +1,4 @@
-//! The region of a job: where its commands go, and a call that S3 answers from another one.
+//! The region of a job: for its suggested commands, and for a bucket in another region.
 
 use super::{Verdict, service_message};
 use crate::fault::Fault;
@@ -9,7 +9,7 @@ use trainc_ir::Plan;
 
 declare_code!(T0629, "bucket-region-mismatch", Error, "a bucket in another region than the job");
 
-/// A bucket of another region than the job's; `what` says whose bucket, and ends with a space.
+/// Returns the diagnostic for a bucket in another region; `what` names its subject, followed by a space.
 pub(super) fn bucket_in_other_region(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let there = fault.region.as_deref().unwrap_or("another region");
     Diagnostic::new(

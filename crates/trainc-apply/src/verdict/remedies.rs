@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use trainc_emit::quote;
 use trainc_ir::Plan;
 
-/// A part of a refusal's code or words, and what mends it.
+/// A remedy for errors whose code or message contains a text.
 #[derive(Deserialize)]
 struct Remedy {
     /// A part of the error code or message.
@@ -40,7 +40,7 @@ pub(super) fn with_remedy(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdi
     Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
 }
 
-/// The first ARN or id that a message names, to be typed.
+/// Returns the first ARN or ID in a message, quoted for a shell.
 fn first_identifier(fault: &Fault) -> String {
     let is_name =
         |word: &&str| word.starts_with("arn:") || word.starts_with("sg-") || word.starts_with("subnet-");

@@ -5,7 +5,7 @@ use crate::fault::{Class, Fault};
 use trainc_diag::source::Span;
 use trainc_ir::{Plan, Val};
 
-/// The place of what a refusal of a whole request names: a value that the manifest says, else a kind of thing.
+/// Returns the span of the value that a rejected request's error names, or of the node of its kind.
 pub(super) fn rejected_value_span(plan: &Plan, fault: &Fault) -> Option<Span> {
     let creates = matches!(fault.call, Call::CreateTrainingJob | Call::CreateFileSystem);
     if !creates || !matches!(fault.class, Class::Invalid | Class::NotPropagated) {
@@ -14,7 +14,7 @@ pub(super) fn rejected_value_span(plan: &Plan, fault: &Fault) -> Option<Span> {
     by_value(plan, fault).or_else(|| by_kind(plan, fault))
 }
 
-/// The value itself, where AWS repeats it.
+/// Returns the span of a value that the message repeats.
 fn by_value(plan: &Plan, fault: &Fault) -> Option<Span> {
     let job = &plan.job;
     let network = job.network.as_ref();
@@ -31,7 +31,7 @@ fn by_value(plan: &Plan, fault: &Fault) -> Option<Span> {
     all.find(is_said).map(|one| one.span_or(job.span))
 }
 
-/// The part of the manifest that the kind of thing comes from.
+/// Returns the span of the node to which the message refers by its kind.
 fn by_kind(plan: &Plan, fault: &Fault) -> Option<Span> {
     let job = &plan.job;
     let says = |words: &[&str]| words.iter().any(|word| fault.message.contains(word));

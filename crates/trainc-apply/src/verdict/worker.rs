@@ -21,7 +21,7 @@ declare_code!(
     "the Rust worker on hosts that do not share a checkpoint directory"
 );
 
-/// Engine `worker`: what a job could not be started with.
+/// Returns the reason why a job of engine `worker` cannot be started, if any.
 pub fn worker(plan: &Plan) -> Option<Verdict> {
     let parallel = plan.job.parallel.as_ref()?;
     let (worker, span) = (plan.worker.as_ref()?, parallel.engine.span().unwrap_or(parallel.span));
@@ -72,8 +72,8 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
     }
 }
 
-/// Returns true if a file is a 64-bit ELF program for x86-64, which all containers of instances without GPUs are for: the
-/// magic number, the class, the byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
+/// Returns true for a 64-bit ELF program for x86-64, which all containers of instances without GPUs require: magic
+/// number, class, byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
 fn runs_in_container(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[62, 0][..])
 }
