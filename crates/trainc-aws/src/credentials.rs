@@ -1,11 +1,11 @@
-//! Credentials as they are used: without the line break that a CI secret often ends with. The SDK panics on a key that
-//! is not a valid HTTP header.
+//! Credentials without surrounding white space, such as the line break at the end of many CI secrets. The SDK panics on
+//! a key that is not a valid HTTP header.
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{self, ProvideCredentials, SharedCredentialsProvider, future};
 
-/// The credentials of another provider, without surrounding white space.
+/// Credentials of another provider, without surrounding white space.
 #[derive(Debug)]
 pub(super) struct TrimmedCredentials {
     provider: SharedCredentialsProvider,

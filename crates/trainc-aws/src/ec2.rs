@@ -1,4 +1,4 @@
-//! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
+//! EC2: the five read operations that trainc uses, over the query protocol (API version 2016-11-15).
 
 use super::errors::foreign_answer;
 use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
@@ -11,7 +11,7 @@ use trainc_apply::fault::Fault;
 
 const VERSION: &str = "2016-11-15";
 
-/// Requests one page, and returns its XML.
+/// Requests one page and returns its XML.
 async fn page(signed: &SignedClient, call: Call, parameters: &[(String, String)]) -> Answer<String> {
     let mut body = format!("Action={}&Version={VERSION}", call.row().operation);
     for (name, value) in parameters {
@@ -55,7 +55,7 @@ async fn request_all_pages<T>(
     }
 }
 
-/// The fault in an answer: `Response/Errors/Error/{Code,Message}`.
+/// Returns the fault in an error response: `Response/Errors/Error/{Code,Message}`.
 fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     if reply.status < 300 {
         return None;
@@ -95,7 +95,7 @@ pub(super) async fn subnets(signed: &SignedClient, ids: &[String]) -> Answer<Vec
     .await
 }
 
-/// `Filter.1.Name=…&Filter.1.Value.1=…`, one value each.
+/// Returns a filter with a single value: `Filter.1.Name=…&Filter.1.Value.1=…`.
 fn filters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     let each = |(number, (name, value)): (u32, &(&str, &str))| {
         [
@@ -130,7 +130,7 @@ fn route_table(item: Node<'_, '_>) -> RouteTable {
     }
 }
 
-/// Where a route may lead from and to: each has one of each (API reference, Route).
+/// Members for destinations and targets of a route, which has one of each (API reference, Route).
 const DESTINATIONS: &[&str] =
     &["destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"];
 const TARGETS: &[&str] = &[
@@ -208,7 +208,7 @@ fn text(item: Node<'_, '_>, name: &str) -> String {
     text_of(item, name).unwrap_or_default().to_owned()
 }
 
-/// A value of a form: what is not unreserved (RFC 3986) by its bytes.
+/// Percent-encodes a form value: all bytes except unreserved characters (RFC 3986).
 fn form_encode(value: &str) -> String {
     let mut out = String::new();
     for byte in value.bytes() {

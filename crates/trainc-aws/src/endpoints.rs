@@ -1,5 +1,5 @@
-//! Which address a service is asked at, where AWS's settings name another than its own, and which services ever answered:
-//! what is said of an answer that never came.
+//! Custom endpoints from AWS's settings, and a record of the services that have responded, to explain a missing
+//! response.
 
 use aws_config::SdkConfig;
 use aws_types::service_config::ServiceConfigKey;
@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex};
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 
-/// The addresses that the settings name.
+/// Custom endpoints from AWS's settings.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoints {
     config: SdkConfig,
     answered: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
-/// An address that the settings name.
+/// A custom endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfiguredEndpoint {
-    /// The URL as it is written there.
+    /// The URL as configured.
     pub url: String,
-    /// The variable, or what of the profile, that holds it.
+    /// The environment variable or the profile setting that contains it.
     pub origin: String,
 }
 
@@ -29,8 +29,8 @@ impl Endpoints {
         Self { config, answered: Arc::default() }
     }
 
-    /// Waits for an answer of a service. Of one that never came it says where it was asked for; and a service that has
-    /// answered before is only out of reach for now.
+    /// Waits for a service's response. Adds a custom endpoint to the fault of a missing response; a service that has
+    /// responded before is only temporarily unreachable.
     pub(super) async fn explain_fault<T>(
         &self,
         service: &'static str,
@@ -60,7 +60,7 @@ impl Endpoints {
         fault
     }
 
-    /// The address that the settings name for a service, by the prefix of its actions.
+    /// Returns the custom endpoint of a service, given the prefix of its actions.
     pub(super) fn configured(&self, service: &str) -> Option<ConfiguredEndpoint> {
         let id = service_id(service);
         let key = ServiceConfigKey::builder()
@@ -79,7 +79,7 @@ impl Endpoints {
     }
 }
 
-/// The service's id, as AWS's settings write it.
+/// Returns the service ID used in AWS's settings.
 fn service_id(service: &str) -> &str {
     match service {
         "logs" => "CloudWatch Logs",
@@ -114,7 +114,7 @@ mod tests {
             fault.message
         );
         assert_eq!(ends(ErrorKind::ConnectionReset).class, Class::NoResponse);
-        // Once it has answered, its silence passes.
+        // After a response, a service that does not respond is only temporarily unreachable.
         ask(Err(Fault::from_answer(Call::DescribeFileSystems, Some(400), "BadRequest", "no"))).unwrap_err();
         assert_eq!(ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err().class, Class::NoResponse);
     }

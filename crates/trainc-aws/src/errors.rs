@@ -27,7 +27,8 @@ where
             let nothing = code.is_empty() && text.is_empty();
             let head = matches!(call, Call::HeadBucket | Call::HeadObject);
             if nothing && head && http == Some(400) {
-                // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
+                // The response to HEAD has no body with `ExpiredToken`; the request itself, created by the SDK, is
+                // valid.
                 let text =
                     "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
                 return Fault::new(call, Class::Credentials, text).with_request_id(request.as_deref());
@@ -42,7 +43,7 @@ where
             fault_without_answer(call, error)
         }
         SdkError::ResponseError(_) => match http {
-            // The body was cut off, or is in no format of the service.
+            // The body was truncated, or is not in the format of the service.
             Some(status @ ..300) if !is_cut_off(error) => foreign_answer(call, status),
             Some(..300) => fault_without_answer(call, error),
             _ => Fault::from_answer(call, http, "", &describe_status(http)),
@@ -57,13 +58,13 @@ where
     said.with_request_id(request.as_deref()).of_region(region)
 }
 
-/// Returns the fault of an answer in no format of the service, as that of a proxy in between.
+/// Returns the fault for a response that is not in the format of the service, such as that of a proxy.
 pub(super) fn foreign_answer(call: Call, status: u16) -> Fault {
     let foreign = ForeignAnswer { status, kind: String::new() };
     Fault::new(call, Class::NoResponse, &foreign.to_string())
 }
 
-/// Returns true if a body ended early or stopped.
+/// Returns true if a body was truncated or stalled.
 fn is_cut_off(error: &(dyn Error + 'static)) -> bool {
     chain(error).any(|one| {
         one.is::<IdleTimeout>()
@@ -84,7 +85,7 @@ fn describe_status(http: Option<u16>) -> String {
     }
 }
 
-/// The request's id, by the header of each family of services.
+/// Returns the request ID from the header that the service's family uses.
 fn request_id(raw: &HttpResponse) -> Option<String> {
     ["x-amzn-requestid", "x-amz-request-id"]
         .iter()
@@ -102,7 +103,7 @@ pub(super) fn describe_missing_credentials(error: &(dyn Error + 'static)) -> Opt
         CredentialsError::ProviderTimedOut(_) => {
             "no credentials: the credentials provider did not respond".to_owned()
         }
-        // The innermost reason names the profile, the file or the service; those around it only that it failed.
+        // The innermost message names the profile, the file or the service; the outer ones only state the failure.
         _ => {
             let reason = chain(fault).filter(|one| !one.to_string().is_empty()).last();
             let reason = reason.map_or_else(String::new, |one| format!(": {one}"));

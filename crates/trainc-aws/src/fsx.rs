@@ -102,7 +102,7 @@ fn association_of(found: &DataRepositoryAssociation) -> Association {
     }
 }
 
-/// Sends the emitted request as given; only the members that the SDK's builder requires are set twice.
+/// Sends the emitted request unchanged; members that the SDK's builder requires are set in addition.
 pub(super) async fn create_file_system(client: &Client, request: &CreateFileSystem) -> Answer<String> {
     let call = Call::CreateFileSystem;
     let asked = client.create_file_system().client_request_token(&request.client_request_token);
@@ -164,7 +164,7 @@ pub(super) async fn delete_file_system(client: &Client, id: &str) -> Answer<()> 
     Ok(())
 }
 
-/// Sends the emitted request as given.
+/// Sends the emitted request unchanged.
 pub(super) async fn create_association(
     client: &Client,
     request: &CreateDataRepositoryAssociation,

@@ -1,7 +1,8 @@
-//! The SDK's HTTP client with a timeout for requests on which nothing moves, and a check of who answers.
+//! The SDK's HTTP client with an idle timeout for requests, and a check that AWS sent the response.
 //!
-//! The read timeout of the SDK starts with a request, so it would cut off a large upload over a slow connection. Its
-//! stalled stream protection sees neither how far a body in memory is sent nor a missing answer to a body that was sent.
+//! The read timeout of the SDK starts with the request, so it would abort a large upload over a slow connection. Its
+//! stalled stream protection detects neither a stalled upload of an in-memory body nor a missing response after the
+//! upload.
 
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 use aws_smithy_runtime_api::client::behavior_version::BehaviorVersion;
@@ -23,15 +24,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-/// Bytes of a request that are handed to the connection at once: what is seen to move.
+/// Bytes of a request that are passed to the connection at once, which is the granularity of detected progress.
 const CHUNK: usize = 16 << 10;
 
-/// Nothing was sent or received for this long.
+/// No bytes were sent or received for this long.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("no response within {} s", .0.as_secs_f64())]
 pub(super) struct IdleTimeout(Duration);
 
-/// A page for people: no service of AWS sends one, a proxy or the login of a network does.
+/// An HTML page, which no AWS service sends, but a proxy or a network's login page does.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("something other than AWS answered: HTTP {status}{}{kind}", if .kind.is_empty() { "" } else { ", " })]
 pub(super) struct ForeignAnswer {
@@ -41,7 +42,7 @@ pub(super) struct ForeignAnswer {
     pub kind: String,
 }
 
-/// Returns the SDK's own client; a request on it fails after this time in which nothing moves.
+/// Returns the SDK's client; its requests fail after this time without progress.
 pub(super) fn client(idle: Duration) -> Option<SharedHttpClient> {
     let plugin = default_http_client_plugin_v2(BehaviorVersion::latest())?;
     let client = plugin.runtime_components(&RuntimeComponentsBuilder::new("trainc")).http_client()?;
@@ -100,7 +101,7 @@ impl HttpConnector for CheckedConnector {
     }
 }
 
-/// The time at which something moved last.
+/// Time of the last progress.
 #[derive(Clone, Debug)]
 struct Moved(Arc<Mutex<Instant>>);
 
@@ -120,7 +121,7 @@ impl Moved {
     }
 }
 
-/// A request's body, in chunks that the connection takes as it can send them.
+/// A request's body, in chunks that the connection consumes as it sends them.
 struct SentBody {
     rest: Bytes,
     moved: Moved,
@@ -164,7 +165,8 @@ fn with_checked_body(answer: HttpResponse, idle: Duration) -> HttpResponse {
     })
 }
 
-/// Returns true for the first bytes of a web page. Its content type is no proof: moto has it for every answer.
+/// Returns true for the first bytes of an HTML page. The content type is not checked, because moto sets it for every
+/// response.
 fn is_page(bytes: &[u8]) -> bool {
     let start = bytes.trim_ascii_start();
     ["<!doctype html", "<html"]
@@ -172,12 +174,12 @@ fn is_page(bytes: &[u8]) -> bool {
         .any(|tag| start.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes())))
 }
 
-/// A response's body that fails once nothing came for a while, or if it is a web page.
+/// A response's body that fails if it stalls or is an HTML page.
 struct ReceivedBody {
     body: SdkBody,
     idle: Duration,
     until: Pin<Box<Sleep>>,
-    /// The error if the body is a web page, until it has begun.
+    /// Error for an HTML page, until its first bytes were read.
     foreign: Option<ForeignAnswer>,
 }
 
@@ -226,7 +228,7 @@ mod tests {
 
     const IDLE: Duration = Duration::from_millis(300);
 
-    /// Returns an account whose every connection is answered by `answer`.
+    /// Returns an account whose connections are all answered by `answer`.
     fn account(answer: fn(TcpStream)) -> Account {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -257,7 +259,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
     }
 
-    /// Reads a request without a body that is worth waiting for.
+    /// Reads a request without a body.
     fn read_request(stream: &mut TcpStream) {
         let _ = stream.read(&mut [0; 4_096]);
     }

@@ -51,7 +51,7 @@ pub(super) async fn attached_policies(client: &Client, role: &str) -> Answer<Vec
     Ok(found.into_iter().filter_map(|policy| policy.policy_arn).collect())
 }
 
-/// Asks all actions on all resources at once, and reads the pairs that were meant.
+/// Simulates all actions on all resources in one call, and returns the results of the requested pairs.
 pub(super) async fn simulate(client: &Client, role_arn: &str, questions: &[Question]) -> Answer<Vec<bool>> {
     let call = Call::SimulatePrincipalPolicy;
     let actions: BTreeSet<&str> = questions.iter().map(|one| one.action.as_str()).collect();
@@ -75,7 +75,7 @@ pub(super) async fn simulate(client: &Client, role_arn: &str, questions: &[Quest
     Ok(questions.iter().map(|question| allowed(&found, question)).collect())
 }
 
-/// A resource's own result where there is one, else the whole action's.
+/// Returns the resource-specific result if there is one, otherwise that of the action.
 fn allowed(found: &[EvaluationResult], question: &Question) -> bool {
     let yes = |decision: Option<&PolicyEvaluationDecisionType>| {
         decision == Some(&PolicyEvaluationDecisionType::Allowed)
@@ -156,7 +156,7 @@ fn tag_of(call: Call, key: &str, value: &str) -> Answer<Tag> {
         .map_err(|error| Fault::new(call, Class::Bug, &error.to_string()))
 }
 
-/// IAM hands documents out percent-encoded (RFC 3986), and the Rust SDK leaves them so.
+/// IAM returns percent-encoded documents (RFC 3986), which the Rust SDK does not decode.
 fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -1,13 +1,13 @@
-//! The account as AWS serves it: `apply`'s traits over the AWS SDK for Rust.
+//! The AWS account: `apply`'s traits implemented with the AWS SDK for Rust.
 //!
-//! In: AWS's own settings (environment, `~/.aws/config`, SSO, instance metadata) and a region. Out: typed objects and
-//! typed faults. Decides nothing: what an answer means is `apply::fault`'s table, what happens next is the driver's.
-//! Only here, and in `cli`, are network and environment touched.
+//! In: AWS's settings (environment, `~/.aws/config`, SSO, instance metadata) and a region. Out: typed objects and typed
+//! faults. Makes no decisions: `apply::fault` classifies errors, and the driver decides what happens next. Only this
+//! crate and `cli` access network and environment.
 //!
-//! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas go through their SDK crates; what they are sent
-//! for the three creations is the emitted request itself, byte for byte (`exact`). EC2, KMS, ECR and Secrets Manager
-//! are asked eight questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
-//! (`signed`), because aws-sdk-ec2 alone is 1.2 million lines and takes a compiler of 7.5 GB.
+//! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas use their SDK crates; the three creation calls send
+//! the emitted request byte for byte (`raw_body`). The eight read operations of EC2, KMS, ECR and Secrets Manager are
+//! signed with `aws-sigv4` and sent over the SDK's HTTP client (`signed_client`), because aws-sdk-ec2 alone is 1.2
+//! million lines and needs 7.5 GB of memory to compile.
 #![expect(
     clippy::disallowed_methods,
     reason = "one of the two modules that may touch clock, environment and network"
@@ -48,7 +48,7 @@ use trainc_apply::desired::WantedKey;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use trainc_emit::iam::CreateRole;
 
-/// One account in one region, with the caller's credentials.
+/// An account in one region, with the caller's credentials.
 #[derive(Clone, Debug)]
 pub struct Account {
     region: String,
@@ -65,7 +65,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Reads AWS's settings; asks nothing of the account yet. Fails with a line that names an invalid variable.
+    /// Reads AWS's settings without calling AWS. Fails with a line that names an invalid variable.
     pub async fn connect(settings: &Settings) -> Result<Self, String> {
         Ok(Self::from_config(settings.load().await?, settings))
     }

@@ -1,4 +1,4 @@
-//! CloudWatch Logs of training jobs: one stream for each host.
+//! CloudWatch Logs of training jobs: one stream per host.
 
 use super::errors::fault;
 use aws_sdk_cloudwatchlogs::Client;
@@ -9,7 +9,7 @@ use trainc_apply::fault::Class;
 
 /// The log group of SageMaker training jobs.
 const GROUP: &str = "/aws/sagemaker/TrainingJobs";
-/// The most lines of a page (GetLogEvents, `limit`); a page also ends after 1 MiB.
+/// Maximum number of lines per page (GetLogEvents, `limit`); a page also ends after 1 MiB.
 const MOST_LINES: i32 = 10_000;
 
 pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStream>> {
@@ -18,7 +18,7 @@ pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStre
     let pages = asked.into_paginator().items().send();
     let found = match pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error)) {
         Ok(found) => found,
-        // The group is made with the first line of the first job.
+        // The group is created with the first line of the first job.
         Err(no) if no.class == Class::NotFound => return Ok(Vec::new()),
         Err(no) => return Err(no),
     };

@@ -1,4 +1,4 @@
-//! Service Quotas: the limits of the account, and those of a new one.
+//! Service Quotas: values of the account, and default values.
 
 use super::errors::fault;
 use aws_sdk_servicequotas::Client;
@@ -7,7 +7,7 @@ use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 
-/// The account's own value; one that was never changed is not there.
+/// Returns the account's value; `NotFound` if it was never changed.
 pub(super) async fn quota(client: &Client, service: &str, code: &str) -> Answer<f64> {
     let call = Call::GetServiceQuota;
     let asked = client.get_service_quota().service_code(service).quota_code(code);
@@ -15,7 +15,7 @@ pub(super) async fn quota(client: &Client, service: &str, code: &str) -> Answer<
     value(call, answer.quota())
 }
 
-/// The value of a new account.
+/// Returns the default value.
 pub(super) async fn default_quota(client: &Client, service: &str, code: &str) -> Answer<f64> {
     let call = Call::GetAWSDefaultServiceQuota;
     let asked = client.get_aws_default_service_quota().service_code(service).quota_code(code);

@@ -1,7 +1,7 @@
-//! Request bodies that are sent as given, and response bodies as received.
+//! Request bodies that are sent unchanged, and response bodies as received.
 //!
-//! A request that trainc emits is the request that it sends: the SDK signs, sends, repeats and reads the answer, but
-//! the body is ours and not put together a second time from the SDK's types.
+//! trainc sends exactly the requests that it emits: the SDK signs, sends, retries and reads the response, but the body
+//! is ours and not serialized again from the SDK's types.
 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 pub(super) struct RequestBody(Vec<u8>);
 
 impl RequestBody {
-    /// A request as JSON.
+    /// Returns a request as JSON.
     pub(super) fn from_json(request: &impl serde::Serialize) -> Self {
         Self(serde_json::to_vec(request).unwrap_or_default())
     }
@@ -47,7 +47,7 @@ impl Intercept for RequestBody {
 pub(super) struct ResponseBody(Arc<Mutex<Vec<u8>>>);
 
 impl ResponseBody {
-    /// The answer as JSON; null where none came.
+    /// Returns the response as JSON; null if there was none.
     pub(super) fn json(&self) -> serde_json::Value {
         let bytes = self.0.lock().map(|bytes| bytes.clone()).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Resources that a plan references by name: KMS keys, ECR images and secrets.
+//! Resources that a plan refers to by name: KMS keys, ECR images and secrets.
 
 use super::errors::foreign_answer;
 use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
@@ -10,7 +10,7 @@ use trainc_apply::fault::{Class, Fault};
 use trainc_catalog::arn::Arn;
 use trainc_catalog::images;
 
-/// One question of a JSON service.
+/// Sends a request to a JSON service.
 async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Value) -> Answer<Value> {
     let ask = SignedRequest {
         call: to.call,
@@ -27,7 +27,7 @@ async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Va
     serde_json::from_str(&reply.body).map_err(|_| foreign_answer(to.call, reply.status))
 }
 
-/// A JSON service and its protocol names (botocore 1.44.5).
+/// A JSON service with its protocol names (botocore 1.44.5).
 #[derive(Clone, Copy)]
 struct Service {
     call: Call,
@@ -36,7 +36,7 @@ struct Service {
     target: &'static str,
 }
 
-/// The fault in an answer: `__type` and `message`.
+/// Returns the fault in an error response: `__type` and `message`.
 fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     if reply.status < 300 {
         return None;
@@ -54,7 +54,7 @@ fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     )
 }
 
-/// Returns the region in an ARN; none of a key ID or an alias, which are looked up in the job's region.
+/// Returns the region in an ARN; `None` for a key ID or an alias, which are looked up in the job's region.
 fn region_of(call: Call, text: &str) -> Answer<Option<&str>> {
     if !text.starts_with("arn:") {
         return Ok(None);
@@ -95,7 +95,7 @@ pub(super) async fn check_image(signed: &SignedClient, uri: &str) -> Answer<()> 
     ask(signed, to, Some(&image.region), &body).await.map(|_| ())
 }
 
-/// The identifier of an image in its repository.
+/// Returns the identifier of an image in its repository.
 fn which(image: &images::ImageUri) -> Value {
     match (&image.digest, &image.tag) {
         (Some(digest), _) => json!({ "imageDigest": digest }),

@@ -1,4 +1,4 @@
-//! An account made of recorded answers: what was asked is kept, and the answers come in the order given.
+//! An account with recorded responses: it records the requests and returns the responses in order.
 
 use super::{Account, Settings};
 use aws_config::retry::RetryConfig;
@@ -20,11 +20,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// One recorded answer; `None` is a connection that was cut. An answer to HEAD has no body: its text are headers, `name: value`
-/// on each line.
+/// A recorded response; `None` for a closed connection. The response to HEAD has no body: its text contains headers,
+/// one `name: value` per line.
 pub(super) type Recorded = Option<(u16, &'static str)>;
 
-/// A request as it went out.
+/// A request as sent.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub method: String,
@@ -46,7 +46,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// An account that gives these answers, and the way to see what it was asked.
+    /// Returns an account with these responses, and access to the requests that it received.
     pub(super) fn account(answers: &[Recorded]) -> (Account, Self) {
         Self::with_credentials(answers, Some(Credentials::for_tests()))
     }

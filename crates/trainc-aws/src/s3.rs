@@ -1,4 +1,4 @@
-//! S3: the source archive and the data of channels.
+//! S3: source archives and channel data.
 
 use super::errors::fault;
 use aws_config::SdkConfig;
@@ -18,12 +18,12 @@ use trainc_apply::cloud::Answer;
 use trainc_apply::desired::WantedKey;
 use trainc_apply::fault::{Class, Fault};
 
-/// From here on an object is sent in parts. One PUT takes 5 GiB; a part that fails is sent again alone.
+/// Minimum size of multipart uploads in bytes. A single PUT allows 5 GiB, but parts are retried individually.
 const MULTIPART_THRESHOLD: usize = 64 << 20;
-/// Bytes of a part; S3 takes 10,000 of them.
+/// Size of a part in bytes; S3 allows 10,000 parts.
 const PART_BYTES: usize = 16 << 20;
 
-/// A client; endpoints that are not AWS's own have no names for buckets, so the bucket goes into the path.
+/// Returns a client. Custom endpoints have no DNS names for buckets, so they use path-style addresses.
 pub(super) fn client(config: &SdkConfig) -> Client {
     let key =
         ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
@@ -45,8 +45,8 @@ pub(super) async fn bucket(client: &Client, name: &str, owner: Option<&str>) -> 
             let raw = error.raw_response();
             let status = raw.map(|raw| raw.status().as_u16());
             let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region")).map(str::to_owned);
-            // Asked in the wrong region, S3 sends elsewhere, or finds a signature of the wrong region, and names the
-            // right one in a header.
+            // For a bucket in another region, S3 redirects the request or rejects its signature, and names the bucket's
+            // region in a header.
             let here = client.config().region().map(AsRef::as_ref);
             let moved =
                 status == Some(301) || (status == Some(400) && region.is_some() && region.as_deref() != here);
@@ -80,8 +80,9 @@ pub(super) async fn objects(
         .collect())
 }
 
-/// What lies at the address of an upload, with its checksum, if it may be seen: of what a key of the user's encrypts, only
-/// by whoever may decrypt with it (HeadObject, `x-amz-checksum-mode`), and all others are refused as if nothing were there.
+/// Returns the object at the key of an upload, with its checksum if readable. Reading the checksum of an object that is
+/// encrypted with a customer-managed key requires permission to decrypt (HeadObject, `x-amz-checksum-mode`); without it
+/// the request is denied, so it is repeated without the checksum.
 pub(super) async fn uploaded_object(
     client: &Client,
     upload: &Upload,
@@ -97,7 +98,8 @@ pub(super) async fn uploaded_object(
         answer => answer?,
     };
     let bytes = answer.content_length().and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
-    // The tag of what was sent in parts ends with their number. Its checksum should, too; not every store writes it.
+    // The entity tag of a multipart object ends with the number of parts. So does its checksum, except in some
+    // S3-compatible stores.
     let in_parts = answer.e_tag().is_some_and(|tag| tag.contains('-'));
     let sha256 = answer.checksum_sha256().and_then(|sum| {
         let number = sum.split_once('-');
@@ -111,13 +113,13 @@ pub(super) async fn uploaded_object(
     Ok(Object { key: upload.key.clone(), bytes, sha256, etag })
 }
 
-/// SHA-256 of the SHA-256s of an upload's parts, as S3 shows it for an object in parts.
+/// Returns the SHA-256 of the SHA-256s of an upload's parts, as S3 shows it for a multipart object.
 fn checksum_of_parts(bytes: &[u8], size: usize) -> String {
     let sums = bytes.chunks(size).fold(Sha256::new(), |all, part| all.chain_update(Sha256::digest(part)));
     aws_smithy_types::base64::encode(sums.finalize())
 }
 
-/// The size of the parts of an upload; the usual one if no other is set.
+/// Returns the part size of an upload in bytes, or the default.
 fn part_bytes(parts: Option<usize>) -> usize {
     parts.unwrap_or(PART_BYTES).max(1)
 }
@@ -134,7 +136,7 @@ fn hexadecimal(checksum: &str) -> Option<String> {
     })
 }
 
-/// us-east-1 is the one region that a bucket must not name.
+/// Creates a bucket. us-east-1 must not be given as location constraint.
 pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> Answer<()> {
     let place = (region != "us-east-1").then(|| {
         CreateBucketConfiguration::builder()
@@ -146,8 +148,8 @@ pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> 
     Ok(())
 }
 
-/// Puts an object, where none is yet unless it may overwrite: with its checksum, encrypted, and only into a bucket of that
-/// owner. What is larger than `parts` goes in parts of that size.
+/// Puts an object with its checksum, encrypted, and only into a bucket of the expected owner. Unless it may overwrite,
+/// an existing object is an error. Objects larger than `parts` are uploaded in parts of that size.
 pub(super) async fn put_object(
     client: &Client,
     upload: &Upload,
@@ -171,12 +173,12 @@ pub(super) async fn put_object(
     Ok(answer.e_tag().map(str::to_owned))
 }
 
-/// The condition under which an object is written: that there is none.
+/// Returns the condition that no object exists, unless it may be overwritten.
 fn unless(overwrite: bool) -> Option<String> {
     (!overwrite).then(|| "*".to_owned())
 }
 
-/// Puts a random key where no object is yet. It exists only in this request's body.
+/// Puts a random key unless the object exists. The key exists only in the body of this request.
 pub(super) async fn put_random_key(client: &Client, key: &WantedKey) -> Answer<()> {
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random)
@@ -204,9 +206,9 @@ pub(super) async fn put_random_key(client: &Client, key: &WantedKey) -> Answer<(
     Ok(())
 }
 
-/// In parts, each with its checksum. An upload of the same key that a crash left, or that somebody else makes at this
-/// moment, is gone on with: the key holds the digest of the content, so its parts are the same. Whoever is first
-/// completes it; for the others it is gone then, and the object there.
+/// Uploads an object in parts, each with its checksum. An unfinished upload of the same key, of a crashed or a
+/// concurrent run, is resumed: the key contains the digest of the content, so its parts are the same. The first run to
+/// finish completes it; for the others the upload then no longer exists, but the object does.
 async fn put_in_parts(
     client: &Client,
     upload: &Upload,
@@ -220,11 +222,11 @@ async fn put_in_parts(
     };
     let etag = match send_parts(client, upload, &id, overwrite, size).await {
         Err(no) if no.class == Class::NotFound && no.code == "NoSuchUpload" => {
-            // Completed or taken away by another: looking again tells.
+            // Another run completed or aborted it; the next read shows which.
             return Err(Fault { class: Class::Busy, ..no });
         }
         Err(no) => {
-            // Parts are billed and not seen. What a repetition can mend stays for it.
+            // Parts are billed but not listed. After a transient fault they are kept for a retry.
             if !no.is_transient() {
                 let _ = abort(client, &upload.bucket, &upload.key, &id).await;
             }
@@ -232,7 +234,7 @@ async fn put_in_parts(
         }
         Ok(etag) => etag,
     };
-    // Two that began at the same time made two.
+    // Two concurrent runs may have started one upload each.
     for other in unfinished_uploads(client, upload).await {
         let _ = abort(client, &upload.bucket, &upload.key, &other).await;
     }
@@ -254,8 +256,8 @@ async fn begin_multipart(client: &Client, upload: &Upload) -> Answer<String> {
     id.ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no upload"))
 }
 
-/// Uploads of this key that were begun and not ended, in one fixed order. Whoever may not list them begins anew, and
-/// leaves them to a lifecycle rule of the bucket.
+/// Returns the unfinished uploads of this key in a fixed order. Without permission to list them, a new upload is
+/// started, and old ones are left to a lifecycle rule of the bucket.
 async fn unfinished_uploads(client: &Client, upload: &Upload) -> Vec<String> {
     let found = multipart_uploads(client, &upload.bucket, &upload.key).await.unwrap_or_default();
     let mut ids: Vec<String> =
@@ -264,7 +266,7 @@ async fn unfinished_uploads(client: &Client, upload: &Upload) -> Vec<String> {
     ids
 }
 
-/// Key and id of the uploads below a prefix that were begun and not ended: the first thousand.
+/// Returns key and ID of the first thousand unfinished uploads below a prefix.
 pub(super) async fn multipart_uploads(
     client: &Client,
     bucket: &str,
@@ -276,8 +278,8 @@ pub(super) async fn multipart_uploads(
     Ok(found.uploads().iter().filter_map(both).collect())
 }
 
-/// The parts of an upload that are there, by number: tag and checksum. Only those with a checksum can be told to be
-/// ours; none where they may not be listed, and then all are sent again.
+/// Returns the uploaded parts by number, with entity tag and checksum. Parts without a checksum are omitted, since they
+/// cannot be verified; all are, if they may not be listed.
 async fn uploaded_parts(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (String, String)> {
     let asked = client.list_parts().bucket(&upload.bucket).key(&upload.key).upload_id(id);
     let Ok(found) = asked.set_expected_bucket_owner(upload.owner.clone()).send().await else {
@@ -320,7 +322,7 @@ async fn send_parts(
     Ok(answer.e_tag().map(str::to_owned))
 }
 
-/// One part; its tag.
+/// Uploads a part and returns its entity tag.
 async fn send_part(
     client: &Client,
     upload: &Upload,
@@ -358,7 +360,7 @@ fn encryption(upload: &Upload) -> ServerSideEncryption {
     if upload.kms.is_some() { ServerSideEncryption::AwsKms } else { ServerSideEncryption::Aes256 }
 }
 
-/// SHA-256 in the form of S3's header.
+/// Returns the SHA-256 in the form of S3's header.
 fn checksum(bytes: &[u8]) -> String {
     aws_smithy_types::base64::encode(Sha256::digest(bytes))
 }

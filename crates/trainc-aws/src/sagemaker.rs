@@ -10,7 +10,7 @@ use trainc_apply::account::{JobSummary, Tags, TrainingJob, Transition};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 
-/// The members of CreateTrainingJob (botocore 1.44.5) that DescribeTrainingJob gives back; tags it does not.
+/// The members of CreateTrainingJob (botocore 1.44.5) that DescribeTrainingJob returns; it does not return tags.
 const REQUEST: &[&str] = &[
     "AlgorithmSpecification",
     "CheckpointConfig",
@@ -48,7 +48,7 @@ pub(super) async fn training_job(client: &Client, name: &str) -> Answer<Training
     Ok(job_of(&kept.json()))
 }
 
-/// Reads the answer itself: what the account gives back of the request is compared by the API's own names.
+/// Reads the raw response, so that members of the request can be compared by their names in the API.
 fn job_of(answer: &Value) -> TrainingJob {
     let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let some = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -100,7 +100,7 @@ pub(super) async fn running_jobs(client: &Client, stopping: bool) -> Answer<Vec<
     if !stopping {
         return Ok(out);
     }
-    // Asked for after those in progress: one that is stopped meanwhile is in either list, never in none.
+    // Listed after those in progress, so that a job that is stopped in between is in at least one list.
     let stopping = with(TrainingJobStatus::Stopping).await?;
     out.extend(
         stopping.into_iter().filter(|one| out.iter().all(|known| known.name != one.name)).collect::<Vec<_>>(),
@@ -108,7 +108,7 @@ pub(super) async fn running_jobs(client: &Client, stopping: bool) -> Answer<Vec<
     Ok(out)
 }
 
-/// All pages: the service filters some of them after paging, so an empty page is not the last one.
+/// Reads all pages: the service filters after paging, so an empty page need not be the last.
 async fn summaries(asked: ListTrainingJobsFluentBuilder) -> Answer<Vec<JobSummary>> {
     let call = Call::ListTrainingJobs;
     let asked = asked.sort_by(SortBy::CreationTime).sort_order(SortOrder::Descending).max_results(100);
@@ -131,7 +131,7 @@ pub(super) async fn job_tags(client: &Client, arn: &str) -> Answer<Tags> {
     Ok(found.into_iter().map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect())
 }
 
-/// Sends the request as given: the bytes of `sagemaker/training-job.json`, its placeholders filled in.
+/// Sends the request unchanged: the bytes of `sagemaker/training-job.json` with its placeholders replaced.
 pub(super) async fn create_training_job(client: &Client, request: &Value) -> Answer<()> {
     let asked = client
         .create_training_job()

@@ -1,4 +1,5 @@
-//! AWS's settings, the AWS way: `AWS_PROFILE`, `AWS_ENDPOINT_URL[_SERVICE]`, `~/.aws/config`, SSO, instance metadata.
+//! AWS's settings, as in other AWS tools: `AWS_PROFILE`, `AWS_ENDPOINT_URL[_SERVICE]`, `~/.aws/config`, SSO, instance
+//! metadata.
 
 use super::credentials::TrimmedCredentials;
 use super::http_client;
@@ -9,23 +10,23 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use std::time::Duration;
 
-/// Attempts at one call, the first one counted: the driver repeats what passes as well, and waits longer.
+/// Attempts per call, including the first. The driver also retries transient faults, with longer waits.
 pub(super) const ATTEMPTS: u32 = 3;
-/// The longest wait between two attempts.
+/// Maximum wait between two attempts.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(20);
-/// The longest wait for a connection.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Settings that are not read from the AWS configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The region that the manifest names.
+    /// The region in the manifest.
     pub region: String,
-    /// The wait after the first failed attempt; each further one is twice as long, and random below that.
+    /// Wait after the first failed attempt. It doubles after each further one, and the actual wait is random below it.
     pub first_wait: Duration,
-    /// What is larger than so many bytes is uploaded in parts of that size; the usual sizes without it.
+    /// Size in bytes above which objects are uploaded in parts of this size; `None` for the defaults.
     pub part_bytes: Option<usize>,
-    /// A request on which nothing moves for this long fails.
+    /// Idle timeout of a request.
     pub idle_timeout: Duration,
 }
 
@@ -41,7 +42,7 @@ impl Settings {
             .timeout_config(
                 TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT.min(self.idle_timeout)).build(),
             )
-            // The client does this with one timeout for all of a request.
+            // The client implements one idle timeout for the whole request.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(client) = http_client::client(self.idle_timeout) {
             loader = loader.http_client(client);

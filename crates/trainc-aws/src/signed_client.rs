@@ -1,4 +1,4 @@
-//! Calls to services of which one or two questions are asked: signed with `aws-sigv4`, sent over the SDK's own HTTP
+//! Calls to services of which only one or two operations are used: signed with `aws-sigv4` and sent over the SDK's HTTP
 //! client, with the SDK's credentials and endpoints.
 
 use super::endpoints::Endpoints;
@@ -19,18 +19,18 @@ use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 use trainc_catalog::regions;
 
-/// A request of a small service.
+/// A request to such a service.
 #[derive(Clone, Debug)]
 pub(super) struct SignedRequest {
-    /// The row of the table of calls.
+    /// The call in the table of calls.
     pub call: Call,
-    /// The prefix of the service's host, as `ec2` or `api.ecr`.
+    /// Prefix of the service's host, such as `ec2` or `api.ecr`.
     pub host: &'static str,
-    /// The name to sign for; also the service's id in AWS's settings (`AWS_ENDPOINT_URL_EC2`).
+    /// Service name for the signature; also the service ID in AWS's settings (`AWS_ENDPOINT_URL_EC2`).
     pub service: &'static str,
-    /// Another region than the caller's, where the thing asked about has its own.
+    /// Region of the resource, if it differs from the caller's.
     pub region: Option<String>,
-    /// Headers of the protocol: content type, and the target of JSON services.
+    /// Protocol headers: content type, and the target of JSON services.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: String,
@@ -43,11 +43,11 @@ pub(super) struct SignedResponse {
     pub status: u16,
     /// The body.
     pub body: String,
-    /// The request's id.
+    /// The request ID.
     pub request_id: Option<String>,
 }
 
-/// A client that signs requests itself.
+/// A client that signs its requests.
 #[derive(Clone, Debug)]
 pub(super) struct SignedClient {
     config: SdkConfig,
@@ -59,8 +59,8 @@ impl SignedClient {
         Self { config, first_wait }
     }
 
-    /// Asks until an answer comes that is not passing, as the SDK does for its own calls. `read` makes a fault of an
-    /// answer that is one.
+    /// Sends a request and retries transient faults, as the SDK does for its own calls. `read` returns the fault of an
+    /// error response.
     pub(super) async fn ask(
         &self,
         ask: &SignedRequest,
@@ -92,7 +92,7 @@ impl SignedClient {
         for (name, value) in &ask.headers {
             request.headers_mut().insert(*name, value.clone());
         }
-        // The same for every attempt, as the SDK has it: unsigned, for logs on the other side.
+        // The same ID for every attempt, as in the SDK: unsigned, for the service's logs.
         request.headers_mut().insert("amz-sdk-invocation-id", id.to_owned());
         for (name, value) in self.signature(ask, &url).await? {
             request.headers_mut().insert(name, value);
@@ -100,7 +100,7 @@ impl SignedClient {
         let mut operation = Operation::builder()
             .service_name(ask.service)
             .operation_name(ask.call.row().operation)
-            // The SDK's own client, as its crates take it where the settings name none.
+            // The SDK's HTTP client that its crates use by default.
             .behavior_version(BehaviorVersion::latest());
         if let Some(http) = self.config.http_client() {
             operation = operation.http_client(http);
@@ -121,8 +121,8 @@ impl SignedClient {
             .map_err(|error: SdkError<_, _>| fault_without_answer(ask.call, &error))
     }
 
-    /// The endpoint that AWS's settings name, else the service's own of the region.
-    /// The region may come from a manifest: none but a listed one becomes part of a host, or is signed for.
+    /// Returns the custom endpoint from AWS's settings, or else the service's endpoint in the region. The region may
+    /// come from a manifest: only a known region becomes part of a host name or a signature.
     fn url(&self, ask: &SignedRequest) -> Answer<String> {
         let region = self.region(ask);
         let Some(region) = regions::get(&region) else {
@@ -141,7 +141,7 @@ impl SignedClient {
             .unwrap_or_else(|| self.config.region().map(ToString::to_string).unwrap_or_default())
     }
 
-    /// The headers that sign the request.
+    /// Returns the headers of the signature.
     async fn signature(&self, ask: &SignedRequest, url: &str) -> Answer<Vec<(String, String)>> {
         let none = |what: &str| Fault::new(ask.call, Class::Credentials, what);
         let bug = |what: String| Fault::new(ask.call, Class::Bug, &what);
@@ -172,7 +172,7 @@ impl SignedClient {
     }
 }
 
-/// Names one call among all that this machine makes.
+/// Returns a unique ID for a call.
 fn invocation_id() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{:08x}-{:032x}", std::process::id(), since.as_nanos())

@@ -1,4 +1,4 @@
-//! Each adapter: recorded answers in, typed objects and classes out, and what was asked.
+//! Each adapter: recorded responses in; typed objects, fault classes and the sent requests out.
 
 use super::replay::{Recorded, Replay};
 use serde_json::{Value, json};
@@ -163,7 +163,8 @@ fn hello() -> Upload {
     }
 }
 
-/// Of an object in parts, S3 shows the checksum of the parts' checksums: it proves the content where the parts are ours.
+/// For a multipart object S3 shows the checksum of the parts' checksums, which proves the content if the parts are
+/// ours.
 #[test]
 fn a_checksum_proves_the_content_of_an_upload() {
     let (account, replay) = Replay::account(&[
@@ -172,12 +173,12 @@ fn a_checksum_proves_the_content_of_an_upload() {
             200,
             "content-length: 5\nx-amz-checksum-sha256: lZXJ35AHUUjrBoYDZd8zWEt1v/eCpRDGzUiDpBmDPVA=-1",
         )),
-        // As some stores have it: without the number.
+        // Some stores omit the number of parts.
         Some((
             200,
             "content-length: 5\netag: \"9b2cf535f27731c974343645a3985328-1\"\nx-amz-checksum-sha256: lZXJ35AHUUjrBoYDZd8zWEt1v/eCpRDGzUiDpBmDPVA=",
         )),
-        // Of other parts: the same content in parts of another size, or another content.
+        // Other parts: the same content in parts of another size, or other content.
         Some((
             200,
             "content-length: 5\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=-5",
@@ -242,7 +243,7 @@ fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
         .collect();
     assert!(lines[0].starts_with("GET ?uploads"), "{lines:#?}");
     assert!(lines[1].starts_with("GET k?") && lines[1].contains("uploadId=mine"), "{lines:#?}");
-    // The first part is there with its checksum; the second is another's, and the third is missing.
+    // The first part exists with its checksum; the second has other content, and the third is missing.
     assert!(lines[2].contains("partNumber=2") && lines[3].contains("partNumber=3"), "{lines:#?}");
     assert!(lines[4].starts_with("POST k?") && sent[4].body.contains(&first), "{lines:#?}");
     assert_eq!(sent[4].header("if-none-match"), Some("*"));
@@ -264,7 +265,7 @@ fn network_queries_use_the_signed_client() {
     assert!(sent[2].header("authorization").unwrap().contains("/us-west-2/ec2/aws4_request"));
 }
 
-/// A region that a manifest names becomes part of the host: what is no region never does.
+/// The region in a manifest becomes part of the host name, so it must be a known region.
 #[test]
 fn no_text_of_a_manifest_names_the_host() {
     let (account, replay) = Replay::account(&[Some((200, "{}"))]);

@@ -1,11 +1,11 @@
-//! Reads the XML answers of EC2, which are hostile input: without DTD, and with a bounded number of nodes.
+//! Parses the XML responses of EC2, which are untrusted input: without DTD, and with a limited number of nodes.
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// The most nodes of an answer. A page of 1,000 route tables has some 50,000.
+/// Maximum number of nodes of a response. A page of 1,000 route tables has about 50,000.
 const MAX_NODES: u32 = 1 << 20;
 
-/// Parses a document. None where the text is not XML, declares a DTD, or has more than [`MAX_NODES`] nodes.
+/// Parses a document. `None` if the text is not XML, declares a DTD, or has more than [`MAX_NODES`] nodes.
 pub(super) fn parse(text: &str) -> Option<Document<'_>> {
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).ok()
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn nested_and_long_documents_are_bounded() {
         let nested = |depth: usize| format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
-        // The parser does not recurse: a deep document costs nodes, not stack.
+        // The parser is not recursive: a deeply nested document needs nodes, but no stack.
         assert!(parse(&nested(300_000)).is_some());
         assert!(parse(&nested(MAX_NODES as usize + 1)).is_none());
         let long = format!("<a>{}</a>", "<b/>".repeat(MAX_NODES as usize));
