@@ -360,7 +360,8 @@ impl Tasks for Applies<'_> {
     }
 }
 
-/// Says of what two jobs would make that it is made once. File systems of one name may be several.
+/// Notes on resources that several jobs would create that they are created once. File systems of the same name may
+/// differ.
 fn mark_created_by_earlier_job<'a>(
     made: &mut BTreeMap<Item, &'a str>,
     prospect: &mut Prospect,
@@ -390,7 +391,7 @@ fn mark_created_by_earlier_job<'a>(
 }
 
 impl Applies<'_> {
-    /// Asks, unless nothing real happens or the user said yes before.
+    /// Asks for confirmation, unless the account is simulated, `--yes` was given, or the plan was saved.
     fn confirm_apply(&self, io: &mut Io, jobs: usize) -> bool {
         let simulated = self.args.account.simulate.is_some();
         if self.args.yes || simulated || self.jobs.iter().any(|job| job.saved.is_some()) {

@@ -138,11 +138,11 @@ fn folders(given: &InitializeParams) -> Vec<PathBuf> {
     uris.filter_map(file_path).filter_map(|path| Path::new(&path).canonicalize().ok()).collect()
 }
 
-/// The most manifests that are compiled because they are around open ones.
+/// Maximum number of manifests that are compiled in addition to the open ones.
 const MOST_AROUND: usize = 200;
 
-/// Returns the manifests of the workspace folders that contain open texts, or next to an open text without such a folder; without
-/// those that are open.
+/// Returns the manifests in the workspace folders of open texts, or next to an open text outside of all folders,
+/// without the open ones.
 fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<Named> {
     let open: BTreeSet<PathBuf> =
         buffers.keys().filter_map(|name| Path::new(name).canonicalize().ok()).collect();
@@ -184,16 +184,16 @@ fn response(id: lsp_server::RequestId, answer: Result<Value, RequestError>) -> R
     }
 }
 
-/// The files, with the editor's unsaved text over them.
+/// The file system, overlaid with the editor's unsaved text.
 struct Overlay<'a> {
     files: Files,
     buffers: &'a Buffers,
-    /// Whether program directories are read: a job's summary does not need them.
+    /// True if program directories are read; a job's summary does not need them.
     reads_programs: bool,
 }
 
 impl Overlay<'_> {
-    /// The open text of the file with that canonical path.
+    /// Returns the open text of the file at this canonical path.
     fn open(&self, canonical: &Path) -> Option<&String> {
         let same = |name: &&String| Path::new(name).canonicalize().is_ok_and(|path| path == canonical);
         self.buffers.keys().find(same).and_then(|name| self.buffers.get(name))

@@ -102,15 +102,15 @@ fn refuse_engine(manifest: &mut Manifest) {
     manifest.compiled.problems.sort();
 }
 
-/// Where a run lies on this machine.
+/// Location of a run on this machine.
 struct Place {
     /// Lock on the directory, released when the process ends.
     _lock: Option<File>,
-    /// All results.
+    /// Output directory.
     out: PathBuf,
-    /// The config that the binary reads.
+    /// Config file for the worker.
     config: PathBuf,
-    /// Where checkpoints go.
+    /// Checkpoint directory.
     checkpoints: PathBuf,
 }
 
@@ -159,7 +159,7 @@ fn write_local_config(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<P
     set_json_value(&mut config, "/output/data", path_value(&out.join("output")));
     set_json_value(&mut config, "/output/failure", path_value(&out.join("failure")));
     set_json_value(&mut config, "/log/every_steps", json!(1));
-    // No container ends the run here.
+    // On this machine no container limits the run time.
     set_json_value(&mut config, "/limits/max_seconds", Value::Null);
     if args.ranks.is_none() && config.pointer("/cluster/gpus_per_node").and_then(Value::as_u64) != Some(0) {
         return Err(format!(
@@ -181,7 +181,7 @@ fn write_local_config(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<P
     Ok(place)
 }
 
-/// Nobody else runs there meanwhile. On a file system without locks, one runs without.
+/// Locks the directory against concurrent runs. A file system without locks is used without.
 fn lock(out: &Path) -> Result<Option<File>, String> {
     let Ok(directory) = File::open(out) else { return Ok(None) };
     match directory.try_lock() {

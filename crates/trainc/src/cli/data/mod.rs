@@ -104,13 +104,13 @@ const MOST_TOKENIZER_BYTES: u64 = 512 << 20;
 /// Maximum size of a chat template, or of the file that contains it, in bytes.
 const MOST_TEMPLATE_BYTES: u64 = 64 << 20;
 
-/// The most problems that are shown of one file.
+/// Maximum number of problems shown per file.
 const SHOWN: usize = 20;
 
-/// How a command ends early: its text is printed, its code returned.
+/// An early end of a command: the exit code, and the text to print.
 pub(super) struct Stop(pub(super) u8, pub(super) String);
 
-/// A file that cannot be used.
+/// Returns the error for a file that cannot be read or written; `verb` is `read` or `written`.
 pub(super) fn file_error(path: &str, verb: &str, error: &std::io::Error) -> Stop {
     Stop(exit::USAGE, format!("error: `{path}` cannot be {verb}: {}\n", describe(error)))
 }
@@ -148,7 +148,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
 }
 
-/// What is wrong, each at its line.
+/// Problems of the inputs, each at its line.
 #[derive(Default)]
 struct Findings {
     sources: SourceMap,
@@ -162,7 +162,7 @@ impl Findings {
         Stop(exit::MANIFEST, String::new())
     }
 
-    /// Problems of lines. The source that shows them holds these lines at their numbers, and nothing else: a file may be
+    /// Adds the problems of lines. Their source contains only these lines, at their line numbers, since the file may be
     /// larger than memory.
     fn add_rejected_lines(&mut self, name: &str, refused: Vec<RejectedLine>) {
         let mut content = String::new();
@@ -192,7 +192,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
     let discard = |parts: &[SplitWriter]| parts.iter().for_each(SplitWriter::discard);
     let mut parts = vec![SplitWriter::new(&args.out, layout, args.seed)?];
     if held_out.is_some() {
-        // Shuffling what is evaluated would change nothing.
+        // The order of evaluation data does not matter, so it is not shuffled.
         let part =
             SplitWriter::new(&validation_dir(&args.out), layout, None).inspect_err(|_| discard(&parts))?;
         parts.push(part);
@@ -240,7 +240,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
         let name = Path::new(shown).file_name().map_or(shown.into(), |name| name.to_string_lossy());
         let (name, bytes, sha256) = (name.into_owned(), seen.bytes, seen.sha256);
         let input = shard::Input { name, bytes, documents, sha256 };
-        // A part lists what it was taken from.
+        // With separate validation files, each split lists only its own inputs.
         let mine = matches!(held_out, HeldOut::Files(_)).then_some(usize::from(apart));
         for (_, part) in parts.iter_mut().enumerate().filter(|(at, _)| mine.is_none_or(|mine| mine == *at)) {
             part.inputs.push(input.clone());
@@ -283,7 +283,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
     Ok(said)
 }
 
-/// The tokenizer with its template, and what the index says of them.
+/// Reads the tokenizer with its template; returns them with their entries of the index.
 fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), Stop> {
     let shown = args.tokenizer.display().to_string();
     let json = read_named(&args.tokenizer, MOST_TOKENIZER_BYTES)
@@ -301,7 +301,7 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
         Some(path) => {
             let text = read_named_text(Path::new(path), MOST_TEMPLATE_BYTES)
                 .map_err(|error| file_error(path, "read", &error))?;
-            // A tokenizer_config.json holds one, too.
+            // It may be a tokenizer_config.json, which contains the template.
             (path.clone(), Some(vocabulary::template_of(&text).unwrap_or(text)))
         }
         None => {

@@ -1,4 +1,4 @@
-//! The directory of packed shards: written beside its place, and put there at once.
+//! Writes a directory of packed shards: next to its final place, into which it is moved at the end.
 
 use super::document_reader::hex;
 use super::{Stop, file_error};
@@ -10,13 +10,13 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Sequences of a file: about 256 MiB.
+/// Maximum size of a file's sequences in bytes.
 const FILE_BYTES: usize = 256 << 20;
 
 /// Maximum size of the `index.json` of an earlier run.
 const MOST_INDEX_BYTES: u64 = 64 << 20;
 
-/// Whether the directory may be written: it is not there, empty, or what this command wrote.
+/// Checks that the directory may be replaced: it does not exist, is empty, or was written by this command.
 pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
     let names = list_own_files(out)?;
     if let Some(first) = names.first() {
@@ -28,7 +28,7 @@ pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Lists the files of a directory; fails if there are any with other names than this command gives.
+/// Lists the files of a directory; fails for a file name that this command does not write.
 fn list_own_files(out: &Path) -> Result<Vec<String>, Stop> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
@@ -56,7 +56,7 @@ fn foreign_file(out: &Path, name: &str) -> Stop {
     Stop(exit::USAGE, why)
 }
 
-/// Writes beside the directory, and puts it in its place at the end.
+/// Writes into a sibling directory, which finally replaces the output directory.
 pub(super) struct Writer {
     out: PathBuf,
     partial: PathBuf,
@@ -66,12 +66,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes the directory beside.
+    /// Creates the sibling directory.
     pub(super) fn new(out: &Path, layout: Layout) -> Result<Self, Stop> {
         let mut name = out.file_name().unwrap_or_default().to_os_string();
         name.push(".partial");
         let partial = out.with_file_name(name);
-        // What an earlier run left when it was stopped.
+        // Left by an interrupted run.
         list_own_files(&partial)?;
         let _ = fs::remove_dir_all(&partial);
         fs::create_dir_all(&partial)
@@ -89,7 +89,7 @@ impl Writer {
         let _ = fs::remove_dir_all(&self.partial);
     }
 
-    /// Adds whole records.
+    /// Adds records; `records` contains only complete ones.
     pub(super) fn put(&mut self, records: &[u8]) -> Result<(), Stop> {
         let per_file = (FILE_BYTES / self.layout.record_bytes()).max(1) as u64;
         for record in records.chunks_exact(self.layout.record_bytes()) {
@@ -131,13 +131,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the last file.
+    /// Closes the last file and returns all files.
     pub(super) fn finish(&mut self) -> Result<Vec<shard::File>, Stop> {
         self.close_file()?;
         Ok(self.files.clone())
     }
 
-    /// The index is written last, and the whole directory appears at once.
+    /// Writes the index and moves the complete directory into its place.
     pub(super) fn publish(&self, index: &Index) -> Result<(), Stop> {
         let publish = || -> std::io::Result<()> {
             let text = serde_json::to_string_pretty(index).map_err(std::io::Error::other)?;

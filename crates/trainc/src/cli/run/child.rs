@@ -1,4 +1,4 @@
-//! The worker as a child: its lines read as they come, its signals handed on, its exit code made ours.
+//! The worker as a child process: reads its output, forwards signals, and converts its exit code.
 
 use super::screen::Screen;
 use super::{Args, Place, display_path};
@@ -21,9 +21,9 @@ use trainc_ir::Plan;
 use trainc_predict::memory::{MemoryConstants, memory_with};
 use trainc_predict::{Constants, Layout};
 
-/// How often signals are looked for while nothing is printed.
+/// Interval at which signals are checked while there is no output.
 const TICK: Duration = Duration::from_millis(50);
-/// The last lines of the worker that are shown when it fails.
+/// Number of the worker's last lines shown when it fails.
 const LAST_LINES: usize = 12;
 
 enum Line {
@@ -31,7 +31,7 @@ enum Line {
     Err(String),
 }
 
-/// Starts the worker and sees it through.
+/// Starts the worker, follows it until it ends, and returns the exit code.
 pub(super) fn run(
     io: &mut Io,
     global: &Global,
@@ -51,7 +51,7 @@ pub(super) fn run(
     command
         .args(["launch", "--key-stdin"])
         .arg(&place.config)
-        // However this process ends, the worker saves and ends after it.
+        // If this process ends in any way, the worker saves and ends after it.
         .args(["--parent", &std::process::id().to_string()])
         .stdin(key)
         .stdout(Stdio::piped())
@@ -68,7 +68,7 @@ pub(super) fn run(
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stop_signals() {
-        // Where it cannot be registered the signal ends both, as it would without us.
+        // If it cannot be registered, the signal ends both processes by default.
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
     let json = args.output == "json";
@@ -100,9 +100,9 @@ fn random_key() -> std::io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
-/// worker has it: the shard degree becomes the largest divisor of their number up to the plan's. The constants are the
-/// plan's own; what a rank on cores holds is counted, so that none of them enters there.
+/// Predicts the memory of a rank in bytes. Like the worker, it maps the ranks of the cluster to the processes of this
+/// machine: the shard degree becomes the largest divisor of their number up to the plan's. The plan's constants are
+/// used, but do not affect ranks on CPUs, whose memory is computed exactly.
 fn predict_rank_memory(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64> {
     let mut layout = Layout::from_plan(plan).ok()?;
     if let Some(ranks) = ranks {
@@ -116,10 +116,10 @@ fn predict_rank_memory(plan: &Plan, ranks: Option<u64>, constants: &Constants) -
     Some(memory_with(&layout, &MemoryConstants::from_constants(constants)).per_gpu_bytes.round() as u64)
 }
 
-/// What the worker itself counted, bytes, from the line with which it began.
+/// Returns the memory in bytes that the worker computed, from its log of the start.
 fn read_counted_memory(place: &Place) -> Option<u64> {
     let text = fs::read_to_string(place.out.join("output/metrics.jsonl")).ok()?;
-    // The last of them is this run's.
+    // The last start is that of this run.
     let start = text
         .lines()
         .rev()
@@ -129,7 +129,7 @@ fn read_counted_memory(place: &Place) -> Option<u64> {
     Some(parts.values().filter_map(Value::as_u64).sum())
 }
 
-/// Both streams, line by line, in the order in which they come.
+/// Reads both streams line by line, in order of arrival.
 fn lines(child: &mut Child) -> Receiver<Line> {
     let (sender, receiver) = channel();
     fn read(from: impl std::io::Read + Send + 'static, sender: Sender<Line>, wrap: fn(String) -> Line) {
@@ -150,12 +150,12 @@ fn lines(child: &mut Child) -> Receiver<Line> {
     receiver
 }
 
-/// The log of all runs of the job; without it a run goes on.
+/// Opens the log of all runs of the job; `None` if that fails, since a run works without a log.
 fn open_log(path: &Path) -> Option<File> {
     fs::OpenOptions::new().create(true).append(true).open(path).ok()
 }
 
-/// What is done with the worker's lines.
+/// Handles the worker's output.
 struct Watch<'a> {
     stop: &'a AtomicBool,
     json: bool,
@@ -164,7 +164,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Reads until both streams end; gives the last lines that were for people.
+    /// Reads until both streams end; returns the last human-readable lines.
     fn follow(&mut self, io: &mut Io, child: &Child, lines: &Receiver<Line>) -> VecDeque<String> {
         let mut last = VecDeque::new();
         loop {
@@ -185,7 +185,7 @@ impl Watch<'_> {
                             .note(&format!("warning: log.txt: {error}; no further metrics are written"));
                     }
                     if let Some(fault) = line.strip_prefix("error: ") {
-                        // Said at the end, with what it means.
+                        // Shown at the end, with an explanation.
                         last.push_back(fault.to_owned());
                     } else if !line.starts_with("step=") {
                         self.screen.note(&line);
@@ -210,7 +210,7 @@ impl Watch<'_> {
     }
 }
 
-/// A line of the worker with the kind that readers go by.
+/// Adds the member `type` to a line of the worker, for readers of JSON lines.
 fn with_type_member(mut value: Value) -> Value {
     if let Value::Object(members) = &mut value {
         let kind = if members.contains_key("validation_loss") {
@@ -228,11 +228,11 @@ fn with_type_member(mut value: Value) -> Value {
 /// How the launcher ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// With one of its codes.
+    /// With an exit code.
     Code(i32),
-    /// By a signal that it cannot answer.
+    /// By a signal.
     Signal(i32),
-    /// Nobody knows.
+    /// Unknown.
     Lost,
 }
 
@@ -243,7 +243,7 @@ impl Ended {
         status.code().map(Self::Code).or(status.signal().map(Self::Signal)).unwrap_or(Self::Lost)
     }
 
-    /// As shells have it: 128 and the signal.
+    /// Returns the exit code as in a shell: 128 plus the signal number for a signal.
     fn code(self) -> i32 {
         match self {
             Self::Code(code) => code,
@@ -253,13 +253,13 @@ impl Ended {
     }
 }
 
-/// A signal's name, where it has one.
+/// Formats a signal with its name, if it has one.
 fn describe_signal(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal).map(|name| format!(" ({name})"));
     format!("signal {signal}{}", name.unwrap_or_default())
 }
 
-/// How a run ended.
+/// The outcome of a run.
 struct Run<'a> {
     ended: Ended,
     last: VecDeque<String>,
@@ -279,7 +279,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
         let written = fs::read_to_string(run.place.out.join("failure")).ok();
         written.map(|text| text.trim().to_owned()).or_else(|| run.last.back().cloned())
     };
-    // Who is killed says nothing, and the last line of its log is of something else.
+    // A killed worker writes no reason, and the last line of its log is unrelated.
     let reason = match run.ended {
         Ended::Code(0 | 75) => None,
         Ended::Code(_) | Ended::Lost => said(),
@@ -325,7 +325,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
     ours
 }
 
-/// What to do after a signal that leaves no time to save.
+/// Returns advice after a signal that does not allow the worker to save.
 fn advice_after_signal(signal: i32) -> String {
     let why = if signal == signal_hook::consts::SIGKILL {
         "SIGKILL, which the kernel sends when memory runs out, leaves no time to save: "
@@ -335,7 +335,7 @@ fn advice_after_signal(signal: i32) -> String {
     format!("{why}the same command goes on from the last checkpoint")
 }
 
-/// What the worker's exit codes mean; `trainc-worker --help` has the same table.
+/// Describes an exit code of the worker; `trainc-worker --help` has the same table.
 fn describe_exit_code(code: i32) -> &'static str {
     match code {
         2 => "invalid command line",

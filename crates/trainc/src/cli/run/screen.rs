@@ -1,4 +1,4 @@
-//! What a run looks like while it goes: a bar and the loss on a terminal, a line now and then elsewhere.
+//! Progress display of a run: a bar and the loss on a terminal, occasional lines elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
@@ -6,12 +6,12 @@ use std::io::IsTerminal as _;
 use std::time::Instant;
 use trainc_diag::{escape_output, text};
 
-/// Lines of a whole run where there is no terminal.
+/// Number of lines for a whole run without a terminal.
 const LINES: u64 = 20;
-/// Columns of the loss curve.
+/// Width of the loss curve in columns.
 const COLUMNS: usize = 32;
 
-/// The screen of one run.
+/// The progress display of a run.
 pub(super) struct Screen {
     bar: Option<ProgressBar>,
     silent: bool,
@@ -28,8 +28,8 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// A screen for a run of so many steps, each of so many tokens over all ranks; `planned` is what a rank is predicted
-    /// to hold, bytes.
+    /// Creates the display of a run with this number of steps and of tokens per step over all ranks; `planned` is the
+    /// predicted memory of a rank in bytes.
     pub(super) fn new(
         steps: u64,
         tokens_per_step: u64,
@@ -40,7 +40,7 @@ impl Screen {
         let bar = (!silent && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
             let glyphs = if unicode { "█▉▊▋▌▍▎▏ " } else { "#> " };
-            // A template that cannot be read leaves the plain bar.
+            // With an invalid template the default bar is used.
             if let Ok(style) =
                 ProgressStyle::with_template("{bar:32} step {pos}/{len}  {elapsed} gone, {eta} left\n{msg}")
             {
@@ -64,7 +64,7 @@ impl Screen {
         }
     }
 
-    /// One line of the worker.
+    /// Shows a line of the worker.
     pub(super) fn step(&mut self, line: &Value) {
         let Some(step) = line.get("step").and_then(Value::as_u64) else { return };
         if let Some(loss) = line.get("validation_loss").and_then(Value::as_f64) {
@@ -94,7 +94,7 @@ impl Screen {
         }
     }
 
-    /// Something the worker says beside its steps.
+    /// Shows a message of the worker other than a step.
     pub(super) fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(escape_output(text, false)),
@@ -109,24 +109,24 @@ impl Screen {
         eprintln!("{}", escape_output(text, false));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn clear_bar(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Steps done, over all runs of the job.
+    /// Returns the completed steps, over all runs of the job.
     pub(super) fn steps_done(&self) -> Option<u64> {
         self.losses.last().map(|(step, _)| *step)
     }
 
-    /// The last loss, in nats per token.
+    /// Returns the last loss in nats per token.
     pub(super) fn last_loss(&self) -> Option<f64> {
         self.losses.last().map(|(_, loss)| *loss)
     }
 
-    /// The run in four lines.
+    /// Formats the summary of the run.
     pub(super) fn summary(&self) -> String {
         let (Some((first, from)), Some((last, to))) = (self.losses.first(), self.losses.last()) else {
             return format!("steps       nothing left to do: all {} were done before", self.steps);
@@ -145,12 +145,12 @@ impl Screen {
         out
     }
 
-    /// The most that the largest rank had resident, bytes.
+    /// Returns the peak resident memory of the largest rank in bytes.
     pub(super) fn peak_resident_bytes(&self) -> u64 {
         self.memory
     }
 
-    /// What is resident, program and libraries included, beside what the buffers were predicted to take.
+    /// Formats the resident memory, including program and libraries, and the predicted memory of the buffers.
     fn memory(&self) -> String {
         let resident = text::bytes(self.memory);
         match self.planned {
@@ -159,7 +159,7 @@ impl Screen {
         }
     }
 
-    /// The loss over the run, as a row of blocks.
+    /// Draws the loss over the run as a row of block characters.
     fn curve(&self) -> String {
         if !self.unicode || self.losses.len() < 2 {
             return String::new();

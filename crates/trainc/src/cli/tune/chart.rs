@@ -1,4 +1,4 @@
-//! What the search found, as the page of pictures draws it.
+//! The result of the search as the data of the HTML chart.
 
 use super::checked_layouts::{CheckedLayouts, Sound};
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use trainc_report::html::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 use trainc_tune::front::Measure;
 use trainc_tune::{Point, Space, Status};
 
-/// Beaten layouts are drawn once in each of so many columns and rows: more would lie on top of each other.
+/// Columns and rows of the grid in which dominated layouts are thinned out: at most one is drawn per cell.
 const CELLS: f64 = 64.0;
 
-/// The front and what it beats, measured alike.
+/// Returns the front and the layouts that it dominates, with the same cost measure.
 pub(super) fn front(
     job: &str,
     manifest: &str,
@@ -25,7 +25,7 @@ pub(super) fn front(
         let cost = if is_priced { cost } else { cost / 3_600.0 };
         cost.is_finite().then_some(PlotPoint { seconds: point.seconds, cost })
     };
-    // Every member keeps its number, also what has no place on the picture: `--write=N` counts them all.
+    // A member that cannot be drawn is included too, because `--write=N` counts all.
     let choice = |sound: &Sound| {
         let point = judged.points.get(sound.at)?;
         let (run, speed) = (sound.compiled.prediction.run.as_ref(), sound.compiled.prediction.speed.as_ref());
@@ -71,7 +71,7 @@ pub(super) fn front(
     }
 }
 
-/// One spot of each cell of a grid over all of them.
+/// Keeps one point per cell of a grid.
 #[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
 fn thin_by_grid(spots: Vec<PlotPoint>) -> Vec<PlotPoint> {
     let most = |of: fn(&PlotPoint) -> f64| spots.iter().map(of).fold(0.0, f64::max);

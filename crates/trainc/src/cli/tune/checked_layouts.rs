@@ -1,4 +1,4 @@
-//! Which of the layouts that would be shown pass every check: each is compiled as it would be written.
+//! Checks the layouts to show: each is compiled as it would be written.
 
 use crate::cli::loaded_manifest::LoadedManifest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,67 +12,67 @@ use trainc_tune::unranked::{MAX_COMPILED, REFUSALS_PER_TYPE, Rejection};
 use trainc_tune::write::turns_off_activation_offload;
 use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, front_to_show};
 
-/// Layouts that are shown at most.
+/// Maximum number of layouts shown.
 const SHOWN: usize = 12;
 
-/// The warning that nothing reads a parameter of what is off.
+/// Warning about a parameter of a disabled feature.
 const UNREAD: &str = "T0347";
 
-/// A member of the front, borne out by its own compilation.
+/// A member of the front whose compilation has no errors.
 pub(super) struct Sound {
-    /// Its place among the points.
+    /// Its index in the points.
     pub(super) at: usize,
-    /// What it compiles to.
+    /// Its compilation.
     pub(super) compiled: Compiled,
-    /// Warnings that the manifest as it stands does not have.
+    /// Codes of warnings that the unchanged manifest does not have.
     pub(super) warnings: Vec<String>,
 }
 
 impl Sound {
-    /// The high end of the predicted memory, bytes, where it passes the card: the layout fits as far as the figure goes,
-    /// but the room that it leaves is less than the model's error.
+    /// Returns the upper bound of the predicted memory in bytes if it exceeds the GPU memory: the layout fits by the
+    /// estimate, but with less room than the model's error.
     pub(super) fn high_memory_if_tight(&self) -> Option<f64> {
         let memory = self.compiled.prediction.memory.as_ref()?;
         (memory.fit()? != Fit::Surely).then_some(memory.interval.high)
     }
 }
 
-/// What the search found, with what the checks said.
+/// The result of the search and of the checks.
 pub(super) struct CheckedLayouts {
-    /// Every layout of the space.
+    /// Every layout of the search space.
     pub(super) points: Vec<Point>,
-    /// Those that none beats which fits as surely, sound, the fastest first.
+    /// The valid layouts that no equally certain one dominates, fastest first.
     pub(super) front: Vec<Sound>,
-    /// Those that would have stood there, the first of each refusal, and what refused it: places among the points.
+    /// Rejected members of the front, one per reason, as index in the points.
     pub(super) refused: Vec<(usize, Refusal)>,
-    /// Layouts that share a shape with one that was refused, or an instance type that was given up.
+    /// Number of rejected layouts, including those of the same shape as a rejected one or of a rejected instance type.
     pub(super) dropped: usize,
-    /// Whether there were too many to look at them all.
+    /// True if there were too many to check them all.
     pub(super) cut: bool,
-    /// Instance types of which every layout that has room is refused, some for the type itself.
+    /// Instance types without a valid layout, of which some were rejected because of the type.
     off_types: BTreeSet<usize>,
 }
 
 impl CheckedLayouts {
-    /// Layouts that are predicted to fit, whatever the bounds.
+    /// Returns the number of layouts that are predicted to fit, within the bounds or not.
     pub(super) fn count_fitting(&self) -> usize {
         use Status::{NeverFinishes, Refused, TooExpensive, TooLate, Valid};
         self.count(&[Valid, TooLate, TooExpensive, NeverFinishes, Refused])
     }
 
-    /// Of them, those that keep the bounds of time and money.
+    /// Returns the number of those within the bounds of time and cost.
     pub(super) fn count_within_bounds(&self) -> usize {
         self.count(&[Status::Valid, Status::Refused])
     }
 
-    /// Whether what would keep the bound of money cannot be told, as no price of it is known; and of which machines.
+    /// Returns the instance type of the layouts that exceed the cost bound, if none of them has a known price.
     pub(super) fn site_without_price(&self) -> Option<usize> {
         let mut dear = self.points.iter().filter(|point| point.status == Status::TooExpensive).peekable();
         let site = dear.peek()?.choice.site;
         dear.all(|point| point.usd.is_none() && point.most_usd.is_none()).then_some(site)
     }
 
-    /// What those that fit miss where none keeps the bounds.
+    /// Describes which bounds the fitting layouts miss, if none is within the bounds.
     pub(super) fn describe_missed_bounds(&self) -> &'static str {
         let of = |status: Status| self.points.iter().filter(move |point| point.status == status);
         let endless = of(Status::NeverFinishes).next().is_some();
@@ -89,8 +89,8 @@ impl CheckedLayouts {
         }
     }
 
-    /// The points as what comes next is chosen among them: of a type that is refused none is shown as if but for memory or
-    /// a bound it could be had.
+    /// Returns the points for selecting runners-up. Layouts of a rejected instance type have status `Refused`, so that
+    /// none of them appears as if only memory or a bound excluded it.
     pub(super) fn points_with_refused_types(&self) -> Vec<Point> {
         let status = |point: &Point| {
             if self.off_types.contains(&point.choice.site) { Status::Refused } else { point.status }
@@ -98,7 +98,7 @@ impl CheckedLayouts {
         self.points.iter().map(|point| Point { status: status(point), ..*point }).collect()
     }
 
-    /// Layouts that would fit with too little room, and that nothing refuses.
+    /// Returns the number of layouts that fit without enough room and are not rejected.
     pub(super) fn count_tight(&self) -> usize {
         self.points_with_refused_types().iter().filter(|point| point.status == Status::Tight).count()
     }
@@ -107,13 +107,13 @@ impl CheckedLayouts {
         self.points.iter().filter(|point| standings.contains(&point.status)).count()
     }
 
-    /// The number, from 1, of the one to write where none is named; see [`tune::first`].
+    /// Returns the number, from 1, of the layout to write by default; see [`tune::default_choice`].
     pub(super) fn first_choice(&self) -> usize {
         let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
         tune::default_choice(&points) + 1
     }
 
-    /// Whether some of the front have a price and others none.
+    /// Returns true if only some members of the front have a price.
     pub(super) fn is_priced_in_part(&self) -> bool {
         let measure = Measure::from_points(&self.points);
         let priced =
@@ -122,8 +122,8 @@ impl CheckedLayouts {
     }
 }
 
-/// Compiles the members of the front until all of those that are shown pass; a member that does not gives its place to
-/// those that it beat, and with it goes what differs from it in batch and recomputation alone.
+/// Compiles the members of the front until all that are shown pass. A rejected member is replaced by those that it
+/// dominates; layouts that differ from it only in batch and recomputation are rejected too.
 pub(super) fn check_layouts(
     held: &mut LoadedManifest,
     options: &Options,
@@ -139,7 +139,7 @@ pub(super) fn check_layouts(
         cut: false,
         off_types: BTreeSet::new(),
     };
-    // Of a dropped point only the status changes, so that places stay.
+    // Points are never removed, only their status changes, so that indices stay valid.
     let mut alive = out.points.clone();
     let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
     let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
@@ -197,7 +197,7 @@ pub(super) fn check_layouts(
     out
 }
 
-/// The places that are shown: the fastest of the front, and among them the one that is taken where nobody chooses.
+/// Returns the indices to show: the fastest of the front, including the default choice.
 fn shown_places(points: &[Point]) -> Vec<usize> {
     let mut places = front_to_show(points);
     let members: Vec<&Point> = places.iter().filter_map(|at| points.get(*at)).collect();
@@ -211,7 +211,7 @@ fn shown_places(points: &[Point]) -> Vec<usize> {
     places
 }
 
-/// Codes of warnings that a layout has and the manifest as it stands does not.
+/// Returns the codes of warnings that a layout has and the unchanged manifest does not.
 pub(super) fn new_warnings(
     base: &Compiled,
     compiled: &Compiled,
@@ -219,7 +219,7 @@ pub(super) fn new_warnings(
     choice: &Choice,
 ) -> Vec<String> {
     let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
-    // What `--write` takes out with the offload is not left to be warned of.
+    // `--write` removes the parameter together with the offload, so its warning does not apply.
     let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(UNREAD);
     let warnings = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
     let new: BTreeSet<&str> = warnings.map(|one| one.code.id).collect();
@@ -227,7 +227,8 @@ pub(super) fn new_warnings(
     new.map(str::to_owned).collect()
 }
 
-/// Compiles the manifest with a layout laid over it; the first error, and whether it is the instance type's fault.
+/// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance type causes
+/// it.
 pub(super) fn compile(
     held: &mut LoadedManifest,
     options: &Options,

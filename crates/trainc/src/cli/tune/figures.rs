@@ -1,4 +1,4 @@
-//! The figures of a layout as `tune` shows them, each with what it is expected between.
+//! The values of a layout as `tune` shows them, each with its interval.
 
 use super::checked_layouts::Sound;
 use trainc_diag::text;
@@ -6,7 +6,7 @@ use trainc_predict::{Interval, Run};
 use trainc_tune::description::format_gpu_gib;
 use trainc_tune::{Point, Space};
 
-/// In what the times of a page are said.
+/// Unit of the times in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeUnit {
     /// Hours.
@@ -16,12 +16,12 @@ pub(super) enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Of these times, seconds.
+    /// Returns the unit for these times in seconds: minutes if all are below an hour.
     pub(super) fn from_times(mut times: impl Iterator<Item = f64>) -> Self {
         if times.any(|seconds| seconds >= 3_600.0) { Self::Hours } else { Self::Minutes }
     }
 
-    /// The figure alone.
+    /// Formats a time without its unit.
     fn format_seconds(self, seconds: f64) -> String {
         match self {
             Self::Hours => format!("{:.2}", seconds / 3_600.0),
@@ -39,33 +39,33 @@ impl TimeUnit {
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// A row's figures as text.
+/// Values of a layout as text.
 pub(super) struct Figures {
     pub(super) time: String,
-    /// Between what it is expected: `3.10 and 4.20 h`.
+    /// Interval of the time: `3.10 and 4.20 h`.
     pub(super) time_between: Option<String>,
     pub(super) money: String,
-    /// The same of the cost, or of what it is at least.
+    /// Interval of the cost, or of its lower bound.
     pub(super) money_between: Option<String>,
     pub(super) step: String,
-    /// The same of a step: `1.10 and 1.35 s`.
+    /// Interval of the step time: `1.10 and 1.35 s`.
     pub(super) step_between: Option<String>,
     pub(super) memory: String,
-    /// The same of the memory: `28.1 and 34.2 GiB`.
+    /// Interval of the memory: `28.1 and 34.2 GiB`.
     pub(super) memory_between: Option<String>,
 }
 
 impl Figures {
-    /// Those of a layout, with what its own compilation predicts.
+    /// Formats the values of a layout, as predicted by its own compilation.
     pub(super) fn from_layout(sound: &Sound, point: &Point, unit: TimeUnit) -> Self {
         let prediction = &sound.compiled.prediction;
         let run = prediction.run.as_ref();
         let nodes = point.choice.nodes as f64;
         let money = match run.map(|run| (run.cost_usd, run.least_usd)) {
             Some((Some(usd), _)) => text::dollars(usd),
-            // Of a file system no price is known.
+            // The price of a file system is unknown.
             Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
-            // Of spot instances: what they cost on demand is known.
+            // The spot price is unknown, but not the on-demand price.
             _ => match point.most_usd {
                 Some(usd) => format!("{} on demand", text::dollars(usd)),
                 None => format!("{:.2} node hours", nodes * point.seconds / 3_600.0),
@@ -112,7 +112,7 @@ impl Figures {
         }
     }
 
-    /// Between what all of them lie, in one line.
+    /// Formats all intervals on one line.
     pub(super) fn describe_intervals(&self) -> Option<String> {
         let step = self.step_between.as_ref().map(|between| format!("{between} a step"));
         let all = [&self.time_between, &self.money_between, &step, &self.memory_between];
@@ -121,7 +121,7 @@ impl Figures {
     }
 }
 
-/// What a layout costs on demand, of a job on spot instances whose own price is not known.
+/// On-demand cost of a layout, for a job on spot instances of unknown price.
 pub(super) struct OnDemand {
     pub(super) usd: Option<f64>,
     pub(super) between: Option<Interval>,
@@ -135,13 +135,13 @@ impl OnDemand {
     }
 }
 
-/// Between what the same hours cost on demand, of a job on spot instances: they are paid by the hour as well.
+/// Returns the interval of the on-demand cost for the predicted duration of a job on spot instances.
 fn on_demand_cost(run: &Run, point: &Point) -> Option<Interval> {
     let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
     Some(Interval { low: each * hours.low, high: each * hours.high })
 }
 
-/// A figure with its interval behind it: `3.62 h (3.10 and 4.20 h)`.
+/// Formats a value with its interval: `3.62 h (3.10 to 4.20 h)`.
 pub(super) fn with_interval(figure: String, between: Option<&str>) -> String {
     match between {
         Some(between) => format!("{figure} ({})", between.replace(" and ", " to ")),
@@ -154,7 +154,7 @@ pub(super) fn capital(words: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The last line of a comment: what was varied, and what was not.
+/// Formats the last line of a comment: varied and constant settings.
 pub(super) fn varied_and_held(space: &Space) -> String {
     format!(
         "\nVaried: {}. Held: {}.\n",

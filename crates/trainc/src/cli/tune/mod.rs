@@ -181,7 +181,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 if fit == 1 { "is" } else { "all are" },
                 judged.describe_missed_bounds(),
                 match judged.site_without_price() {
-                    // More nodes have no price either.
+                    // Layouts with more nodes have no price either.
                     Some(site) => format!("help: {}\n", space.describe_missing_price(site)),
                     None => describe_more_nodes(more_nodes(plan, &space, &limits, constants)),
                 }
@@ -196,7 +196,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
 }
 
-/// What to type where no layout keeps the bounds.
+/// Returns the help if no layout is within the bounds.
 fn describe_more_nodes(found: Option<MoreNodes>) -> String {
     match found {
         Some(MoreNodes::Kept { nodes, layouts }) => format!(
@@ -212,7 +212,7 @@ fn describe_more_nodes(found: Option<MoreNodes>) -> String {
     }
 }
 
-/// What to say where there is not one manifest that can be searched.
+/// Reports that the arguments do not name exactly one valid manifest.
 fn report_no_manifest(io: &mut Io, global: &Global, set: &Set) -> u8 {
     if set.manifests.len() > 1 {
         io.note("error: tune takes one manifest\n");

@@ -1,4 +1,4 @@
-//! The front and what comes next, for people, for tools and for a pull request.
+//! Output of the front and the runners-up as text, JSON and Markdown.
 
 use super::checked_layouts::CheckedLayouts;
 use super::figures::{TimeUnit, capital, varied_and_held, with_interval};
@@ -14,19 +14,19 @@ use trainc_tune::runners_up::runners_up;
 use trainc_tune::search::predict_choice;
 use trainc_tune::{Limits, Reason, Set, Space};
 
-/// Refused layouts that are shown at most.
+/// Maximum number of rejected layouts shown.
 const REFUSED: usize = 4;
 
-/// What is shown.
+/// The result to show.
 pub(super) struct Page<'a> {
     job: &'a str,
     space: &'a Space<'a>,
     judged: &'a CheckedLayouts,
     front: Vec<Row<'a>>,
     lost: Vec<Lost>,
-    /// Instance types of which no layout is ranked or fits, and why.
+    /// Instance types without a ranked or fitting layout, each with the reason.
     left_out: Vec<(&'a str, String)>,
-    /// Whether money is bounded.
+    /// True if the cost is bounded.
     is_bounded: bool,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Page<'a> {
             .filter(|at| !places.contains(at) && lost.iter().all(|(other, _)| other != at));
         let others =
             runners_up(&judged.points_with_refused_types(), &places, next.saturating_sub(lost.len()));
-        // What stands in the manifest comes first: it is what a change is weighed against.
+        // The layout in the manifest comes first, as the reference of a change.
         let others = written.into_iter().chain(others.into_iter().filter(|at| Some(*at) != written));
         for at in others.take(next.saturating_sub(lost.len())) {
             let reason = point(at).and_then(|point| {
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
         Self { job, space, judged, front, lost, left_out, is_bounded: limits.max_usd.is_some() }
     }
 
-    /// What comes next, in words, and why each lost.
+    /// Returns the runners-up as text, each with the reason why it was rejected.
     pub(super) fn lost(&self) -> Vec<(String, String)> {
         self.lost.iter().map(|lost| (lost.words.clone(), lost.reason.to_string())).collect()
     }
@@ -158,7 +158,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// What `--max-usd` does not bound, where something of the cost is not known.
+    /// Describes the cost that `--max-usd` does not cover because its price is unknown.
     fn describe_unbounded_cost(&self) -> Option<String> {
         let in_part = |row: &Row| {
             let run = row.sound.compiled.prediction.run.as_ref();
@@ -172,12 +172,12 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// In what times are said: minutes, where none of them comes to an hour.
+    /// Returns the unit of the times: minutes if all are below an hour.
     fn time_unit(&self) -> TimeUnit {
         TimeUnit::from_times(self.front.iter().map(|row| row.point.seconds))
     }
 
-    /// What the front is, of what was looked at.
+    /// Describes the front and the size of the search.
     fn describe_front(&self) -> String {
         format!(
             "{} none that fits as surely beats these in time and money",
@@ -277,7 +277,7 @@ pub(super) fn quote_sets(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { text::backtick_list(&set_texts(sets), "and") }
 }
 
-/// Where the text of a row begins.
+/// Indentation of a row's text.
 const INDENT: usize = 5;
 
 fn wrap_row_text(words: &str, width: usize) -> String {

@@ -1,4 +1,4 @@
-//! The layouts that are shown, each with its figures, as JSON has them.
+//! The rows of the output, with their values as JSON.
 
 use super::checked_layouts::Sound;
 use super::figures::{Figures, OnDemand, TimeUnit};
@@ -10,7 +10,7 @@ use trainc_tune::reasons::Money;
 use trainc_tune::search::Predicted;
 use trainc_tune::{Point, Reason, Set, Space};
 
-/// A member of the front, with the figures of its own compilation.
+/// A member of the front, with the values of its own compilation.
 pub(super) struct Row<'a> {
     pub(super) sound: &'a Sound,
     pub(super) point: Point,
@@ -18,13 +18,13 @@ pub(super) struct Row<'a> {
     pub(super) words: String,
 }
 
-/// A layout that comes next, and why it is not on the front.
+/// A runner-up, and the reason why it is not on the front.
 pub(super) struct Lost {
     pub(super) point: Point,
     pub(super) sets: Vec<Set>,
     pub(super) words: String,
     pub(super) reason: Reason,
-    /// What is predicted of it, with its intervals.
+    /// Its prediction, with intervals.
     pub(super) predicted: Option<Predicted>,
 }
 

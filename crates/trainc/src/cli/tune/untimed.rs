@@ -19,10 +19,10 @@ use trainc_tune::fitting::Fitting;
 use trainc_tune::unranked::{Unranked, UnrankedLayout};
 use trainc_tune::{Choice, Limits, Reason, Refusal, Space};
 
-/// Machines shown in the text.
+/// Maximum number of layouts in the text.
 const SHOWN: usize = 8;
 
-/// Refusals shown in the text.
+/// Maximum number of rejections in the text.
 const REFUSED: usize = 4;
 
 /// Unranked layouts of a job, and the reason why its time is unknown.
@@ -76,7 +76,7 @@ impl<'a> UnrankedOutput<'a> {
             );
         }
         if let Some(row) = self.found.layouts.first().filter(|row| row.fitting.usd_per_hour.is_none()) {
-            // The first has a price where any has one.
+            // If any layout has a price, the first has one.
             let _ = writeln!(out, "\n{}", self.found.space.describe_missing_price(row.fitting.choice.site));
         }
         if !self.found.refused.is_empty() {
@@ -255,7 +255,7 @@ fn price(one: &Fitting) -> String {
         .map_or_else(|| "price unknown".to_owned(), |usd| format!("{} per hour", text::dollars(usd)))
 }
 
-/// `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
+/// Formats memory: `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
 fn memory(row: &UnrankedLayout) -> String {
     let bytes = |n: f64| text::bytes(round_bytes(n));
     let one = &row.fitting;

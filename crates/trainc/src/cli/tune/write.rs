@@ -1,4 +1,4 @@
-//! A chosen layout put into the manifest's file.
+//! Writes a selected layout into the manifest.
 
 use super::checked_layouts::CheckedLayouts;
 use crate::cli::exit;
@@ -15,7 +15,8 @@ use trainc_tune::description::format_gpu_gib;
 use trainc_tune::write::{BaseValues, set_manifest_values};
 use trainc_tune::{Choice, Point, Space};
 
-/// Edits the manifest to the layout of that number, or to the first choice, and writes it only where the new text plans to what was shown.
+/// Writes the layout of that number, or the default choice, into the manifest, if the edited text gives the same plan
+/// as shown.
 pub(super) fn write(
     io: &mut Io,
     held: &mut LoadedManifest,
@@ -35,7 +36,7 @@ pub(super) fn write(
         Ok(put) => put,
         Err(code) => return code,
     };
-    // A faster one that surely fits is passed over for its price alone.
+    // A faster layout that certainly fits is only passed over for lack of a price.
     let before = judged.front.iter().take(number.saturating_sub(1));
     let passed_over = before.filter_map(|sound| judged.points.get(sound.at)).any(Point::surely_fits);
     let why = match (asked, point.surely_fits(), number) {
@@ -52,17 +53,17 @@ pub(super) fn write(
     exit::DONE
 }
 
-/// What came of putting a layout into the manifest.
+/// Result of writing a layout into the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// The file has it now.
+    /// The file was changed.
     Written,
-    /// The file had it before, to the letter.
+    /// The file already had this exact text.
     Stood,
 }
 
 impl Put {
-    /// What to say of it; `why` is what the number was chosen for, where nobody chose it.
+    /// Formats the result; `why` is the reason for a number that was chosen by default.
     pub(super) fn describe(self, path: &str, number: usize, why: &str) -> String {
         match self {
             Self::Written => format!("wrote {path}: layout {number}{why}\n"),
@@ -71,13 +72,14 @@ impl Put {
     }
 }
 
-/// That a layout may not fit.
+/// Formats the note on a layout that may not fit.
 pub(super) fn describe_tight_memory(high_bytes: f64, capacity_bytes: f64) -> String {
     let (high, has) = (high_bytes / f64::from(1 << 30), format_gpu_gib(capacity_bytes));
     format!("note: the layout may need up to {high:.1} GiB of {has}: try a few steps before the run\n")
 }
 
-/// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
+/// Edits the manifest to a layout, and writes it if the edited text gives the same plan as shown; otherwise reports the
+/// reason.
 pub(super) fn edit_and_write(
     io: &mut Io,
     held: &mut LoadedManifest,
@@ -104,7 +106,7 @@ pub(super) fn edit_and_write(
             return Err(exit::MANIFEST);
         }
     };
-    // The next command reads the file without `--set`: without it the file must come to what is shown.
+    // The next command reads the file without `--set`, so the file alone must give the plan that was shown.
     let plain = without_sets(options);
     if !compiles_to_same(held, &text, &plain, shown) {
         let with_sets = !options.choices.sets.is_empty() && compiles_to_same(held, &text, options, shown);
@@ -125,20 +127,20 @@ pub(super) fn edit_and_write(
     Ok(Put::Written)
 }
 
-/// The options of a command that is typed without `--set`.
+/// Returns the options of a command without `--set`.
 fn without_sets(options: &Options) -> Options {
     let mut options = options.clone();
     options.choices.sets.clear();
     options
 }
 
-/// Whether a text in the manifest's place comes to what is shown.
+/// Returns true if the manifest with this text gives the plan that was shown.
 fn compiles_to_same(held: &mut LoadedManifest, text: &str, options: &Options, shown: &Compiled) -> bool {
     let set = held.compile_as(text, options);
     set.manifests.first().is_some_and(|new| is_same_plan(&new.compiled, shown))
 }
 
-/// What to say where only the values of `--set` make the file come to what is shown.
+/// Returns the error if the edited file gives the plan that was shown only with the values of `--set`.
 fn describe_sets_required(path: &str, options: &Options) -> String {
     let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quote(set))).collect();
     let env = Overlay { env: options.choices.env.clone(), ..Overlay::default() }.flags().join(" ");
@@ -152,14 +154,14 @@ fn describe_sets_required(path: &str, options: &Options) -> String {
     )
 }
 
-/// What to say where a layer outdoes what would be written.
+/// Returns the error if a layer or an environment overrides the values to write.
 fn describe_layer_conflict(path: &str) -> String {
     format!(
         "error: `{path}` is left as it is: edited, it would plan to something else than what is shown; `--env` or a layer says otherwise\n"
     )
 }
 
-/// Whether both come to the same prediction, mesh and batch without an error.
+/// Returns true if both have the same prediction, mesh and batch, and the new one has no errors.
 fn is_same_plan(new: &Compiled, shown: &Compiled) -> bool {
     let figures = |compiled: &Compiled| {
         let plan = compiled.plan.as_ref();
