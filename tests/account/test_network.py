@@ -16,9 +16,9 @@ from hold import held
 from job import ROOT, Example, Run
 from kills import EVERY_CALL, WORKERS, points
 
-# seconds without an answer or a byte
+# Idle timeout in seconds.
 TIMEOUT = 0.5
-# what happens, and what is said of it
+# name -> (fault rule, pattern of the message)
 FAULTS = {
     "hang": ({"do": "hang"}, rf"no response within {TIMEOUT} s"),
     "hang after the effect": ({"do": "hang-after"}, rf"no response within {TIMEOUT} s"),
@@ -30,7 +30,7 @@ FAULTS = {
 }
 SHORT = {"TRAINC_TIMEOUT_SECONDS": str(TIMEOUT)}
 HEAD = {"s3:HeadBucket", "s3:HeadObject"}
-# The longest that an apply may take whose every call of one kind meets a fault: nine attempts of one call, and the rest.
+# Time limit of an apply in which one kind of call always fails: nine attempts of a call, and all others.
 MOST_SECONDS = 110
 
 
@@ -41,7 +41,7 @@ def example():
 
 @pytest.fixture(scope="session")
 def calls(example):
-    """The requests of an undisturbed apply."""
+    """Returns the calls of an undisturbed apply."""
     with held() as account:
         run = Run(account, example)
         assert run.apply().code == 0
@@ -49,12 +49,12 @@ def calls(example):
 
 
 def meets(fault, call):
-    """Whether a call can meet a fault: an answer to HEAD has no body that stops, or tells who wrote it."""
+    """Returns whether a fault applies to a call: the answer to HEAD has no body that could stall or be HTML."""
     return not (call in HEAD and ("HTML" in fault or fault == "stall"))
 
 
 def disturbed_apply(run, fault, *rules):
-    """Applies while requests meet a fault. Returns what is wrong with that, if anything."""
+    """Applies while requests meet a fault. Returns the errors, if any."""
     run.account.faults(*({**FAULTS[fault][0], **rule} for rule in rules))
     began = time.monotonic()
     done = run.apply(environment=SHORT)
@@ -76,7 +76,7 @@ def test_first_call_of_each_kind(account, example, calls, fault, table):
 
 
 def in_workers(work, items):
-    """Runs `work(account, item)` for all items, each worker with its own account. Returns what they found."""
+    """Runs `work(account, item)` for all items, each worker with its own account. Returns [(item, result)]."""
     remaining, lock, found = iter(items), threading.Lock(), []
 
     def worker():
@@ -107,7 +107,7 @@ def test_every_call(example, calls, fault, table):
 
 
 def refused_apply(account, example, fault, call):
-    """Applies while a call always meets a fault, then without. Returns what is wrong with that, if anything."""
+    """Applies while a call always meets a fault, then again without. Returns the errors, if any."""
     run = Run(account, example)
     rule, words = FAULTS[fault]
     account.faults({**rule, "where": call})
@@ -119,7 +119,7 @@ def refused_apply(account, example, fault, call):
         return f"{seconds:.0f} s"
     if done.code not in (0, 5):
         return repr(done)
-    # A call that only looks leaves a note.
+    # A failed read-only call may only cause a note.
     if done.code == 5 and not (re.search(words, said) and "T0609" in said):
         return f"not reported: {done!r}"
     account.faults()
@@ -128,7 +128,7 @@ def refused_apply(account, example, fault, call):
 
 
 def test_a_call_that_never_works(example, calls, table):
-    """By default the last kind of call of each service, with the faults in turn."""
+    """Tests by default the last kind of call of each service, with the faults in turn."""
     began = time.monotonic()
     kinds = list(dict.fromkeys(calls))
     if EVERY_CALL:
@@ -144,10 +144,10 @@ def test_a_call_that_never_works(example, calls, table):
 
 @contextlib.contextmanager
 def narrow(url, rate, most=None):
-    """A proxy that takes `rate` bytes a second of each connection, and no more than `most` of one. Yields its URL."""
+    """Runs a proxy that reads `rate` bytes per second and at most `most` bytes per connection. Yields its URL."""
     host, port = url.removeprefix("http://").split(":")
     listener = socket.socket()
-    # Small, so that the sender notices how slow this is.
+    # Small buffers, so that the sender is slowed down.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
     listener.bind(("127.0.0.1", 0))
     listener.listen(64)
@@ -189,7 +189,7 @@ def large(tmp_path_factory):
 
 
 def test_a_slow_upload_is_not_cut_off(account, large):
-    """It takes longer than the timeout, and never stops for that long."""
+    """The upload takes longer than the idle timeout, but never pauses for that long."""
     run = Run(account, large)
     with narrow(account.url, 3 << 20) as url:
         done = run.apply(environment={"AWS_ENDPOINT_URL_S3": url, "TRAINC_TIMEOUT_SECONDS": "2"})

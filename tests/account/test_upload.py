@@ -81,7 +81,7 @@ def test_four_at_once_make_one(account, example):
 
 
 def planted(account, example, environment):
-    """An account in which a stranger has put as many other bytes at the key of the archive; its address and our bytes."""
+    """Puts other content of the same size at the archive's key. Returns the next run, its URI, our bytes, a reader."""
     run = Run(account, example)
     assert run.apply(environment=environment).code == 0
     (uri,) = [uri for uri in account.state()["objects"] if uri.endswith("sourcedir.tar.gz")]

@@ -36,7 +36,7 @@ def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
     assert config["data"]["train"] == "/opt/ml/input/data/train"
     line = request["AlgorithmSpecification"]["ContainerArguments"][-1]
     assert "/opt/ml/input/data/worker/trainc-worker" in line and "/opt/ml/input/data/worker/worker.json" in line
-    # the key of the job's hosts: random, written once, and in nothing but its object
+    # The key of the job's hosts is random, written once, and only contained in its object.
     secret = s3.get_object(Bucket=bucket, Key=key + "rendezvous.key")["Body"].read()
     assert re.fullmatch(rb"[0-9a-f]{64}\n", secret)
     assert secret[:64].decode() not in done.out + done.err + json.dumps(request) + held["worker.json"].decode()
@@ -45,7 +45,7 @@ def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
     assert run.apply().code == 0
     writes = [e["call"] for e in account.requests()[calls:] if e["method"] == "PUT" or "Create" in e["call"]]
     assert writes == []
-    # a second run of the job finds the key
+    # A second run of the job finds the key.
     assert run.trainc("apply", "--yes", "--new-run").code == 0
     assert s3.get_object(Bucket=bucket, Key=key + "rendezvous.key")["Body"].read() == secret
     assert run.destroy().code == 0

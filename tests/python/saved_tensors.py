@@ -5,9 +5,9 @@ parameters, gradients and optimizer states of each rank under FSDP and DDP. On C
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/saved_tensors.py > crates/trainc-predict/src/memory/testdata/pytorch.json
 
-The Rust tests of crates/trainc-predict/src/memory read that file: formulas of activations within 10 % of the saved bytes, states
-within 2 %, DDP's buckets too. Saved tensors are counted once for each storage, and parameters are left out. Dropout
-is left out too: its masks are a byte wide on a GPU and as wide as the activations on a CPU.
+The Rust tests of crates/trainc-predict/src/memory read that file: formulas of activations must be within 10 % of the
+saved bytes, states and DDP's buckets within 2 %. Saved tensors are counted once per storage, without parameters and
+without dropout, whose masks have one byte per element on a GPU but the width of the activations on a CPU.
 """
 
 import json

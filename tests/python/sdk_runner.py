@@ -61,7 +61,7 @@ def s3(request, url, body):
     host = url.netloc.split(".s3")[0] if ".s3" in url.netloc else None
     bucket, _, key = url.path.lstrip("/").partition("/") if host is None else (host, "", url.path.lstrip("/"))
     key = urllib.parse.unquote(key)
-    if request.method == "GET" and not bucket:  # ListBuckets: the SDK's default bucket of the region exists
+    if request.method == "GET" and not bucket:  # ListBuckets: the SDK's default bucket of the region exists.
         name = f"sagemaker-{scope(request)[0]}-{ACCOUNT}"
         one = f"<Bucket><Name>{name}</Name><CreationDate>2026-01-01T00:00:00Z</CreationDate></Bucket>"
         return 200, {}, f"<ListAllMyBucketsResult><Buckets>{one}</Buckets></ListAllMyBucketsResult>".encode()

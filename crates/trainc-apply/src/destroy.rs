@@ -197,8 +197,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     /// Deletes a file system with its links unless another job uses it. This is checked before the links are deleted,
-    /// and again afterwards, because that takes minutes. Returns true if the file system was to be deleted, even if
-    /// that failed.
+    /// and again afterwards, because that takes minutes. Returns true if the deletion of the file system was attempted.
     async fn delete_with_links(
         &self,
         item: &Item,

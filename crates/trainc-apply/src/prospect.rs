@@ -110,7 +110,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         self.survey_with(plan, choices, &[], async |_, _| ()).await.0
     }
 
-    /// Like `survey`, and runs `beside` concurrently once the caller is known, with an interface that does not collect
+    /// Like `survey`, and concurrently runs a second task once the caller is known, with a `Look` that does not collect
     /// access errors, and with the prefetched answers, including the subnets.
     pub(super) async fn survey_with<T>(
         &self,

@@ -5,7 +5,7 @@ body must contain. These members select among the matching requests:
 
     nth: 3      only the third            from: 3    the third and all later ones
     times: 2    the first two, counted from `from` if it is set
-    attempts: 2   the first two attempts of every call (by the SDK's invocation id)
+    attempts: 2   the first two attempts of every call (by the SDK's invocation ID)
 
 `do` is the fault, which happens before the effect of the request unless its name ends in `-after`:
 
@@ -30,7 +30,7 @@ class Dropped(Exception):
 
 
 class Replaced(Exception):
-    """Another answer than the service's."""
+    """Raised to send another answer than the service's."""
 
     def __init__(self, answer):
         super().__init__()

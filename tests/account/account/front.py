@@ -81,7 +81,7 @@ class Front:
 
     @staticmethod
     def half(environ, answer, spec):
-        """Sends half of an answer, and after that nothing. An answer without a body loses its last headers."""
+        """Sends half of an answer, then stalls or disconnects. An answer without a body loses its last headers."""
         connection = environ["werkzeug.socket"]
         headers = {**answer.headers, "Content-Length": str(len(answer.body))}
         head = f"HTTP/1.1 {answer.status} OK\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())

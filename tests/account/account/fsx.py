@@ -1,4 +1,4 @@
-"""FSx for Lustre: file systems that take time, tokens that are idempotent, data repository associations."""
+"""FSx for Lustre: file systems with states over time, idempotency tokens, data repository associations."""
 
 import time
 

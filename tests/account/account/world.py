@@ -25,8 +25,8 @@ class Settings:
     quotas: dict = dataclasses.field(default_factory=dict)  # quota code -> value; others are high
     limits: dict = dataclasses.field(default_factory=dict)  # quota name -> instances that CreateTrainingJob allows
     file_system_fails: str = ""  # reason for which file systems become FAILED
-    missing_images: bool = False  # whether every image is missing from its registry
-    hidden_checksums: bool = False  # as with a key that the caller may not use: HeadObject refuses checksums
+    missing_images: bool = False  # every image is missing from its registry
+    hidden_checksums: bool = False  # as with a key that the caller may not use: HeadObject denies checksums
     no_overwriting: bool = False  # as with a bucket policy that requires If-None-Match
     foreign_buckets: list = dataclasses.field(default_factory=list)  # owned by another account
 

@@ -9,7 +9,7 @@ use crate::account::{LogEvent, LogFrom, LogPage, LogStream};
 const GREETING: u64 = 3;
 /// Seconds from the program's start to its first step.
 const BEGIN: f64 = 4.0;
-/// A failing program logs no steps in this number of seconds before its failure, and its error [`LAST_WORDS`] seconds
+/// A failing program logs no steps in the last `SILENT` seconds before its failure, and its error `LAST_WORDS` seconds
 /// before it.
 const SILENT: f64 = 30.0;
 const LAST_WORDS: f64 = 20.0;

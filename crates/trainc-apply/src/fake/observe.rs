@@ -302,7 +302,7 @@ impl Observe for Fake {
     }
 
     async fn default_quota(&self, _: &str, code: &str) -> Answer<f64> {
-        // A value above all demands: 28 days in seconds is the largest unit of a quota here.
+        // Sufficient for everything: 28 days in seconds is the highest value of a quota here.
         self.call(Call::GetAWSDefaultServiceQuota, code, |_, _| Ok(2_419_200.0)).await
     }
 

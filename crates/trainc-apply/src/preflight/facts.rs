@@ -15,7 +15,7 @@ pub type Lookup<T> = Option<Answer<T>>;
 /// An S3 location that the job reads, with its first objects.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// Name of the channel, or path of the link.
+    /// Name of the channel or storage, or `program`.
     pub name: String,
     /// `s3://bucket/prefix`.
     pub uri: String,

@@ -18,8 +18,8 @@ use trainc_ir::Plan;
 
 impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
     /// If the user waits for capacity and a file system is still to be created, waits until the running jobs leave
-    /// enough of the readable quotas. Returns the calls interface for the following steps, with the remaining wait
-    /// time; `None` after a timeout, which was reported.
+    /// enough of the readable quotas. Returns the `Look` for the following steps, with the remaining wait time; `None`
+    /// after a timeout, which was reported.
     pub async fn wait_for_room(
         &self,
         plan: &Plan,

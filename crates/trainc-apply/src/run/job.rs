@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Minimum time for which a run is watched that follows one without capacity, even if the wait time is over: it may
-/// fail for the same reason, after the user was told that it was started.
+/// fail for the same reason, after its start was reported to the user.
 const LAST: Duration = Duration::from_mins(20);
 
 /// Time for which a job is retried whose role cannot be assumed yet, if this run wrote nothing to IAM: a previous run

@@ -47,7 +47,7 @@ pub(crate) fn is_file_system_count(fault: &Fault) -> bool {
     fault.message.contains("FILE_SYSTEM_COUNT")
 }
 
-/// Returns the quota in an error message from the catalogue.
+/// Returns the quota of the catalogue that an error message names.
 fn named_quota(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
     match fault.call {
         Call::CreateTrainingJob => {

@@ -219,7 +219,7 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
     .await
 }
 
-/// How long a request may wait without an answer or a byte.
+/// Default idle timeout of a request: the time without an answer or a byte.
 #[cfg(feature = "aws")]
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 

@@ -447,7 +447,7 @@ mod tests {
         fs::remove_file(out.join("plan.json")).unwrap();
         replace_all(&whole()).unwrap();
         assert!(out.join("plan.json").exists());
-        // What differs may be somebody's.
+        // Differing content may belong to someone else.
         fs::remove_file(out.join("plan.json")).unwrap();
         fs::write(out.join("plan.md"), "2").unwrap();
         let why = refused(&whole());
@@ -562,7 +562,7 @@ mod tests {
         let a = root.join("a");
         let list = plan(&["plan.json"]);
         replace_all(&[target(&a, &[("plan.json", &list)])]).unwrap();
-        // The second lies in the first, so that its staged directory is gone when its turn comes.
+        // The second is inside the first, so its staged directory no longer exists when it is moved.
         let inner = a.join("b");
         let newer = plan(&["plan.json", "plan.md"]);
         let both = [target(&a, &[("plan.json", &newer), ("plan.md", "new")]), target(&inner, &[("x", "")])];

@@ -196,7 +196,7 @@ fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
 }
 
 /// Reads a file that a search found, or a manifest names. Fails unless it is a regular file of at most `most` bytes:
-/// a pipe could wait for ever, and a device never end.
+/// a pipe could wait forever, and a device never end.
 pub(super) fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_regular(path)?, most)
 }

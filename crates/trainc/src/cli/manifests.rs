@@ -74,7 +74,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     compile_keeping(arguments, options, Keep::Plans)
 }
 
-/// Reads and compiles all manifests, keeping only what is asked for.
+/// Reads and compiles all manifests, keeping only the requested results.
 pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Keep) -> Set {
     let mut sources = SourceMap::default();
     let mut failed: Vec<(String, Problems)> = Vec::new();

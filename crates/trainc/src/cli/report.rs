@@ -375,7 +375,7 @@ impl Task for Online {
         if found.is_other {
             io.note(&format!("note: {} runs another version than the manifest\n", found.job.name));
             if self.shared.csv.is_some() {
-                // A row would put this layout beside the time of another one.
+                // A row would combine this layout with the step time of another one.
                 io.note("error: the run is of another manifest: nothing is added to a table\n");
                 return exit::DIFFERENT;
             }

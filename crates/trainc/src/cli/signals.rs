@@ -16,7 +16,7 @@ pub(super) fn stop_signals() -> Vec<i32> {
     [SIGINT, SIGTERM].into_iter().chain((!ignored).then_some(SIGHUP)).collect()
 }
 
-/// Waits for a signal that stops a command; for ever where signals are not supported.
+/// Waits for a signal that stops a command; forever if signals are not supported.
 pub(super) async fn stop_signal() {
     let registered =
         stop_signals().into_iter().filter_map(|number| signal(SignalKind::from_raw(number)).ok());
