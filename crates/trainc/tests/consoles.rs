@@ -16,7 +16,7 @@ const RUNNABLE: &[&str] =
 /// Commands of trainc that ask an account.
 const ASKING: &[&str] = &["apply", "plan job", "plan sweep", "status", "watch", "logs", "stop", "destroy"];
 /// Pages whose commands need a network (T0503) or files of a model that is not ours to ship.
-const NOT_HERE: &[&str] = &["T0503", "T0523", "T0526", "T0527"];
+const NOT_HERE: &[&str] = &["T0503", "T0523", "T0526", "T0527", "T0690"];
 
 struct Block {
     section: String,

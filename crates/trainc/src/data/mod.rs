@@ -11,6 +11,7 @@ pub mod python;
 pub mod record;
 pub mod shard;
 pub mod template;
+mod template_limits;
 pub mod vocabulary;
 
 use trainc_diag::Code;

@@ -1,12 +1,14 @@
 //! Chat templates in Jinja as Hugging Face writes them.
 
 use super::fault::{Fault, T0522, T0526};
-use super::python;
+use super::{python, template_limits};
+use minijinja::machinery::{self, CompiledTemplate, TemplateConfig};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value};
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, context};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior, context};
 use regex::Regex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The question-and-answer template that trainc ships: what the fine-tuning of GPT-NeoXT-Chat-Base-20B on ELI5 used.
 pub const ELI5: &str = include_str!("../../templates/chat/eli5.jinja");
@@ -14,6 +16,7 @@ pub const ELI5: &str = include_str!("../../templates/chat/eli5.jinja");
 /// A template, ready to render.
 pub struct Template {
     environment: Environment<'static>,
+    compiled: CompiledTemplate<'static>,
     tokens: BTreeMap<String, String>,
     /// The template marks its answers itself.
     marks: bool,
@@ -37,10 +40,10 @@ impl Template {
         let mut environment = Environment::new();
         // What `transformers` sets up (utils/chat_template_utils.py, `_compile_jinja_template`).
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| fault("the template cannot be read", &error))?);
+        let syntax = syntax.map_err(|error| fault("the template cannot be read", &error))?;
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_formatter(|out: &mut minijinja::Output<'_>, _: &mut State<'_, '_>, value: &Value| {
+            template_limits::measure(value)?;
             out.write_str(&python::python_str(value)).map_err(|_| Error::from(ErrorKind::WriteFailure))
         });
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
@@ -52,15 +55,20 @@ impl Template {
             let indent: Option<usize> = options.get("indent")?;
             let _: Option<bool> = options.get("ensure_ascii")?;
             options.assert_all_used()?;
-            Ok(Value::from_safe_string(python::json(&value, indent)))
+            template_limits::to_json(&value, indent).map(Value::from_safe_string)
         });
         let marked = insert_answer_marks(text);
         let marks = marked != text;
-        let text = marked;
-        environment
-            .add_template_owned(NAME, text)
+        // It is used as long as the program runs.
+        let prepared = template_limits::prepare(&marked, &syntax)
             .map_err(|error| fault("the template cannot be read", &error))?;
-        Ok(Self { environment, tokens, marks })
+        let text: &'static str = Box::leak(prepared.into_boxed_str());
+        let config =
+            TemplateConfig { syntax_config: syntax, default_auto_escape: Arc::new(|_| AutoEscape::None) };
+        let compiled = CompiledTemplate::new(NAME, text, &config)
+            .map_err(|error| fault("the template cannot be read", &error))?;
+        let compiled = template_limits::compile(&mut environment, compiled);
+        Ok(Self { environment, compiled, tokens, marks })
     }
 
     /// The text of a conversation; with `prompt`, up to where the next answer begins.
@@ -69,19 +77,20 @@ impl Template {
     }
 
     fn render_with_marks(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
-        let template = self
-            .environment
-            .get_template(NAME)
-            .map_err(|error| fault("the template cannot be read", &error))?;
         let known = context! {
             messages => messages, add_generation_prompt => prompt,
         };
         // A record may bring its own.
         let absent = context! { tools => Value::from(()), documents => Value::from(()) };
         let tokens = Value::from(self.tokens.clone());
-        template
-            .render(context! { ..known, ..tokens, ..extra.clone(), ..absent })
-            .map_err(|error| fault("the template cannot be rendered", &error))
+        let root = context! { ..known, ..tokens, ..extra.clone(), ..absent };
+        template_limits::start();
+        let mut text = String::new();
+        let mut out = machinery::make_string_output(&mut text);
+        let CompiledTemplate { instructions, blocks, .. } = &self.compiled;
+        machinery::eval(&self.environment, instructions, root, blocks, &mut out, AutoEscape::None)
+            .map_err(|error| fault("the template cannot be rendered", &error))?;
+        Ok(text)
     }
 
     /// A conversation with its answers: what the template's `generation` blocks enclose; without such blocks, what each
@@ -127,7 +136,10 @@ impl Template {
 }
 
 fn fault(what: &str, error: &Error) -> Fault {
-    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    let detail = match error.kind() {
+        ErrorKind::OutOfFuel => "it takes too many steps for one conversation".to_owned(),
+        kind => error.detail().map_or_else(|| kind.to_string(), str::to_owned),
+    };
     let line = error.line().map_or_else(String::new, |line| format!(" in its line {line}"));
     Fault::new(&T0522, format!("{what}: {detail}{line}"))
 }

@@ -1,10 +1,27 @@
 //! A tokenizer as Hugging Face writes it (`tokenizer.json`), with what stands beside it in `tokenizer_config.json`.
 
-use super::fault::{Fault, T0523, T0524, T0527};
+use super::fault::{Fault, T0523, T0524, T0527, T0690};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use tokenizers::Tokenizer;
 use trainc_diag::text;
+
+/// Maximum size of a document in bytes.
+pub const MOST_DOCUMENT_BYTES: usize = 8 << 20;
+/// Size in bytes over which documents are tokenized one at a time.
+const LARGE_TEXT_BYTES: usize = 1 << 20;
+
+/// Fails if a document is too large to be tokenized.
+pub fn check_size(bytes: usize) -> Result<(), Fault> {
+    if bytes <= MOST_DOCUMENT_BYTES {
+        return Ok(());
+    }
+    let most = text::bytes(MOST_DOCUMENT_BYTES as u64);
+    Err(Fault::new(&T0690, format!("a document is larger than {most}"))
+        .help("split it into several lines or files")
+        .note("a document is tokenized as a whole, which takes about 120 times its size in memory"))
+}
 
 /// A tokenizer, its special tokens and its width.
 pub struct Vocabulary {
@@ -84,6 +101,11 @@ impl Vocabulary {
 
     /// Tokens of a text.
     pub fn encode(&self, text: &str, additions: Additions) -> Result<Encoded, Fault> {
+        check_size(text.len())?;
+        // The tokenizer takes about 120 times the size of its text.
+        static LARGE: Mutex<()> = Mutex::new(());
+        let _turn =
+            (text.len() > LARGE_TEXT_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
         let encoding = self
             .tokenizer
             .encode(text, additions == Additions::Made)

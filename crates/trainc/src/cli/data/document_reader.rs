@@ -3,11 +3,20 @@
 use crate::data::document::{Document, Maker};
 use crate::data::fault::Fault;
 use crate::data::record::{self, Lines, Record};
+use crate::data::vocabulary::{MOST_DOCUMENT_BYTES, check_size};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+
+/// Maximum size of a line in bytes: a document, in which JSON may escape some characters.
+const MOST_LINE_BYTES: usize = 2 * MOST_DOCUMENT_BYTES;
+/// Stack of a thread that renders templates: a value with a depth of all steps of a template is dropped recursively. Only
+/// what is used takes memory.
+const STACK_BYTES: usize = 128 << 20;
+/// Bytes of a line with a fault that are shown.
+const MOST_SHOWN_BYTES: usize = 64 << 10;
 
 /// Bytes of lines per batch of a thread.
 const BATCH: usize = 256 << 10;
@@ -60,7 +69,9 @@ pub(super) fn read_documents(
         let (done, made) = sync_channel::<(usize, u64, Vec<ReadDocument>)>(threads);
         for _ in 0..threads {
             let (done, batches) = (done.clone(), &batches);
-            scope.spawn(move || process_batches(maker, batches, &done));
+            std::thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, move || process_batches(maker, batches, &done))?;
         }
         drop(done);
         let reading = scope.spawn(move || split(reader, &send));
@@ -85,13 +96,11 @@ fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<
         let mut batch = Batch { number, first_line: line, lines: Vec::new() };
         let mut taken = 0;
         while taken < BATCH {
-            let mut text = Vec::new();
-            let read = reader.read_until(b'\n', &mut text)?;
+            let (text, read) = read_line(reader, &mut hash)?;
             if read == 0 {
                 ended = true;
                 break;
             }
-            hash.update(&text);
             bytes += read as u64;
             taken += read;
             line += 1;
@@ -103,6 +112,25 @@ fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<
         }
     }
     Ok(InputSummary { bytes, sha256: hex(&hash.finalize()) })
+}
+
+/// Reads a line, and returns it with the number of bytes read. Of a line that is too long, only the start is kept.
+fn read_line(reader: &mut dyn BufRead, hash: &mut Sha256) -> std::io::Result<(Vec<u8>, usize)> {
+    let (mut line, mut read) = (Vec::new(), 0);
+    loop {
+        let part = reader.fill_buf()?;
+        let end = part.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let part = part.get(..end.unwrap_or(part.len())).unwrap_or(part);
+        hash.update(part);
+        let kept = part.len().min((MOST_LINE_BYTES + 1).saturating_sub(line.len()));
+        line.extend_from_slice(part.get(..kept).unwrap_or(part));
+        let taken = part.len();
+        read += taken;
+        reader.consume(taken);
+        if taken == 0 || end.is_some() {
+            return Ok((line, read));
+        }
+    }
 }
 
 fn process_batches(
@@ -121,11 +149,18 @@ fn process_batches(
             .filter_map(|(at, line)| {
                 let line = line.strip_suffix(b"\n").unwrap_or(line);
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
-                let made = record::read(line).and_then(|record| record.map(|r| maker.make(&r)).transpose());
+                let record = if line.len() > MOST_LINE_BYTES {
+                    check_size(line.len()).map(|()| None)
+                } else {
+                    record::read(line)
+                };
+                let made = record.and_then(|record| record.map(|r| maker.make(&r)).transpose());
                 made.transpose().map(|made| {
                     made.map_err(|fault| {
-                        let text = String::from_utf8_lossy(line).into_owned();
-                        let fault = if fault.at.1 == 0 { fault.at(0, text.len()) } else { fault };
+                        let shown = line.get(..MOST_SHOWN_BYTES).unwrap_or(line);
+                        let text = String::from_utf8_lossy(shown).into_owned();
+                        let is_shown = fault.at.1 > 0 && fault.at.0 < text.len();
+                        let fault = if is_shown { fault } else { fault.at(0, text.len()) };
                         Box::new(RejectedLine { line: batch.first_line + at, text, fault })
                     })
                 })
@@ -144,7 +179,11 @@ fn read_as_one_document(
     take: &mut dyn FnMut(Vec<ReadDocument>, u64),
 ) -> std::io::Result<InputSummary> {
     let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes)?;
+    reader.take(MOST_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if let Err(fault) = check_size(bytes.len()) {
+        take(vec![Err(Box::new(RejectedLine { line: 0, text: String::new(), fault }))], bytes.len() as u64);
+        return Ok(InputSummary { bytes: bytes.len() as u64, sha256: String::new() });
+    }
     let seen = InputSummary { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
     let text = String::from_utf8(bytes)
         .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "not UTF-8 text"))?;
