@@ -62,6 +62,7 @@ def asks(entry, roles):
     action = ACTIONS.get(call, call)
     if service == "s3":
         bucket, _, key = entry["path"].lstrip("/").partition("/")
+        # The evaluator takes the caller's account as that of a bucket (aws:ResourceAccount).
         return [(action, f"arn:aws:s3:::{bucket}" + (f"/{key}" if key else ""), {})]
     if service in ("sts", "ec2", "servicequotas"):
         return [(action, "*", {})]
@@ -114,9 +115,15 @@ def asks(entry, roles):
     raise AssertionError(f"nobody knows what {call} needs")
 
 
+def permissions(*arguments):
+    """The policy that `catalog permissions` prints. The evaluator knows no policy variables: the account replaces it."""
+    command = [TRAINC, "catalog", "permissions", *arguments]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return json.loads(text.replace("${aws:PrincipalAccount}", ACCOUNT))
+
+
 def granted(command):
-    text = subprocess.run([TRAINC, "catalog", "permissions", command], capture_output=True, text=True, check=True).stdout
-    return json.loads(text)
+    return permissions(command)
 
 
 def decide(policy, region, action, resource, context):
@@ -340,10 +347,7 @@ def narrowed(running, tmp_path_factory):
 
 
 def policy_of(command, manifest):
-    text = subprocess.run(
-        [TRAINC, "catalog", "permissions", command, "--manifest", manifest], capture_output=True, text=True, check=True,
-    ).stdout
-    return json.loads(text)
+    return permissions(command, "--manifest", manifest)
 
 
 @pytest.mark.parametrize("command", ["plan", "apply", "watch", "destroy"])
@@ -380,3 +384,107 @@ def test_uploads_under_a_key_are_allowed_through_s3_alone(narrowed):
         assert decide(policy, "us-west-2", action, key, through) == "Allow"
         assert decide(policy, "us-west-2", action, key, {}) != "Allow"
         assert decide(policy, "us-west-2", action, key, {"kms:viaservice": "ebs.us-west-2.amazonaws.com"}) != "Allow"
+
+
+BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/training"
+BOUNDED = f"arn:aws:iam::{ACCOUNT}:role/trainc/training"
+
+
+@pytest.fixture(scope="module")
+def bounded(running):
+    """What each command asks of the account where roles have a permissions boundary."""
+    life = Life(running)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINC_ROLE_BOUNDARY", BOUNDARY)
+        run = Run(running, Example("llama-7b-fsdp"))
+        for command, verb, *flags in (
+            ("plan", "plan"), ("apply", "apply", "--yes"), ("apply", "apply", "--yes", "--new-run"),
+            ("destroy", "destroy", "--yes"),
+        ):
+            life.of(command, run, verb, *flags, path="/trainc/training/")
+    return life
+
+
+def with_boundary(asked):
+    """The requests with the condition key that IAM sets where a role has, or gets, a boundary."""
+    knows = ("iam:CreateRole", "iam:PutRolePolicy")  # and not UpdateAssumeRolePolicy, PassRole, TagRole
+    for (action, resource, region), context in sorted(asked.items()):
+        more = {"iam:permissionsboundary": BOUNDARY} if action in knows else {}
+        yield action, resource, region, context | more
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "destroy"])
+def test_the_bounded_policy_is_enough(bounded, command):
+    policy = permissions(command, "--boundary", BOUNDARY)
+    denied = [
+        (action, resource) for action, resource, region, context in with_boundary(bounded.asked[command])
+        if action != "sts:GetCallerIdentity" and decide(policy, region, action, resource, context) != "Allow"
+    ]
+    assert denied == []
+    if command == "apply":
+        made = next(resource for action, resource, _ in bounded.asked["apply"] if action == "iam:CreateRole")
+        assert made.startswith(f"{BOUNDED}/")
+
+
+# The four ways to more permissions: a role with any trust, any policy, a changed trust, and a stronger role for the job.
+ESCALATIONS = [
+    ("iam:CreateRole", {"aws:requesttag/trainc:job": "job"}),
+    ("iam:PutRolePolicy", OWN),
+    ("iam:UpdateAssumeRolePolicy", OWN),
+    ("iam:PassRole", {"iam:passedtoservice": "sagemaker.amazonaws.com"}),
+]
+
+
+@pytest.mark.parametrize("action, context", ESCALATIONS)
+def test_escalations_are_denied_under_a_boundary(action, context):
+    bounded, free = permissions("apply", "--boundary", BOUNDARY), permissions("apply")
+    unbounded = f"arn:aws:iam::{ACCOUNT}:role/trainc/strong"
+    # Without a boundary the holder can do it: the test shows what the boundary is for.
+    assert decide(free, "us-west-2", action, unbounded, context) == "Allow"
+    for role in (unbounded, f"arn:aws:iam::{ACCOUNT}:role/Admin", f"arn:aws:iam::{ACCOUNT}:role/trainc/other/x"):
+        assert decide(bounded, "us-west-2", action, role, context) != "Allow", role
+    if action in ("iam:CreateRole", "iam:PutRolePolicy"):
+        for key in ({}, {"iam:permissionsboundary": f"arn:aws:iam::{ACCOUNT}:policy/AdministratorAccess"}):
+            assert decide(bounded, "us-west-2", action, f"{BOUNDED}/x", context | key) != "Allow", key
+        context = context | {"iam:permissionsboundary": BOUNDARY}
+    assert decide(bounded, "us-west-2", action, f"{BOUNDED}/x", context) == "Allow"
+
+
+def test_the_boundary_itself_cannot_be_changed():
+    policy = permissions("apply", "--boundary", BOUNDARY)
+    for action in ("iam:CreatePolicyVersion", "iam:SetDefaultPolicyVersion", "iam:DeletePolicy"):
+        assert decide(policy, "us-west-2", action, BOUNDARY, {}) != "Allow"
+    for action in ("iam:DeleteRolePermissionsBoundary", "iam:PutRolePermissionsBoundary", "iam:AttachRolePolicy"):
+        context = OWN | {"iam:permissionsboundary": BOUNDARY}
+        assert decide(policy, "us-west-2", action, f"{BOUNDED}/x", context) != "Allow"
+
+
+@pytest.mark.parametrize("general", [True, False])
+def test_the_boundary_lets_jobs_run_and_no_role_change_permissions(general):
+    manifest = [] if general else ["--manifest", str(ROOT / "examples/llama-7b-fsdp/trainc.kdl")]
+    boundary = permissions("boundary", "--boundary", BOUNDARY, *manifest)
+    region = "us-west-2"
+
+    def allows(action, resource, **context):
+        return decide(boundary, region, action, resource, context) == "Allow"
+
+    assert not allows("iam:CreateRole", f"{BOUNDED}/x") and not allows("iam:PassRole", f"{BOUNDED}/x")
+    assert not allows("sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/Admin")
+    assert not allows("lambda:InvokeFunction", arn("lambda", region, "function:admin"))
+    assert not allows("secretsmanager:GetSecretValue", arn("secretsmanager", region, "secret:prod-AbCdEf"))
+    assert allows("s3:PutObject", "arn:aws:s3:::example-runs/llama-7b/output/x") is True
+    assert allows("s3:PutObject", "arn:aws:s3:::example-other/x") is general
+    # A network interface is only deleted in the job's subnets, where these are known.
+    interface = arn("ec2", region, "network-interface/eni-1")
+    for subnet, allowed in (("subnet-0123456789abcdef0", True), ("subnet-0fffffffffffffff0", general)):
+        key = {"ec2:subnet": arn("ec2", region, f"subnet/{subnet}")}
+        assert allows("ec2:DeleteNetworkInterface", interface, **key) is allowed, subnet
+    secret = arn("secretsmanager", region, "secret:wandb-AbCdEf")
+    assert allows("secretsmanager:GetSecretValue", secret) is not general, "the manifest names it"
+
+
+def test_a_policy_without_a_boundary_says_what_it_allows():
+    for arguments, warns in ((["apply"], True), ([], True), (["plan"], False), (["apply", "--boundary", BOUNDARY], False)):
+        done = subprocess.run([TRAINC, "catalog", "permissions", *arguments], capture_output=True, text=True, check=True)
+        assert ("can become an administrator" in done.stderr) is warns, (arguments, done.stderr)
+        assert done.stderr.count("\n") == int(warns)

@@ -1,13 +1,18 @@
-//! The operator's own least-privilege policy, generated from the table of calls.
+//! The least-privilege policy of the operator, who runs trainc: generated from the table of calls.
+//!
+//! Without a permissions boundary its holder can create a role with any trust and any policy, and becomes an administrator
+//! of the account that way. With one, roles are only created and changed under the boundary.
 
 use super::calls::{Call, Command, Scope, TagCondition};
 use super::{desired, preflight};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use trainc_catalog::arn::Arn;
+use trainc_catalog::iam_actions;
 use trainc_emit::{self as emit, iam};
 use trainc_ir::Plan;
 
-/// The partition, region, account and job that a policy is for; what is unknown is `*`.
+/// The partition, region, account and job that a policy covers; unknown values are `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyScope {
     /// `aws`, `aws-cn`, `aws-us-gov`.
@@ -16,8 +21,10 @@ pub struct PolicyScope {
     pub region: String,
     /// The account, or `*`.
     pub account: String,
-    /// What one job names; without it, whatever trainc makes where a manifest says nothing else.
+    /// The resources of one job; without it, all resources with the default names of trainc.
     pub job: Option<JobResources>,
+    /// The permissions boundary that roles must have: the ARN of a managed policy.
+    pub boundary: Option<String>,
 }
 
 /// What a job names and makes, as ARNs or parts of them.
@@ -54,11 +61,34 @@ pub struct JobResources {
 impl Default for PolicyScope {
     fn default() -> Self {
         let any = || "*".to_owned();
-        Self { partition: "aws".to_owned(), region: any(), account: any(), job: None }
+        Self { partition: "aws".to_owned(), region: any(), account: any(), job: None, boundary: None }
     }
 }
 
 impl PolicyScope {
+    /// Returns the scope of all jobs in the boundary's account whose roles have that boundary.
+    pub fn for_boundary(boundary: &str) -> Self {
+        let any = Self { boundary: Some(boundary.to_owned()), ..Self::default() };
+        match Arn::parse(boundary) {
+            Ok(arn) if arn.account != "aws" => {
+                Self { partition: arn.partition.to_owned(), account: arn.account.to_owned(), ..any }
+            }
+            Ok(arn) => Self { partition: arn.partition.to_owned(), ..any },
+            Err(_) => any,
+        }
+    }
+
+    /// Returns the ARN pattern of the roles that trainc creates, where the manifest sets no path.
+    fn created_roles(&self) -> String {
+        let Self { partition: p, account: a, boundary, .. } = self;
+        let boundary = boundary.as_deref().and_then(|arn| Arn::parse(arn).ok()?.policy_name());
+        match boundary {
+            // The path of roles with this boundary.
+            Some(name) => format!("arn:{p}:iam::{a}:role/trainc/{name}/*"),
+            None => format!("arn:{p}:iam::{a}:role/trainc/*"),
+        }
+    }
+
     /// Returns the scope of one job, and nothing more.
     pub fn for_job(plan: &Plan) -> Self {
         let account = plan.job.account.value().cloned().unwrap_or_else(|| "*".to_owned());
@@ -121,7 +151,8 @@ impl PolicyScope {
             image: repository(plan, &partition, &account),
             secrets: secrets.filter_map(|secret| secret.from.value().cloned()).collect(),
         };
-        Self { partition, region, account, job: Some(named) }
+        let boundary = plan.job.role.as_ref().and_then(|role| role.boundary.value().cloned());
+        Self { partition, region, account, job: Some(named), boundary }
     }
 
     fn makes_file_systems(&self) -> bool {
@@ -133,14 +164,14 @@ impl PolicyScope {
     }
 
     fn resources(&self, scope: Scope, write: bool) -> Vec<String> {
-        let Self { partition: p, region: r, account: a, job } = self;
+        let Self { partition: p, region: r, account: a, job, .. } = self;
         let all = |items: &BTreeSet<String>, before: &str, after: &str| -> Vec<String> {
             items.iter().map(|item| format!("{before}{item}{after}")).collect()
         };
         match (scope, job) {
             (Scope::All, _) => vec!["*".to_owned()],
             (Scope::Role, Some(job)) => job.role.iter().cloned().collect(),
-            (Scope::Role, None) => vec![format!("arn:{p}:iam::{a}:role/trainc/*")],
+            (Scope::Role, None) => vec![self.created_roles()],
             (Scope::AnyRole, Some(job)) => vec![job.passed.clone()],
             (Scope::AnyRole, None) => vec![format!("arn:{p}:iam::{a}:role/*")],
             (Scope::Judged, Some(job)) => job.judged.iter().cloned().collect(),
@@ -180,13 +211,23 @@ impl PolicyScope {
 
     /// The roles that may be passed.
     fn passed_roles(&self) -> String {
-        let Self { partition: p, account: a, job, .. } = self;
-        job.as_ref().map_or_else(|| format!("arn:{p}:iam::{a}:role/trainc/*"), |job| job.passed.clone())
+        self.job.as_ref().map_or_else(|| self.created_roles(), |job| job.passed.clone())
+    }
+
+    /// Returns whether a role is created without a permissions boundary.
+    fn creates_any_role(&self) -> bool {
+        self.boundary.is_none() && self.job.as_ref().is_none_or(|job| job.role.is_some())
+    }
+
+    /// Returns the account that must own the buckets of uploads.
+    fn bucket_owner(&self) -> &str {
+        // The policy variable stands for the account of the caller.
+        if self.account == "*" { "${aws:PrincipalAccount}" } else { &self.account }
     }
 
     /// Keys that encrypt what is uploaded, and through which endpoint of S3.
     fn upload_keys(&self) -> (Vec<String>, String) {
-        let Self { partition: p, region: r, account: a, job } = self;
+        let Self { partition: p, region: r, account: a, job, .. } = self;
         let keys = match job {
             Some(job) => job.upload_keys.iter().cloned().collect(),
             None => vec![format!("arn:{p}:kms:{r}:{a}:key/*")],
@@ -216,9 +257,10 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
 }
 
 /// Returns the statement's Sid. Reads and writes are separate statements, so that read-only users get fewer permissions.
-fn sid(scope: Scope, write: bool, guard: Option<TagCondition>) -> String {
+fn sid(Subject { write, scope, guard, bounded }: Subject) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
+        Scope::Role if bounded => "BoundedRoles",
         Scope::Role => "Roles",
         Scope::AnyRole => "AnyRole",
         Scope::Judged => "Judged",
@@ -243,20 +285,57 @@ fn sid(scope: Scope, write: bool, guard: Option<TagCondition>) -> String {
 /// The tag that everything of a job carries.
 const TAG: &str = "trainc:job";
 
-/// The condition under which a statement holds.
-fn condition(guard: TagCondition) -> Value {
-    let key = match guard {
-        TagCondition::Own => "aws:ResourceTag",
-        TagCondition::New => "aws:RequestTag",
-    };
-    json!({"Null": {format!("{key}/{TAG}"): "false"}})
+/// The condition key of the permissions boundary that a role has, or gets.
+const BOUNDARY: &str = "iam:PermissionsBoundary";
+
+/// What a statement is about. Actions with the same subject share a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Subject {
+    write: bool,
+    scope: Scope,
+    guard: Option<TagCondition>,
+    /// Whether the role must have the permissions boundary.
+    bounded: bool,
 }
 
-/// Statements by what they are about: the guard, whether they change it, and the scope.
-type Statements = BTreeMap<(bool, Scope, Option<TagCondition>), BTreeSet<String>>;
+impl Subject {
+    /// Returns the conditions of the statement, by operator and key.
+    fn conditions(self, places: &[PolicyScope]) -> BTreeMap<&'static str, BTreeMap<String, Value>> {
+        let mut out: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
+        let mut add = |operator, key: String, value| out.entry(operator).or_default().insert(key, value);
+        match self.guard {
+            Some(TagCondition::Own) => add("Null", format!("aws:ResourceTag/{TAG}"), json!("false")),
+            Some(TagCondition::New) => add("Null", format!("aws:RequestTag/{TAG}"), json!("false")),
+            None => None,
+        };
+        if self.bounded {
+            let all: BTreeSet<&String> = places.iter().filter_map(|place| place.boundary.as_ref()).collect();
+            add("StringEquals", BOUNDARY.to_owned(), json!(all));
+        }
+        if self.write && self.scope == Scope::Object {
+            // The bucket of another account with the same name would receive the program. Reads need no such
+            // condition.
+            let all: BTreeSet<&str> = places.iter().map(PolicyScope::bucket_owner).collect();
+            add("StringEquals", "aws:ResourceAccount".to_owned(), json!(all));
+        }
+        out
+    }
+}
 
-/// The policy that lets a caller run these commands in these places, and nothing else.
+/// Actions by subject.
+type Statements = BTreeMap<Subject, BTreeSet<String>>;
+
+/// Returns true if the holder of the policy can become an administrator: it allows to create roles without a permissions
+/// boundary.
+pub fn allows_any_role(commands: &[Command], places: &[PolicyScope]) -> bool {
+    commands.contains(&Command::Apply) && places.iter().any(PolicyScope::creates_any_role)
+}
+
+/// Returns the policy that allows these commands in these places, and nothing else. Roles must have a permissions boundary
+/// if all places have one that create roles.
 pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
+    let is_bounded = !places.iter().any(PolicyScope::creates_any_role)
+        && places.iter().any(|place| place.boundary.is_some());
     let mut statements = Statements::new();
     let mut applies = false;
     for call in Call::ALL {
@@ -272,7 +351,13 @@ pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
             continue;
         }
         let write = row.effect == super::calls::Effect::Write;
-        let mut allow = |write, scope, action: &str| allow(&mut statements, commands, write, scope, action);
+        let mut allow = |write, scope, action: &str| {
+            let bounded = is_bounded
+                && iam_actions::get(action)
+                    .is_some_and(|row| row.condition_keys.iter().any(|key| key == BOUNDARY));
+            let subject = Subject { write, scope, guard: None, bounded };
+            allow(&mut statements, commands, subject, action);
+        };
         allow(write, row.scope, &call.action());
         for also in row.also {
             match *also {
@@ -289,14 +374,15 @@ pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
         }
     }
     let mut out: Vec<Value> = Vec::new();
-    for ((write, scope, guard), actions) in statements {
+    for (subject, actions) in statements {
         let resources: BTreeSet<String> =
-            places.iter().flat_map(|place| place.resources(scope, write)).collect();
+            places.iter().flat_map(|place| place.resources(subject.scope, subject.write)).collect();
         if !resources.is_empty() {
-            let sid = sid(scope, write, guard);
-            let mut one = json!({"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources});
-            if let (Some(condition), Some(members)) = (guard.map(condition), one.as_object_mut()) {
-                members.insert("Condition".to_owned(), condition);
+            let mut one =
+                json!({"Sid": sid(subject), "Effect": "Allow", "Action": actions, "Resource": resources});
+            let conditions = subject.conditions(places);
+            if let (false, Some(members)) = (conditions.is_empty(), one.as_object_mut()) {
+                members.insert("Condition".to_owned(), json!(conditions));
             }
             out.push(one);
         }
@@ -362,9 +448,9 @@ fn apply_statements(places: &[PolicyScope]) -> Vec<Value> {
     out
 }
 
-fn allow(statements: &mut Statements, commands: &[Command], write: bool, scope: Scope, action: &str) {
+fn allow(statements: &mut Statements, commands: &[Command], subject: Subject, action: &str) {
     let mut add = |guard: Option<TagCondition>| {
-        statements.entry((write, scope, guard)).or_default().insert(action.to_owned());
+        statements.entry(Subject { guard, ..subject }).or_default().insert(action.to_owned());
     };
     match Call::guards_of(action) {
         [] => add(None),
@@ -497,6 +583,59 @@ mod tests {
         {
             assert_ne!(condition, new);
         }
+    }
+
+    const EDGE: &str = "arn:aws:iam::111122223333:policy/team/edge";
+
+    #[test]
+    fn a_boundary_restricts_who_may_be_created_and_passed() {
+        let policy = policy(&[Command::Apply], &[PolicyScope::for_boundary(EDGE)]);
+        let role = "arn:aws:iam::111122223333:role/trainc/edge/*";
+        let statements = policy["Statement"].as_array().unwrap();
+        for (action, is_bounded) in [
+            ("iam:CreateRole", true),
+            ("iam:PutRolePolicy", true),
+            ("iam:UpdateAssumeRolePolicy", false),
+            ("iam:PassRole", false),
+            ("iam:TagRole", false),
+        ] {
+            let all = statements.iter().filter(|one| one["Sid"] != "FirstLink");
+            let all: Vec<_> =
+                all.filter(|one| one["Action"].as_array().unwrap().contains(&json!(action))).collect();
+            assert!(!all.is_empty(), "{action}");
+            for one in all {
+                assert_eq!(one["Resource"], json!([role]), "{action}");
+                let condition = &one["Condition"]["StringEquals"]["iam:PermissionsBoundary"];
+                assert_eq!(*condition, if is_bounded { json!([EDGE]) } else { Value::Null }, "{action}");
+            }
+        }
+        let text = policy.to_string();
+        assert!(!text.contains("RolePermissionsBoundary") && !text.contains("PolicyVersion"));
+    }
+
+    #[test]
+    fn only_a_policy_without_a_boundary_makes_an_administrator() {
+        let free = PolicyScope::default();
+        let bounded = PolicyScope::for_boundary(EDGE);
+        assert!(allows_any_role(&[Command::Apply], std::slice::from_ref(&free)));
+        assert!(!allows_any_role(&[Command::Plan, Command::Destroy], &[free]));
+        assert!(!allows_any_role(&[Command::Apply], &[bounded]));
+        let named = PolicyScope { job: Some(JobResources::default()), ..PolicyScope::default() };
+        assert!(!allows_any_role(&[Command::Apply], &[named]), "it creates no role");
+    }
+
+    #[test]
+    fn writes_go_to_buckets_of_the_account() {
+        let of = |place: PolicyScope, action: &str| -> Vec<String> {
+            let all = allowed(&[Command::Apply, Command::Destroy], place).into_iter();
+            all.filter(|one| one.0 == action).map(|one| one.2).collect()
+        };
+        let account = |value: &str| format!(r#"{{"StringEquals":{{"aws:ResourceAccount":["{value}"]}}}}"#);
+        for action in ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"] {
+            assert_eq!(of(PolicyScope::default(), action), [account("${aws:PrincipalAccount}")]);
+            assert_eq!(of(PolicyScope::for_boundary(EDGE), action), [account("111122223333")]);
+        }
+        assert_eq!(of(PolicyScope::default(), "s3:GetObject"), ["null"], "public data is read");
     }
 
     #[test]

@@ -71,11 +71,26 @@ impl<'a> Arn<'a> {
         }
         Ok(Self { partition, service, region, account, resource })
     }
+
+    /// Returns the name of a managed policy of IAM, without its path; `None` for other resources.
+    pub fn policy_name(&self) -> Option<&'a str> {
+        let path = self.resource.strip_prefix("policy/").filter(|_| self.service == "iam")?;
+        path.rsplit('/').next().filter(|name| !name.is_empty())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_managed_policy_has_a_name() {
+        let name = |text| Arn::parse(text).unwrap().policy_name();
+        assert_eq!(name("arn:aws:iam::111122223333:policy/edge"), Some("edge"));
+        assert_eq!(name("arn:aws:iam::111122223333:policy/team/edge"), Some("edge"));
+        assert_eq!(name("arn:aws:iam::111122223333:role/edge"), None);
+        assert_eq!(name("arn:aws:iam::111122223333:policy/"), None);
+    }
 
     #[test]
     fn an_arn_is_parsed_whole() {

@@ -22,6 +22,8 @@ pub struct Action {
     pub star_only: bool,
     /// Actions that AWS requires in addition.
     pub dependent: Vec<String>,
+    /// Condition keys that trainc uses and not every action of the service knows.
+    pub condition_keys: Vec<String>,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -34,6 +36,8 @@ struct ActionRow {
     star_only: bool,
     #[serde(default)]
     dependent: Vec<String>,
+    #[serde(default)]
+    condition_keys: Vec<String>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -47,6 +51,7 @@ pub fn get(name: &str) -> Option<Action> {
         resources: row.resources,
         star_only: row.star_only,
         dependent: row.dependent,
+        condition_keys: row.condition_keys,
         provenance: row.sourced.into(),
     })
 }

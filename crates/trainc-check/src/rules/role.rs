@@ -166,13 +166,19 @@ fn check_boundary(role: &Role, problems: &mut Problems) {
     let fits = shapes::member_at_path("CreateRole", "PermissionsBoundary")
         .is_none_or(|shape| shape.takes_text(&boundary.value));
     if !is_policy || !fits {
+        let (from, help) = match boundary.origin.span() {
+            Some(_) => ("", "write `boundary=\"arn:aws:iam::111122223333:policy/…\"`"),
+            None => {
+                ("TRAINC_ROLE_BOUNDARY ", "set TRAINC_ROLE_BOUNDARY to `arn:aws:iam::111122223333:policy/…`")
+            }
+        };
         problems.push(
             Diagnostic::new(
                 &T0495,
                 boundary.span_or(role.span),
-                format!("`{}` is not the ARN of a policy", boundary.value),
+                format!("{from}`{}` is not the ARN of a policy", boundary.value),
             )
-            .help("write `boundary=\"arn:aws:iam::111122223333:policy/…\"`")
+            .help(help)
             .note("PermissionsBoundary must be the ARN of a managed policy (AWS IAM, CreateRole)"),
         );
     }

@@ -3,6 +3,7 @@
 //! Files in `iam/` are only written for a role that trainc creates. An existing role (`role arn=`) needs the same
 //! [`statements`], which reports show.
 
+mod boundary;
 mod document;
 mod keys;
 mod rules;
@@ -11,6 +12,7 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
+pub use boundary::{BoundaryScope, MANAGED_POLICY_LIMIT, boundary_of_jobs, general_boundary};
 pub use document::{CreateRole, PolicyDocument, TrustPolicy};
 pub use statements::{Condition, Statement};
 

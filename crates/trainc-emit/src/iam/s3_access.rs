@@ -205,8 +205,9 @@ fn archive(plan: &Plan) -> Option<S3Access> {
     })
 }
 
-/// Returns the statements of accesses: one to list each bucket, one for each purpose.
-pub(super) fn statements(partition: &str, accesses: &[S3Access]) -> Vec<Statement> {
+/// Returns the statements of accesses: one to list each bucket, one for each purpose. With `owner`, an account, writes are
+/// restricted to its buckets. Reads are not: public data belongs to other accounts.
+pub(super) fn statements(partition: &str, accesses: &[S3Access], owner: Option<&str>) -> Vec<Statement> {
     let mut out = Vec::new();
     let mut buckets: Vec<&str> = Vec::new();
     for access in accesses.iter().filter(|access| access.is_listed()) {
@@ -250,7 +251,11 @@ pub(super) fn statements(partition: &str, accesses: &[S3Access]) -> Vec<Statemen
             because: join_reasons(&here),
             actions: purpose.actions(),
             resources: remove_covered_patterns(&here.iter().flat_map(arn).collect::<Vec<_>>()),
-            conditions: Vec::new(),
+            conditions: owner
+                .filter(|_| purpose.writes())
+                .map(|account| Condition::single("StringEquals", "aws:ResourceAccount", account))
+                .into_iter()
+                .collect(),
         });
     }
     out

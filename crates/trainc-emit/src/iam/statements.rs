@@ -93,8 +93,9 @@ fn widen(accesses: &mut [S3Access], writes: bool) -> bool {
 }
 
 fn all_statements(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
-    let mut out = s3_access::statements(names::partition(plan), accesses);
     let scope = Scope { plan };
+    let owner = scope.is_bounded().then(|| names::account(plan));
+    let mut out = s3_access::statements(names::partition(plan), accesses, owner);
     scope.keys(&mut out);
     scope.logs(&mut out);
     scope.image(&mut out);
@@ -129,6 +130,12 @@ impl Scope<'_> {
             "kms:ViaService",
             format!("{service}.{}.{suffix}", names::region(self.plan)),
         )
+    }
+
+    /// Returns whether the role has a permissions boundary. Such a role is also restricted in S3 writes and network
+    /// interfaces; policies of other roles do not change.
+    fn is_bounded(&self) -> bool {
+        self.plan.job.role.as_ref().is_some_and(|role| role.boundary.value().is_some())
     }
 
     fn logs(&self, out: &mut Vec<Statement>) {
@@ -199,7 +206,9 @@ impl Scope<'_> {
         };
         let interfaces = self.arn("ec2", "network-interface/*");
         let mut parts = vec![interfaces.clone()];
-        parts.extend(network.subnets.iter().map(|val| self.arn("ec2", &format!("subnet/{}", val.value))));
+        let subnets: Vec<String> =
+            network.subnets.iter().map(|val| self.arn("ec2", &format!("subnet/{}", val.value))).collect();
+        parts.extend(subnets.iter().cloned());
         parts.extend(
             network
                 .security_groups
@@ -239,7 +248,11 @@ impl Scope<'_> {
                 "ec2:DeleteNetworkInterfacePermission",
             ],
             resources: vec![interfaces],
-            conditions: Vec::new(),
+            conditions: if self.is_bounded() && !subnets.is_empty() {
+                vec![Condition::new("ArnEquals", "ec2:Subnet", subnets)]
+            } else {
+                Vec::new()
+            },
         });
     }
 

@@ -1,5 +1,6 @@
 use super::{
-    INLINE_POLICY_LIMIT, Statement, create_role, files, fitting_policy, policy, statements, trust_policy,
+    BoundaryScope, INLINE_POLICY_LIMIT, MANAGED_POLICY_LIMIT, Statement, boundary_of_jobs, create_role,
+    files, fitting_policy, general_boundary, policy, statements, trust_policy,
 };
 use crate::{canonical_json, sample};
 use proptest::prelude::*;
@@ -247,7 +248,7 @@ fn the_role_is_created_with_its_trust_policy() {
         json!(["sts:AssumeRole", "sts:TagSession"]),
         "session-chaining"
     );
-    assert_eq!(role.path.as_deref(), Some("/trainc/"));
+    assert_eq!(role.path.as_deref(), Some("/trainc/edge/"), "the path of roles with this boundary");
     assert_eq!(role.permissions_boundary.as_deref(), Some("arn:aws:iam::111122223333:policy/edge"));
     let tags: Vec<(&str, &str)> =
         role.tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect();
@@ -271,6 +272,57 @@ fn the_role_is_created_with_its_trust_policy() {
         ]
     );
     assert_eq!(files(&plan, "d1ge57").len(), 3);
+}
+
+/// Returns the conditions of a statement as operator, key and values.
+fn conditions(plan: &Plan, sid: &str) -> Vec<(&'static str, &'static str, Vec<String>)> {
+    find(plan, sid).conditions.into_iter().map(|one| (one.operator, one.key, one.values)).collect()
+}
+
+#[test]
+fn a_boundary_restricts_writes_and_network_interfaces() {
+    let bounded = sample::full_plan("full", "");
+    let account = ("StringEquals", "aws:ResourceAccount", vec![crate::names::account(&bounded).to_owned()]);
+    for sid in ["WriteOutput", "SyncCheckpoints"] {
+        assert_eq!(conditions(&bounded, sid), std::slice::from_ref(&account), "{sid}");
+    }
+    assert_eq!(conditions(&bounded, "ReadChannels"), [], "public data is read");
+    let subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"];
+    let subnets = subnets
+        .map(|id| format!("arn:aws:ec2:us-west-2:{}:subnet/{id}", crate::names::account(&bounded)))
+        .to_vec();
+    assert_eq!(conditions(&bounded, "NetworkUse"), [("ArnEquals", "ec2:Subnet", subnets)]);
+    // Without a boundary the policy is as before.
+    let network =
+        "network { subnets \"subnet-0123456789abcdef0\"; security-groups \"sg-0123456789abcdef0\"; }";
+    let free = sample::small_plan("free", network);
+    for sid in ["WriteOutput", "NetworkUse"] {
+        assert_eq!(conditions(&free, sid), [], "{sid}");
+    }
+}
+
+#[test]
+fn the_boundary_of_jobs_contains_their_policies() {
+    let plans = [sample::full_plan("full", ""), sample::full_plan("other", "")];
+    let boundary = serde_json::to_value(boundary_of_jobs(&plans)).unwrap();
+    let allowed = boundary["Statement"].as_array().unwrap();
+    for plan in &plans {
+        let policy = serde_json::to_value(policy(plan)).unwrap();
+        for one in policy["Statement"].as_array().unwrap() {
+            let covers = |wide: &&serde_json::Value| {
+                let has = |arn| wide["Resource"].as_array().unwrap().contains(arn);
+                wide["Action"] == one["Action"]
+                    && wide["Condition"] == one["Condition"]
+                    && one["Resource"].as_array().unwrap().iter().all(has)
+            };
+            assert!(allowed.iter().any(|wide| covers(&wide)), "{one}");
+        }
+    }
+    let sids: std::collections::BTreeSet<String> = allowed.iter().map(|one| one["Sid"].to_string()).collect();
+    assert_eq!(sids.len(), allowed.len(), "a Sid is unique");
+    let general = general_boundary(BoundaryScope { partition: "aws", account: None });
+    assert!(general.character_count() <= MANAGED_POLICY_LIMIT);
+    assert!(!serde_json::to_string(&general).unwrap().contains("iam:"), "no role changes permissions");
 }
 
 #[test]

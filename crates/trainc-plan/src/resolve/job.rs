@@ -7,6 +7,8 @@ use super::fields::{
     milliseconds, number, scalar, scalar_of, seconds, switch_or_true, text, text_args,
 };
 use super::{parallel, storage};
+use std::mem;
+use trainc_catalog::arn::Arn;
 use trainc_diag::declare_code;
 use trainc_diag::source::Spanned;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -436,6 +438,23 @@ fn role(node: &Node) -> Role {
             .children_named("read")
             .map(|n| RoleRead { span: n.name.span, s3: text(n.arg(0)) })
             .collect(),
+    }
+}
+
+/// Sets the permissions boundary of a created role where the manifest has none, and the default path for its boundary.
+pub(super) fn apply_boundary(role: &mut Role, boundary: Option<&str>) {
+    if role.create.get() != Some(true) {
+        return;
+    }
+    if let Some(boundary) = boundary {
+        role.boundary = mem::take(&mut role.boundary).or_default(boundary.to_owned(), default::ROLE_BOUNDARY);
+    }
+    let Some(name) = role.boundary.value().and_then(|arn| Arn::parse(arn).ok()?.policy_name()) else {
+        return;
+    };
+    if role.path.val().is_some_and(|path| matches!(path.origin, Origin::Default(_))) {
+        role.path =
+            Field::Is(Val::default(format!("{}{name}/", default::ROLE_PATH.0), default::BOUNDED_ROLE_PATH));
     }
 }
 

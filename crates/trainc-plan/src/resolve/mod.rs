@@ -49,6 +49,8 @@ pub struct Choices {
     pub swept: Vec<(String, Span)>,
     /// `--account`.
     pub account: Option<String>,
+    /// The permissions boundary of roles that are created without one in the manifest: an ARN, from `TRAINC_ROLE_BOUNDARY`.
+    pub role_boundary: Option<String>,
     /// The suffix that a sweep appends to the job's name.
     pub suffix: Option<String>,
 }
@@ -112,6 +114,9 @@ pub fn resolve(
     job.apply_preferred_count();
     job.overrides.clone_from(&merged.overrides);
     restore_decimal_texts(&mut job, sources);
+    if let Some(role) = &mut job.role {
+        job::apply_boundary(role, choices.role_boundary.as_deref());
+    }
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         job.swept_from = Some(name.clone());
         name.push_str(suffix);

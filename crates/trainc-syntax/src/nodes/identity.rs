@@ -15,8 +15,12 @@ pub(crate) static ROLE: NodeSpec = NodeSpec {
     props: &[
         prop("create", Ty::Bool, "create a role with least privilege"),
         prop("arn", Ty::Text, "ARN of an existing role"),
-        prop("boundary", Ty::Text, "permissions boundary of a created role"),
-        prop("path", Ty::Plain, "path of a created role; default /trainc/"),
+        prop("boundary", Ty::Text, "permissions boundary of a created role; default: TRAINC_ROLE_BOUNDARY"),
+        prop(
+            "path",
+            Ty::Plain,
+            "path of a created role; default /trainc/, with a boundary /trainc/NAME-OF-BOUNDARY/",
+        ),
     ],
     children: &[&READ],
     alternatives: &[&["create", "boundary", "path", "read"], &["arn"]],

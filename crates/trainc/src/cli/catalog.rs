@@ -5,20 +5,27 @@ use super::completion_values::any_text;
 use super::exit;
 use super::io::Io;
 use super::manifests::compile_all;
+use super::overlay::role_boundary;
 use super::table::table;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use trainc_apply::calls::Command;
+use trainc_apply::permissions::{self, PolicyScope};
+use trainc_catalog::arn::Arn;
 use trainc_catalog::listing::{self, Listing};
 use trainc_catalog::{generic_listing, models, rules};
 use trainc_diag::text;
 use trainc_diag::{Code, Format, Status, page};
+use trainc_emit::canonical_json;
+use trainc_emit::iam::{self, BoundaryScope};
 use trainc_ir::Plan;
 use trainc_plan::Options;
+use trainc_plan::resolve::Choices;
 
 /// List the known instances, images, models, prices and limits
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog instances -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules
@@ -31,6 +38,10 @@ pub(super) struct Args {
     /// With `permissions`: restrict the policy to the jobs of this manifest or directory
     #[arg(long = "manifest", value_name = "MANIFEST")]
     manifests: Vec<String>,
+    /// With `permissions`: allow only roles with this permissions boundary, an ARN. Manifests set it by `role boundary=`, or
+    /// take it from TRAINC_ROLE_BOUNDARY
+    #[arg(long, value_name = "ARN")]
+    boundary: Option<String>,
     /// Output format: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
@@ -50,9 +61,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if name == "permissions" {
         return permissions(io, global, args);
     }
-    if !args.manifests.is_empty() {
-        io.note("error: `--manifest` is only valid with `trainc catalog permissions`\n");
-        return exit::USAGE;
+    for (is_given, flag) in
+        [(!args.manifests.is_empty(), "--manifest"), (args.boundary.is_some(), "--boundary")]
+    {
+        if is_given {
+            io.note(&format!("error: `{flag}` is only valid with `trainc catalog permissions`\n"));
+            return exit::USAGE;
+        }
     }
     let listing = match name {
         "models" => Some(models_listing()),
@@ -79,41 +94,119 @@ fn names() -> Vec<&'static str> {
     all.into_iter().collect()
 }
 
-/// Prints the IAM policy for one command or all, for any job or those of `--manifest`.
+/// Prints the IAM policy for one command or all, or the boundary of roles, for any job or those of `--manifest`.
 fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    use trainc_apply::calls::Command;
-    use trainc_apply::permissions::{PolicyScope, policy};
-    let commands: Vec<Command> = match args.filter.as_deref() {
-        None => Command::ALL.to_vec(),
-        Some(word) => Command::ALL.iter().copied().filter(|one| one.word() == word).collect(),
-    };
-    if commands.is_empty() {
-        let known: Vec<&str> = Command::ALL.iter().map(|one| one.word()).collect();
+    let word = args.filter.as_deref();
+    let commands: Vec<Command> =
+        Command::ALL.iter().copied().filter(|one| word.is_none_or(|word| one.word() == word)).collect();
+    let wants_boundary = word == Some("boundary");
+    if commands.is_empty() && !wants_boundary {
+        let known: Vec<&str> = Command::ALL.iter().map(|one| one.word()).chain(["boundary"]).collect();
         io.note(&format!("error: expected one of {}\n", known.join(", ")));
         return exit::USAGE;
     }
+    let given = args.boundary.clone().or_else(role_boundary);
+    if let Some(arn) = &given
+        && Arn::parse(arn).ok().and_then(|arn| arn.policy_name()).is_none()
+    {
+        io.note(&format!(
+            "error: `{arn}` is not the ARN of a policy; expected `arn:aws:iam::ACCOUNT:policy/NAME`\n"
+        ));
+        return exit::USAGE;
+    }
     if args.manifests.is_empty() {
-        io.print_json(&trainc_emit::canonical_json::pretty(&policy(&commands, &[PolicyScope::default()])));
+        if wants_boundary {
+            print_general_boundary(io, given.as_deref());
+        } else {
+            let scope = given.as_deref().map_or_else(PolicyScope::default, PolicyScope::for_boundary);
+            print_policy(io, &commands, &[scope]);
+        }
         return exit::DONE;
     }
-    let set = compile_all(
-        &args.manifests,
-        &Options { today: io.today.clone(), later_codes: crate::later_codes(), ..Options::default() },
-    );
+    let choices = Choices { role_boundary: given, ..Choices::default() };
+    let options =
+        Options { today: io.today.clone(), later_codes: crate::later_codes(), choices, ..Options::default() };
+    let set = compile_all(&args.manifests, &options);
     let plans: Vec<&Plan> =
         set.manifests.iter().filter_map(|one| one.compiled.plan_without_errors()).collect();
-    let deployable: Vec<PolicyScope> =
-        plans.iter().filter(|plan| plan.deployable).map(|plan| PolicyScope::for_job(plan)).collect();
     if plans.len() < set.manifests.len() {
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note_colored(&text);
         return exit::MANIFEST;
     }
+    let deployable: Vec<&Plan> = plans.into_iter().filter(|plan| plan.deployable).collect();
     if deployable.is_empty() {
         io.note("error: none of these jobs runs on SageMaker: no permissions are required\n");
         return exit::USAGE;
     }
-    io.print_json(&trainc_emit::canonical_json::pretty(&policy(&commands, &deployable)));
+    if let Some(boundary) = &args.boundary
+        && let Some((job, other)) = deployable.iter().find_map(|plan| other_boundary(plan, boundary))
+    {
+        io.note(&format!("error: the role of job `{job}` has another permissions boundary, `{other}`\n"));
+        return exit::USAGE;
+    }
+    if wants_boundary {
+        return print_boundary_of_jobs(io, &deployable);
+    }
+    let scopes: Vec<PolicyScope> = deployable.into_iter().map(PolicyScope::for_job).collect();
+    print_policy(io, &commands, &scopes);
+    exit::DONE
+}
+
+/// Returns the job and its boundary, if its role has another one.
+fn other_boundary<'a>(plan: &'a Plan, boundary: &str) -> Option<(&'a str, &'a str)> {
+    let other = plan.job.role.as_ref()?.boundary.value().filter(|other| *other != boundary)?;
+    Some((plan.job.name.value().map_or("", String::as_str), other))
+}
+
+fn print_policy(io: &mut Io, commands: &[Command], scopes: &[PolicyScope]) {
+    io.print_json(&canonical_json::pretty(&permissions::policy(commands, scopes)));
+    if permissions::allows_any_role(commands, scopes) {
+        io.note("warning: who holds this policy can become an administrator of the account: it allows to create roles with any permissions; restrict it by `--boundary ARN`\n");
+    }
+}
+
+/// Prints the boundary for any job.
+fn print_general_boundary(io: &mut Io, boundary: Option<&str>) {
+    let arn = boundary.and_then(|arn| Arn::parse(arn).ok());
+    let scope = BoundaryScope {
+        partition: arn.map_or("aws", |arn| arn.partition),
+        account: arn.map(|arn| arn.account).filter(|account| *account != "aws"),
+    };
+    io.print_json(&canonical_json::pretty(&json!(iam::general_boundary(scope))));
+    io.note("note: it allows the network interfaces of all subnets, and no secrets; `--manifest` restricts it to the subnets, buckets and secrets of these jobs\n");
+}
+
+/// Prints the boundary for these jobs, if it is known of which account it is, and unless it exceeds the size limit of IAM.
+fn print_boundary_of_jobs(io: &mut Io, plans: &[&Plan]) -> u8 {
+    let creates = plans
+        .iter()
+        .filter(|plan| plan.job.role.as_ref().is_some_and(|role| role.create.get() == Some(true)));
+    let account = |plan: &&Plan| {
+        let boundary = plan.job.role.as_ref()?.boundary.value()?;
+        Some(Arn::parse(boundary).ok()?.account.to_owned()).filter(|account| account != "aws")
+    };
+    let bound: Option<Vec<Plan>> =
+        creates.map(|plan| Some((*plan).clone().with_account(&account(plan)?))).collect();
+    let Some(bound) = bound else {
+        io.note("error: expected the ARN that the boundary will have: pass `--boundary arn:aws:iam::ACCOUNT:policy/NAME`\n");
+        return exit::USAGE;
+    };
+    if bound.is_empty() {
+        io.note("error: none of these jobs creates a role: no boundary is required\n");
+        return exit::USAGE;
+    }
+    let policy = iam::boundary_of_jobs(&bound);
+    let (has, most) = (policy.character_count(), iam::MANAGED_POLICY_LIMIT);
+    if has > most {
+        io.note(&format!(
+            "error: the boundary of these jobs has {} characters, and IAM allows {}; pass fewer manifests, or none for a boundary of any job\n",
+            text::group_digits(has as u64),
+            text::group_digits(most as u64)
+        ));
+        return exit::USAGE;
+    }
+    io.print_json(&canonical_json::pretty(&json!(policy)));
     exit::DONE
 }
 

@@ -74,7 +74,11 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
     let folders = folders(&given);
     let offered = given.capabilities.general.and_then(|general| general.position_encodings);
     let options = Options {
-        choices: Choices { env: args.env.clone(), ..Choices::default() },
+        choices: Choices {
+            env: args.env.clone(),
+            role_boundary: super::overlay::role_boundary(),
+            ..Choices::default()
+        },
         today: today.to_owned(),
         ..Options::default()
     };

@@ -186,6 +186,7 @@ impl Overlay {
                 env: self.env.clone(),
                 sets: self.sets.clone(),
                 account: self.account.clone(),
+                role_boundary: role_boundary(),
                 swept: Vec::new(),
                 suffix: None,
             },
@@ -199,4 +200,9 @@ impl Overlay {
             worker: self.worker.clone(),
         }
     }
+}
+
+/// Returns the permissions boundary for roles of manifests without one, from `TRAINC_ROLE_BOUNDARY`.
+pub(super) fn role_boundary() -> Option<String> {
+    std::env::var("TRAINC_ROLE_BOUNDARY").ok().filter(|arn| !arn.is_empty())
 }
