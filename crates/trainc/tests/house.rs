@@ -3,7 +3,6 @@
 use crate::support::{
     Memory, compile_in, files, has_job, options, over_base, page_files, read, root, sources,
 };
-use std::collections::BTreeSet;
 
 /// The rooms that touch files, environment, clock, network and terminal.
 const ROOMS: &[&str] = &["crates/trainc/src/cli/", "crates/trainc-aws/src/", "crates/trainc/src/main.rs"];
@@ -237,76 +236,4 @@ fn manifests_in_documents_compile() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-#[test]
-fn words_of_problems_are_fragments() {
-    // Names that are written with a capital letter wherever they stand.
-    let names = [
-        "PyTorch",
-        "SageMaker",
-        "SMP",
-        "SMDDP",
-        "AWS",
-        "FSx",
-        "EFA",
-        "S3",
-        "GPU",
-        "Lustre",
-        "IAM",
-        "EBS",
-        "Hugging",
-        "Python",
-        "NCCL",
-        "MPI",
-        "KMS",
-        "VPC",
-        "Trainium",
-        "Neuron",
-        "Adam",
-        "LoRA",
-        "QLoRA",
-        "CUDA",
-        "Debugger",
-        "KDL",
-        "UTF-8",
-        "DLC",
-        "Spot",
-        "Amazon",
-        "Weights",
-    ];
-    let mut faults = BTreeSet::new();
-    for path in files("tests/ui", &[".kdl"]) {
-        let text = read(&path);
-        let whole = if has_job(&text) { text.clone() } else { over_base(&text) };
-        let flags = text.lines().nth(1).and_then(|line| line.strip_prefix("// args:")).unwrap_or("");
-        let outcome = compile_in(Memory::default(), "fixture.kdl", &whole, &options(flags));
-        for problem in outcome.compiled.problems.iter() {
-            let label = (!problem.label.is_empty()).then_some(problem.label.as_str());
-            let labels = problem.labels.iter().map(|label| label.text.as_str());
-            for words in std::iter::once(problem.message.as_str())
-                .chain(label)
-                .chain(labels)
-                .chain(problem.help.as_deref())
-                .chain(problem.notes.iter().map(String::as_str))
-            {
-                let first = words.split_whitespace().next().unwrap_or("");
-                let capital = first.chars().next().is_some_and(char::is_uppercase);
-                let is_code = first.starts_with("T0");
-                let known = is_code
-                    || names.iter().any(|name| first.starts_with(name))
-                    || first.chars().filter(|c| c.is_uppercase()).count() > 1;
-                if capital && !known {
-                    faults.insert(format!("{}: `{words}` begins with a capital letter", problem.code.id));
-                }
-                if words.ends_with('.') && !words.ends_with("etc.") {
-                    faults.insert(format!("{}: `{words}` ends with a full stop", problem.code.id));
-                }
-                if words.contains("  ") || words.trim() != words || words.is_empty() {
-                    faults.insert(format!("{}: `{words}` has stray blanks", problem.code.id));
-                }
-            }
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.into_iter().collect::<Vec<_>>().join("\n"));
 }

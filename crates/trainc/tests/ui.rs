@@ -156,8 +156,21 @@ fn fixtures() -> &'static [Result<Fixture, String>] {
     ALL.get_or_init(|| files("tests/ui", &[".kdl"]).iter().map(|path| load(path)).collect())
 }
 
+/// One test, since nextest runs each test in a process of its own, which compiles all fixtures.
 #[test]
-fn fixtures_give_their_codes() {
+fn fixtures_are_as_expected() {
+    let faults: Vec<String> = [
+        unexpected_codes(),
+        changed_pictures(),
+        codes_without_fixtures(),
+        pictures_without_fixtures(),
+        words_that_are_no_fragments(),
+    ]
+    .concat();
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+fn unexpected_codes() -> Vec<String> {
     let mut faults = Vec::new();
     for fixture in fixtures() {
         match fixture {
@@ -176,11 +189,10 @@ fn fixtures_give_their_codes() {
             }
         }
     }
-    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+    faults
 }
 
-#[test]
-fn fixtures_look_as_pictured() {
+fn changed_pictures() -> Vec<String> {
     let mut faults = Vec::new();
     for fixture in fixtures().iter().flatten() {
         let problems = fixture.pictured();
@@ -201,14 +213,13 @@ fn fixtures_look_as_pictured() {
         let shown =
             catch_unwind(AssertUnwindSafe(|| settings.bind(|| insta::assert_snapshot!(name, picture))));
         if shown.is_err() {
-            faults.push(fixture.path.clone());
+            faults.push(format!("{}: look at its picture; then INSTA_UPDATE=always", fixture.path));
         }
     }
-    assert!(faults.is_empty(), "look at the pictures of {}; then INSTA_UPDATE=always", faults.join(", "));
+    faults
 }
 
-#[test]
-fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
+fn codes_without_fixtures() -> Vec<String> {
     let mut by_code: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for fixture in fixtures().iter().flatten() {
         // Notes are not expected by the header, but show in the problems.
@@ -237,11 +248,10 @@ fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
             Some(_) => {}
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    faults
 }
 
-#[test]
-fn no_forgotten_pictures() {
+fn pictures_without_fixtures() -> Vec<String> {
     let wanted: BTreeSet<String> = fixtures()
         .iter()
         .flatten()
@@ -249,6 +259,73 @@ fn no_forgotten_pictures() {
         .map(|fixture| fixture.path.replace(".kdl", ".snap"))
         .collect();
     let there = files("tests/ui", &[".snap"]);
-    let forgotten: Vec<&String> = there.iter().filter(|path| !wanted.contains(*path)).collect();
-    assert!(forgotten.is_empty(), "no fixture has these pictures: {forgotten:?}");
+    let forgotten = there.iter().filter(|path| !wanted.contains(*path));
+    forgotten.map(|path| format!("{path}: no fixture has this picture")).collect()
+}
+
+fn words_that_are_no_fragments() -> Vec<String> {
+    // Names that are written with a capital letter wherever they stand.
+    let names = [
+        "PyTorch",
+        "SageMaker",
+        "SMP",
+        "SMDDP",
+        "AWS",
+        "FSx",
+        "EFA",
+        "S3",
+        "GPU",
+        "Lustre",
+        "IAM",
+        "EBS",
+        "Hugging",
+        "Python",
+        "NCCL",
+        "MPI",
+        "KMS",
+        "VPC",
+        "Trainium",
+        "Neuron",
+        "Adam",
+        "LoRA",
+        "QLoRA",
+        "CUDA",
+        "Debugger",
+        "KDL",
+        "UTF-8",
+        "DLC",
+        "Spot",
+        "Amazon",
+        "Weights",
+    ];
+    let mut faults = BTreeSet::new();
+    for fixture in fixtures().iter().flatten() {
+        for problem in fixture.outcome.compiled.problems.iter() {
+            let label = (!problem.label.is_empty()).then_some(problem.label.as_str());
+            let labels = problem.labels.iter().map(|label| label.text.as_str());
+            for words in std::iter::once(problem.message.as_str())
+                .chain(label)
+                .chain(labels)
+                .chain(problem.help.as_deref())
+                .chain(problem.notes.iter().map(String::as_str))
+            {
+                let first = words.split_whitespace().next().unwrap_or("");
+                let capital = first.chars().next().is_some_and(char::is_uppercase);
+                let is_code = first.starts_with("T0");
+                let known = is_code
+                    || names.iter().any(|name| first.starts_with(name))
+                    || first.chars().filter(|c| c.is_uppercase()).count() > 1;
+                if capital && !known {
+                    faults.insert(format!("{}: `{words}` begins with a capital letter", problem.code.id));
+                }
+                if words.ends_with('.') && !words.ends_with("etc.") {
+                    faults.insert(format!("{}: `{words}` ends with a full stop", problem.code.id));
+                }
+                if words.contains("  ") || words.trim() != words || words.is_empty() {
+                    faults.insert(format!("{}: `{words}` has stray blanks", problem.code.id));
+                }
+            }
+        }
+    }
+    faults.into_iter().collect()
 }
