@@ -52,11 +52,17 @@ pub fn rationale(page: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the source of the rule: the text after `Source:` below `## Why`.
-pub fn rule_source(page: &str) -> Option<String> {
+/// Returns the source of the rule, and the ISO date on which it was read, if the page states it: the text after `Source:`
+/// below `## Why`, as in `Source: botocore, CreateTrainingJob (read 2026-11-24).`
+pub fn rule_source(page: &str) -> Option<(String, Option<String>)> {
     let rationale = rationale(page);
     let (_, source) = rationale.rsplit_once("Source: ")?;
-    Some(source.trim_end_matches('.').to_owned())
+    let source = source.trim_end_matches('.');
+    let dated = source.strip_suffix(')').and_then(|source| source.rsplit_once(" (read "));
+    Some(match dated {
+        Some((source, date)) => (source.to_owned(), Some(date.to_owned())),
+        None => (source.to_owned(), None),
+    })
 }
 
 fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut String) {

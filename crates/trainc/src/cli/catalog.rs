@@ -330,8 +330,9 @@ fn rules_listing() -> Listing {
     // The page names its source, or the row does.
     let of = |code: &Code| {
         let row = rules::get(code.id);
-        let source = page::rule_source(code.page).or_else(|| row.as_ref()?.source.clone());
-        (source, row.map(|row| row.date))
+        let (source, date) = page::rule_source(code.page).unzip();
+        let source = source.or_else(|| row.as_ref()?.source.clone());
+        (source, date.flatten().or_else(|| row.map(|row| row.date)))
     };
     Listing {
         headers: vec!["code", "name", "severity", "what is wrong"],
