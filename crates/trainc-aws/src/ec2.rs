@@ -50,6 +50,10 @@ async fn request_all_pages<T>(
         let root = root.ok_or_else(|| foreign_answer(call, 200))?;
         found.extend(items(root, list).map(read));
         let Some(token) = text_of(root, "nextToken") else { return Ok(found) };
+        // As the SDK's paginators: the same token again would be asked for without end.
+        if parameters.iter().any(|(name, value)| name == "NextToken" && value == token) {
+            return Err(foreign_answer(call, 200));
+        }
         parameters.retain(|(name, _)| name != "NextToken");
         parameters.push(("NextToken".to_owned(), token.to_owned()));
     }

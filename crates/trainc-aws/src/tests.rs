@@ -347,3 +347,11 @@ fn without_credentials_nothing_is_sent() {
     }
     assert!(replay.sent().is_empty());
 }
+
+#[test]
+fn a_list_whose_page_token_repeats_is_an_error() {
+    let page = "<DescribeSubnetsResponse><subnetSet/><nextToken>t</nextToken></DescribeSubnetsResponse>";
+    let (account, replay) = Replay::account(&[Some((200, page)); 3]);
+    assert!(run(account.subnets(&["subnet-1".to_owned()])).is_err());
+    assert_eq!(replay.sent().len(), 2);
+}
