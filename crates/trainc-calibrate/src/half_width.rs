@@ -7,8 +7,9 @@ use trainc_predict::{FEWEST_OWN, GpuKind};
 ///
 /// Held-out errors predict the error of the next run: of n errors, the one at rank ⌈0.9 (n + 1)⌉ is exceeded with a
 /// probability of 1 in 10 (split conformal prediction, Vovk et al. 2005), so narrowing requires nine ([`FEWEST_OWN`]).
-/// Fewer only widen `general`, the half-width without them, if one of them is outside. At least 0.05: two runs of one
-/// layout differ by 6.5 % (BLOOM, three dates).
+/// Fewer only widen `general`, the half-width without them, if one of them is outside. At least 0.05 (rule of
+/// thumb): repeated runs of one layout differ by up to 7.6 % (BLOOM, 23 and 26 February 2022), 0.037 around their
+/// middle.
 pub(super) fn own_half_width(
     samples: &[Sample],
     predictions: &[f64],
@@ -30,7 +31,7 @@ pub(super) fn own_half_width(
     errors.get(place - 1).map(|width| width.max(0.05))
 }
 
-/// Smallest half-width: two runs of one layout differ by 6.5 % (BLOOM, three dates).
+/// Smallest half-width: chosen, not fitted, above the 0.073 by which repeated runs of one layout differ (BLOOM).
 const MIN: f64 = 0.1;
 
 /// Largest half-width of a setting that was fitted: chosen, not fitted. If the residuals require more, fewer than 92 %

@@ -23,8 +23,8 @@ declare_code!(
 declare_code!(
     T0638,
     "file-system-zone-mismatch",
-    Error,
-    "a file system in an availability zone where the job has no subnet"
+    Warning,
+    "a Lustre file system in none of the job's subnets"
 );
 
 declare_code!(T0642, "bucket-of-other-account", Warning, "a bucket of another account");
@@ -175,7 +175,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                     span,
                     format!("the file system `{}` is {}", id.value, system.lifecycle),
                 )
-                .note("a job can only mount it when it is AVAILABLE"),
+                .note("a job can only mount it when it is AVAILABLE or UPDATING"),
             );
         }
         check_mount_name(plan, &id.value, system.mount.as_deref(), problems);
@@ -189,7 +189,6 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                     span,
                     format!("the file system is in {}, but the job has no subnet there", system.subnets.join(", ")),
                 )
-                .severity(trainc_diag::Severity::Warning)
                 .note("traffic between zones costs money and time; the job's subnet should be the file system's (developer guide, \"Give SageMaker access to your data in Amazon FSx\")"),
             );
         }

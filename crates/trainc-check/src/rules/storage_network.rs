@@ -22,13 +22,13 @@ pub(super) static CODES: &[&Code] = &[&T0464, &T0465, &T0466];
 /// Checks that the network suits the job's file systems and EFA.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    if plan.deployable && !check_vpc(plan, problems) {
+    if plan.deployable && !report_missing_vpc(plan, problems) {
         check_subnets(plan, problems);
     }
 }
 
 /// Reports file systems without a VPC; returns whether it reported a problem.
-fn check_vpc(plan: &Plan, problems: &mut Problems) -> bool {
+fn report_missing_vpc(plan: &Plan, problems: &mut Problems) -> bool {
     if let Some(network) = &plan.job.network
         && (network.subnets_span.is_some() || network.security_groups_span.is_some())
     {
@@ -79,7 +79,7 @@ fn check_subnets(plan: &Plan, problems: &mut Problems) {
             "SageMaker chooses among {count}; all should be in the availability zone of `{}`",
             file_system::name(storage)
         ),
-        None if efa => format!("{count}: EFA traffic cannot cross subnets"),
+        None if efa => format!("{count}: EFA traffic cannot cross availability zones"),
         None => return,
     };
     problems.push(

@@ -10,7 +10,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Override;
 use trainc_syntax::ast::{Duplicate, File, Node};
 
-declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a cycle");
+declare_code!(T0201, "layer-cycle", Error, "layers in a cycle, or too many layers");
 declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
 declare_code!(T0203, "layer-outside-root", Error, "a layer is outside the repository");
 declare_code!(T0204, "unknown-env", Error, "no layer defines the requested environment");
