@@ -165,7 +165,7 @@ impl Fault {
     }
 
     /// Returns the ARN of the resource of a denied action, if the error names it.
-    pub fn resource(&self) -> Option<&str> {
+    pub fn denied_resource(&self) -> Option<&str> {
         if self.class == Class::Denied { refusal::resource(&self.message) } else { None }
     }
 

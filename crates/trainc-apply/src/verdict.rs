@@ -350,7 +350,7 @@ fn with_call_facts(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
         diagnostic = diagnostic.note(service_message(fault));
         if fault.message.contains("explicit deny") {
             diagnostic = diagnostic.note(
-                "an explicit deny comes from a service control policy or a permissions boundary: no policy of the caller overrides it",
+                "an explicit deny, e.g. of a service control policy or a permissions boundary, overrides every policy that allows the call",
             );
         }
     }

@@ -38,7 +38,7 @@ impl Endpoints {
     ) -> Answer<T> {
         match answer.await {
             Err(fault) if matches!(fault.class, Class::NoResponse | Class::Unreachable) => {
-                Err(self.with_endpoint(service, fault))
+                Err(self.explain_unreachable(service, fault))
             }
             other => {
                 let came = other.as_ref().map_or_else(|fault| !fault.code.is_empty(), |_| true);
@@ -50,7 +50,7 @@ impl Endpoints {
         }
     }
 
-    fn with_endpoint(&self, service: &'static str, mut fault: Fault) -> Fault {
+    fn explain_unreachable(&self, service: &'static str, mut fault: Fault) -> Fault {
         if self.answered.lock().is_ok_and(|answered| answered.contains(service)) {
             fault.class = Class::NoResponse;
         }

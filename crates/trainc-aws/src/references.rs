@@ -59,8 +59,9 @@ fn region_of(call: Call, text: &str) -> Answer<Option<&str>> {
     if !text.starts_with("arn:") {
         return Ok(None);
     }
-    let arn = Arn::parse(text)
-        .map_err(|why| Fault::new(call, Class::Invalid, &format!("nothing was sent: `{text}`: {why}")))?;
+    let arn = Arn::parse(text).map_err(|why| {
+        Fault::new(call, Class::Invalid, &format!("`{text}` is not a valid ARN: {why}; no request was sent"))
+    })?;
     Ok(Some(arn.region).filter(|region| !region.is_empty()))
 }
 

@@ -126,7 +126,7 @@ impl SignedClient {
     fn url(&self, ask: &SignedRequest) -> Answer<String> {
         let region = self.region(ask);
         let Some(region) = regions::get(&region) else {
-            let words = format!("nothing was sent: unknown region `{region}`");
+            let words = format!("unknown region `{region}`; no request was sent");
             return Err(Fault::new(ask.call, Class::Invalid, &words));
         };
         let set = Endpoints::new(self.config.clone()).configured(ask.service).map(|named| named.url);

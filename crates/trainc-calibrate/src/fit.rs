@@ -99,7 +99,7 @@ pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Cons
             constants.set_measured_limits(system, range);
         }
     }
-    constants.set_settings(count_settings(samples, &constants, adjusts));
+    constants.set_fitted_settings(count_settings(samples, &constants, adjusts));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();
     problem.constants(&x)

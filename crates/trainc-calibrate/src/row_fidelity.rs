@@ -110,7 +110,7 @@ fn missing_columns(own: &Layout, read: &Layout) -> String {
     };
     let words = Some(named(&found)).filter(|words| !words.is_empty()).unwrap_or_else(|| named(&minor));
     match words.as_slice() {
-        [] => "the table lacks a column for a part of this layout".to_owned(),
+        [] => "the columns of a run table cannot describe this job exactly".to_owned(),
         words => format!("the table has no column for {}", text::list(words, "and")),
     }
 }

@@ -46,7 +46,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn as_str(self) -> &'static str {
+    /// Returns the prefix of the keys of its rows.
+    fn key_prefix(self) -> &'static str {
         match self {
             Self::Environment => "environment ",
             Self::TorchrunEnvironment => "torchrun ",
@@ -108,24 +109,24 @@ struct ReservedRow {
 /// Returns the row that reserves the name, if any; tag prefixes are compared without case.
 pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
     static MEMO: Memo<(&str, String), Option<Reserved>> = Memo::new();
-    MEMO.get((kind.as_str(), name.to_owned()), |(_, name)| find(kind, name))
+    MEMO.get((kind.key_prefix(), name.to_owned()), |(_, name)| find(kind, name))
 }
 
 fn find(kind: Kind, name: &str) -> Option<Reserved> {
-    let known = |key: &str| key.strip_prefix(kind.as_str()).unwrap_or(key).to_owned();
+    let known = |key: &str| key.strip_prefix(kind.key_prefix()).unwrap_or(key).to_owned();
     let begins = |key: &&str| match known(key).strip_suffix('*') {
         Some(prefix) if kind == Kind::Tag => name.to_lowercase().starts_with(prefix),
         Some(prefix) => name.starts_with(prefix),
         None => false,
     };
     // An exact row takes precedence over the longest matching prefix.
-    let mut keys = TABLE.keys_under(kind.as_str());
+    let mut keys = TABLE.keys_under(kind.key_prefix());
     let key = keys
         .find(|key| known(key) == name)
-        .or_else(|| TABLE.keys_under(kind.as_str()).filter(begins).max_by_key(|key| key.len()))?;
+        .or_else(|| TABLE.keys_under(kind.key_prefix()).filter(begins).max_by_key(|key| key.len()))?;
     let row: ReservedRow = TABLE.row(key)?;
     Some(Reserved {
-        name: key.strip_prefix(kind.as_str()).unwrap_or(key).to_owned(),
+        name: key.strip_prefix(kind.key_prefix()).unwrap_or(key).to_owned(),
         set_by: row.set_by,
         statement: row.statement,
         lost: row.lost,

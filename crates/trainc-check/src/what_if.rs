@@ -97,7 +97,7 @@ pub(crate) fn describe_difference(context: &Context, change: impl FnOnce(&mut La
 /// Describes time and cost of the run as written and of the run after an edit.
 pub(crate) fn describe_runs(before: &Run, after: &Run) -> Option<String> {
     let (before, after) = (time_and_cost(before)?, time_and_cost(after)?);
-    Some(format!("predicted: {before} as written, {after} after this edit"))
+    Some(format!("predicted: {before} as written; {after} with this edit"))
 }
 
 fn predict_runs(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<(Run, Run)> {

@@ -86,20 +86,20 @@ fn strip_markup(line: &str) -> String {
         if at % 2 == 1 {
             out.push_str(piece);
         } else {
-            out.push_str(&expand_links(&piece.replace("**", "")));
+            out.push_str(&write_out_links(&piece.replace("**", "")));
         }
     }
     out
 }
 
 /// Replaces `[text](url)` with `text (url)`.
-fn expand_links(text: &str) -> String {
+fn write_out_links(text: &str) -> String {
     let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
     match rest.split_once("](").and_then(|(text, rest)| Some((text, rest.split_once(')')?))) {
         Some((text, (url, after))) if !text.contains('[') => {
-            format!("{before}{text} ({url}){}", expand_links(after))
+            format!("{before}{text} ({url}){}", write_out_links(after))
         }
-        _ => format!("{before}[{}", expand_links(rest)),
+        _ => format!("{before}[{}", write_out_links(rest)),
     }
 }
 

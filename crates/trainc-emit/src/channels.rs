@@ -102,7 +102,7 @@ fn file_system(plan: &Plan, storage: &Storage, channel: &IrChannel) -> FileSyste
     };
     FileSystemDataSource {
         file_system_id: field_text(&storage.id).unwrap_or_else(|| names::storage_id(plan, name)),
-        file_system_access_mode: field_text(&channel.mode).unwrap_or_else(|| "ro".to_owned()),
+        file_system_access_mode: field_text(&channel.mode).unwrap_or_default(),
         file_system_type: if efs { "EFS" } else { "FSxLustre" }.to_owned(),
         directory_path,
     }

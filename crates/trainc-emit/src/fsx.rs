@@ -204,7 +204,7 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
         client_request_token: String::new(),
         file_system_type: "LUSTRE".to_owned(),
         storage_capacity: storage.capacity_bytes.get().unwrap_or_default().div_ceil(GIB),
-        storage_type: storage.storage_type_word().unwrap_or_default(),
+        storage_type: storage.fsx_storage_type().unwrap_or_default(),
         // Lustre accepts exactly one: the file servers are in its zone.
         subnet_ids: network
             .and_then(|network| network.subnets.first())
@@ -219,7 +219,7 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
         file_system_type_version: storage.lustre_version().to_owned(),
         lustre_configuration: LustreConfiguration {
             weekly_maintenance_start_time: storage.maintenance.value().cloned(),
-            deployment_type: storage.deployment_word(),
+            deployment_type: storage.fsx_deployment_type(),
             per_unit_storage_throughput: storage.throughput_mb_s_tib.get(),
             drive_cache_type: aws(&storage.drive_cache),
             data_compression_type: aws(&storage.compression),
@@ -326,7 +326,7 @@ mod tests {
     use serde_json::json;
 
     fn systems(more: &str) -> Vec<FileSystem> {
-        file_systems(&sample::full_plan("full", more), "d1ge57")
+        file_systems(&sample::plan_with_all_nodes("full", more), "d1ge57")
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
             "what can change in place"
         );
         assert_ne!(first, token("storage \"lustre\" name=\"corpus\" kms=\"alias/other\""), "what cannot");
-        let plan = sample::full_plan("full", "");
+        let plan = sample::plan_with_all_nodes("full", "");
         let second = file_system(&plan, &plan.job.storage[0], "", 2).unwrap();
         assert_ne!(first, second.create.client_request_token);
         assert_ne!(

@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn each_resource_has_a_reason() {
-        let plan = sample::full_plan("full", "");
+        let plan = sample::plan_with_all_nodes("full", "");
         let (job, source) = (crate::identity(&plan).training_job, names::source_prefix(&plan));
         let role = names::role(&plan);
         let lines = lines(&plan);

@@ -59,7 +59,7 @@ pub(crate) fn small_plan(name: &str, more: &str) -> Plan {
 }
 
 /// Returns the plan of a job with everything, overlaid with the nodes of `more`.
-pub(crate) fn full_plan(name: &str, more: &str) -> Plan {
+pub(crate) fn plan_with_all_nodes(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\nextends \"full.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 

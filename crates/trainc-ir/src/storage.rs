@@ -22,12 +22,12 @@ impl Storage {
     }
 
     /// Returns the FSx deployment type: `PERSISTENT_2`.
-    pub fn deployment_word(&self) -> Option<String> {
+    pub fn fsx_deployment_type(&self) -> Option<String> {
         self.deployment.value().map(|word| word.to_uppercase().replace('-', "_"))
     }
 
     /// Returns the FSx storage type: `SSD` by default.
-    pub fn storage_type_word(&self) -> Option<String> {
+    pub fn fsx_storage_type(&self) -> Option<String> {
         match &self.storage_type {
             Field::Absent => Some("SSD".to_owned()),
             Field::Bad => None,

@@ -43,14 +43,14 @@ pub struct Worker {
     /// Seed of the initial weights and of the data order.
     pub seed: Val<u64>,
     /// Intervals, paths and adapter of the run; the default until bound.
-    pub run: WorkerRun,
+    pub run: WorkerRunSettings,
     /// The worker's binary, if found.
     pub binary: Option<SourceFile>,
 }
 
 /// Intervals, paths and adapter of a worker's run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct WorkerRun {
+pub struct WorkerRunSettings {
     /// Steps between log lines.
     pub log_interval_steps: u64,
     /// Steps between evaluations; `None` without validation data.
@@ -62,7 +62,7 @@ pub struct WorkerRun {
     /// The directory of the checkpoints.
     pub checkpoint_directory: String,
     /// Seconds after which the worker saves and stops, before SageMaker stops the job at max-run.
-    pub max_seconds: Option<u64>,
+    pub save_and_stop_seconds: Option<u64>,
     /// The adapter, if only it is trained.
     pub adapter: Option<WorkerAdapter>,
 }

@@ -267,7 +267,7 @@ impl Constants {
             })?;
             settings.push((setting, rows));
         }
-        out.set_settings(settings);
+        out.set_fitted_settings(settings);
         Ok(out)
     }
 
@@ -335,7 +335,7 @@ impl Constants {
     }
 
     /// Sets the settings of the runs that the constants were fitted to.
-    pub fn set_settings(&mut self, mut settings: Vec<(Setting, f64)>) {
+    pub fn set_fitted_settings(&mut self, mut settings: Vec<(Setting, f64)>) {
         settings.sort_by(|(a, _), (b, _)| {
             let (a, b) = (a.sort_key(), b.sort_key());
             (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then(a.3.total_cmp(&b.3))

@@ -90,7 +90,7 @@ pub fn disk_mb_s_per_tib(legal: &LegalCombination, tier: Option<u32>) -> Option<
 /// Returns the disk throughput of a file system in bytes per second; `None` if the service rejects its capacity or
 /// throughput.
 pub fn disk_rate(storage: &Storage) -> Option<f64> {
-    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let (deployment, kind) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     let legal = fsx::legal_with(&deployment, &kind, storage.efa.get() == Some(true))?;
     let (capacity, tier) = (storage.capacity_gib()?, storage.tier());
     let rate = disk_mb_s_per_tib(&legal, tier).filter(|_| legal.takes_gib(capacity, tier))?;

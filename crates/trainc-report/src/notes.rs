@@ -160,9 +160,9 @@ fn reason<'a>(
         }
         _ if path.starts_with("speed.") => ("speed", reason_or(prediction.no_speed, broken)),
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not set"),
-        "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => {
-            say("the failure rate of nodes is not set: `node-mtbf`, or `spot` with `interruptions-per-hour`")
-        }
+        "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => say(
+            "the failure rate of nodes is not set; write `node-mtbf`, or `spot` with `interruptions-per-hour`",
+        ),
         "run.spot" if is_interruption_rate_too_high(plan, prediction) => {
             say("at this interruption rate the run would take more than a year")
         }

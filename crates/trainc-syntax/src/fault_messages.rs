@@ -114,7 +114,7 @@ fn string_diagnostic(place: &Place) -> Diagnostic {
                 diagnostic.help("write `/`").fix(span, "/")
             } else {
                 diagnostic
-                    .help(format!("write `\\\\{rest}` for a backslash"))
+                    .help(format!("write `\\\\{rest}` to get `\\{rest}`"))
                     .fix(span, format!("\\\\{rest}"))
             }
         }

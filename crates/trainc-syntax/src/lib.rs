@@ -43,12 +43,12 @@ pub fn codes() -> Vec<&'static Code> {
 
 /// Returns whether the language has a node of this name anywhere in a job.
 pub fn is_node(name: &str) -> bool {
-    !suggestions::parents_of(name).is_empty()
+    !suggestions::parents_with_spec(name).is_empty()
 }
 
 /// Returns whether the language has a node of this name that may not be repeated.
 pub fn is_unique_node(name: &str) -> bool {
-    suggestions::parents_of(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
+    suggestions::parents_with_spec(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
 }
 
 /// Parses one file. Returns `None` if nothing could be read.

@@ -6,7 +6,7 @@ use super::document;
 use super::reader::Reader;
 use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
-use super::suggestions::{node_alias, parents_of, property_alias, unsupported_setting};
+use super::suggestions::{node_alias, parents_with_spec, property_alias, unsupported_setting};
 use super::value::parse_value;
 use kdl::{KdlEntry, KdlNode};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Meaning {
         if let Some(child) = spec.child(&format!("{key}-degree")) {
             return Some(Self::Child(child));
         }
-        match parents_of(key).as_slice() {
+        match parents_with_spec(key).as_slice() {
             [(parent, child)] if child.arg(0).is_some() => Some(Self::OtherParent(parent, child)),
             _ => None,
         }
@@ -86,7 +86,7 @@ pub(super) fn owner_of(
     known: &[&str],
     specs: &'static [&'static NodeSpec],
 ) -> Option<&'static NodeSpec> {
-    let taken = node_alias(name).is_some() || !parents_of(name).is_empty();
+    let taken = node_alias(name).is_some() || !parents_with_spec(name).is_empty();
     if taken || text::nearest(name, known.iter().copied()).is_some() {
         return None;
     }
@@ -147,9 +147,9 @@ impl Reader<'_> {
                 &T0128,
                 name,
                 if word == prop {
-                    format!("unexpected argument {prop}; it is a property")
+                    format!("unexpected argument `{prop}`; it is a property")
                 } else {
-                    format!("unexpected argument {word}; `{prop}` is a property")
+                    format!("unexpected argument `{word}`; `{prop}` is a property")
                 },
             )
             .help(format!("write `{joined}`"))

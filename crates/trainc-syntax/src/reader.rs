@@ -12,7 +12,8 @@ use super::property::owner_of;
 use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
 use super::suggestions::{
-    add_missing, insert_below, is_property_alias, node_alias, parent_names, parents_of, unsupported_setting,
+    add_missing, insert_below, is_property_alias, node_alias, parent_names, parents_with_spec,
+    unsupported_setting,
 };
 use super::value::parse_value;
 use kdl::{KdlEntry, KdlNode, KdlValue};
@@ -195,7 +196,7 @@ impl Reader<'_> {
             let diagnostic = Diagnostic::new(
                 &T0128,
                 span,
-                format!("unexpected argument {shown}; `{}` {takes}", spec.name),
+                format!("unexpected argument `{shown}`; `{}` {takes}", spec.name),
             );
             let by_form =
                 entry.value().as_string().and_then(property_by_form).and_then(|name| spec.prop(name));
@@ -397,7 +398,7 @@ impl Reader<'_> {
             spec.name.clone_into(&mut read.name.value);
             return Some(read);
         }
-        if let [(parent, spec)] = parents_of(name).as_slice() {
+        if let [(parent, spec)] = parents_with_spec(name).as_slice() {
             let read = self.node(node, spec);
             self.misplaced.push((parent, read));
         }

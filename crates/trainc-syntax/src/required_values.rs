@@ -74,7 +74,7 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
     {
         problems.push(
             Diagnostic::new(&T0129, reason.span, "`allow` has an empty reason")
-                .help("state why the problem is acceptable, such as `reason=\"the data are tiny\"`"),
+                .help("state why the problem is acceptable, such as `reason=\"the dataset is tiny\"`"),
         );
     }
     if spec.name == SWEEP.name && node.children_named("vary").next().is_none() {

@@ -93,11 +93,11 @@ pub(super) fn unsupported_setting(name: &str) -> Option<&'static str> {
 
 /// Returns the names of the parents of a node of that name.
 pub(super) fn parent_names(name: &str) -> Vec<String> {
-    parents_of(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()
+    parents_with_spec(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()
 }
 
 /// Returns the parents of a node of that name, each with the node's table there.
-pub(super) fn parents_of(name: &str) -> Vec<(&'static str, &'static NodeSpec)> {
+pub(super) fn parents_with_spec(name: &str) -> Vec<(&'static str, &'static NodeSpec)> {
     fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<(&'static str, &'static NodeSpec)>) {
         if let Some(child) = spec.child(name) {
             out.push((spec.name, child));

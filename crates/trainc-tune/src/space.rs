@@ -68,7 +68,7 @@ impl<'a> Space<'a> {
         }
         let one_process = matches!(mesh.engine, Engine::DeviceMap | Engine::None);
         if !one_process && mesh.processes_per_node != mesh.gpus_per_node {
-            return Err(Unsearchable("some GPUs of a node run no process"));
+            return Err(Unsearchable("the job runs fewer processes per node than the node has GPUs"));
         }
         let terms = Terms::from_plan(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
         let sites = sites(plan, &base, &terms, limits);

@@ -128,7 +128,7 @@ pub fn launch(
             let at = (first, port);
             server = Some(Server::start(at, key, same.clone(), place.hosts, per_host, peer_dead, join)?);
         }
-        line = Some(HostConnection::open(first, port, key, same, place.host, peer_dead, join)?);
+        line = Some(HostConnection::connect(first, port, key, same, place.host, peer_dead, join)?);
     }
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
     let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..shared_memory_plan(config) };

@@ -436,7 +436,7 @@ pub struct HostConnection {
 
 impl HostConnection {
     /// Connects to the first host.
-    pub fn open(
+    pub fn connect(
         first: &str,
         port: u16,
         key: &Key,

@@ -209,7 +209,11 @@ fn every_rule_has_its_source_and_its_day() {
         let in_row = row.as_ref().is_some_and(|row| row.source.is_some());
         assert!(page.is_some() != in_row, "{}: one source, in the page or in the row", code.id);
         let dated = page.and_then(|page| page.1);
-        assert!(dated.is_some() != row.is_some(), "{}: one date: `(read YYYY-MM-DD)`, or in the row", code.id);
+        assert!(
+            dated.is_some() != row.is_some(),
+            "{}: one date: `(read YYYY-MM-DD)`, or in the row",
+            code.id
+        );
         let date = dated.or(row.map(|row| row.date)).unwrap();
         let digits: Vec<usize> = date.split('-').map(str::len).collect();
         assert_eq!(digits, [4, 2, 2], "{}: {date}", code.id);

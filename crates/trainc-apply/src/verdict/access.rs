@@ -37,7 +37,7 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
         Diagnostic::new(&T0601, span, format!("{what}the caller is not allowed to perform {action}{asks}"))
             .help("trainc catalog permissions prints the policy that each command needs")
             .fact("action", action);
-    let diagnostic = match fault.resource() {
+    let diagnostic = match fault.denied_resource() {
         Some(resource) => diagnostic.fact("resource", resource),
         None => diagnostic,
     };

@@ -92,7 +92,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help(help!["run `", NextCommand::new("destroy"), "` again: it lists that job too"])
             .note("the resources of a running job are not deleted"),
         // Storage can only increase: with the existing capacity all other settings can stay.
-        Obstacle::Replace if only_shrinks(change) => {
+        Obstacle::Replace if differs_only_in_capacity(change) => {
             let there = change.differences.first().map_or("", |one| one.found.as_str());
             diagnostic
                 .help(format!("write `capacity={:?}` or more", there.replace([' ', ','], "")))
@@ -177,6 +177,6 @@ fn new_run() -> NextCommand {
 }
 
 /// Returns true if the only difference is the storage capacity.
-fn only_shrinks(change: &Change) -> bool {
+fn differs_only_in_capacity(change: &Change) -> bool {
     matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
 }

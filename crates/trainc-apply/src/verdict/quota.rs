@@ -58,7 +58,7 @@ fn named_quota(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
         Call::CreateFileSystem => {
             let is_it = |name: Option<&String>| name.is_some_and(|name| *name == item.name);
             let storage = plan.job.storage.iter().find(|one| is_it(one.name.value()))?;
-            let (capacity, systems) = quotas::lustre(&storage.deployment_word()?)?;
+            let (capacity, systems) = quotas::lustre(&storage.fsx_deployment_type()?)?;
             Some(if is_file_system_count(fault) { systems } else { capacity })
         }
         _ => None,

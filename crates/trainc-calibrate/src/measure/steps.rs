@@ -136,8 +136,8 @@ impl Measured {
         }
     }
 
-    /// Returns true if there is no report.
-    pub fn is_empty(&self) -> bool {
+    /// Returns true if the reports contain nothing to compare with a prediction.
+    pub fn has_no_figures(&self) -> bool {
         self.step_seconds.is_none() && self.memory.is_none() && self.mfu.is_none() && !self.out_of_memory
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn tensor_degree_multiple(mesh: &Mesh, architecture: &Architecture) -
 }
 
 /// Returns [`tensor_degree_multiple`] if the written tensor degree does not divide the model.
-pub(crate) fn invalid_tensor_degree(plan: &Plan, mesh: &Mesh) -> Option<u64> {
+pub(crate) fn tensor_degree_multiple_if_invalid(plan: &Plan, mesh: &Mesh) -> Option<u64> {
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
     let broken =
         |n: u64| n > 0 && mesh.tensor_degree.value > 0 && !n.is_multiple_of(mesh.tensor_degree.value);

@@ -31,7 +31,7 @@ pub(crate) fn find_storage<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage
 
 /// Returns the valid settings of the deployment and storage type; `None` if they are unknown or cannot be combined.
 pub(crate) fn valid_combination(storage: &Storage) -> Option<LegalCombination> {
-    let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let (deployment, storage_type) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
 }
 

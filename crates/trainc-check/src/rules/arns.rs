@@ -14,7 +14,7 @@ declare_code!(
     T0438,
     "arn-scope-mismatch",
     Error,
-    "an ARN in another account, region or partition than the job"
+    "an ARN in another account, region or partition than the job's"
 );
 
 /// The codes of this file.

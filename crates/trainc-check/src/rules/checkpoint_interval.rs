@@ -87,7 +87,7 @@ fn check_missing_interval(context: &Context, problems: &mut Problems) {
                 "the checkpoint interval is unknown",
             )
             .label(spot.span, "an interruption loses the work since the last checkpoint")
-            .help("add `every=\"200 steps\"`, or `every=\"optimal\"`, and give it to the script")
+            .help("add `every=\"200 steps\"`, and save as often in the script; with `every=\"optimal\"` the plan computes the interval")
             .note("the plan then shows the cost of an interruption"),
         );
     }

@@ -1,7 +1,7 @@
 //! Parallelism degrees: powers of two, models too small to split, tensor groups across nodes.
 
 use crate::Context;
-use crate::queries::dimensions::{NO_TENSOR_DEGREE, invalid_tensor_degree};
+use crate::queries::dimensions::{NO_TENSOR_DEGREE, tensor_degree_multiple_if_invalid};
 use crate::queries::prediction::describe_step_share;
 use crate::queries::shard_group::{STATE_BYTES, group_span, minimum_nodes};
 use crate::what_if::{assess, describe_gain};
@@ -221,10 +221,10 @@ fn check_tensor_across_nodes(context: &Context, parallel: &Parallel, mesh: &Mesh
         degree.span_or(parallel.span),
         format!("each tensor group of {} spans {}", text::count(degree.value, "GPU"), text::count(nodes, "node")),
     )
-    .note("every layer exchanges its activations four times per pass: NVLink is fast enough for that, the network is not (Megatron-LM, SC21)")
+    .note("every layer exchanges its activations twice in the forward and twice in the backward pass: NVLink is fast enough for that, the network is not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
-    let must_change = invalid_tensor_degree(context.plan, mesh);
+    let must_change = tensor_degree_multiple_if_invalid(context.plan, mesh);
     diagnostic = if let Some(common) = must_change {
         // The model needs another degree (T0391): both have the same help.
         let best =

@@ -205,7 +205,7 @@ fn help(
     }
     if place.code == &T0403 {
         return match place.key.as_deref() {
-            Some("mp_parameters") => diagnostic.help("remove parameters with their default value"),
+            Some("mp_parameters") => diagnostic.help("remove the parameters that are set to their defaults"),
             Some(key) if is_key_violation(key, violation) => diagnostic.help("write a shorter name"),
             key => diagnostic
                 .help("put it into a file of the program's directory, and pass the file's path")

@@ -12,7 +12,7 @@ use trainc_ir::plan::DIGEST_MARK;
 declare_code!(T0474, "too-many-links", Error, "more S3 links than a file system supports");
 declare_code!(T0475, "link-paths-overlap", Error, "two S3 links with overlapping paths in the file system");
 declare_code!(T0476, "link-prefixes-overlap", Error, "two S3 links with overlapping S3 prefixes");
-declare_code!(T0477, "invalid-link-path", Error, "an invalid path of an S3 link");
+declare_code!(T0477, "invalid-link-path", Error, "an S3 link with an invalid path in the file system");
 declare_code!(T0478, "link-with-digest", Error, "an S3 link whose prefix changes with every edit of the job");
 
 /// The codes of this file.

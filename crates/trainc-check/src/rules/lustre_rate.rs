@@ -79,7 +79,7 @@ fn sufficient_settings(
         Presence::Required => legal.throughputs.iter().copied().map(Some).collect(),
         Presence::Forbidden => vec![None],
     };
-    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let (deployment, kind) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     let mut choices: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
     for tier in tiers {
         let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };

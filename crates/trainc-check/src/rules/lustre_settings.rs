@@ -43,7 +43,7 @@ pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_created_lustre(storage)) {
         let (Some(deployment), Some(storage_type)) =
-            (storage.deployment.value(), storage.storage_type_word())
+            (storage.deployment.value(), storage.fsx_storage_type())
         else {
             continue;
         };
@@ -63,7 +63,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn check_combination(storage: &Storage, deployment: &str, storage_type: &str, problems: &mut Problems) {
     let written = |word: &str| word.to_lowercase().replace('_', "-");
-    let with_efa = fsx::legal(&storage.deployment_word().unwrap_or_default(), storage_type).is_some();
+    let with_efa = fsx::legal(&storage.fsx_deployment_type().unwrap_or_default(), storage_type).is_some();
     let (span, what, legal) = if with_efa {
         let legal: Vec<String> = fsx::pairs()
             .filter(|(deployment, storage)| fsx::legal_with_efa(deployment, storage).is_some())
@@ -167,7 +167,7 @@ fn settings_for_throughput(storage: &Storage, throughput: u64) -> Option<String>
     if storage.efa.get() == Some(true) {
         return None;
     }
-    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let (deployment, kind) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     let has = |pair: &(&str, &str)| {
         fsx::legal(pair.0, pair.1)
             .is_some_and(|legal| legal.throughputs.iter().any(|tier| u64::from(*tier) == throughput))

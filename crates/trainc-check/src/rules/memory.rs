@@ -123,7 +123,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         &T0326,
         span,
         format!(
-            "the fullest {} {verb} {}, between {} and {}; it has {}",
+            "the fullest {} {verb} {} ({} to {}) and has {}",
             context.plan.rank_noun(),
             format_bytes(memory.per_gpu_bytes),
             format_bytes(memory.interval.low),
@@ -324,7 +324,7 @@ fn describe_parts(memory: &Memory) -> String {
         .filter(|(_, n)| *n >= 0.01 * memory.per_gpu_bytes)
         .map(|(name, n)| format!("{name} {}", format_bytes(*n)))
         .collect();
-    format!("predicted: {}", shown.join(", "))
+    format!("predicted as written: {}", shown.join(", "))
 }
 
 /// Reports a larger micro-batch that fits: the same step in fewer, larger matrix multiplications.

@@ -70,7 +70,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             format!(
                 "{} placed on UltraServers, but the cluster has {}",
                 text::count(placed, "instance"),
-                nodes.value
+                text::count(nodes.value, "instance")
             ),
         )
         .help(format!(

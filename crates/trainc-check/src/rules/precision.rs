@@ -166,7 +166,7 @@ fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
     .note("selective recomputation recomputes only the seq × seq attention matrices (Korthikanti et al. 2022, section 5)");
     match flash.span() {
         Some(span) => diagnostic = diagnostic.label(span, "flash attention"),
-        None => diagnostic = diagnostic.note("the model's code uses flash attention by default here"),
+        None => diagnostic = diagnostic.note("the model's code uses flash attention by default with this precision"),
     }
     problems.push(diagnostic);
 }

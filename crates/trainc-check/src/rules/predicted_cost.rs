@@ -39,7 +39,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };
     let message = if cost > usd.value {
         format!(
-            "the run {verb} {least}{}, between {} and {}; the budget is {}",
+            "the run {verb} {least}{} ({} to {}); the budget is {}",
             text::dollars(cost),
             text::dollars(interval.low),
             text::dollars(interval.high),
@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         )
     } else {
         format!(
-            "the run {verb} the budget of {}: {least}{} is predicted, between {} and {}",
+            "the run {verb} the budget of {}: {least}{} ({} to {}) is predicted",
             text::dollars(usd.value),
             text::dollars(cost),
             text::dollars(interval.low),

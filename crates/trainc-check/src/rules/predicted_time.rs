@@ -181,7 +181,7 @@ fn help_optimal_interval(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64,
     (high <= most as f64).then(|| {
         let expected = text::rounded_duration(expected);
         let write = match checkpoint {
-            Some(_) => "write `every=\"optimal\"` at `checkpoint`",
+            Some(_) => "write `every=\"optimal\"` in `checkpoint`",
             None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program resume from it",
         };
         format!("{write}: then {expected} is expected")

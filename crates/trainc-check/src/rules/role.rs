@@ -86,7 +86,7 @@ fn check_manifest_objects(plan: &Plan, role: &Role, problems: &mut Problems) {
             Diagnostic::new(
                 &T0504,
                 uri.span_or(channel.span),
-                "the created role can read the manifest, but not the objects it lists",
+                "the created role can read the S3 manifest file, but not the objects it lists",
             )
             .label(role.span, "the created role")
             .help(format!(

@@ -149,7 +149,7 @@ fn check_betas(optimizer: &Optimizer, problems: &mut Problems) {
             format!("the first of `betas` is larger than the second: {} and {}", format_number(first), format_number(second)),
         )
         .help(format!("did you mean `betas=\"{},{}\"`?", format_number(second), format_number(first)))
-        .note("the first is the decay of the mean, the second the slower decay of the squares; Adam converges if the first is below the square root of the second (arXiv 1412.6980, theorem 4.1)"),
+        .note("the first is the decay of the mean, the second the slower decay of the squares; proofs of convergence require the first to be below the square root of the second (AMSGrad, arXiv 1904.09237, theorem 4)"),
     );
 }
 

@@ -79,7 +79,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 ),
             )
             .note(format!(
-                "the size is still sent; NVMe size as of {} (`trainc catalog instances`)",
+                "the request still contains the volume size; NVMe size as of {} (`trainc catalog instances`)",
                 instance.provenance.date
             ))
             .fact("nvme_gb", instance.nvme_total_gb),

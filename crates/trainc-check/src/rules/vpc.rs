@@ -10,7 +10,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Network, Plan, Val};
 
 declare_code!(T0468, "invalid-vpc-ids", Error, "invalid subnet or security group IDs");
-declare_code!(T0469, "vpc-requirements", Note, "requirements of the job on its VPC");
+declare_code!(T0469, "vpc-requirements", Note, "what the job requires of its VPC");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0468, &T0469];
@@ -63,8 +63,8 @@ fn check_ids(span: Option<Span>, values: &[Val<String>], kind: &IdKind, problems
             format!("`{}` is not a valid {} ID", value.value, kind.noun),
         )
         .note(format!(
-            "an ID is `{}` followed by at least 8 digits of 0-9 and a-f (botocore, CreateFileSystem)",
-            kind.prefix
+            "a {} ID is `{}` followed by at least 8 digits of 0-9 and a-f (botocore, CreateFileSystem)",
+            kind.noun, kind.prefix
         ));
         let swapped = [&SUBNETS, &GROUPS]
             .into_iter()

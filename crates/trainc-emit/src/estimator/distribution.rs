@@ -24,7 +24,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// Returns whether a hyperparameter belongs to a launcher.
-pub(super) fn is_launcher_key(key: &str) -> bool {
+pub(super) fn is_launcher_hyperparameter(key: &str) -> bool {
     KEYS.contains(&key)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn distribution(
     }
     let wanted: BTreeMap<&str, Value> = sent
         .iter()
-        .filter(|(key, _)| is_launcher_key(key))
+        .filter(|(key, _)| is_launcher_hyperparameter(key))
         .filter_map(|(key, value)| Some((key.as_str(), serde_json::from_str(value.as_str()?).ok()?)))
         .collect();
     if wanted.is_empty() {

@@ -227,7 +227,7 @@ impl Script<'_> {
         let mut out = Vec::new();
         for key in order.chain(others) {
             let Some(text) = sent.get(key).and_then(Value::as_str) else { continue };
-            let of_launcher = distribution::is_launcher_key(key) && distribution.is_some();
+            let of_launcher = distribution::is_launcher_hyperparameter(key) && distribution.is_some();
             if script && (SET_BY_SDK.contains(&key) || of_launcher) {
                 continue;
             }

@@ -71,7 +71,7 @@ fn a_small_job_gets_few_statements() {
 
 #[test]
 fn a_job_with_everything_gets_every_statement() {
-    let plan = sample::full_plan("full", "");
+    let plan = sample::plan_with_all_nodes("full", "");
     check_policy(&plan);
     let all = [
         "ListBucket1",
@@ -147,8 +147,8 @@ fn content_of_a_hub_is_looked_up_in_its_hub() {
 
 #[test]
 fn another_run_has_the_same_role() {
-    let one = sample::full_plan("full", "");
-    let other = sample::full_plan("full", "train { optimizer \"adamw\" lr=1e-4; }");
+    let one = sample::plan_with_all_nodes("full", "");
+    let other = sample::plan_with_all_nodes("full", "train { optimizer \"adamw\" lr=1e-4; }");
     assert_ne!(crate::identity(&one).digest, crate::identity(&other).digest);
     assert_eq!((policy(&one), trust_policy(&one)), (policy(&other), trust_policy(&other)));
     let any = "?".repeat(64);
@@ -239,7 +239,7 @@ fn web_addresses_are_the_bucket_and_key_that_they_name() {
 
 #[test]
 fn the_role_is_created_with_its_trust_policy() {
-    let plan = sample::full_plan("full", "");
+    let plan = sample::plan_with_all_nodes("full", "");
     let role = create_role(&plan, "d1ge57").unwrap();
     let trust: serde_json::Value = serde_json::from_str(&role.assume_role_policy_document).unwrap();
     assert_eq!(trust, serde_json::to_value(trust_policy(&plan)).unwrap());
@@ -258,7 +258,7 @@ fn the_role_is_created_with_its_trust_policy() {
     // The digest is that of the role, not of the run.
     let later = create_role(&plan, "d1ge58").unwrap().tags;
     assert!(later.iter().any(|tag| tag.value == "d1ge58") && later.iter().any(|tag| tag.value == digest));
-    let other = create_role(&sample::full_plan("other", ""), "d1ge57").unwrap().tags;
+    let other = create_role(&sample::plan_with_all_nodes("other", ""), "d1ge57").unwrap().tags;
     assert!(other.iter().all(|tag| tag.value != digest));
     assert_eq!(
         tags,
@@ -281,7 +281,7 @@ fn conditions(plan: &Plan, sid: &str) -> Vec<(&'static str, &'static str, Vec<St
 
 #[test]
 fn a_boundary_restricts_writes_and_network_interfaces() {
-    let bounded = sample::full_plan("full", "");
+    let bounded = sample::plan_with_all_nodes("full", "");
     let account = ("StringEquals", "aws:ResourceAccount", vec![crate::names::account(&bounded).to_owned()]);
     for sid in ["WriteOutput", "SyncCheckpoints"] {
         assert_eq!(conditions(&bounded, sid), std::slice::from_ref(&account), "{sid}");
@@ -303,7 +303,7 @@ fn a_boundary_restricts_writes_and_network_interfaces() {
 
 #[test]
 fn the_boundary_of_jobs_contains_their_policies() {
-    let plans = [sample::full_plan("full", ""), sample::full_plan("other", "")];
+    let plans = vec![sample::plan_with_all_nodes("full", ""), sample::plan_with_all_nodes("other", "")];
     let boundary = serde_json::to_value(boundary_of_jobs(&plans)).unwrap();
     let allowed = boundary["Statement"].as_array().unwrap();
     for plan in &plans {
@@ -372,7 +372,7 @@ proptest! {
         let channel = |(n, key)| format!("channel \"c{n}\" s3=\"s3://bucket-{}/{key}\"", n % 3);
         let channels = keys.iter().enumerate().map(channel).collect::<Vec<_>>().join("\n");
         let more = format!("{channels}\ncheckpoint s3=\"s3://bucket-9/{checkpoint}\"\n");
-        let make = if everything { sample::full_plan } else { sample::small_plan };
+        let make = if everything { sample::plan_with_all_nodes } else { sample::small_plan };
         let plan = make(&job, &more);
         check_policy(&plan);
         let text = canonical_json::to_file_bytes(&policy(&plan));

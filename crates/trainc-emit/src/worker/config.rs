@@ -249,7 +249,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             collective_seconds: COLLECTIVE_SECONDS,
             environment: super::environment(plan).into_iter().collect(),
         },
-        limits: Limits { max_seconds: run.max_seconds, max_loss: None },
+        limits: Limits { max_seconds: run.save_and_stop_seconds, max_loss: None },
     })
 }
 

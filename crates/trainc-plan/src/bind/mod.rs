@@ -235,7 +235,7 @@ impl Binder<'_> {
         for name in names {
             match self.values.entries.get(&name) {
                 Some(ValueEntry::Value(_)) => {}
-                Some(ValueEntry::Reported) => fine = false,
+                Some(ValueEntry::AlreadyReported) => fine = false,
                 Some(ValueEntry::Missing(why)) => {
                     problems.push(
                         Diagnostic::new(

@@ -2,6 +2,7 @@
 
 use minijinja::value::Value;
 use std::collections::BTreeMap;
+use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Field, Plan, Warmup};
 
@@ -11,7 +12,7 @@ pub(super) enum ValueEntry {
     /// A valid path without a value in this job, for the reason given.
     Missing(&'static str),
     /// Unknown because of a problem already reported.
-    Reported,
+    AlreadyReported,
 }
 
 /// The names under `train`.
@@ -70,14 +71,14 @@ impl PlanValues {
             ("mesh.context_degree", mesh.map(|mesh| mesh.context_degree.value)),
             ("mesh.expert_degree", mesh.map(|mesh| mesh.expert_degree.value)),
         ] {
-            table.put_or_reported(path, value);
+            table.put_or_already_reported(path, value);
         }
         for (path, value) in [
             ("mesh.minimum_nodes", mesh.and_then(|mesh| mesh.minimum_nodes.as_ref())),
             ("mesh.recommended_nodes", mesh.and_then(|mesh| mesh.recommended_nodes.as_ref())),
         ] {
             if mesh.is_none() || (job.model.is_some() && plan.model.is_none()) {
-                table.insert_reported(path);
+                table.insert_already_reported(path);
             } else {
                 table.put(
                     path,
@@ -88,7 +89,7 @@ impl PlanValues {
         }
         match job.engine() {
             Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
-            None => table.insert_reported("mesh.engine"),
+            None => table.insert_already_reported("mesh.engine"),
         }
         table.insert_model(plan);
         let batch = plan.batch.as_ref();
@@ -99,13 +100,13 @@ impl PlanValues {
             ("batch.accumulation", batch.map(|batch| batch.accumulation.value)),
             ("batch.global_sequences", batch.map(|batch| batch.global_sequences.value)),
         ] {
-            table.put_or_reported(path, value);
+            table.put_or_already_reported(path, value);
         }
         let no_length = job.train.sequence_length.is_absent();
         if batch.is_some() && no_length {
             table.put("batch.global_tokens", None::<u64>, "`train` has no `sequence-length`");
         } else {
-            table.put_or_reported("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
+            table.put_or_already_reported("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
         }
         let cluster = job.cluster.as_ref();
         if let Some(cluster) = cluster {
@@ -120,11 +121,11 @@ impl PlanValues {
             );
         } else {
             for path in ["cluster.instance", "cluster.nodes", "cluster.max_run_seconds"] {
-                table.insert_reported(path);
+                table.insert_already_reported(path);
             }
         }
         table.insert_checkpoint(plan);
-        table.put_or_reported(
+        table.put_or_already_reported(
             "cluster.gpus_per_node",
             plan.machine.as_ref().map(|machine| machine.gpus_per_node),
         );
@@ -135,12 +136,12 @@ impl PlanValues {
             ("cluster.gpu.memory_bytes", machine.map(|machine| machine.gpu_memory_bytes.map(Value::from))),
         ] {
             match value {
-                None => table.insert_reported(path),
+                None => table.insert_already_reported(path),
                 Some(value) => table.put(path, value, "the cluster has no GPU that is in the catalogue"),
             }
         }
-        table.put_or_reported("cluster.world_size", mesh.map(|mesh| mesh.world_size));
-        table.put_or_reported("run.steps", plan.run.steps.as_ref().map(|val| val.value));
+        table.put_or_already_reported("cluster.world_size", mesh.map(|mesh| mesh.world_size));
+        table.put_or_already_reported("run.steps", plan.run.steps.as_ref().map(|val| val.value));
         if plan.run.tokens.is_none() && batch.is_some() && no_length {
             table.put(
                 "run.tokens",
@@ -148,7 +149,7 @@ impl PlanValues {
                 "the tokens of a step are unknown: `train` has no `sequence-length`",
             );
         } else {
-            table.put_or_reported("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
+            table.put_or_already_reported("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
         }
         table.insert_train(plan);
         table
@@ -160,13 +161,13 @@ impl PlanValues {
     }
 
     /// Adds a path whose value is unknown because of a problem already reported.
-    fn insert_reported(&mut self, path: &str) {
-        self.entries.insert(path.to_owned(), ValueEntry::Reported);
+    fn insert_already_reported(&mut self, path: &str) {
+        self.entries.insert(path.to_owned(), ValueEntry::AlreadyReported);
     }
 
     /// Adds a value that every job has unless a problem was reported.
-    fn put_or_reported(&mut self, path: &str, value: Option<u64>) {
-        let entry = value.map_or(ValueEntry::Reported, |value| ValueEntry::Value(value.into()));
+    fn put_or_already_reported(&mut self, path: &str, value: Option<u64>) {
+        let entry = value.map_or(ValueEntry::AlreadyReported, |value| ValueEntry::Value(value.into()));
         self.entries.insert(path.to_owned(), entry);
     }
 
@@ -174,7 +175,7 @@ impl PlanValues {
         let entry = match field {
             Field::Is(val) => ValueEntry::Value(Value::from(val.value.as_str())),
             Field::Absent => ValueEntry::Missing(why),
-            Field::Bad => ValueEntry::Reported,
+            Field::Bad => ValueEntry::AlreadyReported,
         };
         self.entries.insert(path.to_owned(), entry);
     }
@@ -189,7 +190,7 @@ impl PlanValues {
         let entry = match field {
             Field::Is(val) => ValueEntry::Value(val.value.into()),
             Field::Absent => ValueEntry::Missing(why),
-            Field::Bad => ValueEntry::Reported,
+            Field::Bad => ValueEntry::AlreadyReported,
         };
         self.entries.insert(path.to_owned(), entry);
     }
@@ -204,7 +205,7 @@ impl PlanValues {
             self.put("model.name", Some(model.name.as_str()), "");
             self.put("model.parameters", Some(model.parameters.value), "");
             if model.trainable.is_none() && model.architecture.is_some() {
-                self.insert_reported("model.parameters_trainable");
+                self.insert_already_reported("model.parameters_trainable");
             } else {
                 self.put(
                     "model.parameters_trainable",
@@ -224,7 +225,7 @@ impl PlanValues {
             }
         } else {
             for path in ["name", "parameters", "parameters_trainable"].iter().chain(&PATHS) {
-                let entry = if written { ValueEntry::Reported } else { ValueEntry::Missing(NO_MODEL) };
+                let entry = if written { ValueEntry::AlreadyReported } else { ValueEntry::Missing(NO_MODEL) };
                 self.entries.insert(format!("model.{path}"), entry);
             }
             if let Some(name) = plan.job.model.as_ref().and_then(|model| model.name.value()) {
@@ -242,7 +243,7 @@ impl PlanValues {
     fn insert_checkpoint(&mut self, plan: &Plan) {
         let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
             Field::Absent => {
-                Field::Is(trainc_ir::Val::default("/opt/ml/checkpoints".to_owned(), "SageMaker default"))
+                Field::Is(trainc_ir::Val::default(DEFAULT_CHECKPOINT_PATH.to_owned(), "SageMaker default"))
             }
             written => written.clone(),
         });
@@ -267,7 +268,7 @@ impl PlanValues {
         if train.span.is_none() {
             // The missing node was reported.
             for path in TRAIN_PATHS {
-                self.insert_reported(&format!("train.{path}"));
+                self.insert_already_reported(&format!("train.{path}"));
             }
             return;
         }
@@ -292,7 +293,7 @@ impl PlanValues {
             }
             Field::Is(val) => ValueEntry::Value(Value::from(val.value)),
             Field::Absent => ValueEntry::Missing(UNWRITTEN),
-            Field::Bad => ValueEntry::Reported,
+            Field::Bad => ValueEntry::AlreadyReported,
         };
         self.entries.insert("train.epochs".to_owned(), epochs);
         let checkpointing =
@@ -321,7 +322,7 @@ impl PlanValues {
         });
         self.insert_text_field("train.betas", &both, NO_OPTIMIZER);
         match optimizer.map_or(Field::Absent, |o| o.warmup.clone()) {
-            Field::Bad => self.insert_reported("train.warmup"),
+            Field::Bad => self.insert_already_reported("train.warmup"),
             warmup => self.put(
                 "train.warmup",
                 warmup.get().map(|warmup| match warmup {
@@ -337,7 +338,7 @@ impl PlanValues {
     pub(super) fn template_context(&self) -> Value {
         let values = self.entries.iter().filter_map(|(path, entry)| match entry {
             ValueEntry::Value(value) => Some((path.as_str(), value)),
-            ValueEntry::Missing(_) | ValueEntry::Reported => None,
+            ValueEntry::Missing(_) | ValueEntry::AlreadyReported => None,
         });
         nest_dotted_paths(values.filter(|(path, _)| path.contains('.')).collect())
     }

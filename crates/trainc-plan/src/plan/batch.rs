@@ -20,7 +20,12 @@ declare_code!(
     "micro-batch, accumulation and global batch are inconsistent"
 );
 declare_code!(T0312, "batch-size-unknown", Error, "too few values are set to determine the batch size");
-declare_code!(T0313, "invalid-run-length", Error, "not exactly one of steps, tokens and epochs is set");
+declare_code!(
+    T0313,
+    "invalid-run-length",
+    Error,
+    "the run length is missing, or set more than once (steps, tokens, epochs)"
+);
 declare_code!(T0314, "epochs-without-dataset", Error, "epochs without the size of the dataset");
 declare_code!(T0315, "number-overflow", Error, "a number overflows 64 bits");
 

@@ -110,7 +110,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
 /// Decides the values of a bound plan that its texts determine.
 pub fn decide_bound_values(mut plan: Plan) -> Plan {
     plan.launch = launch::launch(&plan);
-    let run = worker_run::worker_run(&plan);
+    let run = worker_run::worker_run_settings(&plan);
     if let Some(worker) = &mut plan.worker {
         worker.run = run;
     }
@@ -157,7 +157,7 @@ pub fn storage_price_key(region: &str, storage: &Storage) -> Option<String> {
     if !storage.id.is_absent() || storage.throughput_mb_s_tib.is_bad() {
         return None;
     }
-    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let (deployment, kind) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     Some(prices::lustre_key(region, &deployment, &kind, storage.tier()))
 }
 

@@ -7,7 +7,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::worker::{
-    TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerRun, WorkerSchedule,
+    TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerRunSettings, WorkerSchedule,
 };
 use trainc_ir::{
     Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile, Val,
@@ -96,7 +96,7 @@ pub(super) fn worker(
             None => Val::default(2, "keeps a complete checkpoint while the next is written"),
         },
         seed: written_or_default(&job.train.seed, 0, "seed 0"),
-        run: WorkerRun::default(),
+        run: WorkerRunSettings::default(),
         binary,
     })
 }

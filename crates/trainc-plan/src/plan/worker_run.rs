@@ -1,6 +1,7 @@
 //! Decides intervals, paths and adapter of engine `worker`.
 
-use trainc_ir::worker::{GRACE_SECONDS, VALIDATION_CHANNEL, WorkerAdapter, WorkerRun};
+use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
+use trainc_ir::worker::{GRACE_SECONDS, VALIDATION_CHANNEL, WorkerAdapter, WorkerRunSettings};
 use trainc_ir::{Adapter, CheckpointInterval, Plan};
 
 /// Default seconds between checkpoints: an interruption then costs a quarter of an hour on average.
@@ -9,19 +10,19 @@ const CHECKPOINT_SECONDS: u64 = 1800;
 const LOG_STEPS: u64 = 10;
 
 /// Returns the run of a bound plan; before binding, the checkpoint directory may contain placeholders.
-pub(super) fn worker_run(plan: &Plan) -> WorkerRun {
+pub(super) fn worker_run_settings(plan: &Plan) -> WorkerRunSettings {
     let job = &plan.job;
     let (checkpoint_interval_seconds, checkpoint_interval_steps) = checkpoint_interval(plan);
     let has_validation =
         job.channels.iter().any(|one| one.name.value().is_some_and(|name| name == VALIDATION_CHANNEL));
     let tenth_of_steps = plan.run.steps.as_ref().map(|steps| steps.value.div_ceil(10).max(1));
-    WorkerRun {
+    WorkerRunSettings {
         log_interval_steps: if plan.deployable { LOG_STEPS } else { 1 },
         evaluation_interval_steps: checkpoint_interval_steps.or(tenth_of_steps).filter(|_| has_validation),
         checkpoint_interval_seconds,
         checkpoint_interval_steps,
         checkpoint_directory: checkpoint_directory(plan),
-        max_seconds: max_seconds(plan),
+        save_and_stop_seconds: save_and_stop_seconds(plan),
         adapter: job.adapter.as_ref().and_then(adapter),
     }
 }
@@ -40,7 +41,8 @@ fn adapter(written: &Adapter) -> Option<WorkerAdapter> {
 
 fn checkpoint_directory(plan: &Plan) -> String {
     let written = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.local.value()).cloned();
-    written.unwrap_or_else(|| if plan.deployable { "/opt/ml/checkpoints" } else { "checkpoints" }.to_owned())
+    written
+        .unwrap_or_else(|| if plan.deployable { DEFAULT_CHECKPOINT_PATH } else { "checkpoints" }.to_owned())
 }
 
 /// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is
@@ -54,7 +56,7 @@ fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
 }
 
 /// Returns the time after which the worker saves and stops, before SageMaker stops the job at max-run.
-fn max_seconds(plan: &Plan) -> Option<u64> {
+fn save_and_stop_seconds(plan: &Plan) -> Option<u64> {
     let cluster = plan.job.cluster.as_ref().filter(|_| plan.deployable)?;
     cluster.max_run_seconds.get()?.checked_sub(GRACE_SECONDS).filter(|left| *left > 0)
 }

@@ -113,7 +113,7 @@ struct SetPath<'a> {
 type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
 
 /// Returns the step that identifies one of several nodes of a kind, and the steps after it.
-fn split_key_step<'s, 'p>(
+fn split_node_name<'s, 'p>(
     parents: &str,
     spec: &NodeSpec,
     first: &Spanned<&str>,
@@ -181,7 +181,7 @@ impl SetPath<'_> {
         let mut rest = rest;
         let mut twin = existing.iter().find(|node| node.name.value == first.value);
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
-            let (key, after) = split_key_step(parents, spec, first, rest)?;
+            let (key, after) = split_node_name(parents, spec, first, rest)?;
             let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
             if spec.repeat == Repeat::ByFirst {
                 node.args.push(name);

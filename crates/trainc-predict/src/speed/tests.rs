@@ -598,7 +598,7 @@ fn one_run_of_a_setting_narrows_no_interval() {
     let setting = Setting::from_layout(&layout).unwrap();
     let with = |rows: f64| {
         let mut constants = Constants::shipped().clone();
-        constants.set_settings(vec![(setting, rows)]);
+        constants.set_fitted_settings(vec![(setting, rows)]);
         speed(&layout, &constants).unwrap().extrapolation.setting.map(|unseen| unseen.runs)
     };
     assert_eq!([with(0.0), with(1.0), with(2.0)], [Some(0.0), Some(1.0), None]);

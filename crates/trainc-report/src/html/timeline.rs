@@ -123,7 +123,7 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
     if !links.is_empty() && speed.parts.exposed_communication > 0.0 {
         section.caption += " Left of the dotted line, communication is hidden behind the passes; right of it, the GPU waits.";
     }
-    section.caption += " Pieces of the same kind alternate in the run and are drawn together here.";
+    section.caption += " The phases alternate during a step; the chart groups them by kind.";
     section.caption += match speed.parts.input {
         None => " Data loading is not modelled; it is assumed to keep up.",
         Some(_) => {

@@ -95,7 +95,7 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
         prop("groups", Ty::Plain, "instance groups that receive the channel, separated by commas"),
         prop("hub", Ty::Text, "ARN of a private hub's reference to a JumpStart model"),
         prop("accept-eula", Ty::Bool, "accept the license of the model in the channel"),
-        prop("kms", Ty::Text, "KMS key of its objects, for a role that trainc creates"),
+        prop("kms", Ty::Text, "KMS key of its objects, which a created role may use to decrypt"),
     ],
     repeat: Repeat::ByFirst,
     alternatives: &[

@@ -32,7 +32,7 @@ pub struct ResumePoint {
 }
 
 /// Reads a checkpoint's state. A failure suggests the checkpoint to use instead.
-fn read_state(path: &Path, selection: Selection) -> Result<State, Failure> {
+fn read_state_or_suggest_earlier(path: &Path, selection: Selection) -> Result<State, Failure> {
     load_state(path).map_err(|failure| {
         // Without the state, the step is taken from the directory's name.
         let name = path.file_name().and_then(|name| name.to_str());
@@ -55,7 +55,7 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
     if c.resume == "auto" {
         let Some(path) = found else { return Ok(None) };
         return Ok(Some(ResumePoint {
-            state: read_state(&path, Selection::Latest)?,
+            state: read_state_or_suggest_earlier(&path, Selection::Latest)?,
             path,
             own: true,
             selection: Selection::Latest,
@@ -63,7 +63,7 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
     }
     // A checkpoint with an unreadable state may be this run's: starting from the path again would lose its progress.
     if let Some(path) = found {
-        let state = read_state(&path, Selection::Latest)?;
+        let state = read_state_or_suggest_earlier(&path, Selection::Latest)?;
         if state.began.as_deref() == Some(c.resume.as_str()) && state.config == config.digest {
             return Ok(Some(ResumePoint { path, state, own: true, selection: Selection::Latest }));
         }
@@ -74,7 +74,7 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
         _ => false,
     };
     Ok(Some(ResumePoint {
-        state: read_state(&path, Selection::Resume)?,
+        state: read_state_or_suggest_earlier(&path, Selection::Resume)?,
         path,
         own,
         selection: Selection::Resume,

@@ -43,7 +43,7 @@ impl<T: Real> HeadScratch<T> {
     }
 }
 
-fn tables<'a, T>(shape: &Shape, p: &'a [T]) -> (&'a [T], &'a [T]) {
+fn split_embedding_tables<'a, T>(shape: &Shape, p: &'a [T]) -> (&'a [T], &'a [T]) {
     let tokens = shape.vocab * shape.hidden;
     let positions = if shape.rotated == 0 { shape.heads.sequence * shape.hidden } else { 0 };
     (&p[..tokens], &p[tokens..tokens + positions])
@@ -51,7 +51,7 @@ fn tables<'a, T>(shape: &Shape, p: &'a [T]) -> (&'a [T], &'a [T]) {
 
 /// Computes x = embedding of the tokens.
 pub fn embed_forward<T: Real>(pass: &Pass<T>, p: &[T], tokens: &[u32], x: &mut [T]) {
-    let (table, positions) = tables(&pass.shape, p);
+    let (table, positions) = split_embedding_tables(&pass.shape, p);
     rows::embed_forward(
         tokens,
         &pass.begins,

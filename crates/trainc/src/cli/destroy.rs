@@ -50,7 +50,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::from_output_flag(&args.output);
+    let form = Form::start_output(&args.output);
     let (mut accounts, mut job_contexts, mut codes) =
         match job_contexts(io, global, &args.job, "destroy", &form) {
             Ok(found) => found,

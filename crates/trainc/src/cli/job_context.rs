@@ -73,8 +73,8 @@ impl Kept {
 const FORMAT_VERSION: &str = "1.0";
 
 impl Form {
-    /// Parses `--output`, and prints the version line of JSON lines.
-    pub(super) fn from_output_flag(output: &str) -> Self {
+    /// Starts the output that `--output` selects: for JSON lines, prints the version line.
+    pub(super) fn start_output(output: &str) -> Self {
         if output == "json" {
             print_version_line();
             return Self::Lines;

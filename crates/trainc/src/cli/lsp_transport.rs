@@ -127,7 +127,7 @@ impl<R: BufRead> Input<R> {
                     return Ok(Body::End);
                 }
                 if !line.ends_with(b"\n") {
-                    return Ok(Body::Fault("a header line that does not end".to_owned()));
+                    return Ok(Body::Fault("an unterminated header line".to_owned()));
                 }
                 String::from_utf8_lossy(&line).trim_end().to_owned()
             };

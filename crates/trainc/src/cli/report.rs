@@ -202,8 +202,8 @@ impl Shared {
         let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
         if left_out > 0 {
             let lines = trainc_diag::text::count(left_out as u64, "line");
-            let (is, say) = if left_out == 1 { ("is", "it says") } else { ("are", "they say") };
-            notes.push(format!("{lines} of the log {is} left out: what {say} cannot be (T0528)"));
+            let is = if left_out == 1 { "is" } else { "are" };
+            notes.push(format!("{lines} of the log {is} ignored: impossible values (T0528)"));
             // People were shown each at its line.
             if self.output != "human" {
                 notes.extend(wrong.lines());
@@ -225,7 +225,7 @@ impl Shared {
         }
         let kind = measured.memory.filter(|_| prediction.memory.is_some()).map(|(_, kind)| kind);
         notes.extend(kind.and_then(measure::describe_uncounted_memory).map(str::to_owned));
-        if measured.is_empty() && left_out == 0 {
+        if measured.has_no_figures() && left_out == 0 {
             notes.push(format!(
                 "no measurements found in the log: {}; print `step=12 tokens_per_s=4096`, or define a `metric` for the program",
                 reader.describe_sought_names()
@@ -244,9 +244,12 @@ impl Shared {
         }
         let mut code = exit::DONE;
         // The account has the times of the job, even without a log.
-        if run.is_none() && measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
-            let why =
-                if left_out > 0 { "what its log says cannot be" } else { "no figure was found in its log" };
+        if run.is_none() && measured.has_no_figures() && rows.iter().all(|row| row.measured.is_none()) {
+            let why = if left_out > 0 {
+                "the values in its log are impossible"
+            } else {
+                "no figure was found in its log"
+            };
             io.note(&format!("error: no measurements of the run: {why}\n"));
             code = exit::USAGE;
         }
@@ -373,10 +376,12 @@ impl Task for Online {
             Err(code) => return code,
         };
         if found.is_other {
-            io.note(&format!("note: {} runs another version than the manifest\n", found.job.name));
+            io.note(&format!("note: {} was started from another version of the manifest\n", found.job.name));
             if self.shared.csv.is_some() {
                 // A row would combine this layout with the step time of another one.
-                io.note("error: the run is of another manifest: nothing is added to a table\n");
+                io.note(
+                    "error: the run used another version of the manifest: no row is added to the table\n",
+                );
                 return exit::DIFFERENT;
             }
         }

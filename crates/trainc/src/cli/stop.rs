@@ -40,7 +40,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::from_output_flag(&args.output);
+    let form = Form::start_output(&args.output);
     run_for_each_job(io, global, &args.job, "stop", &form, |about| Stop {
         yes: args.yes || args.job.account.simulate.is_some(),
         output: args.output.clone(),

@@ -44,7 +44,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::from_output_flag(&args.output);
+    let form = Form::start_output(&args.output);
     let (mut accounts, job_contexts, mut codes) = match job_contexts(io, global, &args.job, "watch", &form) {
         Ok(found) => found,
         Err(code) => return code,
@@ -159,7 +159,7 @@ impl Following {
 
     /// Reads new lines of all hosts, or all remaining ones after the end. Returns false if a transient fault left some
     /// unread.
-    async fn read<C: Observe, K: Clock>(
+    async fn read_new_logs<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
         job: &TrainingJob,
@@ -270,7 +270,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             }
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
-        let read = following.read(look, &job, io, progress).await;
+        let read = following.read_new_logs(look, &job, io, progress).await;
         let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
             let read = print_json_line(&json!({"type": "status", "job": now.job, "status": now}));

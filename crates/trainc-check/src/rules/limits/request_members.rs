@@ -100,7 +100,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             problems.push(
                 Diagnostic::new(&T0446, locate_member(member, path).name, format!("`{path}` is set with a node"))
                     .help(format!("write `{node}`"))
-                    .note("`request` is for members without a node, so that every value is written once and checked by the rules"),
+                    .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked"),
             );
         }
         if context.plan.job.image.is_some() && leaves.iter().any(|leaf| leaf == ALGORITHM) {

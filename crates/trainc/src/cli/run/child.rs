@@ -117,7 +117,7 @@ fn predict_rank_memory(plan: &Plan, ranks: Option<u64>, constants: &Constants) -
 }
 
 /// Returns the memory in bytes that the worker computed, from its log of the start.
-fn read_counted_memory(place: &Place) -> Option<u64> {
+fn read_computed_memory(place: &Place) -> Option<u64> {
     let text = fs::read_to_string(place.out.join("output/metrics.jsonl")).ok()?;
     // The last start is that of this run.
     let start = text
@@ -290,7 +290,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
             "type": "result", "exit": ours, "worker_code": code, "steps": run.screen.steps_done(),
             "loss": run.screen.last_loss(), "memory": {
                 "resident_bytes": run.screen.peak_resident_bytes(), "planned_bytes": run.planned,
-                "counted_bytes": read_counted_memory(run.place),
+                "counted_bytes": read_computed_memory(run.place),
             },
             "reason": reason, "out": run.place.out.to_string_lossy(),
         });
