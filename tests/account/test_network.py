@@ -216,6 +216,9 @@ def test_an_upload_that_stops_is_given_up(account, large):
     [
         ({"AWS_RETRY_MODE": "legacy"}, 0, ""),
         ({"AWS_RETRY_MODE": "", "AWS_MAX_ATTEMPTS": ""}, 0, ""),
+        ({"AWS_ENDPOINT_URL_STS": "", "AWS_ENDPOINT_URL_FSX": " "}, 0, ""),
+        ({"AWS_ENDPOINT_URL_FSX": "ftp://x"}, 2, "AWS_ENDPOINT_URL_FSX: `ftp://x` is not an endpoint"),
+        ({"AWS_ENDPOINT_URL": ":::"}, 2, "AWS_ENDPOINT_URL: `:::` is not an endpoint"),
         ({"AWS_MAX_ATTEMPTS": "0"}, 2, "AWS_MAX_ATTEMPTS: `0`"),
         ({"AWS_MAX_ATTEMPTS": "-1"}, 2, "AWS_MAX_ATTEMPTS: `-1`"),
         ({"AWS_MAX_ATTEMPTS": "x"}, 2, "AWS_MAX_ATTEMPTS: `x`"),

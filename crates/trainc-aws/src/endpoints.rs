@@ -2,7 +2,7 @@
 //! response.
 
 use aws_config::SdkConfig;
-use aws_types::service_config::ServiceConfigKey;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use trainc_apply::cloud::Answer;
@@ -24,7 +24,60 @@ pub(super) struct ConfiguredEndpoint {
     pub origin: String,
 }
 
+/// Services of AWS, by the prefix of their actions.
+const SERVICES: [&str; 11] =
+    ["ec2", "ecr", "fsx", "iam", "kms", "logs", "s3", "sagemaker", "secretsmanager", "servicequotas", "sts"];
+
+/// Settings of services without white space around them. Blank ones are not set, as in other AWS tools: a CI system sets
+/// the variable of a missing secret to the empty text, on which the SDK panics.
+#[derive(Debug)]
+struct TrimmedSettings(SdkConfig);
+
+impl LoadServiceConfig for TrimmedSettings {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        self.0.service_config().and_then(|all| all.load_config(key)).as_deref().and_then(trim)
+    }
+}
+
+/// Returns a text without white space around it; `None` if nothing is left.
+fn trim(text: &str) -> Option<String> {
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Trims the endpoints in AWS's settings.
+pub(super) fn trimmed(config: SdkConfig) -> SdkConfig {
+    let endpoint = config.endpoint_url().and_then(trim);
+    let mut builder = config.clone().into_builder().service_config(TrimmedSettings(config));
+    builder.set_endpoint_url(endpoint);
+    builder.build()
+}
+
+/// Returns true for `http://HOST[:PORT]`, `https://…`, with or without a path.
+fn is_web_address(url: &str) -> bool {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let authority = rest.map_or("", |rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    !host.is_empty()
+        && (!host.contains(':') || host.starts_with('['))
+        && url.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 impl Endpoints {
+    /// Fails with a line that names the first endpoint that is not a URL.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let all = SERVICES.iter().filter_map(|service| self.configured(service));
+        match all.into_iter().find(|endpoint| !is_web_address(&endpoint.url)) {
+            Some(ConfiguredEndpoint { url, origin }) => Err(format!(
+                "error: {origin}: `{}` is not an endpoint; expected `https://HOST`\n",
+                url.escape_debug()
+            )),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn new(config: SdkConfig) -> Self {
         Self { config, answered: Arc::default() }
     }
@@ -72,7 +125,7 @@ impl Endpoints {
         let url = own.or_else(|| self.config.endpoint_url().map(str::to_owned))?;
         let of_service = format!("AWS_ENDPOINT_URL_{}", id.to_uppercase().replace(' ', "_"));
         let variables = [of_service, "AWS_ENDPOINT_URL".to_owned()];
-        let holds = |variable: &String| std::env::var(variable).is_ok_and(|value| value == url);
+        let holds = |variable: &String| std::env::var(variable).is_ok_and(|value| value.trim() == url);
         let origin = variables.into_iter().find(holds);
         let origin = origin.unwrap_or_else(|| "`endpoint_url` of the AWS profile".to_owned());
         Some(ConfiguredEndpoint { url, origin })
@@ -98,6 +151,37 @@ mod tests {
 
     fn ends(kind: ErrorKind) -> Fault {
         fault_without_answer(Call::DescribeFileSystems, &Error::from(kind))
+    }
+
+    #[test]
+    fn endpoints_are_urls() {
+        for url in
+            ["http://127.0.0.1:4566", "https://vpce-1.s3.us-west-2.vpce.amazonaws.com", "http://[::1]:80/x"]
+        {
+            assert!(is_web_address(url), "{url}");
+        }
+        for url in [
+            ":::",
+            "ftp://x",
+            "localhost:4566",
+            "http://",
+            "http://:80",
+            "http://a b",
+            "https:///x",
+            "http://a:b:c",
+        ] {
+            assert!(!is_web_address(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn blank_endpoints_are_not_set() {
+        let of = |url: &str| trimmed(SdkConfig::builder().endpoint_url(url).build());
+        assert_eq!(of(" \n").endpoint_url(), None);
+        assert_eq!(of("http://a\n").endpoint_url(), Some("http://a"));
+        let wrong = Endpoints::new(of("ftp://x")).check().unwrap_err();
+        assert!(wrong.contains("`ftp://x` is not an endpoint"), "{wrong}");
+        assert_eq!(Endpoints::new(of("")).check(), Ok(()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! metadata.
 
 use super::credentials::TrimmedCredentials;
-use super::http_client;
+use super::{endpoints, http_client};
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -50,7 +50,8 @@ impl Settings {
         if let Ok(name) = aws_config::AppName::new("trainc") {
             loader = loader.app_name(name);
         }
-        let config = loader.load().await;
+        let config = endpoints::trimmed(loader.load().await);
+        endpoints::Endpoints::new(config.clone()).check()?;
         let Some(provider) = config.credentials_provider() else { return Ok(config) };
         let trimmed = SharedCredentialsProvider::new(TrimmedCredentials::new(provider));
         Ok(config.into_builder().credentials_provider(trimmed).build())
