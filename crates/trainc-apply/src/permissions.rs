@@ -70,10 +70,7 @@ impl PolicyScope {
     pub fn for_boundary(boundary: &str) -> Self {
         let any = Self { boundary: Some(boundary.to_owned()), ..Self::default() };
         match Arn::parse(boundary) {
-            Ok(arn) if arn.account != "aws" => {
-                Self { partition: arn.partition.to_owned(), account: arn.account.to_owned(), ..any }
-            }
-            Ok(arn) => Self { partition: arn.partition.to_owned(), ..any },
+            Ok(arn) => Self { partition: arn.partition.to_owned(), account: arn.account.to_owned(), ..any },
             Err(_) => any,
         }
     }

@@ -72,10 +72,23 @@ impl<'a> Arn<'a> {
         Ok(Self { partition, service, region, account, resource })
     }
 
-    /// Returns the name of a managed policy of IAM, without its path; `None` for other resources.
+    /// Returns the name of a managed policy of IAM, without its path; `None` for other resources, and for patterns of
+    /// several policies. The name has at most 128 letters, digits and characters of `+=,.@_-` (IAM API reference,
+    /// CreatePolicy).
     pub fn policy_name(&self) -> Option<&'a str> {
-        let path = self.resource.strip_prefix("policy/").filter(|_| self.service == "iam")?;
-        path.rsplit('/').next().filter(|name| !name.is_empty())
+        let is_policy = self.service == "iam" && self.region.is_empty() && !self.account.is_empty();
+        let path = self.resource.strip_prefix("policy/").filter(|_| is_policy)?;
+        let is_valid = |part: &str| {
+            part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte))
+                && part.bytes().any(|byte| byte != b'.')
+        };
+        let name = path.rsplit('/').next()?;
+        (path.split('/').all(is_valid) && name.len() <= 128).then_some(name)
+    }
+
+    /// Returns true for a resource of an account, unlike those that AWS owns.
+    pub fn is_of_account(&self) -> bool {
+        self.account.len() == 12
     }
 }
 
@@ -85,11 +98,17 @@ mod tests {
 
     #[test]
     fn a_managed_policy_has_a_name() {
-        let name = |text| Arn::parse(text).unwrap().policy_name();
+        fn name(text: &str) -> Option<&str> {
+            Arn::parse(text).ok()?.policy_name()
+        }
         assert_eq!(name("arn:aws:iam::111122223333:policy/edge"), Some("edge"));
         assert_eq!(name("arn:aws:iam::111122223333:policy/team/edge"), Some("edge"));
         assert_eq!(name("arn:aws:iam::111122223333:role/edge"), None);
-        assert_eq!(name("arn:aws:iam::111122223333:policy/"), None);
+        assert_eq!(name("arn:aws:iam::aws:policy/PowerUserAccess"), Some("PowerUserAccess"));
+        for wrong in ["", "*", "a*", "${aws:username}", "..", "a/../b", "a//b", "a?", &"x".repeat(129)] {
+            assert_eq!(name(&format!("arn:aws:iam::111122223333:policy/{wrong}")), None, "{wrong}");
+        }
+        assert_eq!(name("arn:aws:iam:us-east-1:111122223333:policy/edge"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::Context;
 use crate::queries::s3;
+use trainc_catalog::arn::Arn;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -155,14 +156,7 @@ fn check_path(role: &Role, problems: &mut Problems) {
 
 fn check_boundary(role: &Role, problems: &mut Problems) {
     let Some(boundary) = role.boundary.val() else { return };
-    let parts: Vec<&str> = boundary.value.splitn(6, ':').collect();
-    let is_policy = matches!(
-        parts.as_slice(),
-        ["arn", partition, "iam", "", account, resource]
-            if partition.starts_with("aws")
-                && (*account == "aws" || (account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit())))
-                && resource.strip_prefix("policy/").is_some_and(|name| !name.is_empty() && !name.ends_with('/'))
-    );
+    let is_policy = Arn::parse(&boundary.value).is_ok_and(|arn| arn.policy_name().is_some());
     let fits = shapes::member_at_path("CreateRole", "PermissionsBoundary")
         .is_none_or(|shape| shape.takes_text(&boundary.value));
     if !is_policy || !fits {

@@ -107,10 +107,11 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let given = args.boundary.clone().or_else(role_boundary);
     if let Some(arn) = &given
-        && Arn::parse(arn).ok().and_then(|arn| arn.policy_name()).is_none()
+        && !Arn::parse(arn).is_ok_and(|arn| arn.is_of_account() && arn.policy_name().is_some())
     {
+        let arn = arn.escape_debug();
         io.note(&format!(
-            "error: `{arn}` is not the ARN of a policy; expected `arn:aws:iam::ACCOUNT:policy/NAME`\n"
+            "error: `{arn}` is not the ARN of a policy of an account; expected `arn:aws:iam::ACCOUNT:policy/NAME`\n"
         ));
         return exit::USAGE;
     }
@@ -162,7 +163,7 @@ fn other_boundary<'a>(plan: &'a Plan, boundary: &str) -> Option<(&'a str, &'a st
 fn print_policy(io: &mut Io, commands: &[Command], scopes: &[PolicyScope]) {
     io.print_json(&canonical_json::pretty(&permissions::policy(commands, scopes)));
     if permissions::allows_any_role(commands, scopes) {
-        io.note("warning: who holds this policy can become an administrator of the account: it allows to create roles with any permissions; restrict it by `--boundary ARN`\n");
+        io.note("warning: the holder of this policy can become an administrator of the account: it allows creating roles with any permissions; restrict it by `--boundary ARN`\n");
     }
 }
 
@@ -171,7 +172,7 @@ fn print_general_boundary(io: &mut Io, boundary: Option<&str>) {
     let arn = boundary.and_then(|arn| Arn::parse(arn).ok());
     let scope = BoundaryScope {
         partition: arn.map_or("aws", |arn| arn.partition),
-        account: arn.map(|arn| arn.account).filter(|account| *account != "aws"),
+        account: arn.map(|arn| arn.account),
     };
     io.print_json(&canonical_json::pretty(&json!(iam::general_boundary(scope))));
     io.note("note: it allows the network interfaces of all subnets, and no secrets; `--manifest` restricts it to the subnets, buckets and secrets of these jobs\n");
@@ -184,7 +185,7 @@ fn print_boundary_of_jobs(io: &mut Io, plans: &[&Plan]) -> u8 {
         .filter(|plan| plan.job.role.as_ref().is_some_and(|role| role.create.get() == Some(true)));
     let account = |plan: &&Plan| {
         let boundary = plan.job.role.as_ref()?.boundary.value()?;
-        Some(Arn::parse(boundary).ok()?.account.to_owned()).filter(|account| account != "aws")
+        Some(Arn::parse(boundary).ok().filter(Arn::is_of_account)?.account.to_owned())
     };
     let bound: Option<Vec<Plan>> =
         creates.map(|plan| Some((*plan).clone().with_account(&account(plan)?))).collect();

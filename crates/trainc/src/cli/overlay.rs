@@ -204,5 +204,7 @@ impl Overlay {
 
 /// Returns the permissions boundary for roles of manifests without one, from `TRAINC_ROLE_BOUNDARY`.
 pub(super) fn role_boundary() -> Option<String> {
-    std::env::var("TRAINC_ROLE_BOUNDARY").ok().filter(|arn| !arn.is_empty())
+    // Text that is not UTF-8 is kept, and then reported as invalid: without it roles would have no boundary.
+    let arn = std::env::var_os("TRAINC_ROLE_BOUNDARY")?;
+    Some(arn.to_string_lossy().trim().to_owned()).filter(|arn| !arn.is_empty())
 }
