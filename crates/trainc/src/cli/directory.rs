@@ -309,11 +309,11 @@ impl Staged<'_> {
     /// else.
     fn reserve(&self) -> Result<Option<fs::File>, ReplaceError> {
         for path in [&self.fresh, &self.old] {
-            if fs::symlink_metadata(path).is_err() {
-                continue;
-            }
-            let is_locked = fs::File::open(path)
-                .is_ok_and(|open| matches!(open.try_lock(), Err(fs::TryLockError::WouldBlock)));
+            let Ok(found) = fs::symlink_metadata(path) else { continue };
+            // Only a directory is opened: a named pipe would wait for a writer.
+            let is_locked = found.is_dir()
+                && fs::File::open(path)
+                    .is_ok_and(|open| matches!(open.try_lock(), Err(fs::TryLockError::WouldBlock)));
             if is_locked {
                 return Err(self.busy());
             }
@@ -355,7 +355,7 @@ impl Staged<'_> {
 fn describe_foreign_leftover(path: &Path) -> Option<String> {
     let shown = path.display();
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        return Some(format!("`{shown}` is in the way, and no directory that `emit` left; move it away"));
+        return Some(format!("`{shown}` is not a directory that `emit` left; move it away"));
     }
     let known = files_of_earlier_emit(path).unwrap_or_default();
     let foreign = files_of(path)
@@ -537,7 +537,11 @@ mod tests {
             replace_all(&whole).unwrap();
             assert_eq!(files_of(&out).len(), 2);
             fs::write(&left, "mine").unwrap();
-            assert!(refused(&whole).contains("is in the way"));
+            assert!(refused(&whole).contains("is not a directory that `emit` left"));
+            fs::remove_file(&left).unwrap();
+            // Opened, a named pipe would wait for a writer.
+            assert!(std::process::Command::new("mkfifo").arg(&left).status().unwrap().success());
+            assert!(refused(&whole).contains("is not a directory that `emit` left"));
             fs::remove_file(&left).unwrap();
         }
         assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
