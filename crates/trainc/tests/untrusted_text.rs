@@ -171,6 +171,25 @@ fn names_of_files() {
     }
 }
 
+/// A shell puts names of files where flags are expected: `trainc check *.kdl`.
+#[test]
+fn arguments() {
+    let scratch = Scratch::new("untrusted-arguments");
+    let hostile = HOSTILE.replace('\0', "");
+    let flag = format!("--{hostile}");
+    for args in [
+        &["check", &flag][..],
+        &["check", "--today", &hostile],
+        &["check", "-o", &hostile],
+        &["plan", "--price", &hostile],
+        &["schema", &hostile],
+        &["completions", &hostile],
+        &[&hostile],
+    ] {
+        is_safe(args, &run(&scratch, args));
+    }
+}
+
 #[test]
 fn tables_of_runs() {
     let scratch = Scratch::new("untrusted-tables");

@@ -61,7 +61,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use io::Io;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use trainc_diag::Code;
+use trainc_diag::{Code, escape_output};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
@@ -125,7 +125,7 @@ pub fn main() -> ExitCode {
     let app = match App::try_parse() {
         Ok(app) => app,
         Err(error) => {
-            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            let printed = print_usage(&error);
             let failed = printed.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe);
             return ExitCode::from(if error.use_stderr() || failed { exit::USAGE } else { exit::DONE });
         }
@@ -172,6 +172,17 @@ pub fn main() -> ExitCode {
     let why = files::describe(&fault);
     let _ = writeln!(err, "error: standard output cannot be written: {why}");
     ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })
+}
+
+/// Prints help, or an error of the command line. The error repeats arguments, which may be names of hostile files.
+fn print_usage(error: &clap::Error) -> std::io::Result<()> {
+    if !error.use_stderr() {
+        return error.print().and_then(|()| std::io::stdout().flush());
+    }
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = error.render();
+    let text = if color { text.ansi().to_string() } else { text.to_string() };
+    std::io::stderr().write_all(escape_output(&text, color).as_bytes())
 }
 
 fn today() -> String {
