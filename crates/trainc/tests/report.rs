@@ -368,7 +368,7 @@ fn what_cannot_be_is_left_out_of_a_run() {
     }
     let json = run(&dir, &["report", "trainc.kdl", "--log", "train.log", "-o", "json"]).json();
     let notes = json["notes"].to_string();
-    assert!(notes.contains("3 lines of the log are left out"), "{notes}");
+    assert!(notes.contains("3 lines of the log are ignored"), "{notes}");
     assert!(
         notes.contains("train.log:20: `mfu` would be 550 %, more than 100 % of the peak (T0528)"),
         "{notes}"
