@@ -377,96 +377,28 @@ fn conversations_that_their_template_refuses() {
     );
 }
 
-/// What counts text computes as minijinja does.
+/// A template comes with a model from elsewhere: it is bounded, and its line is named. The unit tests of
+/// `data/template.rs` have one template for each operation.
 #[test]
-fn bounded_operators_compute_what_jinja_does() {
-    let rendered = |text: &str| {
-        let template = Template::new(text, BTreeMap::new(), "2026-11-21").unwrap();
-        template
-            .render(&[json_value(r#"{"role": "user", "content": "a\n\nb\n"}"#)], &json_value("{}"), false)
-            .unwrap()
-    };
-    let mut wrong = Vec::new();
-    for (text, expected) in [
-        ("{{ 1 + 2 * 3 ** 2 }} {{ -2 * 3 }} {{ 1.5 + 1 }} {{ 0.5 * 4 }}", "19 -6 2.5 2.0"),
-        ("{{ 'a' + 'b' ~ 1 ~ none }} {{ 'ab' * 2 }} {{ 2 * 'ab' }}", "ab1None abab abab"),
-        ("{{ [1] + [2] }} {{ [1, 2] * 2 }}", "[1, 2] [1, 2, 1, 2]"),
-        ("{% macro sum(a, b) %}{{ a + b }}{% endmacro %}{{ sum(*[1, 2]) }}{{ sum(1, *[2]) * 2 }}", "333"),
-        ("{{ messages[0].content | indent(2) }}|", "a\n\n  b|"),
-        ("{{ messages[0].content | indent(2, first=true, blank=true) }}|", "  a\n  \n  b|"),
-        ("{{ 'aXbX' | replace('X', '-') }} {{ 'aXbX'.replace('X', '-', 1) }}", "a-b- a-bX"),
-        (
-            "{{ [1, 'b'] | join(', ') }} {{ messages | join(',', attribute='role') }} {{ '-'.join(['a', 'b']) }}",
-            "1, b user a-b",
-        ),
-        ("{{ '%5.1f|%s' | format(1.25, 'x') }} {{ '{:>3}'.format(1) }}", "  1.2|x   1"),
-        ("{{ [1, 2, 3] | batch(2) | list }} {{ 12 | string ~ 'x' }}", "[[1, 2], [3]] 12x"),
-        (&format!("{{{{ 1{} }}}}", " + 1".repeat(990)), "991"),
-    ] {
-        let found = rendered(text);
-        if found != expected {
-            wrong.push(format!("{text}: {found:?}, not {expected:?}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn json_value(text: &str) -> minijinja::Value {
-    serde_json::from_str(text).unwrap()
-}
-
-/// A template comes with a model from elsewhere: it is bounded in steps, in text and in depth, and its line is named.
-#[test]
-fn templates_that_ask_for_much() {
+fn hostile_templates() {
     let dir = Scratch::new("pack-hostile");
-    let messages: Vec<Json> = (0..4).map(|_| json!({"role": "user", "content": "x".repeat(100)})).collect();
-    dir.write("a.jsonl", format!("{}\n", json!({"messages": messages})));
-    let big = "{% set big = 'x' * 90000000 %}";
-    for line in [
-        "{% for a in range(100000) %}{% for b in range(100000) %}{% for c in range(100000) %}{% set x = 1 %}{% endfor %}{% endfor %}{% endfor %}",
-        "{% set n = namespace(x='x') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
-        "{% set n = namespace(x='x') %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
-        "{% set n = namespace(x='x') %}{% for a in range(60) %}{% set n.x = n.x * 2 %}{% endfor %}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}{{ n.x | length }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = n.x * 2 %}{% endfor %}{{ n.x | length }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x | tojson }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x | string }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ 'a' ~ n.x }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(20000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",
-        "{% macro double(x, n) %}{% if n %}{{ double(x ~ x, n - 1) }}{% endif %}{% endmacro %}{{ double('x', 60) }}",
-        "{{ [1, [2]] | tojson(indent=9999999999) }}",
-        "{{ 'a' | indent(9999999999) }}",
-        "{{ ('a\\n' * 1000000) | indent(9999) }}",
-        "{{ '%9999999999d' | format(1) }}",
-        "{{ '%.9999999999f' | format(1.0) }}",
-        "{{ '{:>9999999999}'.format(1) }}",
-        "{{ ('a' * 1000000) | replace('a', 'b' * 1000000) }}",
-        "{{ ('a' * 1000000).replace('a', 'b' * 1000000) }}",
-        "{{ range(100000) | join('b' * 1000000) }}",
-        "{{ ('b' * 1000000).join(range(100000) | list) }}",
-        "{{ [1] | batch(9999999999, 'x') | list }}",
-        "{{ [1] | slice(9999999999, 'x') | list }}",
-    ]
-    .map(str::to_owned)
-    .into_iter()
-    .chain([
-        big.repeat(10),
-        format!("{{{{ 1{} }}}}", " + 1".repeat(100_000)),
-        format!("{{{{ {}1 }}}}", "-".repeat(100_000)),
-        "{% if true %}".repeat(100_000),
-    ])
-    {
-        dir.write("hostile.jinja", format!("{{# a comment #}}\n\n{line}\n"));
+    dir.write("a.jsonl", format!("{}\n", json!({"messages": [{"role": "user", "content": "hello"}]})));
+    for (template, why) in [
+        (
+            "{% for a in range(100000) %}{% for b in range(100000) %}{% set x = 1 %}{% endfor %}{% endfor %}",
+            "too many steps",
+        ),
+        (
+            "{% set n = namespace(x='x') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "256 MiB",
+        ),
+        ("{{ 'a' | indent(9999999999) }}", "the maximum is 9999"),
+        (&"{% if true %}".repeat(100_000), "recursion limits"),
+    ] {
+        dir.write("hostile.jinja", format!("{{# a comment #}}\n\n{template}\n"));
         let ran = pack(&dir.0, &["--template", "hostile.jinja", "--threads", "1", "a.jsonl"]);
-        assert_eq!(ran.code, 3, "{line}: {}", ran.err);
-        let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("T0522") && said.contains("in its line 3"), "{line}: {said}");
+        refused(&ran, &["T0522"], &["in its line 3", why]);
     }
-    let raw = "y".repeat(10_000_000);
-    dir.write("raw.jinja", format!("\n{{% for a in range(100000) %}}{raw}{{% endfor %}}"));
-    refused(&pack(&dir.0, &["--template", "raw.jinja", "a.jsonl"]), &["T0522"], &["in its line 2"]);
 }
 
 #[test]

@@ -26,7 +26,11 @@ fn repr(value: &Value) -> String {
         }
         ValueKind::Seq | ValueKind::Iterable => {
             let items: Vec<String> = value.try_iter().into_iter().flatten().map(|item| repr(&item)).collect();
-            format!("[{}]", items.join(", "))
+            match items.as_slice() {
+                [item] if value.is_tuple() => format!("({item},)"),
+                _ if value.is_tuple() => format!("({})", items.join(", ")),
+                _ => format!("[{}]", items.join(", ")),
+            }
         }
         _ => value.to_string(),
     }

@@ -1,7 +1,8 @@
 //! Chat templates in Jinja as Hugging Face writes them.
 
 use super::fault::{Fault, T0522, T0526};
-use super::{python, template_limits};
+use super::python;
+use super::template_limits::{self, priced, text};
 use minijinja::machinery::{self, CompiledTemplate, TemplateConfig};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value};
@@ -20,6 +21,7 @@ pub struct Template {
     tokens: BTreeMap<String, String>,
     /// The template marks its answers itself.
     marks: bool,
+    most_bytes: u64,
 }
 
 /// A rendered conversation: its text, and which bytes of it are answers.
@@ -36,29 +38,32 @@ const NAME: &str = "template";
 impl Template {
     /// Reads a template. `tokens` are the tokenizer's special tokens by name (`bos_token` …); `today` is for
     /// `strftime_now`, which templates of Llama 3 call.
-    pub fn new(text: &str, tokens: BTreeMap<String, String>, today: &str) -> Result<Self, Fault> {
-        let mut environment = Environment::new();
+    pub fn new(source: &str, tokens: BTreeMap<String, String>, today: &str) -> Result<Self, Fault> {
+        // Empty: `template_limits` adds its own filters, tests and functions.
+        let mut environment = Environment::empty();
         // What `transformers` sets up (utils/chat_template_utils.py, `_compile_jinja_template`).
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.map_err(|error| fault("the template cannot be read", &error))?;
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_formatter(|out: &mut minijinja::Output<'_>, _: &mut State<'_, '_>, value: &Value| {
-            template_limits::measure(value)?;
+            template_limits::written(value)?;
             out.write_str(&python::python_str(value)).map_err(|_| Error::from(ErrorKind::WriteFailure))
         });
-        environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
+        let raise = Value::from_function(|message: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
+        environment.add_function("raise_exception", priced(text::<2>, raise));
         let day = today.to_owned();
-        environment.add_function("strftime_now", move |format: String| date(&day, &format));
+        let now = Value::from_function(move |format: String| date(&day, &format));
+        environment.add_function("strftime_now", priced(text::<16>, now));
         environment.add_filter("tojson", |value: Value, options: Kwargs| -> Result<Value, Error> {
             let indent: Option<usize> = options.get("indent")?;
             let _: Option<bool> = options.get("ensure_ascii")?;
             options.assert_all_used()?;
             template_limits::to_json(&value, indent).map(Value::from_safe_string)
         });
-        let marked = insert_answer_marks(text);
-        let marks = marked != text;
+        let marked = insert_answer_marks(source);
+        let marks = marked != source;
         // It is used as long as the program runs.
         let prepared = template_limits::prepare(&marked, &syntax)
             .map_err(|error| fault("the template cannot be read", &error))?;
@@ -68,7 +73,7 @@ impl Template {
         let compiled = CompiledTemplate::new(NAME, text, &config)
             .map_err(|error| fault("the template cannot be read", &error))?;
         let compiled = template_limits::compile(&mut environment, compiled);
-        Ok(Self { environment, compiled, tokens, marks })
+        Ok(Self { environment, compiled, tokens, marks, most_bytes: template_limits::MOST_BYTES })
     }
 
     /// The text of a conversation; with `prompt`, up to where the next answer begins.
@@ -84,7 +89,7 @@ impl Template {
         let absent = context! { tools => Value::from(()), documents => Value::from(()) };
         let tokens = Value::from(self.tokens.clone());
         let root = context! { ..known, ..tokens, ..extra.clone(), ..absent };
-        template_limits::start();
+        template_limits::start(self.most_bytes);
         let mut text = String::new();
         let mut out = machinery::make_string_output(&mut text);
         let CompiledTemplate { instructions, blocks, .. } = &self.compiled;
@@ -231,4 +236,338 @@ fn date(today: &str, format: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(text: &str, most_bytes: u64) -> Result<String, Fault> {
+        let mut template = Template::new(text, BTreeMap::new(), "2026-11-21")?;
+        template.most_bytes = most_bytes;
+        let messages =
+            [("user", "a\n\nb\n"), ("assistant", " c ")].map(|(role, content)| context! { role, content });
+        template.render(&messages, &Value::from(()), false)
+    }
+
+    /// What bounds the operations changes no result. The expected text is that of Jinja 3.1.6 in Python, with the settings of
+    /// `transformers`.
+    #[test]
+    fn templates_render_as_in_python() {
+        let mut wrong = Vec::new();
+        for (text, expected) in [
+            (
+                "{{ 'abcdef'[1:4] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2:] }} {{ 'abcdef'[:-2] }} {{ 'abcdef'[4:1:-1] }} {{ 'äöü'[1:] }}",
+                "bcd fedcba ef abcd edc öü",
+            ),
+            (
+                "{{ [1, 2, 3, 4, 5][1:4] }} {{ [1, 2, 3][::-1] }} {{ [1, 2, 3][5:] }} {{ [1, 2, 3, 4][::2] }} {{ [1,2,3,4][-1:0:-2] }}",
+                "[2, 3, 4] [3, 2, 1] [] [1, 3] [4, 2]",
+            ),
+            ("{{ (1, 2, 3)[1:] }} {{ (1, 2) == (1, 2) }} {{ [1] == (1,) }}", "(2, 3) True False"),
+            (
+                "{{ 1 < 2 < 3 }} {{ 3 > 2 >= 2 }} {{ 1 < 3 < 2 }} {{ 1 == 1 == 1 }} {{ 'a' in 'cat' in ['cat'] }}",
+                "True True False True True",
+            ),
+            (
+                "{{ 'a' in 'abc' }} {{ 'a' not in 'abc' }} {{ 1 in [1, 2] }} {{ 'k' in {'k': 1} }} {{ 'role' in messages[0] }}",
+                "True False True True True",
+            ),
+            (
+                "{{ {'a': 1, 'b': [2, 3]} }} {{ {'a': 1}.a }} {{ {'a': 1}['a'] }} {{ {'a': {'b': 2}}.a.b }}",
+                "{'a': 1, 'b': [2, 3]} 1 1 2",
+            ),
+            ("{% for k, v in {'a': 1, 'b': 2} | items %}{{ k }}={{ v }};{% endfor %}", "a=1;b=2;"),
+            (
+                "{% for k, v in {'a': 1, 'b': 2}.items() %}{{ loop.index }}{{ k }}={{ v }}{{ ',' if not loop.last }}{% endfor %}",
+                "1a=1,2b=2",
+            ),
+            (
+                "{% for x in [3, 1, 2] | sort %}{{ x }}{% endfor %} {{ [3, 1, 2] | sort(reverse=true) }} {{ ['b', 'A'] | sort }} {{ [1, 1, 2] | unique | list }} {{ [1, 2] | sum }} {{ [3, 9, 4] | max }} {{ [3, 9, 4] | min }}",
+                "123 [3, 2, 1] ['A', 'b'] [1, 2] 3 9 3",
+            ),
+            (
+                "{{ messages | map(attribute='role') | list }} {{ messages | selectattr('role', 'equalto', 'user') | list | length }} {{ messages | rejectattr('role', 'equalto', 'user') | list | length }} {{ messages | selectattr('role', 'eq', 'system') | first is defined }}",
+                "['user', 'assistant'] 1 1 False",
+            ),
+            (
+                "{{ ['a', 'b'] | map('upper') | join('-') }} {{ [1, 0, 2] | select | list }} {{ [1, 2, 3] | select('odd') | list }} {{ [1, 2, 3] | reject('odd') | list }}",
+                "A-B [1, 2] [1, 3] [2]",
+            ),
+            (
+                r"{{ ' a b ' | trim }}| {{ ' a b '.strip() }}| {{ 'xxaxx'.strip('x') }} {{ ' a'.lstrip() }} {{ 'a '.rstrip() }}| {{ 'a\nb\n'.splitlines() }} {{ 'a,b,c'.split(',') }} {{ 'a,b,c'.split(',', 1) }} {{ 'a b  c'.split() }} {{ 'a</think>b'.split('</think>')[-1] }}",
+                "a b| a b| a a a| ['a', 'b'] ['a', 'b', 'c'] ['a', 'b,c'] ['a', 'b', 'c'] b",
+            ),
+            (
+                "{{ 'abc'.startswith('a') }} {{ 'abc'.endswith(('b', 'c')) }} {{ 'ABC'.lower() }} {{ 'abc'.upper() }} {{ 'hello world'.title() }} {{ 'hello'.capitalize() }} {{ 'abcabc'.count('a') }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }}",
+                "True True abc ABC Hello World Hello 2 2 -1",
+            ),
+            (
+                "{{ messages[0]['content'] | length }} {{ messages | length }} {{ 'äö' | length }} {{ range(5) | list }} {{ range(1, 10, 3) | list }} {{ range(3) | length }}",
+                "5 2 2 [0, 1, 2, 3, 4] [1, 4, 7] 3",
+            ),
+            (
+                "{% for a in range(3) %}{{ loop.cycle('x', 'y') }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.first }}{{ loop.length }}{% endfor %}",
+                "x03True3y12False3x21False3",
+            ),
+            ("{% for a in [1, 1, 2, 2] %}{% if loop.changed(a) %}{{ a }}{% endif %}{% endfor %}", "12"),
+            ("{% for a in [1, 2, 3] %}{{ loop.previtem }}{{ loop.nextitem }};{% endfor %}", "2;13;2;"),
+            (
+                "{% for a in [1, [2, [3]]] recursive %}{% if a is sequence %}<{{ loop(a) }}>{% else %}{{ a }}{% endif %}{% endfor %}",
+                "1<2<3>>",
+            ),
+            (
+                "{% for a in [1, 2, 3, 4] if a > 2 %}{{ a }}{{ loop.last }}{% else %}none{% endfor %}{% for a in [] %}{% else %}none{% endfor %}",
+                "3False4Truenone",
+            ),
+            (
+                "{% set ns = namespace(a=1, b=[]) %}{% set ns.a = ns.a + 1 %}{% set ns.b = ns.b + [ns.a] %}{{ ns.a }}{{ ns.b }}",
+                "2[2]",
+            ),
+            (
+                "{% macro m(a, b=2, c='x') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }} {{ m(1, c=5) }} {{ m(b=1, a=3) }} {{ m(*[7, 8]) }} {{ m(**{'a': 1, 'c': 4}) }}",
+                "12x 125 31x 78x 124",
+            ),
+            ("{% macro w() %}<{{ caller() }}>{% endmacro %}{% call w() %}inner{% endcall %}", "<inner>"),
+            (
+                "{% set x %}body {{ 1 + 1 }}{% endset %}{{ x }} {% filter upper %}abc{% endfilter %}",
+                "body 2 ABC",
+            ),
+            (
+                "{{ 1 if true else 2 }} {{ 'a' if false }}| {{ none }} {{ undefined_name is defined }} {{ undefined_name }}| {{ undefined_name | default('d') }} {{ '' | default('e', true) }}",
+                "1 | None False | d e",
+            ),
+            (
+                "{{ 7 // 2 }} {{ 7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ -7 // 2 }} {{ not true }} {{ true and 'a' }} {{ 'b' or 'c' }}",
+                "3 1 3.5 1024 -4 False a b",
+            ),
+            (
+                "{{ 'a' ~ 1 ~ true ~ none ~ [1, 'b'] ~ 1.0 }} {{ 'a' + 'b' }} {{ [1] + [2] }} {{ (1,) + (2,) }} {{ 'ab' * 3 }} {{ [0] * 3 }}",
+                "a1TrueNone[1, 'b']1.0 ab [1, 2] (1, 2) ababab [0, 0, 0]",
+            ),
+            (
+                "{{ 'a' < 'b' }} {{ 'a' == 'a' }} {{ [1, 2] < [1, 3] }} {{ {'a': 1} == {'a': 1} }} {{ 1 == 1.0 }} {{ '1' == 1 }} {{ none == none }} {{ 1 != 2 }}",
+                "True True True True True False True True",
+            ),
+            (
+                "{{ 1 is odd }} {{ 'a' is string }} {{ {} is mapping }} {{ [] is iterable }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is divisibleby(2) }} {{ 'a' is in('abc') }} {{ 1 is eq(1) }} {{ 2 is gt(1) }} {{ 1 is number }} {{ true is boolean }} {{ 1.5 is float }} {{ 1 is integer }} {{ 'A' is upper }} {{ 'a' is lower }} {{ true is true }} {{ 1 is sameas(1) }}",
+                "True True True True True True True True True True True True True True True True True True",
+            ),
+            (
+                "{{ '%s-%d' | format('a', 3) }} {{ '%05.2f' | format(3.14159) }} {{ '{} {}'.format('a', 1) }} {{ '{0}{1}{0}'.format('a', 'b') }} {{ '{x:>4}'.format(x=1) }} {{ '{:,}'.format(1234567) }}",
+                "a-3 03.14 a 1 aba    1 1,234,567",
+            ),
+            (
+                r"{{ 'a\nb' | indent(2) }}| {{ 'a\nb' | indent(2, true) }}| {{ '1.50' | float }} {{ '12' | int }} {{ 'x' | int(9) }} {{ 3.7 | int }} {{ -3 | abs }} {{ 3.14159 | round(2) }} {{ 2.5 | round }}",
+                "a\n  b|   a\n  b| 1.5 12 9 3 3 3.14 2.0",
+            ),
+            (
+                "{{ [1, 2, 3, 4] | batch(2) | list }} {{ [1, 2, 3, 4, 5] | slice(2) | list }} {{ [1, 2] | first }} {{ [1, 2] | last }} {{ 'abc' | first }} {{ 'abc' | reverse }} {{ [1, 2] | reverse | list }} {{ 'ab' | list }} {{ 'abc' | upper | lower | capitalize }} {{ 'a b' | title }} {{ 'a b' | replace(' ', '_') }}",
+                "[[1, 2], [3, 4]] [[1, 2, 3], [4, 5]] 1 2 a cba [2, 1] ['a', 'b'] Abc A B a_b",
+            ),
+            (
+                r#"{{ {'a': [1, 2.5, none, true], 'b': 'ä"<'} | tojson }} {{ [1, {'a': 2}] | tojson(indent=2) }} {{ messages[0] | tojson }}"#,
+                "{\"a\": [1, 2.5, null, true], \"b\": \"ä\\\"<\"} [\n  1,\n  {\n    \"a\": 2\n  }\n] {\"role\": \"user\", \"content\": \"a\\n\\nb\\n\"}",
+            ),
+            (
+                "{% for g in [{'k': 1, 'v': 'a'}, {'k': 2, 'v': 'b'}, {'k': 1, 'v': 'c'}] | groupby('k') %}{{ g.grouper }}:{{ g.list | map(attribute='v') | join }};{% endfor %}",
+                "1:ac;2:b;",
+            ),
+            (
+                "{% for a, b in [(1, 2), (3, 4)] %}{{ a }}{{ b }}{% endfor %} {% set a, b = 1, 2 %}{{ a }}{{ b }} {% set (c, d) = [3, 4] %}{{ c }}{{ d }}",
+                "1234 12 34",
+            ),
+            (
+                "{{ messages[-1].role }} {{ messages[0].nothing is defined }} {{ messages[0]['nothing'] is undefined }} {{ messages[1:] | length }} {{ messages[9:] }} {{ (messages | last).content }}",
+                "assistant False True 1 []  c ",
+            ),
+            ("{{ 'a<b' | e }} {{ 'a<b' | safe }} {{ '<' ~ ('<' | e) }}", "a&lt;b a<b <&lt;"),
+            (
+                "{{ messages | map(attribute='content') | join('|') }} {{ [[1, 2], [3]] | map('sum') | list }} {{ ['b', 'a'] | sort | first }} {{ [{'a': 2}, {'a': 1}] | sort(attribute='a') | map(attribute='a') | list }} {{ [{'a': 2}, {'a': 1}] | sum(attribute='a') }}",
+                "a\n\nb\n| c  [3, 3] a [1, 2] 3",
+            ),
+            (
+                "{%- for m in messages -%}{%- if loop.index0 % 2 == 0 and m['role'] != 'user' -%}bad{%- elif m.role == 'user' -%}{{ '[INST] ' + m.content.strip() + ' [/INST]' }}{%- else -%}{{ ' ' + m.content | trim + ' ' + '</s>' }}{%- endif -%}{%- endfor -%}",
+                "[INST] a\n\nb [/INST] c </s>",
+            ),
+            (
+                "{% for x in [1, 2, 3] %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% if x == 3 %}{% break %}{% endif %}{% endfor %}",
+                "13",
+            ),
+        ] {
+            let found = rendered(text, template_limits::MOST_BYTES);
+            if !found.as_ref().is_ok_and(|text| text == expected) {
+                let found = found.unwrap_or_else(|fault| fault.message);
+                wrong.push(format!("{text}: {found:?}, not {expected:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Every operation is bounded. A template that exceeds a bound fails within a second, with its line.
+    #[test]
+    fn hostile_templates_fail_with_their_line() {
+        let nested = "{% set n = namespace(s=['a'], t=['a']) %}{% for i in range(60) %}{% set n.s = [n.s, n.s] %}{% set n.t = [n.t, n.t] %}{% endfor %}";
+        let long = "{% set l = range(100000) | list %}{% set s = 'a ' * 100000 %}{% set t = 'a ' * 100000 %}";
+        let templates = [
+            format!("{nested}{{{{ n.s == n.t }}}}"),
+            format!("{nested}{{{{ n.s != n.t }}}}"),
+            format!("{nested}{{{{ n.s < n.t }}}}"),
+            format!("{nested}{{{{ n.s >= n.t }}}}"),
+            format!("{nested}{{{{ n.s == n.t == n.s }}}}"),
+            format!("{nested}{{{{ n.t in [n.s] }}}}"),
+            format!("{nested}{{{{ n.t not in [n.s] }}}}"),
+            format!("{nested}{{{{ n.t in n.s in n.t }}}}"),
+            format!("{nested}{{{{ {{n.s: 1}} }}}}"),
+            format!("{nested}{{{{ {{'a': 1}}[n.s] }}}}"),
+            format!("{nested}{{{{ {{'a': 1}}.get(n.s) }}}}"),
+            format!("{nested}{{{{ {{'a': 1}} | attr(n.s) }}}}"),
+            format!("{nested}{{{{ dict(a=n.s) == dict(a=n.t) }}}}"),
+            format!("{nested}{{{{ n.s is eq(n.t) }}}}"),
+            format!("{nested}{{{{ n.s is in([n.t]) }}}}"),
+            format!("{nested}{{{{ [n.s, n.t] | sort }}}}"),
+            format!("{nested}{{{{ [n.s, n.t] | unique | list }}}}"),
+            format!("{nested}{{{{ [n.s, n.t] | min }}}}"),
+            format!("{nested}{{{{ [n.s, n.t] | max }}}}"),
+            format!("{nested}{{{{ [{{'k': n.s}}, {{'k': n.t}}] | groupby('k') }}}}"),
+            format!("{nested}{{{{ {{'a': n.s, 'b': n.t}} | dictsort(by='value') }}}}"),
+            format!("{nested}{{{{ [n.s] | select('eq', n.t) | list }}}}"),
+            format!("{nested}{{{{ [n.s] | reject('in', [n.t]) | list }}}}"),
+            format!("{nested}{{{{ [n.s].count(n.t) }}}}"),
+            format!("{nested}{{{{ n.s | string }}}}"),
+            format!("{nested}{{{{ n.s | tojson }}}}"),
+            format!("{nested}{{{{ n.s | join }}}}"),
+            format!("{nested}{{{{ n.s | upper }}}}"),
+            format!("{nested}{{{{ n.s ~ '' }}}}"),
+            format!("{nested}{{{{ n.s }}}}"),
+            format!("{nested}{{{{ '%s' | format(n.s) }}}}"),
+            format!("{nested}{{{{ '{{}}'.format(n.s) }}}}"),
+            format!("{nested}{{{{ n }}}}"),
+            format!("{nested}{{% for i in [1, 2] %}}{{{{ loop.changed(n.s) }}}}{{% endfor %}}"),
+            format!("{nested}{{{{ 'a' | replace('a', n.s) }}}}"),
+            format!("{nested}{{{{ n.s | e }}}}"),
+            format!("{nested}{{{{ debug() }}}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s == t %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s < t %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = 'b' in s %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = -1 in l %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s | upper %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s | trim %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.strip('a ') %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.split() %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.split(' ') %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.splitlines() %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.count('a') %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.find('b') %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.title() %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s.startswith(t) %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s[1:] %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s[::-1] %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l[1:] %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | sort %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | unique | list %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | max %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | sum %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | reverse | first %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | map('string') | list %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | select('odd') | list %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | groupby('a') %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = range(100000) | list %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l + l %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = (1, *l) %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = {{s: 1}} %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = {{'a': 1}}[s] %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = dict(a=1)[s] %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{{{ loop.cycle(s, t) }}}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% for y in l %}}{{% break %}}{{% endfor %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s | list %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s | reverse %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s | int %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s is upper %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = messages | tojson(indent=9999) %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x %}}{{{{ s }}}}{{% endset %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = s | indent %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | batch(1) | list %}}{{% endfor %}}"),
+            format!("{long}{{% for i in range(100000) %}}{{% set x = l | zip(l) | list %}}{{% endfor %}}"),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(100000) %}{% for b in range(100000) %}{% set x = 1 %}{% endfor %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(60) %}{% set n.x = n.x * 2 %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(60) %}{% set n.l = n.l + n.l %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(60) %}{% set n.l = n.l * 2 %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(60) %}{% set n.x %}{{ n.x }}{{ n.x }}{% endset %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(100000) %}{% set n.l = [n.l] %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(100000) %}{% set n.l = {'a': n.l} %}{% endfor %}".to_owned(),
+            "{% set n = namespace(x='x', l=[1]) %}{% for a in range(100000) %}{% set n.l = n.l + [n.x ~ a] %}{% endfor %}".to_owned(),
+            "{% set n = namespace() %}{% set n.self = n %}".to_owned(),
+            "{% set n = namespace() %}{% set n.self = [{'a': n}] %}".to_owned(),
+            "{% macro m() %}{% endmacro %}{% set n = namespace() %}{% set n.m = m %}".to_owned(),
+            "{% macro double(x, n) %}{% if n %}{{ double(x ~ x, n - 1) }}{% endif %}{% endmacro %}{{ double('x', 60) }}".to_owned(),
+            "{% macro f(n) %}{% if n < 40 %}{{ f(n + 1) }}{{ f(n + 1) }}{% endif %}{% endmacro %}{{ f(0) }}".to_owned(),
+            "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}".to_owned(),
+            "{% for i in [1, 2] recursive %}{{ loop([1, 2]) }}{{ loop([1, 2]) }}{% endfor %}".to_owned(),
+            "{{ [1, [2]] | tojson(indent=9999999999) }}".to_owned(),
+            "{{ 'a' | indent(9999999999) }}".to_owned(),
+            r"{{ ('a\n' * 100000) | indent(9999) }}".to_owned(),
+            "{{ '%9999999999d' | format(1) }}".to_owned(),
+            "{{ '%.9999999999f' | format(1.0) }}".to_owned(),
+            "{{ '%*d' | format(1000000000, 1) }}".to_owned(),
+            "{{ '{:>9999999999}'.format(1) }}".to_owned(),
+            "{{ '{:>{w}}'.format('x', w=10**9) }}".to_owned(),
+            "{{ ('a' * 100000) | replace('a', 'b' * 100000) }}".to_owned(),
+            "{{ ('a' * 100000).replace('a', 'b' * 100000) }}".to_owned(),
+            "{{ ('a' * 100000).replace('', 'b' * 100000) }}".to_owned(),
+            "{{ range(100000) | join('b' * 100000) }}".to_owned(),
+            "{{ ('b' * 100000).join(range(100000) | list) }}".to_owned(),
+            "{{ [1] | batch(9999999999, 'x') | list }}".to_owned(),
+            "{{ [1] | slice(9999999999, 'x') | list }}".to_owned(),
+            "{{ ['a' * 1000000] * 1000 | map('upper') | list | length }}".to_owned(),
+            "{{ (['a' * 1000000] * 1000) | map('upper') | list | length }}".to_owned(),
+            "{{ (['a' * 1000000] * 1000) | join }}".to_owned(),
+            "{{ (['a' * 1000000] * 1000) | tojson }}".to_owned(),
+            "{{ range(100000) | map('string') | select('in', range(100000) | list) | list }}".to_owned(),
+            "{{ 'a' * 10 ** 12 }}".to_owned(),
+            "{{ [1] * 10 ** 12 }}".to_owned(),
+            "{{ (1,) * 10 ** 12 }}".to_owned(),
+            "{{ eos_token * 10 ** 12 ~ 'a' * 10 ** 12 }}".to_owned(),
+            "{{ range(10 ** 18) | list }}".to_owned(),
+            "{{ range(-9223372036854775807, 9223372036854775807) | list }}".to_owned(),
+            "{{ 10 ** 10 ** 10 }}".to_owned(),
+            "{{ raise_exception('a' * 100000000) }}".to_owned(),
+            "{{ strftime_now('%c' * 100000000) }}".to_owned(),
+            "{% include '/etc/passwd' %}".to_owned(),
+            "{% include range(100000) | map('string') | list * 100 %}".to_owned(),
+            "{{ [9] | sum(start='') }}".to_owned(),
+            format!("{{{{ 1{} }}}}", " + 1".repeat(100_000)),
+            format!("{{{{ {}1 }}}}", "-".repeat(100_000)),
+            format!("{{{{ {}1 }}}}", "[".repeat(100_000)),
+            "{% if true %}".repeat(100_000),
+            "{% set big = 'x' * 9000000 %}".repeat(10),
+            format!("{{% for a in range(100000) %}}{}{{% endfor %}}", "y".repeat(100_000)),
+        ];
+        let mut wrong = Vec::new();
+        for text in templates {
+            let found = rendered(&format!("{{# a comment #}}\n\n{text}\n"), 16 << 20);
+            let said = found.as_ref().err().map_or("", |fault| fault.message.as_str());
+            if !said.ends_with("in its line 3") {
+                let text: String = text.chars().take(200).collect();
+                wrong.push(format!("{text}: {}", if found.is_ok() { "rendered" } else { said }));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Of the largest document that is taken.
+    #[test]
+    fn a_long_message_is_within_the_limits() {
+        let template = Template::new(
+            "{% for m in messages %}{{ m.content | trim | trim | trim | trim | trim }}{% endfor %}",
+            BTreeMap::new(),
+            "2026-11-21",
+        );
+        let long = "x".repeat(8 << 20);
+        let message = context! { role => "user", content => format!(" {long} ") };
+        let found = template.and_then(|template| template.render(&[message], &Value::from(()), false));
+        assert!(found.is_ok_and(|text| text == long));
+    }
 }
