@@ -42,17 +42,27 @@ pub(super) struct ForeignAnswer {
     pub kind: String,
 }
 
+/// Tells the user about a slow request before it fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Notice {
+    /// Time without an answer or a byte.
+    pub after: Duration,
+    /// Prints a line.
+    pub print: fn(&str),
+}
+
 /// Returns the SDK's client; its requests fail after this time without progress.
-pub(super) fn client(idle: Duration) -> Option<SharedHttpClient> {
+pub(super) fn client(idle: Duration, notice: Notice) -> Option<SharedHttpClient> {
     let plugin = default_http_client_plugin_v2(BehaviorVersion::latest())?;
     let client = plugin.runtime_components(&RuntimeComponentsBuilder::new("trainc")).http_client()?;
-    Some(SharedHttpClient::new(CheckedClient { client, idle }))
+    Some(SharedHttpClient::new(CheckedClient { client, idle, notice }))
 }
 
 #[derive(Debug)]
 struct CheckedClient {
     client: SharedHttpClient,
     idle: Duration,
+    notice: Notice,
 }
 
 impl HttpClient for CheckedClient {
@@ -62,7 +72,7 @@ impl HttpClient for CheckedClient {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         let connector = self.client.http_connector(settings, components);
-        SharedHttpConnector::new(CheckedConnector { connector, idle: self.idle })
+        SharedHttpConnector::new(CheckedConnector { connector, idle: self.idle, notice: self.notice })
     }
 
     fn connector_metadata(&self) -> Option<ConnectorMetadata> {
@@ -74,11 +84,13 @@ impl HttpClient for CheckedClient {
 struct CheckedConnector {
     connector: SharedHttpConnector,
     idle: Duration,
+    notice: Notice,
 }
 
 impl HttpConnector for CheckedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let idle = self.idle;
+        let (idle, notice) = (self.idle, self.notice);
+        let host = request.uri().split('/').nth(2).unwrap_or("AWS").to_owned();
         let moved = Moved::default();
         let request = request.map(|body| match body.bytes() {
             Some(bytes) if bytes.len() > CHUNK => {
@@ -89,11 +101,20 @@ impl HttpConnector for CheckedConnector {
         let answer = self.connector.call(request);
         HttpConnectorFuture::new(async move {
             let mut answer = pin!(answer);
+            let mut wait = notice.after.min(idle);
             loop {
-                let until = moved.last() + idle;
-                match timeout_at(until, &mut answer).await {
+                let last = moved.last();
+                match timeout_at(last + wait, &mut answer).await {
                     Ok(answer) => return answer.map(|answer| with_checked_body(answer, idle)),
-                    Err(_) if moved.last() + idle > until => {}
+                    Err(_) if moved.last() > last => {}
+                    Err(_) if wait < idle => {
+                        (notice.print)(&format!(
+                            "no response from {host} for {} s; a request fails after {} s and is repeated",
+                            wait.as_secs_f64(),
+                            idle.as_secs_f64()
+                        ));
+                        wait = idle;
+                    }
                     Err(_) => return Err(ConnectorError::timeout(IdleTimeout(idle).into())),
                 }
             }
@@ -227,6 +248,7 @@ mod tests {
     use trainc_apply::fault::{Class, Fault};
 
     const IDLE: Duration = Duration::from_millis(300);
+    static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     /// Returns an account whose connections are all answered by `answer`.
     fn account(answer: fn(TcpStream)) -> Account {
@@ -237,6 +259,7 @@ mod tests {
                 std::thread::spawn(move || answer(stream.unwrap()));
             }
         });
+        let notice = Notice { after: IDLE / 2, print: |line| NOTICES.lock().unwrap().push(line.to_owned()) };
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("us-west-2"))
@@ -244,13 +267,14 @@ mod tests {
             .sleep_impl(aws_smithy_async::rt::sleep::TokioSleep::new())
             .time_source(aws_smithy_async::time::SystemTimeSource::new())
             .endpoint_url(url)
-            .http_client(client(IDLE).unwrap())
+            .http_client(client(IDLE, notice).unwrap())
             .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()));
         let settings = Settings {
             region: "us-west-2".to_owned(),
             first_wait: Duration::ZERO,
             part_bytes: None,
             idle_timeout: IDLE,
+            notice,
         };
         Account::from_config(config.build(), &settings)
     }
@@ -281,6 +305,14 @@ mod tests {
             sleep(Duration::from_secs(20));
         });
         fails(run(silent.file_systems()).unwrap_err(), "no response within 0.3 s");
+        let notice = " for 0.15 s; a request fails after 0.3 s and is repeated";
+        let noticed = NOTICES.lock().unwrap().clone();
+        assert!(
+            noticed
+                .iter()
+                .any(|line| line.starts_with("no response from 127.0.0.1:") && line.ends_with(notice)),
+            "{noticed:?}"
+        );
         fails(run(silent.subnets(&[])).unwrap_err(), "no response within 0.3 s");
     }
 

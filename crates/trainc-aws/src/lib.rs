@@ -37,6 +37,7 @@ mod tests;
 mod xml;
 
 pub use clock::RealClock;
+pub use http_client::Notice;
 pub use settings::Settings;
 
 use trainc_apply::account::{

@@ -1,6 +1,6 @@
 //! An account with recorded responses: it records the requests and returns the responses in order.
 
-use super::{Account, Settings};
+use super::{Account, Notice, Settings};
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
@@ -75,6 +75,7 @@ impl Replay {
             first_wait: Duration::ZERO,
             part_bytes: Some(1_024),
             idle_timeout: Duration::from_mins(1),
+            notice: Notice { after: Duration::MAX, print: |_| {} },
         };
         (Account::from_config(config.build(), &settings), replay)
     }

@@ -2,6 +2,7 @@
 //! metadata.
 
 use super::credentials::TrimmedCredentials;
+use super::http_client::Notice;
 use super::{endpoints, http_client};
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub part_bytes: Option<usize>,
     /// Idle timeout of a request.
     pub idle_timeout: Duration,
+    /// Printed when a request is slow.
+    pub notice: Notice,
 }
 
 impl Settings {
@@ -44,7 +47,7 @@ impl Settings {
             )
             // The client implements one idle timeout for the whole request.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
-        if let Some(client) = http_client::client(self.idle_timeout) {
+        if let Some(client) = http_client::client(self.idle_timeout, self.notice) {
             loader = loader.http_client(client);
         }
         if let Ok(name) = aws_config::AppName::new("trainc") {
@@ -94,6 +97,7 @@ mod tests {
             first_wait: Duration::ZERO,
             part_bytes: None,
             idle_timeout: Duration::from_mins(1),
+            notice: Notice { after: Duration::MAX, print: |_| {} },
         };
         let read = |mode, attempts| {
             settings.retry_config(mode, attempts).map(|config| (config.mode(), config.max_attempts()))

@@ -47,12 +47,18 @@ impl AccountArgs {
 
 /// A command that uses an account, real or simulated.
 pub(super) trait Task {
+    /// It changes the account, so an interrupted run leaves resources to continue with.
+    const CHANGES: bool = false;
+
     /// Runs it.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
 }
 
 /// A command that runs for several jobs concurrently, each in its region.
 pub(super) trait Tasks {
+    /// It changes the account, so an interrupted run leaves resources to continue with.
+    const CHANGES: bool = false;
+
     /// Runs it; `looks` are in the order of the jobs.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8;
 }
@@ -116,18 +122,18 @@ impl Accounts {
     }
 
     /// Runs a task in a region; an empty one means that of the simulated account.
-    pub(super) fn run_in_region(
+    pub(super) fn run_in_region<T: Task>(
         &mut self,
         io: &mut Io,
         region: &str,
         steps: Option<u64>,
-        task: impl Task,
+        task: T,
     ) -> u8 {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
-            return self
-                .runtime
-                .block_on(run_until_interrupted(io, async |io| on_aws(io, region, patience, task).await));
+            return self.runtime.block_on(run_until_interrupted(io, T::CHANGES, async |io| {
+                on_aws(io, region, patience, task).await
+            }));
         };
         let seen = if region.is_empty() { fake.clone() } else { fake.in_region(region, steps, None) };
         let look = Look {
@@ -139,19 +145,20 @@ impl Accounts {
             refused: None,
             repeated: None,
         };
-        let code = self.runtime.block_on(run_until_interrupted(io, async |io| task.run(io, look).await));
+        let code =
+            self.runtime.block_on(run_until_interrupted(io, T::CHANGES, async |io| task.run(io, look).await));
         save_simulated(io, fake, file.as_deref(), code)
     }
 
     /// Runs tasks for several jobs concurrently until all end or the user interrupts them.
-    pub(super) fn run_all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
+    pub(super) fn run_all<T: Tasks>(&mut self, io: &mut Io, plans: &[&Plan], tasks: T) -> u8 {
         let patience = self.patience;
         let permits = Semaphore::new(MAX_CONCURRENT_CALLS);
         let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
             let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &permits, tasks).await;
-            return self.runtime.block_on(run_until_interrupted(io, work));
+            return self.runtime.block_on(run_until_interrupted(io, T::CHANGES, work));
         };
         let seen: Vec<Fake> = plans
             .iter()
@@ -172,7 +179,9 @@ impl Accounts {
                 repeated: None,
             })
             .collect();
-        let code = self.runtime.block_on(run_until_interrupted(io, async |io| tasks.run(io, &looks).await));
+        let code = self
+            .runtime
+            .block_on(run_until_interrupted(io, T::CHANGES, async |io| tasks.run(io, &looks).await));
         save_simulated(io, fake, file.as_deref(), code)
     }
 }
@@ -186,11 +195,19 @@ fn save_simulated(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8
 }
 
 /// Runs to the end or to a signal that stops the command; the next run continues what was begun.
-async fn run_until_interrupted(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
+async fn run_until_interrupted(
+    io: &mut Io<'_>,
+    changes: bool,
+    work: impl AsyncFnOnce(&mut Io<'_>) -> u8,
+) -> u8 {
     if let Either::Left((code, _)) = select(pin!(work(io)), pin!(stop_signal())).await {
         return code;
     }
-    io.note("\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n");
+    io.note(if changes {
+        "\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n"
+    } else {
+        "\ninterrupted\n"
+    });
     exit::INCOMPLETE
 }
 
@@ -223,6 +240,17 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
 #[cfg(feature = "aws")]
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// Prints it at once: a call is waiting.
+#[cfg(feature = "aws")]
+fn print_notice(line: &str) {
+    let line = trainc_diag::escape_output(&format!("note: {line}\n"), false);
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+}
+
+/// Time after which a waiting request is reported.
+#[cfg(feature = "aws")]
+const NOTICE: Duration = Duration::from_secs(10);
+
 #[cfg(feature = "aws")]
 async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account, String> {
     let first_wait = patience.poll.min(Duration::from_secs(1));
@@ -231,7 +259,9 @@ async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account
         Ok(text) => interval("TRAINC_TIMEOUT_SECONDS", &text)?,
         Err(_) => IDLE_TIMEOUT,
     };
-    let settings = trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes, idle_timeout };
+    let notice = trainc_aws::Notice { after: NOTICE, print: print_notice };
+    let settings =
+        trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes, idle_timeout, notice };
     trainc_aws::Account::connect(&settings).await
 }
 

@@ -289,6 +289,8 @@ struct Applies<'a> {
 }
 
 impl Tasks for Applies<'_> {
+    const CHANGES: bool = true;
+
     /// Compares all jobs first and shows them in the order of their manifests; then applies them concurrently, each
     /// independently of the failure of others.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {

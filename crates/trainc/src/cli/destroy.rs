@@ -122,6 +122,8 @@ struct Strays {
 }
 
 impl Task for Strays {
+    const CHANGES: bool = true;
+
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let JobContext { plan, set, .. } = &self.about;
         let mut problems = Problems::default();
@@ -146,6 +148,8 @@ struct Destroy {
 }
 
 impl Task for Destroy {
+    const CHANGES: bool = true;
+
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let code = self.remove(io, look).await;
         self.about.print_object(io, json!({"type": "result", "exit": code}));

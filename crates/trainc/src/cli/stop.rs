@@ -57,6 +57,8 @@ struct Stop {
 }
 
 impl Task for Stop {
+    const CHANGES: bool = true;
+
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let mut stopped = None;
         let code = self.stop(io, look, &mut stopped).await;
