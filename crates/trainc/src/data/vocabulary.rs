@@ -20,7 +20,7 @@ pub fn check_size(bytes: usize) -> Result<(), Fault> {
     let most = text::bytes(MOST_DOCUMENT_BYTES as u64);
     Err(Fault::new(&T0690, format!("a document is larger than {most}"))
         .help("split it into several lines or files")
-        .note("a document is tokenized as a whole, which takes about 120 times its size in memory"))
+        .note("a document is tokenized as a whole, which takes more than 100 times its size in memory"))
 }
 
 /// A tokenizer, its special tokens and its width.
@@ -102,7 +102,7 @@ impl Vocabulary {
     /// Tokens of a text.
     pub fn encode(&self, text: &str, additions: Additions) -> Result<Encoded, Fault> {
         check_size(text.len())?;
-        // The tokenizer takes about 120 times the size of its text.
+        // The tokenizer takes more than 100 times the size of its text.
         static LARGE: Mutex<()> = Mutex::new(());
         let _turn =
             (text.len() > LARGE_TEXT_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
