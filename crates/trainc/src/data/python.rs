@@ -32,7 +32,33 @@ fn repr(value: &Value) -> String {
                 _ => format!("[{}]", items.join(", ")),
             }
         }
-        _ => value.to_string(),
+        _ => number(value, ["nan", "inf"]),
+    }
+}
+
+/// A number, with how it is written if it is none or infinite. Python writes floats from 1e16 and below 1e-4 with an
+/// exponent of at least two digits (`float.__repr__`).
+fn number(value: &Value, [nan, infinite]: [&str; 2]) -> String {
+    let Some(float) = f64::try_from(value.clone())
+        .ok()
+        .filter(|_| value.kind() == ValueKind::Number && !value.is_integer())
+    else {
+        return value.to_string();
+    };
+    if float.is_nan() {
+        return nan.to_owned();
+    }
+    if float.is_infinite() {
+        return format!("{}{infinite}", if float < 0.0 { "-" } else { "" });
+    }
+    let text = format!("{float:e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if float != 0.0 && !(-4..16).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        _ => format!("{float:?}"),
     }
 }
 
@@ -67,66 +93,73 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// `json.dumps(value, ensure_ascii=False, indent=indent)`, as `transformers` has the filter `tojson`.
-pub(super) fn json(value: &Value, indent: Option<usize>) -> String {
+/// Arguments of `json.dumps`.
+pub(super) struct JsonStyle {
+    pub indent: Option<usize>,
+    pub item_separator: String,
+    pub key_separator: String,
+    pub sort_keys: bool,
+}
+
+/// `json.dumps(value, ensure_ascii=False, …)`, as `transformers` has the filter `tojson`.
+pub(super) fn json(value: &Value, style: &JsonStyle) -> String {
     let mut out = String::new();
-    dump(value, indent, 0, &mut out);
+    style.dump(value, 0, &mut out);
     out
 }
 
-fn dump(value: &Value, indent: Option<usize>, depth: usize, out: &mut String) {
-    match value.kind() {
-        ValueKind::None | ValueKind::Undefined => out.push_str("null"),
-        ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
-        ValueKind::String => string(value.as_str().unwrap_or_default(), out),
-        ValueKind::Map => {
-            let items: Vec<(Value, Value)> = dict_items(value).collect();
-            nest(out, indent, depth, ('{', '}'), items.len(), |out, at| {
-                if let Some((key, item)) = items.get(at) {
+impl JsonStyle {
+    fn dump(&self, value: &Value, depth: usize, out: &mut String) {
+        match value.kind() {
+            ValueKind::None | ValueKind::Undefined => out.push_str("null"),
+            ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::String => string(value.as_str().unwrap_or_default(), out),
+            ValueKind::Map => {
+                let mut items: Vec<(Value, Value)> = dict_items(value).collect();
+                if self.sort_keys {
+                    items.sort_by(|one, other| one.0.cmp(&other.0));
+                }
+                self.nest(out, depth, ('{', '}'), &items, |out, (key, item)| {
                     string(&python_str(key), out);
-                    out.push_str(": ");
-                    dump(item, indent, depth + 1, out);
-                }
-            });
+                    out.push_str(&self.key_separator);
+                    self.dump(item, depth + 1, out);
+                });
+            }
+            ValueKind::Seq | ValueKind::Iterable => {
+                let items: Vec<Value> = value.try_iter().into_iter().flatten().collect();
+                self.nest(out, depth, ('[', ']'), &items, |out, item| self.dump(item, depth + 1, out));
+            }
+            _ => out.push_str(&number(value, ["NaN", "Infinity"])),
         }
-        ValueKind::Seq | ValueKind::Iterable => {
-            let items: Vec<Value> = value.try_iter().into_iter().flatten().collect();
-            nest(out, indent, depth, ('[', ']'), items.len(), |out, at| {
-                if let Some(item) = items.get(at) {
-                    dump(item, indent, depth + 1, out);
-                }
-            });
-        }
-        _ => out.push_str(&value.to_string()),
     }
-}
 
-fn nest(
-    out: &mut String,
-    indent: Option<usize>,
-    depth: usize,
-    (open, close): (char, char),
-    count: usize,
-    mut item: impl FnMut(&mut String, usize),
-) {
-    let line = |out: &mut String, depth: usize| {
-        if let Some(indent) = indent {
-            out.push('\n');
-            out.push_str(&" ".repeat(indent * depth));
+    fn nest<T>(
+        &self,
+        out: &mut String,
+        depth: usize,
+        (open, close): (char, char),
+        items: &[T],
+        write: impl Fn(&mut String, &T),
+    ) {
+        let line = |out: &mut String, depth: usize| {
+            if let Some(indent) = self.indent {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent * depth));
+            }
+        };
+        out.push(open);
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                out.push_str(&self.item_separator);
+            }
+            line(out, depth + 1);
+            write(out, item);
         }
-    };
-    out.push(open);
-    for at in 0..count {
-        if at > 0 {
-            out.push_str(if indent.is_some() { "," } else { ", " });
+        if !items.is_empty() {
+            line(out, depth);
         }
-        line(out, depth + 1);
-        item(out, at);
+        out.push(close);
     }
-    if count > 0 {
-        line(out, depth);
-    }
-    out.push(close);
 }
 
 fn string(text: &str, out: &mut String) {

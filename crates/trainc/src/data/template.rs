@@ -1,11 +1,11 @@
 //! Chat templates in Jinja as Hugging Face writes them.
 
 use super::fault::{Fault, T0522, T0526};
-use super::python;
+use super::python::{self, JsonStyle};
 use super::template_limits::{self, priced, text};
 use minijinja::machinery::{self, CompiledTemplate, TemplateConfig};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Value};
+use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior, context};
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ pub struct Template {
     /// The template marks its answers itself.
     marks: bool,
     most_bytes: u64,
+    most_bytes_of_answers: u64,
 }
 
 /// A rendered conversation: its text, and which bytes of it are answers.
@@ -57,10 +58,7 @@ impl Template {
         let now = Value::from_function(move |format: String| date(&day, &format));
         environment.add_function("strftime_now", priced(text::<16>, now));
         environment.add_filter("tojson", |value: Value, options: Kwargs| -> Result<Value, Error> {
-            let indent: Option<usize> = options.get("indent")?;
-            let _: Option<bool> = options.get("ensure_ascii")?;
-            options.assert_all_used()?;
-            template_limits::to_json(&value, indent).map(Value::from_safe_string)
+            template_limits::to_json(&value, &json_style(&options)?).map(Value::from_safe_string)
         });
         let marked = insert_answer_marks(source);
         let marks = marked != source;
@@ -73,12 +71,20 @@ impl Template {
         let compiled = CompiledTemplate::new(NAME, text, &config)
             .map_err(|error| fault("the template cannot be read", &error))?;
         let compiled = template_limits::compile(&mut environment, compiled);
-        Ok(Self { environment, compiled, tokens, marks, most_bytes: template_limits::MOST_BYTES })
+        Ok(Self {
+            environment,
+            compiled,
+            tokens,
+            marks,
+            most_bytes: template_limits::MOST_BYTES,
+            most_bytes_of_answers: template_limits::MOST_BYTES_OF_ANSWERS,
+        })
     }
 
     /// The text of a conversation; with `prompt`, up to where the next answer begins.
     pub fn render(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
-        self.render_with_marks(messages, extra, prompt).map(|text| split_at_marks(&text).text)
+        let text = self.render_with_marks(messages, extra, prompt)?;
+        Ok(if self.marks { split_at_marks(&text).text } else { text })
     }
 
     fn render_with_marks(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
@@ -102,9 +108,31 @@ impl Template {
     /// message of the assistant adds to the text before it, for which the text must grow with its messages.
     pub fn conversation(&self, messages: &[Value], extra: &Value) -> Result<Rendered, Fault> {
         if self.marks {
+            if let Some(mark) = messages.iter().chain([extra]).find_map(mark_in) {
+                let code = u32::from(mark);
+                return Err(Fault::new(
+                    &T0522,
+                    format!("a message contains the noncharacter U+{code:04X}, which would end an answer"),
+                ));
+            }
             return self.render_with_marks(messages, extra, false).map(|text| split_at_marks(&text));
         }
-        let text = self.render(messages, extra, false)?;
+        let mut spent = 0;
+        let mut render = |messages: &[Value], prompt: bool| {
+            if spent > self.most_bytes_of_answers {
+                let most = trainc_diag::text::bytes(self.most_bytes_of_answers);
+                return Err(Fault::new(
+                    &T0522,
+                    format!("the template reads and makes more than {most} of values to find the answers of one conversation"),
+                )
+                .help("`--train-on all` trains on every token"));
+            }
+            let text = self.render(messages, extra, prompt);
+            spent += template_limits::spent(self.most_bytes);
+            // A template may reject a conversation without its last messages.
+            Ok(text)
+        };
+        let text = render(messages, false)??;
         let mut answers = Vec::new();
         for (at, message) in messages.iter().enumerate() {
             let role = message.get_attr("role").unwrap_or_default();
@@ -113,12 +141,14 @@ impl Template {
             }
             let (before, through) =
                 (messages.get(..at).unwrap_or_default(), messages.get(..=at).unwrap_or_default());
-            let whole =
-                if at + 1 == messages.len() { text.clone() } else { self.render(through, extra, false)? };
-            let start = [true, false].into_iter().find_map(|prompt| {
-                let before = self.render(before, extra, prompt).ok()?;
-                whole.starts_with(&before).then_some(before.len())
-            });
+            let whole = if at + 1 == messages.len() { text.clone() } else { render(through, false)?? };
+            let mut start = None;
+            for prompt in [true, false] {
+                if start.is_none() {
+                    let before = render(before, prompt)?.ok();
+                    start = before.filter(|before| whole.starts_with(before)).map(|before| before.len());
+                }
+            }
             match start {
                 Some(start) if text.starts_with(&whole) => answers.push(start..whole.len()),
                 _ => {
@@ -140,6 +170,22 @@ impl Template {
     }
 }
 
+/// The arguments of `tojson` in `transformers`.
+fn json_style(options: &Kwargs) -> Result<JsonStyle, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let separators: Option<Vec<String>> = options.get("separators")?;
+    let sort_keys: Option<bool> = options.get("sort_keys")?;
+    let _: Option<bool> = options.get("ensure_ascii")?;
+    options.assert_all_used()?;
+    let [item_separator, key_separator] = match separators {
+        Some(pair) => <[String; 2]>::try_from(pair).map_err(|_| {
+            Error::new(ErrorKind::InvalidOperation, "`separators` of `tojson` must have two members")
+        })?,
+        None => [if indent.is_some() { "," } else { ", " }, ": "].map(str::to_owned),
+    };
+    Ok(JsonStyle { indent, item_separator, key_separator, sort_keys: sort_keys == Some(true) })
+}
+
 fn fault(what: &str, error: &Error) -> Fault {
     let detail = match error.kind() {
         ErrorKind::OutOfFuel => "it takes too many steps for one conversation".to_owned(),
@@ -151,6 +197,17 @@ fn fault(what: &str, error: &Error) -> Fault {
 
 /// What stands in rendered text where an answer begins and ends, until [`split_at_marks`] takes it out: two noncharacters of Unicode.
 const MARKS: [char; 2] = ['\u{fdd0}', '\u{fdd1}'];
+
+/// Returns a mark in a text of the value.
+fn mark_in(value: &Value) -> Option<char> {
+    match value.as_str() {
+        Some(text) => text.chars().find(|c| MARKS.contains(c)),
+        None => value.try_iter().ok()?.find_map(|item| {
+            let inner = if value.kind() == ValueKind::Map { value.get_item(&item).ok() } else { None };
+            mark_in(&item).or_else(|| mark_in(&inner?))
+        }),
+    }
+}
 
 /// `transformers`' own tag `generation` encloses answers. It becomes two nested blocks with the mark between them, so that
 /// the whitespace around the tags is trimmed as around any block.
@@ -256,6 +313,18 @@ mod tests {
     fn templates_render_as_in_python() {
         let mut wrong = Vec::new();
         for (text, expected) in [
+            (
+                "{{ 1e20 }} {{ [1e16, 1e15, 1e-5, 0.0001, -1.5e300, 0.0] }} {{ [1e20, 1e-5, 2.0] | tojson }}",
+                "1e+20 [1e+16, 1000000000000000.0, 1e-05, 0.0001, -1.5e+300, 0.0] [1e+20, 1e-05, 2.0]",
+            ),
+            (
+                "{{ {'b': 1, 'a': [1, 2]} | tojson(separators=(',', ':'), sort_keys=true) }} {{ [1, 2] | tojson(separators=(' , ', ':')) }}",
+                "{\"a\":[1,2],\"b\":1} [1 , 2]",
+            ),
+            (
+                "{{ none is iterable }} {{ x is iterable }} {{ 'a' is sequence }} {{ {} is sequence }} {{ 1 is sequence }} {{ range(2) is sequence }}",
+                "False True True True False True",
+            ),
             (
                 "{{ 'abcdef'[1:4] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2:] }} {{ 'abcdef'[:-2] }} {{ 'abcdef'[4:1:-1] }} {{ 'äöü'[1:] }}",
                 "bcd fedcba ef abcd edc öü",
@@ -536,6 +605,11 @@ mod tests {
             "{{ raise_exception('a' * 100000000) }}".to_owned(),
             "{{ strftime_now('%c' * 100000000) }}".to_owned(),
             "{% include '/etc/passwd' %}".to_owned(),
+            "{% for q in [1] %}{{ loop.changed([loop]) }}{% endfor %}".to_owned(),
+            "{% set n = namespace() %}{% for q in [n] %}{% set n.l = [loop] %}{% endfor %}".to_owned(),
+            "{% if a %}{% elif a %}{% endif %}".replace("{% elif a %}", &"{% elif a %}".repeat(4_000)),
+            format!("{long}{{% set m = {{s: 1}} %}}{{% for i in range(100000) %}}{{% set x = m | join %}}{{% endfor %}}"),
+            format!("{long}{{% set m = {{s: 1}} %}}{{% for i in range(100000) %}}{{% set x = ''.join(m) %}}{{% endfor %}}"),
             "{% include range(100000) | map('string') | list * 100 %}".to_owned(),
             "{{ [9] | sum(start='') }}".to_owned(),
             format!("{{{{ 1{} }}}}", " + 1".repeat(100_000)),
@@ -555,6 +629,29 @@ mod tests {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// An answer is found by rendering the conversation without it.
+    #[test]
+    fn answers_of_a_slow_template_are_bounded() {
+        let slow = "{% for i in range(90000) %}{% set x = 1 %}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}";
+        let mut template = Template::new(slow, BTreeMap::new(), "2026-11-21").unwrap();
+        template.most_bytes_of_answers = 1 << 28;
+        let message = context! { role => "assistant", content => "a" };
+        let fault = template.conversation(&vec![message; 1_000], &Value::from(())).unwrap_err();
+        assert!(fault.message.contains("to find the answers of one conversation"), "{}", fault.message);
+    }
+
+    #[test]
+    fn text_cannot_mark_answers() {
+        let text = "{% generation %}{{ messages[0].content }}{% endgeneration %}";
+        let template = Template::new(text, BTreeMap::new(), "2026-11-21").unwrap();
+        let message = |content: &str| context! { role => "assistant", content };
+        let found = template.conversation(&[message("a")], &Value::from(())).unwrap();
+        assert_eq!((found.text.as_str(), found.answers.first()), ("a", Some(&(0..1))));
+        let fault = template.conversation(&[message("a\u{fdd1}b")], &Value::from(())).unwrap_err();
+        assert!(fault.message.contains("U+FDD1"), "{}", fault.message);
+        assert_eq!(rendered("{{ '\u{fdd0}' }}", 1 << 20).unwrap(), "\u{fdd0}");
     }
 
     /// Of the largest document that is taken.

@@ -16,6 +16,10 @@ use std::sync::LazyLock;
 const MOST_STEPS: u64 = 500_000;
 /// Maximum bytes of values that the operations of one conversation read and make, each by its weight.
 pub(super) const MOST_BYTES: u64 = 256 << 20;
+/// Maximum bytes of values for all renderings of one conversation; its answers are found by rendering it without them.
+pub(super) const MOST_BYTES_OF_ANSWERS: u64 = 4 << 30;
+/// Maximum `elif` of a template, which are compiled recursively.
+const MOST_ELIFS: usize = 500;
 /// Maximum words and signs of an expression.
 const MOST_TOKENS: usize = 2_000;
 /// Maximum depth of nested values.
@@ -33,11 +37,19 @@ const QUOTED: u64 = 8;
 thread_local! {
     /// Bytes that may still be charged.
     static LEFT: Cell<u64> = const { Cell::new(MOST_BYTES) };
+    /// Steps of a rendering, known when it ends.
+    static STEPS: Cell<u64> = const { Cell::new(MOST_STEPS) };
 }
 
-/// Starts the count of a conversation.
+/// Starts the count of a rendering.
 pub(super) fn start(bytes: u64) {
     LEFT.set(bytes);
+    STEPS.set(MOST_STEPS);
+}
+
+/// Returns the bytes of values that the last rendering read and made of those that it was allowed, with its steps.
+pub(super) fn spent(allowed: u64) -> u64 {
+    allowed - LEFT.get().min(allowed) + VALUE * STEPS.get()
 }
 
 fn error(what: impl Into<String>) -> Error {
@@ -132,8 +144,8 @@ fn keys(args: &[Value]) -> Result<(), Error> {
     args.iter().step_by(2).try_for_each(|key| charge_tree(key, 1).map(drop))
 }
 
-/// A value that is stored in a namespace. What refers to a namespace is rejected: in that
-/// namespace it would never be freed.
+/// A value that a namespace or a loop keeps. What refers to a namespace or a loop is rejected: kept in that one, it would
+/// never be freed.
 fn stored(args: &[Value]) -> Result<(), Error> {
     fn visit(value: &Value, depth: u64) -> Result<(), Error> {
         charge(VALUE)?;
@@ -142,9 +154,10 @@ fn stored(args: &[Value]) -> Result<(), Error> {
         }
         let Some(object) = value.as_object() else { return Ok(()) };
         let is_data = is_list(value) || value.kind() == ValueKind::Map;
-        let refers = ["::Namespace", "::Macro"].iter().any(|name| object.type_name().ends_with(name));
+        let refers =
+            ["::Namespace", "::Loop", "::Macro"].iter().any(|name| object.type_name().ends_with(name));
         if !is_data || refers {
-            return Err(error("a namespace takes text, numbers, lists and maps only"));
+            return Err(error("a namespace or `loop.changed` takes text, numbers, lists and maps only"));
         }
         for item in value.try_iter()? {
             if value.kind() == ValueKind::Map {
@@ -232,7 +245,7 @@ fn repeated(args: &[Value]) -> Result<(), Error> {
 
 fn joined(args: &[Value]) -> Result<(), Error> {
     each(args)?;
-    let Some(first) = args.first().filter(|first| is_list(first)) else { return Ok(()) };
+    let Some(first) = args.first().filter(|first| first.as_object().is_some()) else { return Ok(()) };
     first.try_iter()?.try_for_each(|item| text::<2>(&[item]))
 }
 
@@ -325,7 +338,10 @@ fn ranged(args: &[Value]) -> Result<(), Error> {
 /// `loop.cycle` and `loop.changed`, which keeps its arguments and compares them with the next ones.
 fn looped(args: &[Value]) -> Result<(), Error> {
     match args {
-        [_, rest @ ..] if !rest.is_empty() => tree(rest),
+        [_, rest @ ..] if !rest.is_empty() => {
+            rest.iter().try_for_each(|value| stored(std::slice::from_ref(value)))?;
+            tree(rest)
+        }
         _ => Err(error("a method of `loop` without a value")),
     }
 }
@@ -336,11 +352,12 @@ pub(super) fn written(value: &Value) -> Result<(), Error> {
 }
 
 /// `tojson`.
-pub(super) fn to_json(value: &Value, indent: Option<usize>) -> Result<String, Error> {
+pub(super) fn to_json(value: &Value, style: &python::JsonStyle) -> Result<String, Error> {
     let (size, depth) = charge_tree(value, QUOTED)?;
-    let width = indent.unwrap_or(0) as u64;
-    charge(width.saturating_mul(depth).saturating_mul(size / VALUE))?;
-    Ok(python::json(value, indent))
+    let width = style.indent.unwrap_or(0) as u64;
+    let separators = (style.item_separator.len() + style.key_separator.len()) as u64;
+    charge((width.saturating_mul(depth) + separators).saturating_mul(size / VALUE))?;
+    Ok(python::json(value, style))
 }
 
 /// Makes a function charge by a price before it runs.
@@ -372,12 +389,19 @@ fn materialized(value: Value) -> Result<Value, Error> {
 /// that could exceed the stack.
 pub(super) fn prepare(text: &str, syntax: &SyntaxConfig) -> Result<String, Error> {
     let mut out = String::with_capacity(text.len());
-    let (mut copied, mut tokens, mut follows_operand) = (0, 0, false);
+    let (mut copied, mut tokens, mut elifs, mut follows_operand) = (0, 0, 0, false);
     for token in tokenize(text, false, syntax.clone()) {
         // The parser reports it.
         let Ok((token, span)) = token else { break };
         tokens += 1;
         match token {
+            Token::Ident("elif") if tokens == 2 => {
+                elifs += 1;
+                if elifs > MOST_ELIFS {
+                    let line = span.start_line;
+                    return Err(error(format!("more than {MOST_ELIFS} `elif` in its line {line}")));
+                }
+            }
             Token::BlockEnd | Token::VariableEnd | Token::TemplateData(_) => tokens = 0,
             // Not the star of `call(*arguments)`.
             Token::Mul if follows_operand => {
@@ -418,6 +442,13 @@ pub(super) fn compile(
     mut template: CompiledTemplate<'static>,
 ) -> CompiledTemplate<'static> {
     template.instructions = with_prices(&template.instructions);
+    for last in [
+        Instruction::LoadConst(Value::from(())),
+        Instruction::ApplyFilter("end", Some(1), u8::MAX),
+        Instruction::DiscardTop,
+    ] {
+        template.instructions.add(last);
+    }
     for instructions in template.blocks.values_mut() {
         *instructions = with_prices(instructions);
     }
@@ -530,8 +561,8 @@ fn add_functions(environment: &mut Environment<'static>) {
     }
     add! { add_test tests:
         free => is_boolean "boolean", is_defined "defined", is_even "even", is_false "false", is_filter "filter",
-            is_float "float", is_integer "integer" "int", is_iterable "iterable", is_mapping "mapping",
-            is_none "none", is_number "number", is_odd "odd", is_safe "safe" "escaped", is_sequence "sequence",
+            is_float "float", is_integer "integer" "int", is_mapping "mapping",
+            is_none "none", is_number "number", is_odd "odd", is_safe "safe" "escaped",
             is_string "string", is_test "test", is_true "true", is_undefined "undefined";
         text::<4> => is_lower "lower", is_upper "upper";
         concatenated => is_startingwith "startingwith", is_endingwith "endingwith";
@@ -552,7 +583,23 @@ fn add_functions(environment: &mut Environment<'static>) {
             _ => Ok(tests::is_divisibleby(&value, &by)),
         }
     });
+    environment.add_test("iterable", |value: Value| {
+        matches!(
+            value.kind(),
+            ValueKind::Undefined | ValueKind::String | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable
+        )
+    });
+    environment.add_test("sequence", |value: Value| {
+        matches!(
+            value.kind(),
+            ValueKind::Undefined | ValueKind::String | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable
+        )
+    });
     environment.add_filter("same", |value: Value| value);
+    environment.add_filter("end", |state: &State<'_, '_>, value: Value| {
+        STEPS.set(state.fuel_levels().map_or(MOST_STEPS, |(consumed, _)| consumed));
+        value
+    });
     environment.add_filter("concat", priced(concatenated, operator("left ~ right")));
     environment.add_filter("add", priced(added, operator("left + right")));
     environment.add_filter("mul", priced(repeated, operator("left * right")));
