@@ -78,12 +78,8 @@ impl PolicyScope {
     /// Returns the ARN pattern of the roles that trainc creates, where the manifest sets no path.
     fn created_roles(&self) -> String {
         let Self { partition: p, account: a, boundary, .. } = self;
-        let boundary = boundary.as_deref().and_then(|arn| Arn::parse(arn).ok()?.policy_name());
-        match boundary {
-            // The path of roles with this boundary.
-            Some(name) => format!("arn:{p}:iam::{a}:role/trainc/{name}/*"),
-            None => format!("arn:{p}:iam::{a}:role/trainc/*"),
-        }
+        let path = boundary.as_deref().and_then(|arn| Arn::parse(arn).ok()?.role_path());
+        format!("arn:{p}:iam::{a}:role{}*", path.as_deref().unwrap_or("/trainc/"))
     }
 
     /// Returns the scope of one job, and nothing more.
@@ -587,7 +583,7 @@ mod tests {
     #[test]
     fn a_boundary_restricts_who_may_be_created_and_passed() {
         let policy = policy(&[Command::Apply], &[PolicyScope::for_boundary(EDGE)]);
-        let role = "arn:aws:iam::111122223333:role/trainc/edge/*";
+        let role = "arn:aws:iam::111122223333:role/trainc/team~edge/*";
         let statements = policy["Statement"].as_array().unwrap();
         for (action, is_bounded) in [
             ("iam:CreateRole", true),

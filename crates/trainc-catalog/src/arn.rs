@@ -72,10 +72,9 @@ impl<'a> Arn<'a> {
         Ok(Self { partition, service, region, account, resource })
     }
 
-    /// Returns the name of a managed policy of IAM, without its path; `None` for other resources, and for patterns of
-    /// several policies. The name has at most 128 letters, digits and characters of `+=,.@_-` (IAM API reference,
-    /// CreatePolicy).
-    pub fn policy_name(&self) -> Option<&'a str> {
+    /// Returns the path and name of a managed policy of IAM; `None` for other resources, and for patterns of several
+    /// policies. The name has at most 128 letters, digits and characters of `+=,.@_-` (IAM API reference, CreatePolicy).
+    pub fn policy(&self) -> Option<&'a str> {
         let is_policy = self.service == "iam" && self.region.is_empty() && !self.account.is_empty();
         let path = self.resource.strip_prefix("policy/").filter(|_| is_policy)?;
         let is_valid = |part: &str| {
@@ -83,7 +82,13 @@ impl<'a> Arn<'a> {
                 && part.bytes().any(|byte| byte != b'.')
         };
         let name = path.rsplit('/').next()?;
-        (path.split('/').all(is_valid) && name.len() <= 128).then_some(name)
+        (path.split('/').all(is_valid) && name.len() <= 128).then_some(path)
+    }
+
+    /// Returns the path of roles with this permissions boundary, from its path and name. Two boundaries have different
+    /// paths, and neither is in the other: a policy cannot have `~` in its name.
+    pub fn role_path(&self) -> Option<String> {
+        self.policy().map(|policy| format!("/trainc/{}/", policy.replace('/', "~")))
     }
 
     /// Returns true for a resource of an account, unlike those that AWS owns.
@@ -99,16 +104,19 @@ mod tests {
     #[test]
     fn a_managed_policy_has_a_name() {
         fn name(text: &str) -> Option<&str> {
-            Arn::parse(text).ok()?.policy_name()
+            Arn::parse(text).ok()?.policy()
         }
         assert_eq!(name("arn:aws:iam::111122223333:policy/edge"), Some("edge"));
-        assert_eq!(name("arn:aws:iam::111122223333:policy/team/edge"), Some("edge"));
+        assert_eq!(name("arn:aws:iam::111122223333:policy/team/edge"), Some("team/edge"));
         assert_eq!(name("arn:aws:iam::111122223333:role/edge"), None);
         assert_eq!(name("arn:aws:iam::aws:policy/PowerUserAccess"), Some("PowerUserAccess"));
         for wrong in ["", "*", "a*", "${aws:username}", "..", "a/../b", "a//b", "a?", &"x".repeat(129)] {
             assert_eq!(name(&format!("arn:aws:iam::111122223333:policy/{wrong}")), None, "{wrong}");
         }
         assert_eq!(name("arn:aws:iam:us-east-1:111122223333:policy/edge"), None);
+        let path = |text: &str| Arn::parse(text).unwrap().role_path();
+        assert_eq!(path("arn:aws:iam::111122223333:policy/edge").as_deref(), Some("/trainc/edge/"));
+        assert_eq!(path("arn:aws:iam::111122223333:policy/team/edge").as_deref(), Some("/trainc/team~edge/"));
     }
 
     #[test]

@@ -156,7 +156,7 @@ fn check_path(role: &Role, problems: &mut Problems) {
 
 fn check_boundary(role: &Role, problems: &mut Problems) {
     let Some(boundary) = role.boundary.val() else { return };
-    let is_policy = Arn::parse(&boundary.value).is_ok_and(|arn| arn.policy_name().is_some());
+    let is_policy = Arn::parse(&boundary.value).is_ok_and(|arn| arn.policy().is_some());
     let fits = shapes::member_at_path("CreateRole", "PermissionsBoundary")
         .is_none_or(|shape| shape.takes_text(&boundary.value));
     if !is_policy || !fits {

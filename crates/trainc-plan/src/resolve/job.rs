@@ -449,12 +449,11 @@ pub(super) fn apply_boundary(role: &mut Role, boundary: Option<&str>) {
     if let Some(boundary) = boundary {
         role.boundary = mem::take(&mut role.boundary).or_default(boundary.to_owned(), default::ROLE_BOUNDARY);
     }
-    let Some(name) = role.boundary.value().and_then(|arn| Arn::parse(arn).ok()?.policy_name()) else {
+    let Some(path) = role.boundary.value().and_then(|arn| Arn::parse(arn).ok()?.role_path()) else {
         return;
     };
     if role.path.val().is_some_and(|path| matches!(path.origin, Origin::Default(_))) {
-        role.path =
-            Field::Is(Val::default(format!("{}{name}/", default::ROLE_PATH.0), default::BOUNDED_ROLE_PATH));
+        role.path = Field::Is(Val::default(path, default::BOUNDED_ROLE_PATH));
     }
 }
 

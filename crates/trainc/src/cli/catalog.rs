@@ -107,7 +107,7 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let given = args.boundary.clone().or_else(role_boundary);
     if let Some(arn) = &given
-        && !Arn::parse(arn).is_ok_and(|arn| arn.is_of_account() && arn.policy_name().is_some())
+        && !Arn::parse(arn).is_ok_and(|arn| arn.is_of_account() && arn.policy().is_some())
     {
         let arn = arn.escape_debug();
         io.note(&format!(
