@@ -54,15 +54,12 @@ pub(super) fn trimmed(config: SdkConfig) -> SdkConfig {
 
 /// Returns true for `http://HOST[:PORT]`, `https://…`, with or without a path.
 fn is_web_address(url: &str) -> bool {
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    let authority = rest.map_or("", |rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    !host.is_empty()
-        && (!host.contains(':') || host.starts_with('['))
-        && url.bytes().all(|byte| byte.is_ascii_graphic())
+    let Ok(parsed) = url.parse::<http::Uri>() else { return false };
+    let has_host = parsed.host().is_some_and(|host| !host.is_empty() && host != "[]");
+    let written_port = parsed.authority().map_or("", |authority| authority.as_str()).rsplit_once(':');
+    let is_port = written_port.is_none_or(|(_, port)| port.ends_with(']') || parsed.port_u16().is_some());
+    let is_scheme = matches!(parsed.scheme_str(), Some("http" | "https"));
+    is_scheme && has_host && is_port && parsed.query().is_none() && !url.contains('#')
 }
 
 impl Endpoints {
@@ -71,7 +68,7 @@ impl Endpoints {
         let all = SERVICES.iter().filter_map(|service| self.configured(service));
         match all.into_iter().find(|endpoint| !is_web_address(&endpoint.url)) {
             Some(ConfiguredEndpoint { url, origin }) => Err(format!(
-                "error: {origin}: `{}` is not an endpoint; expected `https://HOST`\n",
+                "error: {origin}: `{}` is not an endpoint; expected `https://HOST[:PORT][/PATH]`\n",
                 url.escape_debug()
             )),
             None => Ok(()),
@@ -155,9 +152,12 @@ mod tests {
 
     #[test]
     fn endpoints_are_urls() {
-        for url in
-            ["http://127.0.0.1:4566", "https://vpce-1.s3.us-west-2.vpce.amazonaws.com", "http://[::1]:80/x"]
-        {
+        for url in [
+            "http://127.0.0.1:4566",
+            "HTTPS://host",
+            "https://vpce-1.s3.us-west-2.vpce.amazonaws.com",
+            "http://[::1]:80/x",
+        ] {
             assert!(is_web_address(url), "{url}");
         }
         for url in [
@@ -169,6 +169,10 @@ mod tests {
             "http://a b",
             "https:///x",
             "http://a:b:c",
+            "http://[::1",
+            "http://a:99999",
+            "http://a:9?x",
+            "http://a:9#f",
         ] {
             assert!(!is_web_address(url), "{url}");
         }
