@@ -47,8 +47,8 @@ impl AccountArgs {
 
 /// A command that uses an account, real or simulated.
 pub(super) trait Task {
-    /// It changes the account, so an interrupted run leaves resources to continue with.
-    const CHANGES: bool = false;
+    /// It makes or follows resources that remain, and are billed, when it is interrupted.
+    const LEAVES_RESOURCES: bool = false;
 
     /// Runs it.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
@@ -56,8 +56,8 @@ pub(super) trait Task {
 
 /// A command that runs for several jobs concurrently, each in its region.
 pub(super) trait Tasks {
-    /// It changes the account, so an interrupted run leaves resources to continue with.
-    const CHANGES: bool = false;
+    /// It makes or follows resources that remain, and are billed, when it is interrupted.
+    const LEAVES_RESOURCES: bool = false;
 
     /// Runs it; `looks` are in the order of the jobs.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8;
@@ -131,7 +131,7 @@ impl Accounts {
     ) -> u8 {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
-            return self.runtime.block_on(run_until_interrupted(io, T::CHANGES, async |io| {
+            return self.runtime.block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| {
                 on_aws(io, region, patience, task).await
             }));
         };
@@ -145,8 +145,9 @@ impl Accounts {
             refused: None,
             repeated: None,
         };
-        let code =
-            self.runtime.block_on(run_until_interrupted(io, T::CHANGES, async |io| task.run(io, look).await));
+        let code = self
+            .runtime
+            .block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| task.run(io, look).await));
         save_simulated(io, fake, file.as_deref(), code)
     }
 
@@ -158,7 +159,7 @@ impl Accounts {
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
             let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &permits, tasks).await;
-            return self.runtime.block_on(run_until_interrupted(io, T::CHANGES, work));
+            return self.runtime.block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, work));
         };
         let seen: Vec<Fake> = plans
             .iter()
@@ -181,7 +182,7 @@ impl Accounts {
             .collect();
         let code = self
             .runtime
-            .block_on(run_until_interrupted(io, T::CHANGES, async |io| tasks.run(io, &looks).await));
+            .block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| tasks.run(io, &looks).await));
         save_simulated(io, fake, file.as_deref(), code)
     }
 }
@@ -197,13 +198,13 @@ fn save_simulated(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8
 /// Runs to the end or to a signal that stops the command; the next run continues what was begun.
 async fn run_until_interrupted(
     io: &mut Io<'_>,
-    changes: bool,
+    leaves_resources: bool,
     work: impl AsyncFnOnce(&mut Io<'_>) -> u8,
 ) -> u8 {
     if let Either::Left((code, _)) = select(pin!(work(io)), pin!(stop_signal())).await {
         return code;
     }
-    io.note(if changes {
+    io.note(if leaves_resources {
         "\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n"
     } else {
         "\ninterrupted\n"

@@ -289,7 +289,7 @@ struct Applies<'a> {
 }
 
 impl Tasks for Applies<'_> {
-    const CHANGES: bool = true;
+    const LEAVES_RESOURCES: bool = true;
 
     /// Compares all jobs first and shows them in the order of their manifests; then applies them concurrently, each
     /// independently of the failure of others.

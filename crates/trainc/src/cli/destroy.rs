@@ -122,7 +122,7 @@ struct Strays {
 }
 
 impl Task for Strays {
-    const CHANGES: bool = true;
+    const LEAVES_RESOURCES: bool = true;
 
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let JobContext { plan, set, .. } = &self.about;
@@ -148,7 +148,7 @@ struct Destroy {
 }
 
 impl Task for Destroy {
-    const CHANGES: bool = true;
+    const LEAVES_RESOURCES: bool = true;
 
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let code = self.remove(io, look).await;

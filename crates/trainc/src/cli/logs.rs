@@ -61,6 +61,8 @@ struct Logs {
 }
 
 impl Task for Logs {
+    const LEAVES_RESOURCES: bool = true;
+
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let progress = self.about.progress();
         let found = match existing(io, &look, &self.about, &progress).await {

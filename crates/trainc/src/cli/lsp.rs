@@ -60,9 +60,16 @@ pub(super) fn run(args: &Args, today: &str) -> u8 {
     }
 }
 
+fn describe_end(error: &lsp_server::ProtocolError) -> String {
+    if error.channel_is_disconnected() {
+        return "the editor closed the connection without `shutdown` and `exit`".to_owned();
+    }
+    error.to_string()
+}
+
 fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String> {
     let (id, given) = loop {
-        let (id, given) = connection.initialize_start().map_err(|error| error.to_string())?;
+        let (id, given) = connection.initialize_start().map_err(|error| describe_end(&error))?;
         match serde_json::from_value::<InitializeParams>(given) {
             Ok(given) => break (id, given),
             Err(error) => {
@@ -110,12 +117,12 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
         "capabilities": server.capabilities(),
         "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
     });
-    connection.initialize_finish(id, me).map_err(|error| error.to_string())?;
+    connection.initialize_finish(id, me).map_err(|error| describe_end(&error))?;
     let send = |message: Message| connection.sender.send(message).map_err(|error| error.to_string());
     for message in &connection.receiver {
         match message {
             Message::Request(request) => {
-                if connection.handle_shutdown(&request).map_err(|error| error.to_string())? {
+                if connection.handle_shutdown(&request).map_err(|error| describe_end(&error))? {
                     return Ok(exit::DONE);
                 }
                 let answer = server.answer(&request.method, request.params);

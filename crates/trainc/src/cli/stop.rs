@@ -57,7 +57,7 @@ struct Stop {
 }
 
 impl Task for Stop {
-    const CHANGES: bool = true;
+    const LEAVES_RESOURCES: bool = true;
 
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let mut stopped = None;

@@ -71,6 +71,8 @@ struct Watches<'a> {
 }
 
 impl Tasks for Watches<'_> {
+    const LEAVES_RESOURCES: bool = true;
+
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let Self { output, job_contexts, desk } = self;
         let quiet = job_contexts.first().is_some_and(|about| about.global.quiet);
