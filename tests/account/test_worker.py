@@ -45,8 +45,13 @@ def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
     assert run.apply().code == 0
     writes = [e["call"] for e in account.requests()[calls:] if e["method"] == "PUT" or "Create" in e["call"]]
     assert writes == []
-    # A second run of the job finds the key.
-    assert run.trainc("apply", "--yes", "--new-run").code == 0
+    # A second run of the job finds the key, and overwrites another binary of the same size.
+    assert run.trainc("stop", "--yes").code == 0
+    account.settings(job_steps=["Stopped"])
+    s3.put_object(Bucket=bucket, Key=key + "trainc-worker", Body=b"\0" * len(BINARY))
+    done = run.trainc("apply", "--yes", "--new-run")
+    assert done.code == 0 and len(account.state()["jobs"]) == 2, done
+    assert s3.get_object(Bucket=bucket, Key=key + "trainc-worker")["Body"].read() == BINARY
     assert s3.get_object(Bucket=bucket, Key=key + "rendezvous.key")["Body"].read() == secret
     assert run.destroy().code == 0
     assert [uri for uri in account.state()["objects"] if "/worker/" in uri] == []
