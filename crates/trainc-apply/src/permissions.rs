@@ -7,7 +7,7 @@ use super::calls::{Call, Command, Scope, TagCondition};
 use super::{desired, preflight};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use trainc_catalog::arn::Arn;
+use trainc_catalog::arn::{Arn, ROLE_PATH};
 use trainc_catalog::iam_actions;
 use trainc_emit::{self as emit, iam};
 use trainc_ir::Plan;
@@ -79,7 +79,7 @@ impl PolicyScope {
     fn created_roles(&self) -> String {
         let Self { partition: p, account: a, boundary, .. } = self;
         let path = boundary.as_deref().and_then(|arn| Arn::parse(arn).ok()?.role_path());
-        format!("arn:{p}:iam::{a}:role{}*", path.as_deref().unwrap_or("/trainc/"))
+        format!("arn:{p}:iam::{a}:role{}*", path.as_deref().unwrap_or(ROLE_PATH))
     }
 
     /// Returns the scope of one job, and nothing more.

@@ -5,6 +5,7 @@ use aws_config::SdkConfig;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 
@@ -23,10 +24,6 @@ pub(super) struct ConfiguredEndpoint {
     /// The environment variable or the profile setting that contains it.
     pub origin: String,
 }
-
-/// Services of AWS, by the prefix of their actions.
-const SERVICES: [&str; 11] =
-    ["ec2", "ecr", "fsx", "iam", "kms", "logs", "s3", "sagemaker", "secretsmanager", "servicequotas", "sts"];
 
 /// Settings of services without white space around them. Blank ones are not set, as in other AWS tools: a CI system sets
 /// the variable of a missing secret to the empty text, on which the SDK panics.
@@ -65,8 +62,9 @@ fn is_web_address(url: &str) -> bool {
 impl Endpoints {
     /// Fails with a line that names the first endpoint that is not a URL.
     pub(super) fn check(&self) -> Result<(), String> {
-        let all = SERVICES.iter().filter_map(|service| self.configured(service));
-        match all.into_iter().find(|endpoint| !is_web_address(&endpoint.url)) {
+        let services: BTreeSet<&str> = Call::ALL.iter().map(|call| call.row().service).collect();
+        let mut all = services.into_iter().filter_map(|service| self.configured(service));
+        match all.find(|endpoint| !is_web_address(&endpoint.url)) {
             Some(ConfiguredEndpoint { url, origin }) => Err(format!(
                 "error: {origin}: `{}` is not an endpoint; expected `https://HOST[:PORT][/PATH]`\n",
                 url.escape_debug()
@@ -144,7 +142,6 @@ mod tests {
     use super::super::errors::fault_without_answer;
     use super::*;
     use std::io::{Error, ErrorKind};
-    use trainc_apply::calls::Call;
 
     fn ends(kind: ErrorKind) -> Fault {
         fault_without_answer(Call::DescribeFileSystems, &Error::from(kind))

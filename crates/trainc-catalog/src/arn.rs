@@ -3,6 +3,9 @@
 use super::regions;
 use trainc_ir::account::ACCOUNT_MARK;
 
+/// IAM path of the roles that trainc creates.
+pub const ROLE_PATH: &str = "/trainc/";
+
 /// The parts of `arn:partition:service:region:account:resource`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arn<'a> {
@@ -88,7 +91,7 @@ impl<'a> Arn<'a> {
     /// Returns the path of roles with this permissions boundary, from its path and name. Two boundaries have different
     /// paths, and neither is in the other: a policy cannot have `~` in its name.
     pub fn role_path(&self) -> Option<String> {
-        self.policy().map(|policy| format!("/trainc/{}/", policy.replace('/', "~")))
+        self.policy().map(|policy| format!("{ROLE_PATH}{}/", policy.replace('/', "~")))
     }
 
     /// Returns true for a resource of an account, unlike those that AWS owns.

@@ -241,7 +241,7 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
 #[cfg(feature = "aws")]
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Prints it at once: a call is waiting.
+/// Prints a note while a request waits.
 #[cfg(feature = "aws")]
 fn print_notice(line: &str) {
     let line = trainc_diag::escape_output(&format!("note: {line}\n"), false);
@@ -250,7 +250,7 @@ fn print_notice(line: &str) {
 
 /// Time after which a waiting request is reported.
 #[cfg(feature = "aws")]
-const NOTICE: Duration = Duration::from_secs(10);
+const NOTICE_AFTER: Duration = Duration::from_secs(10);
 
 #[cfg(feature = "aws")]
 async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account, String> {
@@ -260,7 +260,7 @@ async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account
         Ok(text) => interval("TRAINC_TIMEOUT_SECONDS", &text)?,
         Err(_) => IDLE_TIMEOUT,
     };
-    let notice = trainc_aws::Notice { after: NOTICE, print: print_notice };
+    let notice = trainc_aws::Notice { after: NOTICE_AFTER, print: print_notice };
     let settings =
         trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes, idle_timeout, notice };
     trainc_aws::Account::connect(&settings).await

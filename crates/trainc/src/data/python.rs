@@ -36,7 +36,7 @@ fn repr(value: &Value) -> String {
     }
 }
 
-/// A number, with how it is written if it is none or infinite. Python writes floats from 1e16 and below 1e-4 with an
+/// A number; `nan` and `infinite` are how the format writes such floats. Python writes floats from 1e16 and below 1e-4 with an
 /// exponent of at least two digits (`float.__repr__`).
 fn number(value: &Value, [nan, infinite]: [&str; 2]) -> String {
     let Some(float) = f64::try_from(value.clone())

@@ -88,6 +88,15 @@ impl Template {
     }
 
     fn render_with_marks(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
+        let mark = messages.iter().chain([extra]).filter(|_| self.marks).find_map(mark_in);
+        if let Some(mark) = mark.map(u32::from) {
+            return Err(Fault::new(
+                &T0522,
+                format!(
+                    "a message contains the noncharacter U+{mark:04X}, which trainc uses to mark answers"
+                ),
+            ));
+        }
         let known = context! {
             messages => messages, add_generation_prompt => prompt,
         };
@@ -108,13 +117,6 @@ impl Template {
     /// message of the assistant adds to the text before it, for which the text must grow with its messages.
     pub fn conversation(&self, messages: &[Value], extra: &Value) -> Result<Rendered, Fault> {
         if self.marks {
-            if let Some(mark) = messages.iter().chain([extra]).find_map(mark_in) {
-                let code = u32::from(mark);
-                return Err(Fault::new(
-                    &T0522,
-                    format!("a message contains the noncharacter U+{code:04X}, which would end an answer"),
-                ));
-            }
             return self.render_with_marks(messages, extra, false).map(|text| split_at_marks(&text));
         }
         let mut spent = 0;
@@ -188,7 +190,7 @@ fn json_style(options: &Kwargs) -> Result<JsonStyle, Error> {
 
 fn fault(what: &str, error: &Error) -> Fault {
     let detail = match error.kind() {
-        ErrorKind::OutOfFuel => "it takes too many steps for one conversation".to_owned(),
+        ErrorKind::OutOfFuel => "it takes too many steps".to_owned(),
         kind => error.detail().map_or_else(|| kind.to_string(), str::to_owned),
     };
     let line = error.line().map_or_else(String::new, |line| format!(" in its line {line}"));
@@ -313,6 +315,20 @@ mod tests {
     fn templates_render_as_in_python() {
         let mut wrong = Vec::new();
         for (text, expected) in [
+            (
+                "{{ 1 + 2 * 3 ** 2 }} {{ -2 * 3 }} {{ 1.5 + 1 }} {{ 0.5 * 4 }} {{ 2 * 'ab' }} {{ [1, 2] * 2 }}",
+                "19 -6 2.5 2.0 abab [1, 2, 1, 2]",
+            ),
+            ("{% macro sum(a, b) %}{{ a + b }}{% endmacro %}{{ sum(*[1, 2]) }}{{ sum(1, *[2]) * 2 }}", "333"),
+            (
+                "{{ messages[0].content | indent(2) }}|{{ messages[0].content | indent(2, first=true, blank=true) }}|",
+                "a\n\n  b\n|  a\n  \n  b\n  |",
+            ),
+            (
+                "{{ messages | join(',', attribute='role') }} {{ '%5.1f|%s' | format(1.25, 'x') }} {{ '{:>3}'.format(1) }} {{ 12 | string ~ 'x' }}",
+                "user,assistant   1.2|x   1 12x",
+            ),
+            (&format!("{{{{ 1{} }}}}", " + 1".repeat(990)), "991"),
             (
                 "{{ 1e20 }} {{ [1e16, 1e15, 1e-5, 0.0001, -1.5e300, 0.0] }} {{ [1e20, 1e-5, 2.0] | tojson }}",
                 "1e+20 [1e+16, 1000000000000000.0, 1e-05, 0.0001, -1.5e+300, 0.0] [1e+20, 1e-05, 2.0]",
@@ -473,7 +489,7 @@ mod tests {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// Every operation is bounded. A template that exceeds a bound fails within a second, with its line.
+    /// Every operation is bounded: a template that exceeds a bound fails with its line, and does not hang.
     #[test]
     fn hostile_templates_fail_with_their_line() {
         let nested = "{% set n = namespace(s=['a'], t=['a']) %}{% for i in range(60) %}{% set n.s = [n.s, n.s] %}{% set n.t = [n.t, n.t] %}{% endfor %}";
@@ -651,6 +667,8 @@ mod tests {
         assert_eq!((found.text.as_str(), found.answers.first()), ("a", Some(&(0..1))));
         let fault = template.conversation(&[message("a\u{fdd1}b")], &Value::from(())).unwrap_err();
         assert!(fault.message.contains("U+FDD1"), "{}", fault.message);
+        let fault = template.render(&[message("a\u{fdd0}b")], &Value::from(()), false).unwrap_err();
+        assert!(fault.message.contains("U+FDD0"), "{}", fault.message);
         assert_eq!(rendered("{{ '\u{fdd0}' }}", 1 << 20).unwrap(), "\u{fdd0}");
     }
 

@@ -7,14 +7,14 @@
 use super::python;
 use minijinja::machinery::{CompiledTemplate, Instruction, Instructions, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Rest, Tuple, Value, ValueKind, ValueOrKwargs};
+use minijinja::value::{Kwargs, Rest, Tuple, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters, functions, tests};
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-/// Maximum steps of one conversation.
+/// Maximum steps of a rendering.
 const MOST_STEPS: u64 = 500_000;
-/// Maximum bytes of values that the operations of one conversation read and make, each by its weight.
+/// Maximum bytes of values that the operations of a rendering read and make, each by its weight.
 pub(super) const MOST_BYTES: u64 = 256 << 20;
 /// Maximum bytes of values for all renderings of one conversation; its answers are found by rendering it without them.
 pub(super) const MOST_BYTES_OF_ANSWERS: u64 = 4 << 30;
@@ -63,7 +63,7 @@ fn charge(bytes: u64) -> Result<(), Error> {
             Ok(())
         }
         None => Err(error(format!(
-            "it reads and makes more than {} of values for one conversation",
+            "it reads and makes more than {} of values",
             trainc_diag::text::bytes(MOST_BYTES)
         ))),
     }
@@ -548,7 +548,6 @@ fn add_functions(environment: &mut Environment<'static>) {
         replaced => replace "replace";
         split => split "split";
         lines => lines "lines";
-        indented => indent "indent";
         formatted => format "format";
         joined => join "join";
         key => attr "attr";
@@ -583,18 +582,14 @@ fn add_functions(environment: &mut Environment<'static>) {
             _ => Ok(tests::is_divisibleby(&value, &by)),
         }
     });
-    environment.add_test("iterable", |value: Value| {
-        matches!(
-            value.kind(),
-            ValueKind::Undefined | ValueKind::String | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable
-        )
-    });
-    environment.add_test("sequence", |value: Value| {
-        matches!(
-            value.kind(),
-            ValueKind::Undefined | ValueKind::String | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable
-        )
-    });
+    // In Python `none` is neither, and text, maps and undefined values are both.
+    for name in ["iterable", "sequence"] {
+        environment.add_test(name, |value: Value| {
+            matches!(value.kind(), ValueKind::Undefined | ValueKind::String | ValueKind::Map)
+                || is_list(&value)
+        });
+    }
+    environment.add_filter("indent", priced(indented, Value::from_function(indent)));
     environment.add_filter("same", |value: Value| value);
     environment.add_filter("end", |state: &State<'_, '_>, value: Value| {
         STEPS.set(state.fuel_levels().map_or(MOST_STEPS, |(consumed, _)| consumed));
@@ -632,6 +627,27 @@ fn operator(expression: &'static str) -> Value {
         let computed = computed.eval(minijinja::context! { left, right });
         computed.map_err(|found| Error::new(found.kind(), found.detail().unwrap_or_default().to_owned()))
     })
+}
+
+/// `indent` as in Python, which keeps a line end at the end; minijinja drops it.
+fn indent(
+    text: String,
+    width: Option<usize>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    options: Kwargs,
+) -> Result<Value, Error> {
+    let width = width.or(options.get("width")?).unwrap_or(4);
+    let first = first.or(options.get("first")?).unwrap_or(false);
+    let blank = blank.or(options.get("blank")?).unwrap_or(false);
+    options.assert_all_used()?;
+    let indentation = " ".repeat(width);
+    let lines = text.split('\n').enumerate().map(|(at, line)| {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let is_indented = if at == 0 { first } else { blank || !line.is_empty() };
+        format!("{}{line}", if is_indented { indentation.as_str() } else { "" })
+    });
+    Ok(Value::from(lines.collect::<Vec<String>>().join("\n")))
 }
 
 /// A slice as Python takes it.
