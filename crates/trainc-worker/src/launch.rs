@@ -15,7 +15,7 @@ use crate::comm::tcp::Connections;
 use crate::comm::{SharedMemory, Watchdog};
 use crate::config::{Backend, Config};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{MemoryParts, shared_memory_plan, topology};
+use crate::fsdp::{CpuEngine, Engine, MemoryParts, shared_memory_plan, topology};
 use crate::log::MetricsLog;
 use crate::placement::Placement;
 use crate::preflight;
@@ -436,11 +436,14 @@ pub fn run_rank(
         last.record_reason(rank, &panic.to_string());
         hook(panic);
     }));
+    let create = |groups| -> Result<Box<dyn Engine>, Failure> {
+        Ok(Box::new(CpuEngine::new(config, groups, threads())))
+    };
     let result = match purpose {
         Purpose::Train => {
-            train::run(config, groups, threads(), &stop, &mut MetricsLog::new(Path::new(&config.output.data)))
+            train::run(config, groups, create, &stop, &mut MetricsLog::new(Path::new(&config.output.data)))
         }
-        Purpose::Preflight => preflight::run(config, groups, threads()).map(|()| Outcome::Done),
+        Purpose::Preflight => preflight::run(config, groups, create).map(|()| Outcome::Done),
     };
     if let Err(failure) = &result {
         watch.record_reason(rank, &failure.message);

@@ -73,7 +73,11 @@ fn most(all: &[f64]) -> f64 {
 }
 
 /// Runs all checks. Every rank must call it.
-pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Failure> {
+pub fn run(
+    config: &Config,
+    mut groups: Groups,
+    create: impl FnOnce(Groups) -> Result<Box<dyn Engine>, Failure>,
+) -> Result<(), Failure> {
     let p = Preflight { config, rank: groups.world.rank() };
     let began = Instant::now();
     groups.world.barrier()?;
@@ -85,7 +89,7 @@ pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Fa
     p.check_outputs(&mut groups)?;
     p.check_resume(&mut groups)?;
     p.check_weights(&mut groups)?;
-    p.check_data(groups, threads)?;
+    p.check_data(groups, create)?;
     p.report(
         "all",
         json!({"seconds": began.elapsed().as_secs_f64()}),
@@ -325,7 +329,11 @@ impl Preflight<'_> {
     }
 
     /// Measures the data read rate and compares it with the rate that a pass requires.
-    fn check_data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
+    fn check_data(
+        &self,
+        mut groups: Groups,
+        create: impl FnOnce(Groups) -> Result<Box<dyn Engine>, Failure>,
+    ) -> Result<(), Failure> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
         let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
@@ -350,16 +358,17 @@ impl Preflight<'_> {
         let heavy = 6.0 * parameters as f64 * (b.micro * m.sequence_length) as f64 > HEAVY;
         let mut needed = None;
         if !heavy {
-            let mut engine = Engine::new(self.config, groups, threads);
+            let mut engine = create(groups)?;
             let token = |i: usize| (mix(i as u64) % m.vocab_size as u64) as u32;
             let tokens: Vec<u32> = (0..engine.rows()).map(token).collect();
             let mut seconds = 0.0;
             for _ in 0..2 {
                 let began = Instant::now();
                 engine.micro_step(&tokens, &tokens, 1.0)?;
+                engine.reduce()?;
                 seconds = began.elapsed().as_secs_f64();
             }
-            let seconds = least(&gather_from_ranks(&mut engine.groups, seconds)?);
+            let seconds = least(&gather_from_ranks(engine.groups(), seconds)?);
             needed = Some(b.micro as f64 / seconds);
         }
         if let Some(needed) = needed.filter(|needed| rate < *needed) {

@@ -3,13 +3,17 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
 
-use crate::comm::SharedMemory;
+use crate::comm::{Groups, SharedMemory};
 use crate::config::Config;
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Engine, shared_memory_plan};
+use crate::fsdp::{CpuEngine, Engine, shared_memory_plan};
 use crate::launch::seconds;
 use crate::log::StepMetrics;
 use crate::train::{self, Outcome, Report, Start};
+
+fn create(config: &Config, groups: Groups) -> Result<Box<dyn Engine>, Failure> {
+    Ok(Box::new(CpuEngine::new(config, groups, 1)))
+}
 
 /// Trains a whole run. Returns its outcome, step metrics and evaluation losses.
 pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, Vec<f64>), Failure> {
@@ -38,7 +42,8 @@ pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, V
                     let never = seconds(1e6);
                     let (groups, watch) = plan.groups(memory, rank, never, seconds(c.collective_seconds));
                     let mut kept = Recorder::default();
-                    let outcome = train::run(config, groups, 1, stop, &mut kept);
+                    let outcome =
+                        train::run(config, groups, |groups| create(config, groups), stop, &mut kept);
                     if outcome.is_err() {
                         watch.mark_dead(rank);
                     }
@@ -54,7 +59,7 @@ pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, V
 /// result.
 pub fn with_engines<T: Send>(
     config: &Config,
-    work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
+    work: &(dyn Fn(&mut dyn Engine, &Config) -> Result<T, Failure> + Sync),
 ) -> Result<T, Failure> {
     let plan = shared_memory_plan(config);
     let memory = SharedMemory::create(plan.bytes())?;
@@ -65,7 +70,7 @@ pub fn with_engines<T: Send>(
                 let memory = &memory;
                 scope.spawn(move || {
                     let (groups, watch) = plan.groups(memory, rank, seconds(1e6), deadline);
-                    let made = work(&mut Engine::new(config, groups, 1), config);
+                    let made = work(create(config, groups)?.as_mut(), config);
                     if made.is_err() {
                         watch.mark_dead(rank);
                     }

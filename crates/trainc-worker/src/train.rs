@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::data::order::{Order, rank_positions};
 use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Engine, MemoryParts};
+use crate::fsdp::{Engine, MemoryParts, PassSums};
 use crate::kernels::rows::IGNORED;
 use crate::log::{StepMetrics, peak_resident, resident};
 use crate::optim;
@@ -61,7 +61,7 @@ pub trait Report {
 pub fn run(
     config: &Config,
     mut groups: Groups,
-    threads: usize,
+    create: impl FnOnce(Groups) -> Result<Box<dyn Engine>, Failure>,
     stop: &AtomicBool,
     report: &mut dyn Report,
 ) -> Result<Outcome, Failure> {
@@ -107,12 +107,13 @@ pub fn run(
     if let Some(weights) = &config.model.weights {
         crate::hf::open_matching(config, Path::new(weights))?;
     }
-    let mut engine = Engine::new(config, groups, threads);
+    let mut engine = create(groups)?;
+    let engine = engine.as_mut();
     // A checkpoint of adapters does not contain the base weights.
     if let Some(weights) = &config.model.weights
         && (found.is_none() || config.model.adapter.is_some())
     {
-        crate::hf::load(&mut engine, config, Path::new(weights))?;
+        crate::hf::load(engine, config, Path::new(weights))?;
     }
     let resume = config.checkpoint.resume.as_str();
     let path = (resume != "auto" && resume != "never").then_some(resume);
@@ -132,7 +133,7 @@ pub fn run(
         warnings.extend(crate::hf::dropout_warning(Path::new(weights))?);
     }
     if let Some(found) = &found {
-        checkpoint::restore(&mut engine, found)?;
+        checkpoint::restore(engine, found)?;
         step = found.step;
         if let Some(choice) = &found.choice {
             run.began = run.began.or_else(|| choice.state.began.clone());
@@ -142,20 +143,20 @@ pub fn run(
             }
         }
     }
-    let mut saver = Saver::new(&mut engine, directory, config.checkpoint.keep, run)?;
-    let largest = |engine: &mut Engine, mine: u64| -> Result<u64, Failure> {
+    let mut saver = Saver::new(engine, directory, config.checkpoint.keep, run)?;
+    let largest = |engine: &mut dyn Engine, mine: u64| -> Result<u64, Failure> {
         let mut all = vec![0.0; ranks];
         all[rank] = mine as f64;
-        engine.groups.world.all_reduce_f64(&mut all)?;
+        engine.groups().world.all_reduce_f64(&mut all)?;
         Ok(all.iter().fold(0.0f64, |m, v| m.max(*v)) as u64)
     };
-    let now = largest(&mut engine, resident())?;
+    let now = largest(engine, resident())?;
     if rank == 0 {
         report.start(&Start {
             step,
             steps,
             ranks,
-            parameters: engine.shards.iter().map(|s| s.unit.len).sum(),
+            parameters: engine.shards().iter().map(|s| s.unit.len).sum(),
             memory_parts: MemoryParts::from_config(config),
             resident: now,
         });
@@ -191,31 +192,30 @@ pub fn run(
             tokens
         } else {
             let mut sum = [rows.count_labels() as f64];
-            engine.groups.world.all_reduce_f64(&mut sum)?;
+            engine.groups().world.all_reduce_f64(&mut sum)?;
             sum[0].max(1.0)
         };
-        let mut loss = 0.0;
         let mut halted = false;
         for pass in 0..accumulation {
             let range = pass * engine.rows()..(pass + 1) * engine.rows();
             if accumulation > 1 {
                 let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
-                engine.groups.world.all_reduce_f64(&mut flag)?;
+                engine.groups().world.all_reduce_f64(&mut flag)?;
                 halted = flag[0] > 0.0;
                 if halted {
                     break;
                 }
             }
             engine.set_document_starts(rows.begins.get(range.clone()).unwrap_or_default());
-            loss += engine.micro_step(&rows.inputs[range.clone()], &rows.labels[range], 1.0 / counted)?;
+            engine.micro_step(&rows.inputs[range.clone()], &rows.labels[range], 1.0 / counted)?;
         }
         if halted {
             // The partial step is dropped; its sequences are read again.
-            engine.clear_gradients();
-            save(&mut saver, &mut engine, step, saved_at)?;
+            engine.clear_gradients()?;
+            save(&mut saver, engine, step, saved_at)?;
             return Ok(Outcome::Saved);
         }
-        let squares = engine.reduce_replicas()?;
+        let PassSums { loss, squared_norm } = engine.reduce()?;
         let seconds = began.elapsed().as_secs_f64();
         let late = config.limits.max_seconds.is_some_and(|limit| seconds > limit);
         let due = config.checkpoint.every_seconds.is_some_and(|s| last_save.elapsed().as_secs_f64() >= s);
@@ -223,12 +223,12 @@ pub fn run(
         // ranks have finished their part of the current save.
         let mut sums = vec![0.0; 5 + ranks];
         sums[0] = loss;
-        sums[1] = squares;
+        sums[1] = squared_norm;
         sums[2] = f64::from(u8::from(late || stop.load(atomic::Ordering::Relaxed)));
         sums[3] = f64::from(u8::from(due && rank == 0));
         sums[4] = f64::from(u8::from(saver.is_ready()));
         sums[5 + rank] = peak_resident() as f64;
-        engine.groups.world.all_reduce_f64(&mut sums)?;
+        engine.groups().world.all_reduce_f64(&mut sums)?;
         let loss = sums[0] / counted;
         let norm = sums[1].sqrt();
         let limit = config.limits.max_loss.unwrap_or(f64::INFINITY);
@@ -243,7 +243,7 @@ pub fn run(
             ));
         }
         let rate = optim::learning_rate(config.optimizer.learning_rate, &config.schedule, step);
-        engine.update(&config.optimizer, step, rate, optim::clip_factor(norm, config.optimizer.clip_norm));
+        engine.update(&config.optimizer, step, rate, optim::clip_factor(norm, config.optimizer.clip_norm))?;
         step += 1;
         if rank == 0 && (step.is_multiple_of(config.log.every_steps) || step == steps) {
             let memory = sums[5..].iter().fold(0.0f64, |m, v| m.max(*v)) as u64;
@@ -266,34 +266,34 @@ pub fn run(
                 .is_some_and(|every| step.is_multiple_of(every) || step == steps)
             && let Some(validation) = &validation
         {
-            match evaluate(config, &mut engine, validation, stop)? {
+            match evaluate(config, engine, validation, stop)? {
                 Some(loss) if rank == 0 => report.evaluation(step, loss),
                 None if step < steps => {
-                    save(&mut saver, &mut engine, step, saved_at)?;
+                    save(&mut saver, engine, step, saved_at)?;
                     return Ok(Outcome::Saved);
                 }
                 _ => {}
             }
         }
         if sums[4] == ranks as f64
-            && let Some(done) = saver.advance(&mut engine)?
+            && let Some(done) = saver.advance(engine)?
             && rank == 0
         {
             report.note(&format!("checkpoint of step {done} is complete"));
         }
         if sums[2] > 0.0 && step < steps {
-            save(&mut saver, &mut engine, step, saved_at)?;
+            save(&mut saver, engine, step, saved_at)?;
             return Ok(Outcome::Saved);
         }
         let due = sums[3] > 0.0 || config.checkpoint.every_steps.is_some_and(|e| step.is_multiple_of(e));
         if due && step < steps {
-            saver.begin(&mut engine, step)?;
+            saver.begin(engine, step)?;
             saved_at = Some(step);
             last_save = Instant::now();
         }
     }
-    save(&mut saver, &mut engine, step, saved_at)?;
-    let whole = crate::hf::export(&mut engine, config, Path::new(&config.output.model), stop)?;
+    save(&mut saver, engine, step, saved_at)?;
+    let whole = crate::hf::export(engine, config, Path::new(&config.output.model), stop)?;
     if !whole && rank == 0 {
         report
             .note("stopped before the model was written: all steps are saved, and the next start writes it");
@@ -327,7 +327,12 @@ pub(crate) fn length_warnings(config: &Config, sequences: u64) -> Vec<String> {
 }
 
 /// Saves the current state and returns when the checkpoint is complete.
-fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize>) -> Result<(), Failure> {
+fn save(
+    saver: &mut Saver,
+    engine: &mut dyn Engine,
+    step: usize,
+    begun: Option<usize>,
+) -> Result<(), Failure> {
     if begun == Some(step) { saver.drain(engine) } else { saver.save_now(engine, step) }
 }
 
@@ -335,17 +340,17 @@ fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize
 /// if a signal arrived meanwhile.
 fn evaluate(
     config: &Config,
-    engine: &mut Engine,
+    engine: &mut dyn Engine,
     data: &Tokens,
     stop: &AtomicBool,
 ) -> Result<Option<f64>, Failure> {
-    let (rank, ranks) = (engine.groups.world.rank(), engine.groups.world.size());
+    let (rank, ranks) = (engine.groups().world.rank(), engine.groups().world.size());
     let micro = config.batch.micro;
     let per_pass = (micro * ranks) as u64;
     let (mut loss, mut count) = (0.0, 0.0);
     for pass in 0..data.sequences().div_ceil(per_pass) {
         let mut halt = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
-        engine.groups.world.all_reduce_f64(&mut halt)?;
+        engine.groups().world.all_reduce_f64(&mut halt)?;
         if halt[0] > 0.0 {
             return Ok(None);
         }
@@ -363,7 +368,7 @@ fn evaluate(
         count += rows.count_labels() as f64;
     }
     let mut sums = [loss, count];
-    engine.groups.world.all_reduce_f64(&mut sums)?;
+    engine.groups().world.all_reduce_f64(&mut sums)?;
     Ok(Some(sums[0] / sums[1].max(1.0)))
 }
 

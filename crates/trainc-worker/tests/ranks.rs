@@ -8,12 +8,12 @@ use trainc_worker::checkpoint::{Run, Saver};
 use trainc_worker::comm::SharedMemory;
 use trainc_worker::config::Config;
 use trainc_worker::exit::Code;
-use trainc_worker::fsdp::{Engine, MemoryParts, shared_memory_plan};
+use trainc_worker::fsdp::{CpuEngine, Engine, MemoryParts, StateKind, shared_memory_plan};
 
 use crate::cases::{Place, llama, mesh, parse};
 
 /// Runs `work` on every rank of a config and returns the results.
-pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
+pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, CpuEngine) -> R + Sync) -> Vec<R> {
     let plan = shared_memory_plan(config);
     let memory = SharedMemory::create(plan.bytes()).unwrap();
     let long = Duration::from_mins(1);
@@ -23,7 +23,7 @@ pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) ->
                 let (memory, work) = (&memory, &work);
                 scope.spawn(move || {
                     let (groups, _watch) = plan.groups(memory, rank, long, long);
-                    work(rank, Engine::new(config, groups, 1))
+                    work(rank, CpuEngine::new(config, groups, 1))
                 })
             })
             .collect();
@@ -108,7 +108,9 @@ fn diverged_replicas_are_not_saved() {
         let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
         saver.save_now(&mut engine, 1).unwrap();
         if rank == 1 {
-            engine.shards[1].master[5] = f32::from_bits(engine.shards[1].master[5].to_bits() ^ 1);
+            let mut values = engine.read_shard(1, StateKind::Master).unwrap().into_owned();
+            values[5] = f32::from_bits(values[5].to_bits() ^ 1);
+            engine.write_shard(1, StateKind::Master, &values).unwrap();
         }
         saver.begin(&mut engine, 2).unwrap_err()
     });

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use trainc_worker::comm::single_rank::SingleRank;
 use trainc_worker::comm::{Collectives, Kind, Wire};
 use trainc_worker::exit::Failure;
+use trainc_worker::fsdp::Engine;
 use trainc_worker::fsdp::schedule::{Operation, Schedule};
 
 use crate::cases::{Place, llama, mesh, parse, write_data};
@@ -74,7 +75,7 @@ fn recorded_calls(config: &Value) -> Vec<Vec<(Kind, Operation, usize)>> {
         for _ in 0..2 {
             engine.micro_step(&tokens, &tokens, 0.01).unwrap();
         }
-        engine.reduce_replicas().unwrap();
+        engine.reduce().unwrap();
         calls.lock().unwrap().clone()
     })
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{State, fail, file_name, list_checkpoints};
 use crate::data::tokens::hex;
 use crate::exit::Failure;
-use crate::fsdp::{Engine, shard_len};
+use crate::fsdp::{Engine, StateKind, shard_len};
 use crate::safetensors::Reader;
 
 /// Selection of a checkpoint, which determines the advice given when it is damaged.
@@ -44,28 +44,26 @@ impl Selection {
 }
 
 /// Reads a checkpoint of the same model into the engine. The number of shards may differ.
-pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selection) -> Result<(), Failure> {
+pub fn load(
+    engine: &mut dyn Engine,
+    path: &Path,
+    state: &State,
+    selection: Selection,
+) -> Result<(), Failure> {
     // Each file that overlaps this rank's shards is verified once, then read.
     let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
-    for s in engine.shards.iter_mut().filter(|s| s.unit.trained) {
+    for at in engine.trained() {
+        let s = engine.shards()[at].clone();
         let old = shard_len(s.unit.len, state.shards);
-        let n = s.master.len();
-        let end = (s.start + n).min(s.unit.len);
-        for values in [&mut s.master, &mut s.exp_avg, &mut s.exp_avg_sq] {
-            values.fill(0.0);
-        }
-        if s.start >= end {
-            continue;
-        }
-        for file in s.start / old..=(end - 1) / old {
-            if let std::collections::btree_map::Entry::Vacant(slot) = readers.entry(file) {
-                slot.insert(open(path, state, file, selection)?);
-            }
-            let (from, to) = (s.start.max(file * old), end.min((file + 1) * old));
-            for (kind, values) in
-                [("master", &mut s.master), ("exp_avg", &mut s.exp_avg), ("exp_avg_sq", &mut s.exp_avg_sq)]
-            {
-                let name = format!("{}.{kind}", s.unit.name);
+        let end = (s.start + s.len).min(s.unit.len);
+        for kind in StateKind::ALL {
+            let mut values = vec![0.0; s.len];
+            for file in (s.start / old..).take_while(|file| (file * old).max(s.start) < end) {
+                if let std::collections::btree_map::Entry::Vacant(slot) = readers.entry(file) {
+                    slot.insert(open(path, state, file, selection)?);
+                }
+                let (from, to) = (s.start.max(file * old), end.min((file + 1) * old));
+                let name = format!("{}.{}", s.unit.name, kind.name());
                 let read = readers[&file].read(&name).map_err(|e| fail(path, e))?;
                 if read.len() != old {
                     return Err(fail(path, format!("`{name}` has {} elements, expected {old}", read.len())));
@@ -73,6 +71,7 @@ pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selectio
                 values[from - s.start..to - s.start]
                     .copy_from_slice(&read[from - file * old..to - file * old]);
             }
+            engine.write_shard(at, kind, &values)?;
         }
     }
     Ok(())

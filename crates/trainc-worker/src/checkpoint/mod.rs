@@ -130,13 +130,13 @@ fn file_name(shard: usize, of: usize) -> String {
     format!("shard-{shard:05}-of-{of:05}.safetensors")
 }
 
-fn units(engine: &Engine) -> Vec<(String, usize)> {
-    engine.trained_shards().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
+fn units(engine: &dyn Engine) -> Vec<(String, usize)> {
+    engine.shards().iter().filter(|s| s.unit.trained).map(|s| (s.unit.name.clone(), s.unit.len)).collect()
 }
 
 /// Returns a digest of the tensor layout: checkpoints with equal layouts are interchangeable.
-fn layout_digest(engine: &Engine) -> String {
-    layout_digest_of_units(engine.trained_shards().map(|s| &s.unit))
+fn layout_digest(engine: &dyn Engine) -> String {
+    layout_digest_of_units(engine.shards().iter().map(|s| &s.unit).filter(|unit| unit.trained))
 }
 
 fn layout_digest_of_units<'a>(units: impl Iterator<Item = &'a Unit>) -> String {

@@ -12,7 +12,7 @@ use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
 use crate::config::{Config, differences};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Engine, topology};
+use crate::fsdp::{Engine, StateKind, topology};
 use crate::model::layout::{Shape, Unit};
 
 /// Time that a file system may take to show one host what another has written.
@@ -181,21 +181,22 @@ pub fn find_on_all_ranks(groups: &mut Groups, config: &Config, data: &str) -> Re
 }
 
 /// Reads the checkpoint and sends the shards to the other replicas. Every rank must call it.
-pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
+pub fn restore(engine: &mut dyn Engine, found: &Found) -> Result<(), Failure> {
     if let Some(ResumePoint { path, state, selection, .. }) = &found.choice {
         load(engine, path, state, *selection)?;
     }
-    let (groups, shards) = (&mut engine.groups, &mut engine.shards);
-    if groups.replica.size() == 1 {
+    if engine.groups().replica.size() == 1 {
         return Ok(());
     }
-    for shard in shards.iter_mut().filter(|shard| shard.unit.trained) {
-        for values in [&mut shard.master, &mut shard.exp_avg, &mut shard.exp_avg_sq] {
-            if found.choice.is_none() {
-                // -0.0 is the additive identity: it preserves even the sign of 0.
-                values.fill(-0.0);
-            }
-            groups.replica.all_reduce(values, Wire::F32)?;
+    for at in engine.trained() {
+        for kind in StateKind::ALL {
+            // -0.0 is the additive identity: it preserves even the sign of 0.
+            let mut values = match found.choice {
+                Some(_) => engine.read_shard(at, kind)?.into_owned(),
+                None => vec![-0.0; engine.shards()[at].len],
+            };
+            engine.groups().replica.all_reduce(&mut values, Wire::F32)?;
+            engine.write_shard(at, kind, &values)?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! Between steps an all-reduce tells the ranks when all have written; then a thread of the first rank publishes the
 //! checkpoint. At most one save is in progress.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use super::{
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault_injection;
-use crate::fsdp::{Engine, Shard};
+use crate::fsdp::{Engine, StateKind};
 use crate::kernels::with_simd;
 use crate::model::init::mix;
 use crate::safetensors;
@@ -83,8 +84,8 @@ pub struct Saver {
 
 impl Saver {
     /// Creates a saver and removes incomplete files of killed runs. Every rank must call it.
-    pub fn new(engine: &mut Engine, directory: &Path, keep: usize, run: Run) -> Result<Self, Failure> {
-        let groups = &mut engine.groups;
+    pub fn new(engine: &mut dyn Engine, directory: &Path, keep: usize, run: Run) -> Result<Self, Failure> {
+        let groups = engine.groups();
         let (shard, shards) = (groups.shard.rank(), groups.shard.size());
         let (writes, first) = (groups.replica.rank() == 0, groups.world.rank() == 0);
         if first {
@@ -118,12 +119,12 @@ impl Saver {
     }
 
     /// Starts a save and returns when the shards are copied. Every rank must call it.
-    pub fn begin(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
+    pub fn begin(&mut self, engine: &mut dyn Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
         compare_replicas(engine)?;
         let mut task = None;
         if self.writes {
-            let copied = copy(&engine.shards, self.spare.take());
+            let copied = copy(engine, self.spare.take())?;
             let partial = self.partial(step);
             let name = file_name(self.shard, self.shards);
             task = Some(std::thread::spawn(move || {
@@ -139,23 +140,23 @@ impl Saver {
     }
 
     /// Saves without a copy and returns when the checkpoint is complete. Every rank must call it.
-    pub fn save_now(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
+    pub fn save_now(&mut self, engine: &mut dyn Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
         compare_replicas(engine)?;
-        let written = self.writes.then(|| {
-            let tensors: Vec<_> = engine
-                .trained_shards()
-                .flat_map(|s| named_tensors(s).map(|(name, v)| (name, vec![v.len()], v)))
-                .collect();
-            write(&self.partial(step), &file_name(self.shard, self.shards), step, &tensors)
-        });
+        let mut written = None;
+        if self.writes {
+            let values = named_tensors(engine)?;
+            let tensors: Vec<_> =
+                values.iter().map(|(name, v)| (name.clone(), vec![v.len()], v.as_ref())).collect();
+            written = Some(write(&self.partial(step), &file_name(self.shard, self.shards), step, &tensors));
+        }
         self.share_digests(engine, step, written)?;
         self.drain(engine)
     }
 
     /// Ends the current phase after all ranks are `ready`. Returns the step if this completed a checkpoint. Every rank
     /// must call it.
-    pub fn advance(&mut self, engine: &mut Engine) -> Result<Option<usize>, Failure> {
+    pub fn advance(&mut self, engine: &mut dyn Engine) -> Result<Option<usize>, Failure> {
         let lost = |_| Failure::new(Code::Bug, "a checkpoint thread panicked");
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Ok(None),
@@ -178,7 +179,7 @@ impl Saver {
     }
 
     /// Completes the save in progress, if any. Every rank must call it.
-    pub fn drain(&mut self, engine: &mut Engine) -> Result<(), Failure> {
+    pub fn drain(&mut self, engine: &mut dyn Engine) -> Result<(), Failure> {
         while !matches!(self.phase, Phase::Idle) {
             self.advance(engine)?;
         }
@@ -192,7 +193,7 @@ impl Saver {
     /// Shares the digests of all files, or the failure of any rank to write one.
     fn share_digests(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut dyn Engine,
         step: usize,
         written: Option<Written>,
     ) -> Result<(), Failure> {
@@ -219,7 +220,7 @@ impl Saver {
             let _ = fs::remove_dir_all(&partial);
         }
         agreed?;
-        engine.groups.world.all_reduce_f64(&mut table)?;
+        engine.groups().world.all_reduce_f64(&mut table)?;
         let mut task = None;
         if self.first {
             let files = table
@@ -256,9 +257,13 @@ impl Saver {
 }
 
 /// Fails on every rank if one failed: that rank reports its own error, the others refer to it.
-fn fail_on_every_rank(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Result<(), Failure> {
+fn fail_on_every_rank(
+    engine: &mut dyn Engine,
+    mine: Result<(), Failure>,
+    partial: &Path,
+) -> Result<(), Failure> {
     let mut failed = [f64::from(u8::from(mine.is_err()))];
-    engine.groups.world.all_reduce_f64(&mut failed)?;
+    engine.groups().world.all_reduce_f64(&mut failed)?;
     mine?;
     if failed[0] > 0.0 {
         let message = format!("checkpoint {}: another rank failed to write", partial.display());
@@ -281,38 +286,47 @@ fn checksum_bits(values: &[f32]) -> u64 {
 }
 
 /// Checks that replicas hold identical bits, since any of them may write the checkpoint.
-fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
+fn compare_replicas(engine: &mut dyn Engine) -> Result<(), Failure> {
     let mut sum = 0u64;
-    for s in engine.trained_shards() {
-        for values in [&s.master, &s.exp_avg, &s.exp_avg_sq] {
-            sum = mix(sum ^ checksum_bits(values));
+    for at in engine.trained() {
+        for kind in StateKind::ALL {
+            sum = mix(sum ^ checksum_bits(&engine.read_shard(at, kind)?));
         }
     }
     // In halves: sums of 32-bit numbers are exact.
     let mine = [(sum >> 32) as u32, sum as u32].map(f64::from);
     let mut all = mine;
-    engine.groups.replica.all_reduce_f64(&mut all)?;
-    let replicas = engine.groups.replica.size() as f64;
+    engine.groups().replica.all_reduce_f64(&mut all)?;
+    let replicas = engine.groups().replica.size() as f64;
     let mut differ = [f64::from(u8::from(all != mine.map(|half| half * replicas)))];
-    engine.groups.world.all_reduce_f64(&mut differ)?;
+    engine.groups().world.all_reduce_f64(&mut differ)?;
     if differ[0] > 0.0 {
         return Err(Failure::new(Code::Bug, "replicas hold different parameters or optimizer states"));
     }
     Ok(())
 }
 
-fn named_tensors(s: &Shard) -> [(String, &[f32]); 3] {
-    let name = |kind: &str| format!("{}.{kind}", s.unit.name);
-    [(name("master"), &s.master), (name("exp_avg"), &s.exp_avg), (name("exp_avg_sq"), &s.exp_avg_sq)]
+/// Returns names and values of a rank's file, in file order.
+fn named_tensors(engine: &dyn Engine) -> Result<Vec<(String, Cow<'_, [f32]>)>, Failure> {
+    let mut all = Vec::new();
+    for at in engine.trained() {
+        for kind in StateKind::ALL {
+            let name = format!("{}.{}", engine.shards()[at].unit.name, kind.name());
+            all.push((name, engine.read_shard(at, kind)?));
+        }
+    }
+    Ok(all)
 }
 
-fn copy(shards: &[Shard], spare: Option<Copied>) -> Copied {
-    let all = shards.iter().filter(|s| s.unit.trained).flat_map(named_tensors);
-    let Some(mut spare) = spare else { return all.map(|(name, v)| (name, v.to_vec())).collect() };
+fn copy(engine: &dyn Engine, spare: Option<Copied>) -> Result<Copied, Failure> {
+    let all = named_tensors(engine)?;
+    let Some(mut spare) = spare else {
+        return Ok(all.into_iter().map(|(name, values)| (name, values.into_owned())).collect());
+    };
     for ((_, to), (_, from)) in spare.iter_mut().zip(all) {
-        to.copy_from_slice(from);
+        to.copy_from_slice(&from);
     }
-    spare
+    Ok(spare)
 }
 
 fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>, &[f32])]) -> Written {

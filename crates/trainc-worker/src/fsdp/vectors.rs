@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::Shard;
+use super::cpu::Values;
 use crate::comm::{Collectives, Wire};
 use crate::exit::Failure;
 use crate::model::layout::Unit;
@@ -38,18 +39,19 @@ impl Vectors {
     pub(super) fn gather_vectors(
         &mut self,
         shards: &[Shard],
+        all: &[Values],
         group: &mut dyn Collectives,
     ) -> Result<(), Failure> {
         // -0.0 is the additive identity: it preserves even the sign of 0.
         self.values.fill(-0.0);
-        for (shard, places) in shards.iter().zip(&self.places) {
-            let end = shard.start + shard.master.len();
+        for ((shard, values), places) in shards.iter().zip(all).zip(&self.places) {
+            let end = shard.start + shard.len;
             for (range, at) in places {
                 let (from, to) = (range.start.max(shard.start), range.end.min(end));
                 if from < to {
                     let at = at + from - range.start;
                     self.values[at..at + to - from]
-                        .copy_from_slice(&shard.master[from - shard.start..to - shard.start]);
+                        .copy_from_slice(&values.master[from - shard.start..to - shard.start]);
                 }
             }
         }

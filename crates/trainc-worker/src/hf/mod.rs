@@ -17,7 +17,7 @@ use crate::checkpoint;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
 use crate::fault_injection;
-use crate::fsdp::Engine;
+use crate::fsdp::{Engine, StateKind};
 use crate::model::layout::{Shape, Unit};
 use crate::safetensors::{self, Reader};
 use tensor_names::{Arrangement, Part};
@@ -215,11 +215,13 @@ pub fn check_weights(config: &Config, directory: &Path, part: usize, parts: usiz
 }
 
 /// Fills the shards of an engine from a directory of safetensors; each rank reads only its own shards.
-pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
+pub fn load(engine: &mut dyn Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
     let weights = open_matching(config, directory)?;
-    let units = engine.shards.len().min(config.model.layers + 2);
-    for shard in &mut engine.shards[..units] {
-        weights.fill(config, &shard.unit, shard.start, &mut shard.master)?;
+    for at in 0..config.model.layers + 2 {
+        let shard = &engine.shards()[at];
+        let mut values = vec![0.0; shard.len];
+        weights.fill(config, &shard.unit, shard.start, &mut values)?;
+        engine.write_shard(at, StateKind::Master, &values)?;
     }
     Ok(())
 }
@@ -342,17 +344,17 @@ impl<'a> Writer<'a> {
 }
 
 /// Returns whether any rank was asked to stop. Every rank must call it and gets the same result.
-fn stop_requested(engine: &mut Engine, stop: &AtomicBool) -> Result<bool, Failure> {
+fn stop_requested(engine: &mut dyn Engine, stop: &AtomicBool) -> Result<bool, Failure> {
     fault_injection::slow("export");
     let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
-    engine.groups.world.all_reduce_f64(&mut flag)?;
+    engine.groups().world.all_reduce_f64(&mut flag)?;
     Ok(flag[0] > 0.0)
 }
 
 /// Writes an engine's weights, or its adapters if there are any. Every rank must call it. Returns false if `stop` was
 /// set before all were gathered; the directory is then unchanged.
 pub fn export(
-    engine: &mut Engine,
+    engine: &mut dyn Engine,
     config: &Config,
     directory: &Path,
     stop: &AtomicBool,
@@ -365,13 +367,13 @@ pub fn export(
             }
             units.push(engine.gather_master_weights(config.model.layers + 2 + layer)?);
         }
-        if engine.groups.world.rank() == 0 {
+        if engine.groups().world.rank() == 0 {
             adapter::write(config, directory, &units)?;
         }
-        return engine.groups.world.barrier().map(|()| true);
+        return engine.groups().world.barrier().map(|()| true);
     }
-    let count = engine.shards.len();
-    let mut writer = if engine.groups.world.rank() == 0 {
+    let count = engine.shards().len();
+    let mut writer = if engine.groups().world.rank() == 0 {
         Some(Writer::new(config, directory, count, "F32")?)
     } else {
         None
@@ -382,11 +384,11 @@ pub fn export(
         }
         let values = engine.gather_master_weights(unit)?;
         if let Some(writer) = &mut writer {
-            writer.write_unit(&engine.shards[unit].unit, &values)?;
+            writer.write_unit(&engine.shards()[unit].unit, &values)?;
         }
     }
     writer.map_or(Ok(()), Writer::finish)?;
-    engine.groups.world.barrier().map(|()| true)
+    engine.groups().world.barrier().map(|()| true)
 }
 
 /// Writes the model of a checkpoint, holding one unit at a time. `merge` adds adapters to the weights that they were
