@@ -16,6 +16,7 @@ use crate::model::layout::{Shape, Unit};
 
 pub use cpu::CpuEngine;
 pub use memory_parts::MemoryParts;
+pub(crate) use vectors::vector_places;
 
 /// Alignment of shards in elements.
 const ALIGN: usize = 16;

@@ -1,6 +1,7 @@
 //! Worker of trainc: trains decoder-only transformers with fully sharded data parallelism.
 #![allow(clippy::inline_always, reason = "vector dispatch works only through closures that are inlined")]
 
+pub mod aten;
 pub mod authentication;
 pub mod bench;
 pub mod checkpoint;

@@ -11,12 +11,24 @@ use crate::launch::seconds;
 use crate::log::StepMetrics;
 use crate::train::{self, Outcome, Report, Start};
 
-fn create(config: &Config, groups: Groups) -> Result<Box<dyn Engine>, Failure> {
+/// Creates the engine of one rank on its thread.
+pub type Create = dyn Fn(&Config, Groups) -> Result<Box<dyn Engine>, Failure> + Sync;
+
+/// Creates the engine of a CPU rank.
+pub fn cpu_engine(config: &Config, groups: Groups) -> Result<Box<dyn Engine>, Failure> {
     Ok(Box::new(CpuEngine::new(config, groups, 1)))
 }
 
-/// Trains a whole run. Returns its outcome, step metrics and evaluation losses.
-pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, Vec<f64>), Failure> {
+/// Outcome, step metrics and evaluation losses of a run.
+pub type Trained = (Outcome, Vec<StepMetrics>, Vec<f64>);
+
+/// Trains a whole run on CPU ranks.
+pub fn train_on_threads(config: &Config) -> Result<Trained, Failure> {
+    train_on_threads_with(config, &cpu_engine)
+}
+
+/// Trains a whole run with these engines.
+pub fn train_on_threads_with(config: &Config, create: &Create) -> Result<Trained, Failure> {
     #[derive(Default)]
     struct Recorder(Vec<StepMetrics>, Vec<f64>);
     impl Report for Recorder {
@@ -59,6 +71,7 @@ pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, V
 /// result.
 pub fn with_engines<T: Send>(
     config: &Config,
+    create: &Create,
     work: &(dyn Fn(&mut dyn Engine, &Config) -> Result<T, Failure> + Sync),
 ) -> Result<T, Failure> {
     let plan = shared_memory_plan(config);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use trainc_worker::data::tokens::hex;
 use trainc_worker::exit::Code;
 use trainc_worker::safetensors::Reader;
-use trainc_worker::thread_ranks::{train_on_threads, with_engines};
+use trainc_worker::thread_ranks::{cpu_engine, train_on_threads, with_engines};
 
 use crate::cases::{Place, llama, mesh, parse, tokens, write_data};
 
@@ -52,7 +52,7 @@ fn logits(config: &Value) -> Vec<f32> {
     config["batch"] = json!({"micro": 2, "accumulation": 1, "global_sequences": 4});
     let data = tokens(40, 24, 61, 1);
     let inputs: Vec<u32> = data[..24].iter().chain(&data[25..49]).copied().collect();
-    with_engines(&parse(&config), &|engine, config| {
+    with_engines(&parse(&config), &cpu_engine, &|engine, config| {
         let weights = config.model.weights.clone().unwrap();
         trainc_worker::hf::load(engine, config, Path::new(&weights))?;
         engine.logits(&inputs)

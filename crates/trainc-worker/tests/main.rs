@@ -1,6 +1,7 @@
 //! Integration tests of the worker.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity, reason = "tests")]
 
+mod aten;
 mod attacks;
 mod cases;
 mod data;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trainc_worker::data::tokens;
 use trainc_worker::log::StepMetrics;
-use trainc_worker::thread_ranks::train_on_threads;
+use trainc_worker::thread_ranks::{Create, cpu_engine, train_on_threads, train_on_threads_with};
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
@@ -47,28 +47,36 @@ fn config(place: &Place, change: &Value, seed: u64) -> Value {
 
 #[track_caller]
 fn check(name: &str, shards: usize, replicas: usize) {
-    let (place, recorded) = (Place::new(&format!("parity-{name}")), recorded(name));
+    check_engine(name, shards, replicas, &cpu_engine);
+}
+
+/// Compares the runs of an engine with a recorded case.
+#[track_caller]
+pub(crate) fn check_engine(name: &str, shards: usize, replicas: usize, create: &Create) {
+    let (place, recorded) = (Place::new(&format!("parity-{name}-{shards}-{replicas}")), recorded(name));
     let mut config = config(&place, &recorded["change"], 17);
+    // At least one sequence for each pass of each rank.
     let accumulation = config["batch"]["accumulation"].as_u64().unwrap() as usize;
+    let accumulation = accumulation.min(8 / (shards * replicas));
     config = mesh(config, shards, replicas, accumulation);
     let constant = config["schedule"]["kind"] == "constant";
-    compare(name, &mut config, &recorded, if constant { 20 } else { 50 });
+    compare(name, &mut config, create, &recorded, if constant { 20 } else { 50 });
     // At this rate rounding differences do not grow: every step of bf16 is close, with any schedule.
     let gentle = &recorded["gentle"];
     config["optimizer"]["learning_rate"] = gentle["learning_rate"].clone();
-    compare(&format!("{name}, gentle"), &mut config, gentle, 50);
+    compare(&format!("{name}, gentle"), &mut config, create, gentle, 50);
 }
 
 /// Compares in f32, and in bf16 up to the step `near`.
 #[track_caller]
-fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
+fn compare(name: &str, config: &mut Value, create: &Create, recorded: &Value, near: usize) {
     let series = |key: &str| -> Vec<f64> {
         recorded[key].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
     };
     let (losses, norms) = (series("losses"), series("grad_norms"));
     let mut trained = |compute: &str| -> Vec<(usize, f64, f64)> {
         config["precision"]["compute"] = compute.into();
-        let (_, lines, _) = train_on_threads(&parse(config)).unwrap();
+        let (_, lines, _) = train_on_threads_with(&parse(config), create).unwrap();
         assert_eq!(lines.len(), losses.len());
         let apart = |(line, (loss, norm)): (&StepMetrics, (&f64, &f64))| {
             (line.step, (line.loss / loss - 1.0).abs(), (line.grad_norm / norm - 1.0).abs())
@@ -90,7 +98,7 @@ fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
         "{name} in bf16: losses within {:.1e}, norms within {:.1e} over {near} steps, {:.1e} over all",
         whole.0, early.1, whole.1
     );
-    assert!(whole.0 < 1e-2 && early.1 < 1e-2, "{name} in bf16: {early:?} and {whole:?} from PyTorch");
+    assert!(whole.0 < 2.1e-3 && early.1 < 1e-2, "{name} in bf16: {early:?} and {whole:?} from PyTorch");
     // At a constant high rate, weights with different rounding diverge: but no further than with autocast.
     assert!(whole.1 < AUTOCAST, "{name} in bf16: {whole:?} from PyTorch");
 }

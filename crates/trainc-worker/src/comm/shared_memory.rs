@@ -215,6 +215,11 @@ impl Watchdog {
         (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Fails if a rank of this host is dead.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.check_peers(now_ms())
+    }
+
     pub(super) fn check_peers(&self, began: u64) -> Result<(), Failure> {
         let gone = self.memory.counter(0).load(Ordering::Relaxed);
         if gone > 0 {

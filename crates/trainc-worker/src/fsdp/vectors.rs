@@ -14,7 +14,7 @@ use crate::model::layout::Unit;
 pub(super) struct Vectors {
     values: Vec<f32>,
     /// For each unit, the range of each vector in the unit and its offset in `values`.
-    places: Vec<Vec<(Range<usize>, usize)>>,
+    places: Vec<Vec<Place>>,
 }
 
 impl Vectors {
@@ -25,14 +25,8 @@ impl Vectors {
 
     /// Allocates the vectors of `units`.
     pub(super) fn new<'a>(units: impl IntoIterator<Item = &'a Unit>) -> Self {
-        let mut at = 0;
-        let mut place = |range: Range<usize>| {
-            let begin = at;
-            at += range.len();
-            (range, begin)
-        };
-        let places = units.into_iter().map(|unit| vectors(unit).map(&mut place).collect()).collect();
-        Self { values: vec![0.0; at], places }
+        let (places, elements) = vector_places(units);
+        Self { values: vec![0.0; elements], places }
     }
 
     /// Updates all vectors from the current master weights. Every rank of the shard group must call it.
@@ -69,6 +63,21 @@ impl Vectors {
     pub(super) fn allocated(&self) -> usize {
         self.values.capacity()
     }
+}
+
+/// Range of a vector in its unit, and its offset among all vectors.
+pub(crate) type Place = (Range<usize>, usize);
+
+/// Returns the places of each unit's vectors, and the elements of all.
+pub(crate) fn vector_places<'a>(units: impl IntoIterator<Item = &'a Unit>) -> (Vec<Vec<Place>>, usize) {
+    let mut at = 0;
+    let mut place = |range: Range<usize>| {
+        let begin = at;
+        at += range.len();
+        (range, begin)
+    };
+    let places = units.into_iter().map(|unit| vectors(unit).map(&mut place).collect()).collect();
+    (places, at)
 }
 
 fn vectors(unit: &Unit) -> impl Iterator<Item = Range<usize>> + '_ {

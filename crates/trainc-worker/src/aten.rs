@@ -1,0 +1,98 @@
+//! Engine of GPUs: PyTorch's kernels and NCCL, loaded at run time from the PyTorch that is installed in the container. The
+//! backward pass is written out, as on CPU ranks; nothing of CUDA or PyTorch is needed to build the worker. The same code
+//! runs on CPU tensors, where tests compare it with recorded results of PyTorch.
+//!
+//! Compute is on stream 0, collectives on one side stream; `comm` is the one place where they are ordered.
+
+mod block;
+mod comm;
+mod device;
+mod embedding_head;
+mod engine;
+mod ffi;
+mod find;
+mod schemas;
+pub mod trace;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::comm::{Groups, Watchdog};
+use crate::config::Config;
+use crate::exit::Failure;
+use comm::Comm;
+use device::Device;
+use ffi::{Group, Links, Place, UniqueId};
+
+pub use device::Attention;
+pub use engine::AtenEngine;
+pub use ffi::{allocated, reset_peak, version};
+pub use find::{Libraries, torch_directory};
+
+/// Where an engine computes, and with which libraries.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    /// `torch/lib` of the installed PyTorch.
+    pub torch: PathBuf,
+    /// The GPU; without it CPU tensors, for tests.
+    pub gpu: bool,
+    /// Libraries of collectives, if not those that libtorch has loaded.
+    pub libraries: Option<Libraries>,
+    /// Kernels of attention whose calls a trace of CPU tensors contains.
+    pub traced: Attention,
+}
+
+/// Sends the first rank's identification of a new group to the others.
+fn share_id(group: &mut dyn crate::comm::Collectives, links: &Links) -> Result<UniqueId, Failure> {
+    let mut bytes = [0.0; 128];
+    if group.rank() == 0 {
+        bytes = links.unique_id()?.0.map(f64::from);
+    }
+    group.all_reduce_f64(&mut bytes)?;
+    Ok(UniqueId(bytes.map(|byte| byte as u8)))
+}
+
+/// Creates the engine of one rank with fresh weights. `board` is where the ranks of this host report.
+pub fn create(
+    config: &Config,
+    mut groups: Groups,
+    runtime: &Runtime,
+    board: Option<(&Watchdog, usize)>,
+) -> Result<AtenEngine, Failure> {
+    ffi::load(&runtime.torch, runtime.gpu)?;
+    let shard = (groups.shard.rank(), groups.shard.size());
+    let replica = (groups.replica.rank(), groups.replica.size());
+    let mut links = None;
+    if runtime.gpu || shard.1 > 1 || replica.1 > 1 {
+        let libraries = runtime.libraries.clone().map_or_else(find::loaded_libraries, Ok)?;
+        let mut made = Links::load(&libraries.nccl, &libraries.cudart)?;
+        for (group, members, (rank, size)) in
+            [(Group::Shard, groups.shard.as_mut(), shard), (Group::Replica, groups.replica.as_mut(), replica)]
+        {
+            if size > 1 {
+                let id = share_id(members, &made)?;
+                made.join(group, size, rank, id)?;
+            }
+        }
+        if let Some((board, rank)) = board {
+            let (board, ending) = (board.clone(), board.clone());
+            let limit = Duration::try_from_secs_f64(config.communication.collective_seconds);
+            let end = move |failure: Failure| {
+                ending.record_reason(rank, &failure.message);
+                // The rank's own thread may wait for a collective that never ends.
+                std::process::exit(failure.code as i32);
+            };
+            made.watch(limit.unwrap_or(Duration::MAX), move || board.check(), end)?;
+        }
+        links = Some(made);
+    }
+    let device = match &links {
+        Some(links) if runtime.gpu => Device {
+            place: Place::Cuda,
+            attention: device::attention_kernels(links.capability()?, config.model.head_dim),
+        },
+        _ => Device::cpu(runtime.traced),
+    };
+    let comm = Comm::new(links, device.place, shard, replica.1);
+    AtenEngine::new(config, groups, device, comm)
+}

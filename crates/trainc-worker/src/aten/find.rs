@@ -1,0 +1,51 @@
+//! Finds the installed PyTorch.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::exit::{Code, Failure};
+
+/// Variable that names `torch/lib` of the PyTorch to use.
+pub(crate) const VARIABLE: &str = "TRAINC_TORCH_LIB";
+
+/// Libraries of collectives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Libraries {
+    /// NCCL.
+    pub nccl: PathBuf,
+    /// CUDA's runtime.
+    pub cudart: PathBuf,
+}
+
+/// Returns `torch/lib` of the installed PyTorch: the variable, or else where Python finds the package, without importing
+/// it.
+pub fn torch_directory() -> Result<PathBuf, Failure> {
+    if let Some(directory) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+        return Ok(PathBuf::from(directory));
+    }
+    let script = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
+    let missing = |why: String| {
+        Failure::new(
+            Code::Device,
+            format!(
+                "PyTorch was not found: {why}; use an image with PyTorch 2.10 or newer, or set {VARIABLE} to its torch/lib"
+            ),
+        )
+    };
+    let output = Command::new("python3").args(["-c", script]).output();
+    let output = output.map_err(|error| missing(format!("python3: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let origin = Path::new(text.trim());
+    match origin.parent() {
+        Some(package) if output.status.success() && origin.is_absolute() => Ok(package.join("lib")),
+        _ => Err(missing("python3 has no module `torch`".to_owned())),
+    }
+}
+
+/// Returns the libraries of collectives that libtorch has loaded.
+pub(crate) fn loaded_libraries() -> Result<Libraries, Failure> {
+    Ok(Libraries {
+        nccl: super::ffi::find_loaded(&["libnccl.so.2"])?,
+        cudart: super::ffi::find_loaded(&["libcudart.so.13", "libcudart.so.12"])?,
+    })
+}
