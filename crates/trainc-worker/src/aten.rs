@@ -20,14 +20,16 @@ use std::time::Duration;
 use crate::comm::{Groups, Watchdog};
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::fault_injection;
 use comm::Comm;
 use device::Device;
 use ffi::{Group, Links, Place, UniqueId};
 
 pub use device::Attention;
+pub(crate) use embedding_head::chunk_rows;
 pub use engine::AtenEngine;
 pub use ffi::{allocated, reset_peak, version};
-pub use find::{Libraries, torch_directory};
+pub use find::{Libraries, VARIABLE as TORCH_VARIABLE, torch_directory, visible_gpus};
 
 /// Where an engine computes, and with which libraries.
 #[derive(Clone, Debug)]
@@ -40,6 +42,23 @@ pub struct Runtime {
     pub libraries: Option<Libraries>,
     /// Kernels of attention whose calls a trace of CPU tensors contains.
     pub traced: Attention,
+}
+
+impl Runtime {
+    /// Returns where a rank of this config computes; none on the CPU's own kernels.
+    pub fn detect(config: &Config) -> Result<Option<Self>, Failure> {
+        let double = fault_injection::tensors();
+        if !config.uses_gpus() && double.is_none() {
+            return Ok(None);
+        }
+        let libraries = double.map(|double| Libraries { nccl: double.clone(), cudart: double });
+        Ok(Some(Self {
+            torch: torch_directory()?,
+            gpu: config.uses_gpus(),
+            libraries,
+            traced: Attention::Flash,
+        }))
+    }
 }
 
 /// Sends the first rank's identification of a new group to the others.

@@ -205,6 +205,7 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
         }
         Subcommands::Check { config, ranks } => {
             let config = read(&config, ranks)?;
+            config.check_gpus()?;
             let shape = Shape::from_model(&config.model);
             let bytes = MemoryParts::from_config(&config);
             console::print_result(serde_json::json!({

@@ -39,3 +39,8 @@ pub(crate) fn kill(place: &str) {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
+
+/// Returns the test double of NCCL with which ranks train on PyTorch's CPU tensors: `TRAINC_WORKER_TENSORS=<path>`.
+pub(crate) fn tensors() -> Option<std::path::PathBuf> {
+    std::env::var_os("TRAINC_WORKER_TENSORS").filter(|_| cfg!(debug_assertions)).map(Into::into)
+}

@@ -109,6 +109,8 @@ pub trait Engine {
     fn write_shard(&mut self, shard: usize, state: StateKind, values: &[f32]) -> Result<(), Failure>;
     /// Returns a unit's full master weights in f32. Every rank of the shard group must call it.
     fn gather_master_weights(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
+    /// Returns the most memory in bytes that this rank has used so far: of the GPU, or of the process on a CPU rank.
+    fn peak_memory(&self) -> u64;
     /// Returns the memory currently allocated by this rank, without shared memory and copies for a save.
     fn allocated(&self) -> MemoryParts;
 }
@@ -123,10 +125,14 @@ impl dyn Engine + '_ {
 /// Returns the layout of the shared memory for a config.
 pub fn shared_memory_plan(config: &Config) -> Plan {
     let shards = config.mesh.shard_degree;
-    let units = Shape::from_model(&config.model).units();
+    let mut units = Shape::from_model(&config.model).units();
+    if config.uses_gpus() {
+        // Their units are gathered by NCCL.
+        units.clear();
+    }
     Plan {
         topology: topology(config),
-        largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
+        largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(ALIGN),
         prefetch: config.memory.prefetch,
         host: None,
     }

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::aten;
 use crate::authentication::Key;
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
 use crate::comm::{SharedMemory, Watchdog};
-use crate::config::{Backend, Config};
+use crate::config::Config;
 use crate::exit::{Code, Failure};
 use crate::fsdp::{CpuEngine, Engine, MemoryParts, shared_memory_plan, topology};
 use crate::log::MetricsLog;
@@ -34,14 +35,20 @@ const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// Checks that this host has the devices and memory that the config requires.
 pub fn check_host(config: &Config) -> Result<(), Failure> {
-    if config.cluster.gpus_per_node > 0 || config.communication.backend == Backend::Nccl {
-        return Err(Failure::new(
-            Code::Device,
-            format!(
-                "this binary does not support CUDA devices and cannot use the {} GPUs of {}; `launch --ranks N` trains on CPU ranks",
-                config.cluster.gpus_per_node, config.cluster.instance
-            ),
-        ));
+    if config.uses_gpus() {
+        config.check_gpus()?;
+        // Each rank has its own GPU; PyTorch's libraries are found here and loaded by the ranks.
+        let (found, needed) = (aten::visible_gpus().len(), config.cluster.gpus_per_node);
+        if found < needed {
+            return Err(Failure::new(
+                Code::Device,
+                format!(
+                    "{found} GPUs found, but the config requires {needed} per host ({}); `launch --ranks N` trains on CPU ranks",
+                    config.cluster.instance
+                ),
+            ));
+        }
+        return aten::torch_directory().map(|_| ());
     }
     let (needed, available) =
         (MemoryParts::from_config(config).total() * topology(config).per_host(), available_memory());
@@ -139,6 +146,8 @@ pub fn launch(
         signal_hook::flag::register(number, Arc::clone(&signal))
             .map_err(|e| bug("register signal handlers", &e))?;
     }
+    let devices =
+        if config.uses_gpus() { Some((aten::torch_directory()?, aten::visible_gpus())) } else { None };
     let program = std::env::current_exe().map_err(|e| bug("locate this executable", &e))?;
     let mut children: Vec<Option<Child>> = Vec::new();
     let mine = place.host * per_host;
@@ -158,6 +167,12 @@ pub fn launch(
             command.stdin(key_pipe(key).map_err(|e| bug("pass on the key", &e))?);
         }
         command.envs(&config.communication.environment);
+        if let Some((torch, gpus)) = &devices {
+            command.env(aten::TORCH_VARIABLE, torch);
+            if let Some(gpu) = gpus.get(rank - mine) {
+                command.env("CUDA_VISIBLE_DEVICES", gpu);
+            }
+        }
         match command.spawn() {
             Ok(child) => children.push(Some(child)),
             Err(error) => {
@@ -437,7 +452,10 @@ pub fn run_rank(
         hook(panic);
     }));
     let create = |groups| -> Result<Box<dyn Engine>, Failure> {
-        Ok(Box::new(CpuEngine::new(config, groups, threads())))
+        Ok(match aten::Runtime::detect(config)? {
+            Some(runtime) => Box::new(aten::create(config, groups, &runtime, Some((&watch, rank)))?),
+            None => Box::new(CpuEngine::new(config, groups, threads())),
+        })
     };
     let result = match purpose {
         Purpose::Train => {

@@ -14,7 +14,7 @@ use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, MemoryParts, PassSums};
 use crate::kernels::rows::IGNORED;
-use crate::log::{StepMetrics, peak_resident, resident};
+use crate::log::{StepMetrics, resident};
 use crate::optim;
 
 /// Outcome of a run.
@@ -227,7 +227,7 @@ pub fn run(
         sums[2] = f64::from(u8::from(late || stop.load(atomic::Ordering::Relaxed)));
         sums[3] = f64::from(u8::from(due && rank == 0));
         sums[4] = f64::from(u8::from(saver.is_ready()));
-        sums[5 + rank] = peak_resident() as f64;
+        sums[5 + rank] = engine.peak_memory() as f64;
         engine.groups().world.all_reduce_f64(&mut sums)?;
         let loss = sums[0] / counted;
         let norm = sums[1].sqrt();

@@ -2,15 +2,21 @@
 //! ranks communicate over `nccl_double.c`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::time::Duration;
 
-use trainc_worker::aten::{self, Attention, Libraries, Runtime};
-use trainc_worker::comm::Groups;
+use serde_json::{Value, json};
+use trainc_worker::aten::{self, AtenEngine, Attention, Libraries, Runtime};
+use trainc_worker::comm::{Groups, SharedMemory};
 use trainc_worker::config::Config;
 use trainc_worker::exit::Failure;
-use trainc_worker::fsdp::Engine;
+use trainc_worker::fsdp::schedule::Schedule;
+use trainc_worker::fsdp::{Engine, MemoryParts, shared_memory_plan};
+use trainc_worker::thread_ranks::{train_on_threads, train_on_threads_with};
 
-use crate::parity::check_engine;
+use crate::cases::{self, Place, mesh, parse, write_data};
+use crate::parity::{check_engine, config, merge};
+use crate::processes::{WORKER, alone, lines, place, text, worker, write};
 
 /// Builds the double, unless another test process has.
 pub(crate) fn double() -> PathBuf {
@@ -96,4 +102,263 @@ fn gpt2_documents() {
 #[test]
 fn gpt_neox() {
     recorded("gpt-neox", (4, 1));
+}
+
+/// Runs the worker with ranks on PyTorch's CPU tensors. Fails with the exit code of the launcher.
+fn launch(path: &str, variables: &[(&str, &str)]) -> Output {
+    Command::new(WORKER)
+        .args(["launch", path])
+        .env("TRAINC_WORKER_TENSORS", double())
+        .env("OMP_NUM_THREADS", "1")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap()
+}
+
+fn far(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).fold(0.0, |most, (a, b)| most.max((a / b - 1.0).abs()))
+}
+
+#[test]
+fn a_killed_run_resumes_with_the_same_bits_and_on_the_other_engine() {
+    if runtime().is_none() {
+        return;
+    }
+    let _alone = alone();
+    let (place, mut config) = place("aten-killed");
+    config["checkpoint"]["every_steps"] = json!(2);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let done = |output: Output| {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        lines(&output).iter().filter_map(|line| line["loss"].as_f64()).collect::<Vec<f64>>()
+    };
+    let whole = done(launch(&path, &[]));
+    assert_eq!(whole.len(), 10);
+    let restart = || std::fs::remove_dir_all(place.at("checkpoints")).unwrap();
+    // Killed with SIGKILL after the save of step 2.
+    restart();
+    let cut = launch(&path, &[("TRAINC_WORKER_FAULT", "latest")]);
+    assert_eq!(cut.status.code(), Some(13), "{}", text(&cut.stderr));
+    let rest = launch(&path, &[]);
+    assert!(text(&rest.stderr).contains("resumed at step 2"), "{}", text(&rest.stderr));
+    assert_eq!(done(rest), whole[2..], "the same bits");
+    // From this engine to CPU ranks and back: the first five steps on one, the others on the other.
+    let own = |path: &str| worker(&["launch", path]);
+    let on_cpu_ranks = {
+        restart();
+        done(own(&path))
+    };
+    assert!(far(&on_cpu_ranks, &whole) < 2e-6);
+    for first_on_tensors in [true, false] {
+        restart();
+        config["data"]["epochs"] = json!(1);
+        let half = write(&place, &config);
+        let first = done(if first_on_tensors { launch(&half, &[]) } else { own(&half) });
+        config["data"]["epochs"] = json!(null);
+        let path = write(&place, &config);
+        let second = if first_on_tensors { own(&path) } else { launch(&path, &[]) };
+        assert!(text(&second.stderr).contains("resumed at step 5"), "{}", text(&second.stderr));
+        let all: Vec<f64> = first.into_iter().chain(done(second)).collect();
+        assert!(far(&all, &whole) < 2e-6, "first on tensors: {first_on_tensors}");
+    }
+}
+
+#[test]
+fn what_is_missing_or_broken_has_its_exit_code() {
+    if runtime().is_none() {
+        return;
+    }
+    let _alone = alone();
+    let (place, mut config) = place("aten-broken");
+    config["communication"]["collective_seconds"] = json!(3.0);
+    let path = write(&place, &config);
+    let failed = |variables: &[(&str, &str)]| {
+        let output = launch(&path, variables);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, errors) = failed(&[("TRAINC_TORCH_LIB", "/nowhere")]);
+    assert!(code == Some(14) && errors.contains("/nowhere/libc10.so: cannot open shared object"), "{errors}");
+    let (code, errors) = failed(&[("TRAINC_WORKER_TENSORS", "/nowhere/libnccl.so")]);
+    assert!(
+        code == Some(14) && errors.contains("/nowhere/libnccl.so: cannot open shared object"),
+        "{errors}"
+    );
+    // A collective that never ends, and an error that NCCL reports later.
+    let (code, errors) = failed(&[("NCCL_DOUBLE", "hang")]);
+    assert!(code == Some(13) && errors.contains("a collective took more than 3 s"), "{errors}");
+    let (code, errors) = failed(&[("NCCL_DOUBLE", "error")]);
+    assert!(code == Some(13) && errors.contains("NCCL: error of the double"), "{errors}");
+}
+
+/// Runs `work` on the engine of each rank.
+fn on_ranks<R: Send>(config: &Value, work: impl Fn(AtenEngine) -> R + Sync) -> Vec<R> {
+    let config = parse(config);
+    let plan = shared_memory_plan(&config);
+    let memory = SharedMemory::create(plan.bytes()).unwrap();
+    let long = Duration::from_mins(1);
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let (memory, plan, config, work) = (&memory, &plan, &config, &work);
+                scope.spawn(move || {
+                    let (groups, _watch) = plan.groups(memory, rank, long, long);
+                    work(aten::create(config, groups, &runtime().unwrap(), None).unwrap())
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+fn some_tokens(rows: usize) -> Vec<u32> {
+    (0..rows as u32).map(|i| i * 7 % 61).collect()
+}
+
+#[test]
+fn the_calls_are_those_of_the_schedule() {
+    if runtime().is_none() {
+        return;
+    }
+    let base = cases::llama(&Place::new("aten-schedule"));
+    for (shards, replicas) in [(1, 1), (2, 1), (2, 2)] {
+        for (field, value) in
+            [("prefetch", json!(0)), ("prefetch", json!(2)), ("reshard_after_forward", json!(false))]
+        {
+            for (tied, adapters, compute) in
+                [(false, false, "f32"), (true, false, "bf16"), (false, true, "f32"), (true, true, "bf16")]
+            {
+                let mut config = mesh(base.clone(), shards, replicas, 1);
+                config["model"]["layers"] = json!(4);
+                config["memory"][field] = value.clone();
+                config["model"]["tied_embeddings"] = json!(tied);
+                config["precision"]["compute"] = json!(compute);
+                if adapters {
+                    config["model"]["weights"] = json!("not read here");
+                    config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0, "targets": ["all-linear"]});
+                }
+                let parsed = parse(&config);
+                let of = |schedule: &Schedule| -> Vec<_> {
+                    schedule.calls.iter().map(|call| (call.group, call.operation, call.elements)).collect()
+                };
+                // The second pass starts from the state that the first left; the last sum is not the engine's.
+                let mut expected = of(&Schedule::for_pass(&parsed));
+                let step = of(&Schedule::for_step(&parsed, false));
+                expected.extend(&step[..step.len() - 1]);
+                let calls = on_ranks(&config, |mut engine| {
+                    let tokens = some_tokens(engine.rows());
+                    for _ in 0..2 {
+                        engine.micro_step(&tokens, &tokens, 0.01).unwrap();
+                    }
+                    engine.reduce().unwrap();
+                    engine.take_calls()
+                });
+                for found in calls {
+                    let what =
+                        format!("{shards} x {replicas}, {field} {value}, tied {tied}, adapters {adapters}");
+                    assert_eq!(found, expected, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_is_near_its_prediction() {
+    if runtime().is_none() {
+        return;
+    }
+    let place = Place::new("aten-held");
+    for name in ["llama", "gpt2", "gpt-neox"] {
+        let mut base = config(&place, &crate::parity::recorded(name)["change"], 17);
+        base["model"]["hidden_size"] = json!(128);
+        base["model"]["intermediate_size"] = json!(320);
+        base["model"]["head_dim"] = json!(32);
+        base["model"]["sequence_length"] = json!(96);
+        base["model"]["layers"] = json!(4);
+        for (shards, field, value, tied, adapters) in [
+            (1, "recompute", json!("none"), false, false),
+            (2, "recompute", json!("block"), false, false),
+            (2, "prefetch", json!(0), true, false),
+            (2, "reshard_after_forward", json!(false), false, true),
+        ] {
+            let mut config = mesh(base.clone(), shards, 1, 1);
+            config["memory"][field] = value.clone();
+            config["model"]["tied_embeddings"] = json!(tied);
+            if adapters {
+                config["model"]["weights"] = json!("not read here");
+                config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0,
+                    "targets": ["all-linear"]});
+            }
+            let all = on_ranks(&config, |mut engine| {
+                let tokens = some_tokens(engine.rows());
+                for _ in 0..2 {
+                    engine.micro_step(&tokens, &tokens, 0.01).unwrap();
+                }
+                engine.reduce().unwrap();
+                engine.allocated()
+            });
+            let (found, foreseen) = (all[0], MemoryParts::on_gpu(&parse(&config)));
+            let what = format!(
+                "{name}, {shards} shards, {field} {value}, tied {tied}, adapters {adapters}: {found:?}, {foreseen:?}"
+            );
+            println!("{what}");
+            assert_eq!(found.parameters, foreseen.parameters, "{what}");
+            assert_eq!(found.gradients, foreseen.gradients, "{what}");
+            assert_eq!(found.optimizer, foreseen.optimizer, "{what}");
+            assert_eq!(found.gathered, foreseen.gathered, "{what}");
+            let ratio = found.activations as f64 / (foreseen.activations + foreseen.logits) as f64;
+            println!("  ratio {ratio:.3}");
+            assert!((0.85..1.15).contains(&ratio), "{ratio}: {what}");
+        }
+    }
+}
+
+/// Shard groups, replicas, accumulation, tied weights, adapters and narrow sums over the double, against CPU ranks of the
+/// same layout. It is short: each mutant of `mutants.py` must fail here or in the schedule.
+#[test]
+fn every_collective_is_ordered() {
+    if runtime().is_none() {
+        return;
+    }
+    let place = Place::new("aten-ordered");
+    write_data(&place.0.join("train"), 40, 24, 61, 1);
+    let mut base = cases::llama(&place);
+    base["model"]["layers"] = json!(3);
+    base["schedule"]["steps"] = json!(4);
+    base["data"]["validation"] = json!(place.at("train"));
+    base["log"]["evaluate_every_steps"] = json!(2);
+    for (shards, replicas, accumulation, change) in [
+        (2, 1, 1, json!({})),
+        (2, 2, 2, json!({"precision": {"compute": "bf16"}})),
+        (2, 2, 1, json!({"precision": {"reduce": "bf16"}, "model": {"tied_embeddings": true}})),
+        (1, 2, 2, json!({"model": {"tied_embeddings": true}, "memory": {"prefetch": 0}})),
+        (4, 1, 1, json!({"memory": {"recompute": "block", "prefetch": 3}})),
+    ] {
+        let mut config = mesh(base.clone(), shards, replicas, accumulation);
+        for part in ["precision", "model", "memory"] {
+            merge(&mut config[part], &change[part]);
+        }
+        let wide = change["precision"].is_null();
+        let parsed = parse(&config);
+        let (_, expected, evaluated) = train_on_threads(&parsed).unwrap();
+        let exported = std::fs::read(place.at("model/model-00002-of-00005.safetensors")).unwrap();
+        let (_, found, others) = train_on_threads_with(&parsed, &aten_engine).unwrap();
+        let (loss, norm) = if wide { (1e-6, 1e-5) } else { (2e-3, 1e-2) };
+        for (a, b) in found.iter().zip(&expected) {
+            let apart = ((a.loss / b.loss - 1.0).abs(), (a.grad_norm / b.grad_norm - 1.0).abs());
+            assert!(apart.0 < loss && apart.1 < norm, "{change} step {}: {apart:?}", a.step);
+        }
+        assert_eq!((found.len(), others.len()), (4, 2));
+        assert!(far(&others, &evaluated) < loss, "{change}: {others:?}, {evaluated:?}");
+        let again = std::fs::read(place.at("model/model-00002-of-00005.safetensors")).unwrap();
+        let values = |bytes: &[u8]| -> Vec<f32> {
+            let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+            bytes[8 + header..].chunks(4).map(|v| f32::from_le_bytes(v.try_into().unwrap())).collect()
+        };
+        let most =
+            values(&again).iter().zip(values(&exported)).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(most < if wide { 1e-4 } else { 2e-2 }, "{change}: weights differ by {most}");
+    }
 }

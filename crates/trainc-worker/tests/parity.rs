@@ -11,7 +11,7 @@ use crate::cases::{self, Place, llama, mesh, parse, write_data};
 /// seeds: `record.py --bf16` with torch 2.15.0, see the table in README.md.
 const AUTOCAST: f64 = 3.6e-2;
 
-fn merge(into: &mut Value, from: &Value) {
+pub(crate) fn merge(into: &mut Value, from: &Value) {
     if let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) {
         for (key, value) in from {
             into.insert(key.clone(), value.clone());
@@ -19,13 +19,13 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-fn recorded(name: &str) -> Value {
+pub(crate) fn recorded(name: &str) -> Value {
     let path = format!("{}/tests/recorded/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Returns the config of a case as in the recording script and writes its data: one rank, weights and tokens by `seed`.
-fn config(place: &Place, change: &Value, seed: u64) -> Value {
+pub(crate) fn config(place: &Place, change: &Value, seed: u64) -> Value {
     let apart = change["documents"].as_bool().unwrap_or(false);
     if apart {
         let all = cases::tokens(40, 24, 61, seed - 16);

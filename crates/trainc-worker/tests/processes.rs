@@ -285,8 +285,17 @@ fn invalid_configs_are_rejected() {
         c["model"]["vocab_size"] = json!(1_000_000_000);
         c["model"]["hidden_size"] = json!(8192);
     });
-    case(14, "this binary does not support CUDA devices", |c| {
+    case(3, "`precision.compute`: GPUs require `bf16`", |c| {
         c["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
+    });
+    case(3, "`model.head_dim`: 12 is not a multiple of 8 up to 256", |c| {
+        c["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
+        c["precision"]["compute"] = json!("bf16");
+        c["model"]["head_dim"] = json!(12);
+    });
+    case(14, "0 GPUs found, but the config requires 2 per host (ml.p4d.24xlarge)", |c| {
+        c["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
+        c["precision"]["compute"] = json!("bf16");
     });
     case(10, "index.json: No such file", |c| c["data"]["train"] = json!("/nowhere"));
     case(10, "sequences of 24 tokens, but `model.sequence_length` is 12", |c| {
@@ -301,7 +310,11 @@ fn invalid_configs_are_rejected() {
     for (code, message, change) in cases {
         let mut config = base.clone();
         change(&mut config);
-        let output = worker(&["launch", &write(&place, &config)]);
+        let output = Command::new(WORKER)
+            .args(["launch", &write(&place, &config)])
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .output()
+            .unwrap();
         let errors = text(&output.stderr);
         assert!(errors.contains(message), "`{message}` is not in {errors}");
         assert_eq!(output.status.code(), Some(code), "{errors}");

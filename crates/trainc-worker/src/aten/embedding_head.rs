@@ -16,7 +16,7 @@ const CHUNK: usize = 1 << 26;
 const ROWS: usize = 128;
 
 /// Returns the rows of a chunk of logits.
-pub(super) fn chunk_rows(rows: usize, vocab: usize) -> usize {
+pub(crate) fn chunk_rows(rows: usize, vocab: usize) -> usize {
     (CHUNK / vocab).max(ROWS).min(rows)
 }
 

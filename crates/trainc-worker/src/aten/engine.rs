@@ -601,6 +601,10 @@ impl Engine for AtenEngine {
         Ok(values)
     }
 
+    fn peak_memory(&self) -> u64 {
+        ffi::allocated().1 as u64
+    }
+
     fn allocated(&self) -> MemoryParts {
         let shards: usize = self.shards.iter().map(|s| s.len).sum();
         let trained: usize = self.shards.iter().filter(|s| s.unit.trained).map(|s| s.len).sum();

@@ -58,7 +58,6 @@ macro_rules! functions {
 }
 
 functions!(Torch {
-    aoti_torch_abi_version: fn() -> u64;
     aoti_torch_call_dispatcher: fn(*const c_char, *const c_char, *mut u64) -> i32;
     aoti_torch_new_tensor_handle: fn(Handle, *mut Handle) -> i32;
     aoti_torch_new_uninitialized_tensor: fn(*mut Handle) -> i32;
@@ -156,13 +155,14 @@ impl Kind {
 }
 
 /// Elements that a tensor can be made from.
+#[allow(private_bounds, reason = "no other type implements it")]
 pub(crate) trait Element: Copy + Default + private::Sealed {
     /// Their format.
     const KIND: Kind;
 }
 
 mod private {
-    pub trait Sealed {}
+    pub(crate) trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
     impl Sealed for i64 {}
@@ -182,8 +182,10 @@ impl Element for i32 {
     const KIND: Kind = Kind::I32;
 }
 
+/// Describes a library or function that is missing, in dlopen's words.
 fn missing(error: &libloading::Error) -> Failure {
-    Failure::new(Code::Device, error.to_string())
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    Failure::new(Code::Device, cause)
 }
 
 fn bug(what: impl Into<String>) -> Failure {
@@ -1100,6 +1102,13 @@ impl Links {
             self.cuda("cudaStreamWaitEvent", waits)?;
         }
         self.nccl(function, start(&buffers)?)?;
+        for communicator in [&self.shard, &self.replica].into_iter().flatten() {
+            let mut error = 0;
+            // SAFETY: the communicator is owned and alive; writes one number.
+            let asked = unsafe { (self.nccl.ncclCommGetAsyncError)(communicator.handle, &raw mut error) };
+            self.nccl("ncclCommGetAsyncError", asked)?;
+            self.nccl("NCCL", error)?;
+        }
         let event = self.event()?;
         // SAFETY: as above.
         self.cuda("cudaEventRecord", unsafe { (self.cuda.cudaEventRecord)(event, self.stream) })?;

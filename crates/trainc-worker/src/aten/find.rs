@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::exit::{Code, Failure};
 
 /// Variable that names `torch/lib` of the PyTorch to use.
-pub(crate) const VARIABLE: &str = "TRAINC_TORCH_LIB";
+pub const VARIABLE: &str = "TRAINC_TORCH_LIB";
 
 /// Libraries of collectives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,18 @@ pub fn torch_directory() -> Result<PathBuf, Failure> {
         Some(package) if output.status.success() && origin.is_absolute() => Ok(package.join("lib")),
         _ => Err(missing("python3 has no module `torch`".to_owned())),
     }
+}
+
+/// Returns the GPUs of this host by the names that `CUDA_VISIBLE_DEVICES` takes: that variable's, or else all.
+pub fn visible_gpus() -> Vec<String> {
+    if let Ok(list) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        return list.split(',').map(|gpu| gpu.trim().to_owned()).filter(|gpu| !gpu.is_empty()).collect();
+    }
+    let number = |entry: std::fs::DirEntry| -> Option<u32> {
+        entry.file_name().to_str()?.strip_prefix("nvidia")?.parse().ok()
+    };
+    let count = std::fs::read_dir("/dev").into_iter().flatten().flatten().filter_map(number).count();
+    (0..count).map(|gpu| gpu.to_string()).collect()
 }
 
 /// Returns the libraries of collectives that libtorch has loaded.

@@ -1,6 +1,6 @@
 //! Checks of a config's values. All problems are reported at once.
 
-use super::{Backend, Config, NormKind, Offload, PositionKind, SCHEMA, ScalingKind, ScheduleKind};
+use super::{Backend, Config, Format, NormKind, Offload, PositionKind, SCHEMA, ScalingKind, ScheduleKind};
 
 /// A problem with a config.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,6 +16,21 @@ fn is_variable_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Returns the problems that a config has only on GPUs; `--ranks` trains it on CPU ranks.
+pub fn check_gpus(c: &Config) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if c.precision.compute != Format::Bf16 {
+        let message = "GPUs require `bf16`: the kernels of attention have no f32".to_owned();
+        problems.push(Problem { path: "precision.compute".to_owned(), message });
+    }
+    let dim = c.model.head_dim;
+    if !dim.is_multiple_of(8) || dim > 256 {
+        let message = format!("{dim} is not a multiple of 8 up to 256, as the kernels of attention require");
+        problems.push(Problem { path: "model.head_dim".to_owned(), message });
+    }
+    problems
 }
 
 /// Returns all problems, in the order of the schema.
@@ -220,7 +235,8 @@ pub fn check(c: &Config) -> Vec<Problem> {
     need(
         c.memory.offload == Offload::None,
         "memory.offload",
-        "`cpu` is unsupported: CPU ranks already keep their states in host memory".to_owned(),
+        "`cpu` is unsupported: GPUs keep their states in GPU memory, and CPU ranks in host memory already"
+            .to_owned(),
     );
     let product = c.batch.micro.saturating_mul(c.batch.accumulation).saturating_mul(ranks);
     need(

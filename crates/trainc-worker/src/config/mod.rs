@@ -467,6 +467,15 @@ record! {
 /// Maximum number of ranks on one host.
 const MOST_RANKS: usize = 4_096;
 
+/// Fails with all problems, if there are any.
+fn refuse(problems: &[check::Problem]) -> Result<(), Failure> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = problems.iter().map(|p| format!("`{}`: {}", p.path, p.message)).collect();
+    Err(Failure::new(Code::Config, format!("config: {}", list.join("; "))))
+}
+
 impl Config {
     /// Reads and checks a config.
     pub fn parse(text: &str) -> Result<Self, Failure> {
@@ -475,17 +484,23 @@ impl Config {
             Failure::new(Code::Config, format!("config: `{}`: {}", error.path(), error.inner()))
         })?;
         reader.end().map_err(|error| Failure::new(Code::Config, format!("config: {error}")))?;
-        let problems = check::check(&config);
-        if problems.is_empty() {
-            return Ok(config);
-        }
-        let list: Vec<String> = problems.iter().map(|p| format!("`{}`: {}", p.path, p.message)).collect();
-        Err(Failure::new(Code::Config, format!("config: {}", list.join("; "))))
+        refuse(&check::check(&config))?;
+        Ok(config)
+    }
+
+    /// Fails if the GPUs of the config cannot train it.
+    pub fn check_gpus(&self) -> Result<(), Failure> {
+        if self.uses_gpus() { refuse(&check::check_gpus(self)) } else { Ok(()) }
     }
 
     /// Returns the world size.
     pub fn ranks(&self) -> usize {
         self.mesh.shard_degree * self.mesh.data_parallel_replicas
+    }
+
+    /// Returns whether the ranks train on GPUs.
+    pub fn uses_gpus(&self) -> bool {
+        self.cluster.gpus_per_node > 0
     }
 
     /// Returns the same run on `ranks` ranks of this host. The global batch size is unchanged; the shard degree becomes

@@ -450,6 +450,10 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
+    fn peak_memory(&self) -> u64 {
+        crate::log::peak_resident()
+    }
+
     fn allocated(&self) -> MemoryParts {
         let sum = |buffers: &[&Vec<f32>]| buffers.iter().map(|b| 4 * b.capacity()).sum::<usize>();
         let of = |part: fn(&Values) -> usize| self.values.iter().map(part).sum::<usize>();

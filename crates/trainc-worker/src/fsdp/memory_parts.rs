@@ -1,5 +1,6 @@
 //! Memory of a rank by part, computed from its config.
 
+use super::schedule::Schedule;
 use super::vectors::Vectors;
 use super::{shard_len, shared_memory_plan};
 use crate::config::{Config, Format, Recompute};
@@ -30,6 +31,58 @@ pub struct MemoryParts {
 impl MemoryParts {
     /// Computes the memory of a rank.
     pub fn from_config(config: &Config) -> Self {
+        if config.uses_gpus() { Self::on_gpu(config) } else { Self::on_cpu(config) }
+    }
+
+    /// Computes the memory of a GPU rank. Temporary tensors go through PyTorch's allocator: their peak is counted from
+    /// the operators of a pass, without fragmentation.
+    pub fn on_gpu(config: &Config) -> Self {
+        /// CUDA's context, workspaces of cuBLAS and cuDNN, and NCCL's buffers. Estimated: no run on a GPU was measured.
+        const LIBRARIES: usize = 2 << 30;
+        let shape = Shape::from_model(&config.model);
+        let degree = config.mesh.shard_degree;
+        let units = shape.units();
+        let held = |u: &Unit| shard_len(u.len, degree);
+        let shards: usize = units.iter().map(held).sum();
+        let trained: usize = units.iter().filter(|u| u.trained).map(held).sum();
+        let width = |format| if format == Format::F32 { 4 } else { 2 };
+        let (k, rows) = (width(config.precision.compute), config.batch.micro * shape.heads.sequence);
+        // Gathered units, two full gradients with their sums, a third of a tied embedding, vectors.
+        let tied = shape.tied && shape.adapter.is_none();
+        let in_turn = units.iter().skip(usize::from(tied)).filter(|u| u.trained).map(held);
+        let embedding = if tied { held(&units[0]) } else { 0 };
+        let sums = (2 * in_turn.max().unwrap_or(0) + embedding) * (degree + 1);
+        let sent = if config.precision.reduce == Format::F32 { 4 } else { 4 + 2 };
+        let vectors = if k == 4 { 0 } else { Vectors::elements(&units) };
+        let gathered = k * Schedule::for_pass(config).gather_elements() + sent * sums + 4 * vectors;
+        // What the backward pass keeps, in bytes a row.
+        let (h, f, up) = (shape.hidden, shape.inner, shape.up_width());
+        let (a, wide) = (shape.attention_width(), shape.heads.width());
+        let middle = if shape.parallel { 0 } else { h };
+        let block = k * (2 * h + 4 * a + up + f) + 4 * (shape.heads.heads + middle + 4);
+        let again = config.memory.recompute == Recompute::Block;
+        let kept = 4 * h * shape.layers + block * if again { 1 } else { shape.layers };
+        // The most that is alive beside it: in the feed-forward layers, the attention, or its projection.
+        let feed_forward = 4 * h + k * (h + up + 3 * f);
+        let attention = 8 * h + k * (h + 7 * a);
+        let projection = 8 * h + k * (3 * a + wide + h) + 12 * h;
+        let passing = feed_forward.max(attention).max(projection);
+        let chunk = crate::aten::chunk_rows(rows, shape.vocab);
+        // Logits in the compute format, four f32 tensors of a chunk, and the gradient of the token table.
+        let head = k * rows * shape.vocab + 16 * chunk * shape.vocab + rows * (k + 4) * h;
+        let table = if shape.adapter.is_some() { 0 } else { 4 * shape.vocab * h * if tied { 2 } else { 1 } };
+        Self {
+            parameters: 4 * shards,
+            gradients: 4 * trained,
+            optimizer: 8 * trained,
+            activations: rows * (kept + passing),
+            gathered,
+            logits: head.max(table).saturating_sub(rows * passing),
+            buffers: LIBRARIES,
+        }
+    }
+
+    fn on_cpu(config: &Config) -> Self {
         let shape = Shape::from_model(&config.model);
         let degree = config.mesh.shard_degree;
         let units = shape.units();

@@ -4,7 +4,7 @@
 //!
 //! [`Collectives`]: crate::comm::Collectives
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Serialize;
 
@@ -60,6 +60,8 @@ pub struct Schedule {
     order: VecDeque<usize>,
     begun: usize,
     whole: BTreeSet<usize>,
+    /// For each size of a unit, its gathers that are pending or complete: now, and at most.
+    gathers: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Schedule {
@@ -76,6 +78,7 @@ impl Schedule {
             order: VecDeque::new(),
             begun: 0,
             whole: BTreeSet::new(),
+            gathers: BTreeMap::new(),
         }
     }
 
@@ -177,6 +180,9 @@ impl Schedule {
         while self.begun < (1 + self.prefetch).min(self.order.len()) {
             let next = self.order[self.begun];
             self.push(Kind::Shard, Operation::BeginGather, next, self.shard(next));
+            let (now, most) = self.gathers.entry(self.shard(next) * self.degree).or_default();
+            *now += 1;
+            *most = (*most).max(*now);
             self.begun += 1;
         }
         self.most_ahead = self.most_ahead.max(self.begun);
@@ -189,13 +195,21 @@ impl Schedule {
     }
 
     fn free(&mut self, unit: usize) {
-        self.whole.remove(&unit);
+        let freed = self.whole.remove(&unit);
+        if let (true, Some((now, _))) = (freed, self.gathers.get_mut(&(self.shard(unit) * self.degree))) {
+            *now -= 1;
+        }
     }
 
     fn reduce(&mut self, unit: usize) {
         if self.units[unit].trained {
             self.push(Kind::Shard, Operation::ReduceScatter, unit, self.shard(unit) * self.degree);
         }
+    }
+
+    /// Returns the elements of buffers for gathers that are reused for units of the same size.
+    pub fn gather_elements(&self) -> usize {
+        self.gathers.iter().map(|(elements, (_, most))| elements * most).sum()
     }
 
     /// Returns whether every gathered unit was freed and every gather completed.
