@@ -310,7 +310,7 @@ fn memory_is_near_its_prediction() {
             assert_eq!(found.gathered, foreseen.gathered, "{what}");
             let ratio = found.activations as f64 / (foreseen.activations + foreseen.logits) as f64;
             println!("  ratio {ratio:.3}");
-            assert!((0.85..1.15).contains(&ratio), "{ratio}: {what}");
+            assert!((0.9..1.02).contains(&ratio), "{ratio}: {what}");
         }
     }
 }

@@ -438,9 +438,11 @@ impl Pass {
         let input = saved.middle.as_ref().unwrap_or(x);
         let dx2 = self.norm_backward(&dh2, input, &saved.stats2, weights, norm2, norms)?;
         let dstream = d.add(dout, &dx2, 1.0)?;
+        drop((dh2, dx2));
         // With a parallel residual the attention's gradient is that of the output alone.
         let dy = if s.parallel { dy } else { self.low(&dstream, h)? };
         let dattended = back((&dy, h), (&saved.attended, a), &l.out, &l.out_bias)?;
+        drop(dy);
         let each = || d.empty(&[n, heads.heads, heads.dim], self.kind);
         let (dq, dk, dv) = (each()?, each()?, each()?);
         d.attention_backward(
@@ -451,6 +453,7 @@ impl Pass {
             &saved.attention,
             (&dq, &dk, &dv),
         )?;
+        drop(dattended);
         let (dk, dv) = (self.sum_groups(dk)?, self.sum_groups(dv)?);
         let dqkv = d.empty(&[n, wide], self.kind)?;
         let kv_width = kv * heads.dim;
@@ -458,7 +461,9 @@ impl Pass {
         self.rotate((&dk, kv_width, 0), (&dqkv, wide, a), kv, false)?;
         let place = dqkv.strided(&[n, kv_width], &[wide, 1], (a + kv_width) as usize)?;
         place.copy(&dv.view(&[n, kv_width], 0)?)?;
+        drop((dq, dk, dv));
         let dh1 = back((&dqkv, wide), (&saved.h1, h), &l.qkv, &l.qkv_bias)?;
+        drop(dqkv);
         let norm1 = (&l.norm1, &l.norm1_bias);
         let dx1 = self.norm_backward(&dh1, x, &saved.stats1, weights, norm1, norms)?;
         d.add(&dstream, &dx1, 1.0)
