@@ -12,10 +12,13 @@ mod engine;
 mod ffi;
 mod find;
 mod schemas;
+mod selfcheck;
 pub mod trace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::comm::{Groups, Watchdog};
 use crate::config::Config;
@@ -30,6 +33,7 @@ pub(crate) use embedding_head::chunk_rows;
 pub use engine::AtenEngine;
 pub use ffi::{allocated, reset_peak, version};
 pub use find::{Libraries, VARIABLE as TORCH_VARIABLE, torch_directory, visible_gpus};
+pub use selfcheck::{Deviation, measure};
 
 /// Where an engine computes, and with which libraries.
 #[derive(Clone, Debug)]
@@ -71,13 +75,19 @@ fn share_id(group: &mut dyn crate::comm::Collectives, links: &Links) -> Result<U
     Ok(UniqueId(bytes.map(|byte| byte as u8)))
 }
 
-/// Creates the engine of one rank with fresh weights. `board` is where the ranks of this host report.
-pub fn create(
+/// PyTorch's libraries and the collectives of one rank, before its engine exists.
+pub struct Connection {
+    comm: Comm,
+    device: Device,
+}
+
+/// Loads the libraries and connects the ranks of each group. `board` is where the ranks of this host report.
+pub fn connect(
     config: &Config,
-    mut groups: Groups,
+    groups: &mut Groups,
     runtime: &Runtime,
     board: Option<(&Watchdog, usize)>,
-) -> Result<AtenEngine, Failure> {
+) -> Result<Connection, Failure> {
     ffi::load(&runtime.torch, runtime.gpu)?;
     let shard = (groups.shard.rank(), groups.shard.size());
     let replica = (groups.replica.rank(), groups.replica.size());
@@ -112,6 +122,48 @@ pub fn create(
         },
         _ => Device::cpu(runtime.traced),
     };
-    let comm = Comm::new(links, device.place, shard, replica.1);
-    AtenEngine::new(config, groups, device, comm)
+    Ok(Connection { comm: Comm::new(links, device.place, shard, replica.1), device })
+}
+
+impl Connection {
+    /// Runs the self-check; every rank must call it. With a directory, only if none has passed there before with this
+    /// binary, PyTorch, GPU, model and mesh. Returns what was found, if it ran.
+    pub fn self_check(
+        self,
+        config: &Config,
+        mut groups: Groups,
+        remembered: Option<&Path>,
+    ) -> Result<(Groups, Self, Option<Value>), Failure> {
+        let mut passed = None;
+        if let Some(directory) = remembered {
+            let mut found = [0.0];
+            if groups.world.rank() == 0 {
+                let key = selfcheck::key(config, &find::gpu_name())?;
+                let path = directory.join(format!("selfcheck-{}.json", &key[..16]));
+                found[0] = f64::from(u8::from(path.is_file()));
+                passed = Some(path);
+            }
+            groups.world.all_reduce_f64(&mut found)?;
+            if found[0] > 0.0 {
+                return Ok((groups, self, None));
+            }
+        }
+        let (groups, comm, found) = selfcheck::run(config, groups, self.comm, self.device)?;
+        if let Some(path) = passed {
+            // Without the file the check only runs again.
+            let _ = path.parent().map(std::fs::create_dir_all);
+            let _ = std::fs::write(path, format!("{found:#}\n"));
+        }
+        Ok((groups, Self { comm, device: self.device }, Some(found)))
+    }
+
+    /// Creates the engine with fresh weights.
+    pub fn into_engine(self, config: &Config, groups: Groups) -> Result<AtenEngine, Failure> {
+        AtenEngine::new(config, groups, self.device, self.comm)
+    }
+}
+
+/// Connects one rank and creates its engine with fresh weights.
+pub fn create(config: &Config, mut groups: Groups, runtime: &Runtime) -> Result<AtenEngine, Failure> {
+    connect(config, &mut groups, runtime, None)?.into_engine(config, groups)
 }

@@ -54,6 +54,11 @@ enum Subcommands {
         #[arg(long)]
         ranks: Option<usize>,
     },
+    /// Check that the GPUs compute what CPUs do and that collectives are right, in about 20 seconds
+    Selfcheck {
+        /// Config file (worker.json)
+        config: PathBuf,
+    },
     /// Run one rank; started by `launch`
     #[command(hide = true)]
     Rank {
@@ -72,6 +77,8 @@ enum Subcommands {
         rendezvous: Option<String>,
         #[arg(long)]
         preflight: bool,
+        #[arg(long)]
+        selfcheck: bool,
     },
     /// Check a config and print the memory of a rank by part, without side effects
     Check {
@@ -194,12 +201,17 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
         Subcommands::Preflight { config, ranks } => {
             launch_and_record(&config, ranks, None, Purpose::Preflight)
         }
-        Subcommands::Rank { config, rank, memory, parent, ranks, rendezvous, preflight } => {
+        Subcommands::Selfcheck { config } => launch_and_record(&config, None, None, Purpose::SelfCheck),
+        Subcommands::Rank { config, rank, memory, parent, ranks, rendezvous, preflight, selfcheck } => {
             // A rank must not outlive its launcher.
             if let Some(parent) = parent {
                 signals::send_on_parent_death(parent, Signal::KILL)?;
             }
-            let purpose = if preflight { Purpose::Preflight } else { Purpose::Train };
+            let purpose = match (preflight, selfcheck) {
+                (true, _) => Purpose::Preflight,
+                (_, true) => Purpose::SelfCheck,
+                _ => Purpose::Train,
+            };
             launch::run_rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose)
                 .map(outcome_exit_code)
         }

@@ -16,7 +16,7 @@ pub enum Code {
     Data = 10,
     /// A checkpoint cannot be read or written.
     Checkpoint = 11,
-    /// The loss is not finite or exceeds its limit.
+    /// The loss is not finite or exceeds its limit, or the self-check found wrong results.
     Loss = 12,
     /// A peer failed or a timeout expired.
     Peer = 13,
@@ -37,7 +37,7 @@ pub const TABLE: [(Code, &str); 11] = [
     (Code::Config, "the config is invalid or does not match this machine"),
     (Code::Data, "data or weights are invalid"),
     (Code::Checkpoint, "a checkpoint cannot be read or written"),
-    (Code::Loss, "the loss is not finite or exceeds its limit"),
+    (Code::Loss, "the loss is not finite or exceeds its limit, or GPUs failed the self-check"),
     (Code::Peer, "a peer failed or a timeout expired"),
     (Code::Device, "a device or library is missing"),
     (Code::Output, "results cannot be written"),

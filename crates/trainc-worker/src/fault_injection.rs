@@ -21,6 +21,11 @@ pub(crate) fn slow(place: &str) {
     }
 }
 
+/// Returns whether the self-check finds a wrong kernel.
+pub(crate) fn is_wrong_kernel() -> bool {
+    is_set("kernel")
+}
+
 /// Returns a shorter preflight limit for tests: `TRAINC_WORKER_MINUTE=<seconds>`.
 pub(crate) fn preflight_limit() -> Option<Duration> {
     let text = std::env::var("TRAINC_WORKER_MINUTE").ok().filter(|_| cfg!(debug_assertions))?;
@@ -43,4 +48,9 @@ pub(crate) fn kill(place: &str) {
 /// Returns the test double of NCCL with which ranks train on PyTorch's CPU tensors: `TRAINC_WORKER_TENSORS=<path>`.
 pub(crate) fn tensors() -> Option<std::path::PathBuf> {
     std::env::var_os("TRAINC_WORKER_TENSORS").filter(|_| cfg!(debug_assertions)).map(Into::into)
+}
+
+/// Returns whether the self-check also runs on CPU tensors: `TRAINC_WORKER_SELFCHECK=1`.
+pub(crate) fn self_checks() -> bool {
+    cfg!(debug_assertions) && std::env::var_os("TRAINC_WORKER_SELFCHECK").is_some()
 }

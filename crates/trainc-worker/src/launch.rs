@@ -13,9 +13,11 @@ use crate::aten;
 use crate::authentication::Key;
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
-use crate::comm::{SharedMemory, Watchdog};
+use crate::comm::{Groups, SharedMemory, Watchdog};
 use crate::config::Config;
+use crate::console;
 use crate::exit::{Code, Failure};
+use crate::fault_injection;
 use crate::fsdp::{CpuEngine, Engine, MemoryParts, shared_memory_plan, topology};
 use crate::log::MetricsLog;
 use crate::placement::Placement;
@@ -93,6 +95,8 @@ pub enum Purpose {
     Train,
     /// Checking whether training will work.
     Preflight,
+    /// Checking whether the GPUs compute correctly.
+    SelfCheck,
 }
 
 /// Detects the placement of this launcher and checks it against the config.
@@ -158,8 +162,14 @@ pub fn launch(
         if ranks_given.is_some() {
             command.args(["--ranks", &ranks.to_string()]);
         }
-        if purpose == Purpose::Preflight {
-            command.arg("--preflight");
+        match purpose {
+            Purpose::Train => {}
+            Purpose::Preflight => {
+                command.arg("--preflight");
+            }
+            Purpose::SelfCheck => {
+                command.arg("--selfcheck");
+            }
         }
         if let Some(key) = &key {
             command.args(["--rendezvous", &format!("{}:{port}", place.first_host)]);
@@ -451,22 +461,65 @@ pub fn run_rank(
         last.record_reason(rank, &panic.to_string());
         hook(panic);
     }));
-    let create = |groups| -> Result<Box<dyn Engine>, Failure> {
-        Ok(match aten::Runtime::detect(config)? {
-            Some(runtime) => Box::new(aten::create(config, groups, &runtime, Some((&watch, rank)))?),
-            None => Box::new(CpuEngine::new(config, groups, threads())),
-        })
-    };
-    let result = match purpose {
-        Purpose::Train => {
-            train::run(config, groups, create, &stop, &mut MetricsLog::new(Path::new(&config.output.data)))
-        }
-        Purpose::Preflight => preflight::run(config, groups, create).map(|()| Outcome::Done),
-    };
+    let result = run_with_engine(config, groups, (&watch, rank), &stop, purpose);
     if let Err(failure) = &result {
         watch.record_reason(rank, &failure.message);
     }
     result
+}
+
+/// Does a rank's work once its groups are connected.
+fn run_with_engine(
+    config: &Config,
+    mut groups: Groups,
+    board: (&Watchdog, usize),
+    stop: &AtomicBool,
+    purpose: Purpose,
+) -> Result<Outcome, Failure> {
+    let first = groups.world.rank() == 0;
+    let mut connection = None;
+    let mut checked = None;
+    if let Some(runtime) = aten::Runtime::detect(config)? {
+        let made = aten::connect(config, &mut groups, &runtime, Some(board))?;
+        let remembered = (purpose == Purpose::Train).then_some(Path::new(&config.checkpoint.directory));
+        connection =
+            Some(if runtime.gpu || purpose == Purpose::SelfCheck || fault_injection::self_checks() {
+                let (again, made, found) = made.self_check(config, groups, remembered)?;
+                groups = again;
+                checked = found;
+                made
+            } else {
+                made
+            });
+    }
+    if let Some(found) = checked.filter(|_| first) {
+        console::print_stderr(format_args!(
+            "self-check: passed after {:.1} s",
+            found["seconds"].as_f64().unwrap_or(0.0)
+        ));
+        let mut line = serde_json::json!({"check": "selfcheck", "ok": true});
+        if let (Some(line), serde_json::Value::Object(found)) = (line.as_object_mut(), found) {
+            line.extend(found);
+        }
+        console::print_stdout(line);
+    }
+    let has_gpus = connection.is_some();
+    let create = |groups| -> Result<Box<dyn Engine>, Failure> {
+        Ok(match connection {
+            Some(connection) => Box::new(connection.into_engine(config, groups)?),
+            None => Box::new(CpuEngine::new(config, groups, threads())),
+        })
+    };
+    match purpose {
+        Purpose::Train => {
+            train::run(config, groups, create, stop, &mut MetricsLog::new(Path::new(&config.output.data)))
+        }
+        Purpose::Preflight => preflight::run(config, groups, create).map(|()| Outcome::Done),
+        Purpose::SelfCheck if has_gpus => Ok(Outcome::Done),
+        Purpose::SelfCheck => {
+            Err(Failure::new(Code::Config, "the config has no GPUs to check: `cluster.gpus_per_node` is 0"))
+        }
+    }
 }
 
 /// Connects to the ranks of other hosts.

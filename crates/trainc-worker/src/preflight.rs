@@ -84,7 +84,10 @@ pub fn run(
     crate::fault_injection::hang("preflight");
     p.report_ranks(&groups);
     p.check_clocks(&mut groups)?;
-    p.measure_links(&mut groups)?;
+    if !config.uses_gpus() {
+        // The self-check has measured those of GPUs.
+        p.measure_links(&mut groups)?;
+    }
     p.check_checkpoints(&mut groups)?;
     p.check_outputs(&mut groups)?;
     p.check_resume(&mut groups)?;
@@ -104,17 +107,19 @@ impl Preflight<'_> {
         let (ranks, hosts) = (groups.world.size(), c.cluster.nodes);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let bytes = MemoryParts::from_config(c);
+        let devices =
+            if c.uses_gpus() { "one GPU each".to_owned() } else { format!("CPU ranks on {cores} cores") };
         let (shards, replicas) = (groups.shard.size(), groups.replica.size());
         self.report(
             "ranks",
             json!({"ranks": ranks, "hosts": hosts, "shard_degree": shards, "data_parallel_replicas": replicas,
                 "cores": cores, "memory_parts": bytes}),
             &format!(
-                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, CPU ranks on {cores} cores; memory per rank: {}",
+                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, {devices}; memory per rank: {}",
                 bytes.describe()
             ),
         );
-        if ranks / hosts > cores {
+        if !c.uses_gpus() && ranks / hosts > cores {
             self.warn(&format!("{} ranks share the {cores} cores of each host", ranks / hosts));
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn runtime() -> Option<Runtime> {
 }
 
 pub(crate) fn aten_engine(config: &Config, groups: Groups) -> Result<Box<dyn Engine>, Failure> {
-    Ok(Box::new(aten::create(config, groups, &runtime().unwrap(), None)?))
+    Ok(Box::new(aten::create(config, groups, &runtime().unwrap())?))
 }
 
 /// Compares a recorded case on one, two and four ranks: shard groups of all ranks, or of half of them.
@@ -204,7 +204,7 @@ fn on_ranks<R: Send>(config: &Value, work: impl Fn(AtenEngine) -> R + Sync) -> V
                 let (memory, plan, config, work) = (&memory, &plan, &config, &work);
                 scope.spawn(move || {
                     let (groups, _watch) = plan.groups(memory, rank, long, long);
-                    work(aten::create(config, groups, &runtime().unwrap(), None).unwrap())
+                    work(aten::create(config, groups, &runtime().unwrap()).unwrap())
                 })
             })
             .collect();
@@ -361,4 +361,156 @@ fn every_collective_is_ordered() {
             values(&again).iter().zip(values(&exported)).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
         assert!(most < if wide { 1e-4 } else { 2e-2 }, "{change}: weights differ by {most}");
     }
+}
+
+/// Writes the calls of two steps of each family to the directory in `TRAINC_ATEN_TRACES`, with the operators of a GPU, for
+/// `replay.py`; without the variable nothing is written.
+#[test]
+fn traces_of_each_family() {
+    let (Some(runtime), Some(directory)) = (runtime(), std::env::var_os("TRAINC_ATEN_TRACES")) else {
+        return;
+    };
+    let place = Place::new("aten-traces");
+    for name in ["llama", "llama-tied-linear", "gpt2", "gpt-neox", "adapters"] {
+        for (traced, documents) in
+            [(Attention::Flash, false), (Attention::Cudnn, false), (Attention::Flash, true)]
+        {
+            let adapters = name == "adapters";
+            let case = crate::parity::recorded(if adapters { "llama" } else { name });
+            let mut config = config(&place, &case["change"], 17);
+            config["precision"]["compute"] = json!("bf16");
+            config["memory"]["recompute"] = json!(if documents { "block" } else { "none" });
+            if adapters {
+                config["model"]["weights"] = json!("not read here");
+                config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0,
+                    "targets": ["all-linear"]});
+            }
+            let kernels = if documents {
+                "documents"
+            } else if traced == Attention::Flash {
+                "flash"
+            } else {
+                "cudnn"
+            };
+            let path = Path::new(&directory).join(format!("{name}-{kernels}.jsonl"));
+            let runtime = Runtime { traced, ..runtime.clone() };
+            aten::trace::start(Box::new(std::io::BufWriter::new(std::fs::File::create(path).unwrap())));
+            let config = parse(&config);
+            let plan = shared_memory_plan(&config);
+            let memory = SharedMemory::create(plan.bytes()).unwrap();
+            let (groups, _) = plan.groups(&memory, 0, Duration::from_mins(1), Duration::from_mins(1));
+            let mut engine = aten::create(&config, groups, &runtime).unwrap();
+            let tokens = some_tokens(engine.rows());
+            if documents {
+                let begins: Vec<u32> = (0..engine.rows() as u32).map(|row| row % 24 / 7 * 7).collect();
+                engine.set_document_starts(&begins);
+            }
+            for step in 0..2 {
+                engine.micro_step(&tokens, &tokens, 0.01).unwrap();
+                engine.reduce().unwrap();
+                engine.update(&config.optimizer, step, 1e-3, 0.5).unwrap();
+            }
+            engine.evaluate(&tokens, &tokens).unwrap();
+            drop(engine);
+            aten::trace::stop();
+        }
+    }
+}
+
+/// The self-check's bounds of gradients and moments are three times the deviations found here.
+#[test]
+fn bounds_are_measured() {
+    if runtime().is_none() {
+        return;
+    }
+    runtime_is_loaded();
+    let place = Place::new("aten-bounds");
+    let mut worst = aten::Deviation::default();
+    for name in ["llama", "llama-tied-linear", "gpt2", "gpt-neox", "adapters"] {
+        for documents in [false, true] {
+            let adapters = name == "adapters";
+            let case = crate::parity::recorded(if adapters { "llama" } else { name });
+            let mut config = config(&place, &case["change"], 17);
+            config["precision"]["compute"] = json!("bf16");
+            config["data"]["document_mask"] = json!(documents);
+            if adapters {
+                config["model"]["weights"] = json!("not read here");
+                config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0,
+                    "targets": ["all-linear"]});
+            }
+            let found = aten::measure(&parse(&config)).unwrap();
+            println!("{name}, documents {documents}: {found:?}");
+            worst.loss = worst.loss.max(found.loss);
+            worst.gradient = worst.gradient.max(found.gradient);
+            worst.moment = worst.moment.max(found.moment);
+        }
+    }
+    println!("{worst:?}");
+    assert!(worst.loss < 7e-4 && worst.gradient < 0.08 / 3.0 && worst.moment < 0.04 / 3.0, "{worst:?}");
+}
+
+/// Loads libtorch on this thread.
+fn runtime_is_loaded() {
+    let config = cases::llama(&Place::new("aten-loaded"));
+    let parsed = parse(&config);
+    let plan = shared_memory_plan(&parsed);
+    let memory = SharedMemory::create(plan.bytes()).unwrap();
+    let (groups, _) = plan.groups(&memory, 0, Duration::from_mins(1), Duration::from_mins(1));
+    drop(aten::create(&parsed, groups, &runtime().unwrap()).unwrap());
+}
+
+#[test]
+fn the_self_check_passes_and_finds_what_is_wrong() {
+    if runtime().is_none() {
+        return;
+    }
+    let _alone = alone();
+    let (place, config) = place("aten-selfcheck");
+    let mut config = mesh(config, 2, 2, 1);
+    config["precision"]["compute"] = json!("bf16");
+    let path = write(&place, &config);
+    let check = |variables: &[(&str, &str)]| {
+        let output = Command::new(WORKER)
+            .args(["selfcheck", &path])
+            .env("TRAINC_WORKER_TENSORS", double())
+            .env("OMP_NUM_THREADS", "1")
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, errors) = check(&[]);
+    assert_eq!(code, Some(0), "{errors}");
+    let found: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!((&found["check"], &found["ok"]), (&json!("selfcheck"), &json!(true)));
+    for rate in ["gather_bytes_per_s", "reduce_scatter_bytes_per_s", "all_reduce_bytes_per_s"] {
+        assert!(found[rate].as_f64().unwrap() > 0.0, "{out}");
+    }
+    assert!(errors.contains("self-check: passed after"), "{errors}");
+    // A kernel and a collective that return something else.
+    let (code, _, errors) = check(&[("TRAINC_WORKER_FAULT", "kernel")]);
+    assert!(
+        code == Some(12) && errors.contains("self-check: tiny model, step 1: the loss deviates by"),
+        "{errors}"
+    );
+    let (code, _, errors) = check(&[("NCCL_DOUBLE", "wrong")]);
+    assert!(code == Some(12) && errors.contains("self-check: reduce-scatter of "), "{errors}");
+    // Before training it runs once, and before any data is read.
+    let launch = |fault: &str| {
+        let variables = [("TRAINC_WORKER_SELFCHECK", "1"), ("TRAINC_WORKER_FAULT", fault)];
+        let output = launch(&path, &variables);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    std::fs::rename(place.at("train"), place.at("elsewhere")).unwrap();
+    let (code, _, errors) = launch("kernel");
+    assert!(code == Some(12), "{errors}");
+    let (code, out, errors) = launch("none");
+    assert!(code == Some(10) && out.contains("\"check\":\"selfcheck\""), "{errors}");
+    std::fs::rename(place.at("elsewhere"), place.at("train")).unwrap();
+    let (code, out, errors) = launch("kernel");
+    assert!(code == Some(0) && !out.contains("selfcheck"), "it has passed before: {errors}");
+    // Without GPUs there is nothing to check.
+    let output = worker(&["selfcheck", &path]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("the config has no GPUs to check"));
 }

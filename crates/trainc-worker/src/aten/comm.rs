@@ -2,13 +2,61 @@
 //! sends nothing.
 
 use std::cell::RefCell;
+use std::fmt;
 
-use super::ffi::{Buffer, Group, Kind, Links, Pending, Place};
+use super::device::Device;
+use super::ffi::{Buffer, Group, Kind, Links, Pending, Place, Tensor};
 use crate::comm::topology::Kind as Members;
 use crate::exit::Failure;
 use crate::fsdp::schedule::Operation;
 
 type Calls = Vec<(Members, Operation, usize)>;
+
+/// When work is done in the self-check. Whatever is not ordered by events gives other results in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timing {
+    /// Each collective ends before the next call.
+    Synchronised,
+    /// As in training.
+    Free,
+    /// Collectives start late.
+    SlowLinks,
+    /// Compute ends late.
+    SlowCompute,
+}
+
+impl Timing {
+    pub(super) const ALL: [Self; 4] = [Self::Synchronised, Self::Free, Self::SlowLinks, Self::SlowCompute];
+}
+
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Synchronised => "each collective waited for",
+            Self::Free => "free timing",
+            Self::SlowLinks => "delayed collectives",
+            Self::SlowCompute => "delayed compute",
+        })
+    }
+}
+
+/// Memory and matrices for delays.
+struct Delay {
+    timing: Timing,
+    device: Device,
+    memory: Buffer,
+    matrix: Tensor,
+    product: Tensor,
+    /// What freed buffers are filled with.
+    nan: Tensor,
+}
+
+/// Rows of the matrices whose products delay compute: a few milliseconds on a GPU.
+const SLOW: i64 = 4096;
+/// Bytes that are written to delay collectives.
+const WRITTEN: usize = 256 << 20;
+/// Repetitions of both.
+const TIMES: usize = 16;
 
 /// The groups of one rank.
 pub(super) struct Comm {
@@ -20,12 +68,13 @@ pub(super) struct Comm {
     pub(super) replicas: usize,
     /// Calls in order, for a comparison with the schedule.
     calls: RefCell<Calls>,
+    delay: Option<Delay>,
 }
 
 impl Comm {
     /// Creates the groups; `links` must connect those with more than one rank.
     pub(super) fn new(links: Option<Links>, place: Place, shard: (usize, usize), replicas: usize) -> Self {
-        Self { links, place, shard, replicas, calls: RefCell::default() }
+        Self { links, place, shard, replicas, calls: RefCell::default(), delay: None }
     }
 
     fn links(&self, size: usize) -> Option<&Links> {
@@ -43,6 +92,64 @@ impl Comm {
         self.calls.take()
     }
 
+    /// Sets when work is done. Other timings than in training fill freed buffers with NaN.
+    pub(super) fn set_timing(&mut self, timing: Timing, device: Device) -> Result<(), Failure> {
+        self.delay = None;
+        self.release()?;
+        let (rows, bytes) = if device.place == Place::Cuda { (SLOW, WRITTEN) } else { (64, 1 << 16) };
+        let matrix = |value: f32| -> Result<Tensor, Failure> {
+            let tensor = device.empty(&[rows, rows], Kind::Bf16)?;
+            tensor.copy(&Tensor::upload(&[value], &[1], device.place)?)?;
+            Ok(tensor)
+        };
+        if timing != Timing::Free {
+            let memory = self.buffer(bytes / 4, Kind::F32)?;
+            let nan = Tensor::upload(&[f32::NAN], &[1], device.place)?;
+            self.delay =
+                Some(Delay { timing, device, memory, matrix: matrix(1.0)?, product: matrix(0.0)?, nan });
+        }
+        Ok(())
+    }
+
+    /// Delays the collective that starts next, or the compute before it.
+    fn delay(&self) -> Result<(), Failure> {
+        let (Some(delay), Some(links)) = (&self.delay, &self.links) else { return Ok(()) };
+        match delay.timing {
+            Timing::Synchronised | Timing::Free => Ok(()),
+            Timing::SlowLinks => links.write_repeatedly(&delay.memory, TIMES),
+            Timing::SlowCompute => (0..TIMES)
+                .try_for_each(|_| delay.device.product(&delay.product, &delay.matrix, &delay.matrix)),
+        }
+    }
+
+    /// Ends a call as the timing says.
+    fn after<B>(&self, pending: Result<Pending<B>, Failure>) -> Result<Pending<B>, Failure> {
+        if self.delay.as_ref().is_some_and(|delay| delay.timing == Timing::Synchronised) {
+            self.synchronise()?;
+        }
+        pending
+    }
+
+    /// Fills a buffer that is no longer used, if the timing says so.
+    pub(super) fn spoil(&self, buffer: &Buffer) -> Result<(), Failure> {
+        self.delay.as_ref().map_or(Ok(()), |delay| buffer.copy(&delay.nan))
+    }
+
+    /// Waits for all collectives and for the compute before them.
+    pub(super) fn synchronise(&self) -> Result<(), Failure> {
+        self.links.as_ref().map_or(Ok(()), Links::synchronise)
+    }
+
+    /// Waits for all collectives, and frees the memory of buffers that were dropped.
+    pub(super) fn release(&self) -> Result<(), Failure> {
+        self.links.as_ref().map_or(Ok(()), Links::release)
+    }
+
+    /// Returns NCCL's version; none without links.
+    pub(super) fn version(&self) -> Result<Option<i32>, Failure> {
+        self.links.as_ref().map(Links::version).transpose()
+    }
+
     /// Allocates memory for collectives.
     pub(super) fn buffer(&self, elements: usize, kind: Kind) -> Result<Buffer, Failure> {
         match &self.links {
@@ -55,7 +162,10 @@ impl Comm {
     pub(super) fn begin_gather(&self, full: Buffer, n: usize) -> Result<Pending<Buffer>, Failure> {
         self.note(Members::Shard, Operation::BeginGather, n);
         match self.links(self.shard.1) {
-            Some(links) => links.gather(full, n),
+            Some(links) => {
+                self.delay()?;
+                self.after(links.gather(full, n))
+            }
             None => Ok(Pending::done(full)),
         }
     }
@@ -75,7 +185,8 @@ impl Comm {
     ) -> Result<Pending<(Buffer, Buffer)>, Failure> {
         self.note(Members::Shard, Operation::ReduceScatter, n * self.shard.1);
         if let Some(links) = self.links(self.shard.1) {
-            return links.reduce_scatter(full, part, n);
+            self.delay()?;
+            return self.after(links.reduce_scatter(full, part, n));
         }
         part.view(&[n as i64], 0)?.copy(&full.view(&[n as i64], 0)?)?;
         Ok(Pending::done((full, part)))
@@ -94,7 +205,10 @@ impl Comm {
             Members::Shard | Members::World => (Group::Shard, self.shard.1),
         };
         match self.links(size) {
-            Some(links) => links.all_reduce(group, values, n),
+            Some(links) => {
+                self.delay()?;
+                self.after(links.all_reduce(group, values, n))
+            }
             None => Ok(Pending::done(values)),
         }
     }

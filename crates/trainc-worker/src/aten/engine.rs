@@ -161,6 +161,17 @@ impl AtenEngine {
         })
     }
 
+    /// Returns the groups and the collectives.
+    pub(super) fn into_parts(self) -> (Groups, Comm) {
+        (self.groups, self.comm)
+    }
+
+    /// Returns the gradient of a trained shard, after [`Engine::reduce`].
+    pub(super) fn read_gradient(&self, shard: usize) -> Result<Vec<f32>> {
+        let trained = self.values[shard].trained.as_ref().and_then(|trained| trained.gradient.as_ref());
+        trained.ok_or_else(|| bug("a frozen unit has no gradient"))?.read()
+    }
+
     /// Returns the collectives since the last time; only in builds with debug assertions.
     pub fn take_calls(&self) -> Vec<(Members, Operation, usize)> {
         self.comm.take_calls()
@@ -218,14 +229,16 @@ impl AtenEngine {
         self.block_units(layer).try_for_each(|unit| self.gather(unit))
     }
 
-    fn free(&mut self, unit: usize) {
+    fn free(&mut self, unit: usize) -> Result<()> {
         if let Some(full) = self.live[unit].take() {
+            self.comm.spoil(&full)?;
             self.pool.push((self.shards[unit].len * self.degree, full));
         }
+        Ok(())
     }
 
-    fn free_block(&mut self, layer: usize) {
-        self.block_units(layer).for_each(|unit| self.free(unit));
+    fn free_block(&mut self, layer: usize) -> Result<()> {
+        self.block_units(layer).try_for_each(|unit| self.free(unit))
     }
 
     /// Returns a unit's full parameters: gathered, or the master weights themselves.
@@ -293,7 +306,7 @@ impl AtenEngine {
         self.gather(0)?;
         let mut x = embedding_head::embed(&self.pass, &self.weights(0), inputs)?;
         if !self.pass.shape.tied {
-            self.free(0);
+            self.free(0)?;
         }
         let mut kept = Vec::new();
         let layers = self.layers();
@@ -306,16 +319,16 @@ impl AtenEngine {
                 kept.push((input, (!again).then_some(saved)));
             }
             if !keep || (self.reshard && layer + 1 < layers) {
-                self.free_block(layer);
+                self.free_block(layer)?;
             }
         }
         self.gather(layers + 1)?;
         Ok((x, kept))
     }
 
-    fn free_ends(&mut self) {
-        self.free(self.layers() + 1);
-        self.free(0);
+    fn free_ends(&mut self) -> Result<()> {
+        self.free(self.layers() + 1)?;
+        self.free(0)
     }
 
     /// Returns buffers that are large enough for a trained unit.
@@ -445,7 +458,7 @@ impl Engine for AtenEngine {
         let (loss, mut d) = self.head()?.loss(&self.pass, &x, &labels, scale, &gradients)?;
         drop((x, gradients));
         self.add_loss(loss)?;
-        self.free_ends();
+        self.free_ends()?;
         if let Some(sum) = sum {
             self.start_sum(sum, last)?;
         }
@@ -463,9 +476,9 @@ impl Engine for AtenEngine {
             drop((x, saved));
             if let Some(unit) = self.adapter(layer) {
                 self.start_sum(sum, unit)?;
-                self.free_block(layer);
+                self.free_block(layer)?;
             } else {
-                self.free_block(layer);
+                self.free_block(layer)?;
                 self.start_sum(sum, 1 + layer)?;
             }
         }
@@ -483,7 +496,7 @@ impl Engine for AtenEngine {
         let labels = embedding_head::upload_labels(self.pass.device, labels)?;
         let (x, _) = self.forward(&inputs, false)?;
         let sum = self.head()?.evaluate(&self.pass, &x, &labels)?;
-        self.free_ends();
+        self.free_ends()?;
         sum.read::<f64>()?.first().copied().ok_or_else(|| bug("a loss has no value"))
     }
 
@@ -492,7 +505,7 @@ impl Engine for AtenEngine {
         let inputs = Inputs::upload(&self.pass, tokens, &self.begins)?;
         let (x, _) = self.forward(&inputs, false)?;
         let logits = self.head()?.logits(&self.pass, &x)?;
-        self.free_ends();
+        self.free_ends()?;
         Ok(logits)
     }
 

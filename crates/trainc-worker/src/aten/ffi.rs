@@ -822,12 +822,13 @@ functions!(Nccl {
 functions!(Cudart {
     cudaSetDevice: fn(c_int) -> c_int;
     cudaStreamCreateWithFlags: fn(*mut Handle, c_uint) -> c_int;
-    cudaStreamSynchronize: fn(Handle) -> c_int;
     cudaStreamWaitEvent: fn(Handle, Handle, c_uint) -> c_int;
     cudaEventCreateWithFlags: fn(*mut Handle, c_uint) -> c_int;
     cudaEventRecord: fn(Handle, Handle) -> c_int;
     cudaEventQuery: fn(Handle) -> c_int;
     cudaDeviceGetAttribute: fn(*mut c_int, c_int, c_int) -> c_int;
+    cudaMemsetAsync: fn(Handle, c_int, usize, Handle) -> c_int;
+    cudaDeviceSynchronize: fn() -> c_int;
     cudaGetErrorString: fn(c_int) -> *const c_char;
 });
 
@@ -957,7 +958,7 @@ impl Drop for Links {
         // SAFETY: the stream and the communicators are owned and not used again. The buffers are dropped after the
         // stream is idle.
         unsafe {
-            (self.cuda.cudaStreamSynchronize)(self.stream);
+            (self.cuda.cudaDeviceSynchronize)();
             for communicator in [&self.shard, &self.replica].into_iter().flatten() {
                 (self.nccl.ncclCommDestroy)(communicator.handle);
             }
@@ -1185,6 +1186,32 @@ impl Links {
             // SAFETY: the buffer has n elements (`sendable`) and is kept by `self`. NCCL allows the sum in place.
             Ok(unsafe { (self.nccl.ncclAllReduce)(at, at, n, kind, SUM, communicator.handle, self.stream) })
         })
+    }
+
+    /// Waits for all work of the GPU.
+    pub(crate) fn synchronise(&self) -> Result<(), Failure> {
+        // SAFETY: no arguments.
+        self.cuda("cudaDeviceSynchronize", unsafe { (self.cuda.cudaDeviceSynchronize)() })
+    }
+
+    /// Waits for all work, and frees the memory of buffers that were dropped.
+    pub(crate) fn release(&self) -> Result<(), Failure> {
+        self.synchronise()?;
+        // No collective is in progress, and of these buffers nothing but the reference here is left.
+        self.kept.borrow_mut().retain(|tensor| Rc::strong_count(&tensor.storage) > 1);
+        Ok(())
+    }
+
+    /// Keeps the side stream busy by writing a buffer `times` times.
+    pub(crate) fn write_repeatedly(&self, buffer: &Buffer, times: usize) -> Result<(), Failure> {
+        self.sendable(buffer, 0)?;
+        for _ in 0..times {
+            let (to, bytes) = (buffer.pointer()?, buffer.bytes());
+            // SAFETY: the buffer has these bytes and is kept by `self`.
+            let result = unsafe { (self.cuda.cudaMemsetAsync)(to, 0, bytes, self.stream) };
+            self.cuda("cudaMemsetAsync", result)?;
+        }
+        Ok(())
     }
 
     /// Starts a thread that calls `end` if a communicator reports an error, work on the side stream takes longer than

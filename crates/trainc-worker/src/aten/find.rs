@@ -54,6 +54,17 @@ pub fn visible_gpus() -> Vec<String> {
     (0..count).map(|gpu| gpu.to_string()).collect()
 }
 
+/// Returns the model of the first GPU as its driver names it; empty if unknown.
+pub(crate) fn gpu_name() -> String {
+    let gpus = std::fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten();
+    let model = |text: String| -> Option<String> {
+        Some(text.lines().find_map(|line| line.strip_prefix("Model:"))?.trim().to_owned())
+    };
+    gpus.filter_map(|gpu| std::fs::read_to_string(gpu.path().join("information")).ok())
+        .find_map(model)
+        .unwrap_or_default()
+}
+
 /// Returns the libraries of collectives that libtorch has loaded.
 pub(crate) fn loaded_libraries() -> Result<Libraries, Failure> {
     Ok(Libraries {

@@ -26,6 +26,11 @@ pub fn start(sink: Box<dyn Write>) {
     SINK.set(Some(sink));
 }
 
+/// Stops recording.
+pub fn stop() {
+    SINK.set(None);
+}
+
 /// Returns whether calls are recorded.
 pub fn is_active() -> bool {
     SINK.with_borrow(Option::is_some)
