@@ -16,7 +16,7 @@ use crate::model::layout::{Shape, Unit};
 
 pub use cpu::CpuEngine;
 pub use memory_parts::MemoryParts;
-pub(crate) use vectors::vector_places;
+pub(crate) use vectors::{Place as VectorPlace, vector_places};
 
 /// Alignment of shards in elements.
 const ALIGN: usize = 16;

@@ -35,6 +35,9 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit of a preflight, from when all ranks of all hosts have connected.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
+/// Settings of PyTorch's allocator.
+const ALLOCATOR: &str = "PYTORCH_CUDA_ALLOC_CONF";
+
 /// Checks that this host has the devices and memory that the config requires.
 pub fn check_host(config: &Config) -> Result<(), Failure> {
     if config.uses_gpus() {
@@ -179,6 +182,12 @@ pub fn launch(
         command.envs(&config.communication.environment);
         if let Some((torch, gpus)) = &devices {
             command.env(aten::TORCH_VARIABLE, torch);
+            if std::env::var_os(ALLOCATOR).is_none()
+                && !config.communication.environment.contains_key(ALLOCATOR)
+            {
+                // Blocks of different sizes follow each other: without it the allocator's memory is fragmented.
+                command.env(ALLOCATOR, "expandable_segments:True");
+            }
             if let Some(gpu) = gpus.get(rank - mine) {
                 command.env("CUDA_VISIBLE_DEVICES", gpu);
             }

@@ -1,9 +1,10 @@
 //! The engine of GPUs on CPU tensors, with the PyTorch in `TRAINC_TORCH_LIB`; without the variable nothing runs here. The
 //! ranks communicate over `nccl_double.c`.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use trainc_worker::aten::{self, AtenEngine, Attention, Libraries, Runtime};
@@ -16,7 +17,7 @@ use trainc_worker::thread_ranks::{train_on_threads, train_on_threads_with};
 
 use crate::cases::{self, Place, mesh, parse, write_data};
 use crate::parity::{check_engine, config, merge};
-use crate::processes::{WORKER, alone, lines, place, text, worker, write};
+use crate::processes::{WORKER, alone, lines, place, ranks, signal, text, worker, write};
 
 /// Builds the double, unless another test process has.
 pub(crate) fn double() -> PathBuf {
@@ -190,6 +191,36 @@ fn what_is_missing_or_broken_has_its_exit_code() {
     assert!(code == Some(13) && errors.contains("a collective took more than 3 s"), "{errors}");
     let (code, errors) = failed(&[("NCCL_DOUBLE", "error")]);
     assert!(code == Some(13) && errors.contains("NCCL: error of the double"), "{errors}");
+}
+
+#[test]
+fn a_lost_peer_ends_the_run() {
+    if runtime().is_none() {
+        return;
+    }
+    let _alone = alone();
+    let (place, mut config) = place("aten-lost");
+    config["schedule"]["steps"] = json!(1_000_000);
+    let path = write(&place, &config);
+    let mut launcher = Command::new(WORKER)
+        .args(["launch", &path])
+        .env("TRAINC_WORKER_TENSORS", double())
+        .env("OMP_NUM_THREADS", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(launcher.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.contains("\"step\":1,"), "{line}");
+    let began = Instant::now();
+    signal(ranks(&launcher)[1], "-KILL");
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(13));
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let reason = std::fs::read_to_string(place.at("failure")).unwrap();
+    assert!(reason.contains("rank 1 was killed by signal 9"), "{reason}");
 }
 
 /// Runs `work` on the engine of each rank.

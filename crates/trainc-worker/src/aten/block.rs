@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::device::{Device, Documents, Heads, SavedAttention};
 use super::ffi::{Kind, Tensor};
 use crate::exit::Failure;
+use crate::fsdp;
 use crate::kernels::rows::{Act, Norm};
 use crate::model::adapter::{Lora, Target};
 use crate::model::layout::{BlockLayout, Shape};
@@ -39,7 +40,7 @@ pub(super) struct Weights<'a> {
     /// All parameters in the compute format.
     pub(super) full: &'a Tensor,
     /// Vectors in f32 and their places, if the compute format is narrower.
-    pub(super) vectors: Option<(&'a Tensor, &'a [(Range<usize>, usize)])>,
+    pub(super) vectors: Option<(&'a Tensor, &'a [fsdp::VectorPlace])>,
 }
 
 impl Weights<'_> {
@@ -219,7 +220,7 @@ impl Pass {
         let w = weights.matrix(weight.start, to as usize, from as usize)?;
         let y = self.device.empty(&[n, to], self.kind)?;
         self.device.product(&y, x, &transposed(&w, to, from)?)?;
-        for adapters in adapters.iter() {
+        if let Some(adapters) = &adapters {
             let rank = adapters.lora.rank as i64;
             for t in adapters.of(weight) {
                 let first = (t.weight.start - weight.start) / from as usize;

@@ -2,6 +2,8 @@
 //! code runs on CPU tensors and on a GPU; attention, the backward pass of the RMS norm and products with f32 results
 //! have different operators on each.
 
+#![allow(clippy::unused_self, reason = "all operators are called alike, whether or not they differ on a GPU")]
+
 use super::ffi::{Argument as A, Kind, Output, Place, Tensor, call};
 use super::trace::{self, Stand};
 use crate::exit::{Code, Failure};
@@ -59,6 +61,7 @@ pub(crate) struct Documents {
 }
 
 /// Shape of the arguments of attention, which are rows x heads x dim.
+#[allow(clippy::struct_field_names, reason = "the number of heads is called heads everywhere")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heads {
     /// Sequences.

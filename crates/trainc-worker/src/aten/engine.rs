@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use super::block::{Adapters, Pass, Saved, Weights};
 use super::comm::Comm;
@@ -22,6 +21,9 @@ use crate::model::init;
 use crate::model::layout::Shape;
 
 type Result<T> = std::result::Result<T, Failure>;
+
+/// A block's input, and its activations unless they are recomputed.
+type Kept = (Tensor, Option<Saved>);
 
 /// Values of this rank's shard of one unit; moments and gradient only if it is trained.
 struct Values {
@@ -50,7 +52,7 @@ struct Sum {
 struct Vectors {
     values: Option<Buffer>,
     elements: usize,
-    places: Vec<Vec<(Range<usize>, usize)>>,
+    places: Vec<Vec<fsdp::VectorPlace>>,
 }
 
 /// Training state of one GPU rank.
@@ -301,7 +303,7 @@ impl AtenEngine {
 
     /// Runs the embedding and the blocks. Returns the last block's output, and for each block its input and, unless they
     /// are recomputed, its activations; those of the last block are always kept.
-    fn forward(&mut self, inputs: &Inputs, keep: bool) -> Result<(Tensor, Vec<(Tensor, Option<Saved>)>)> {
+    fn forward(&mut self, inputs: &Inputs, keep: bool) -> Result<(Tensor, Vec<Kept>)> {
         self.set_documents()?;
         self.gather(0)?;
         let mut x = embedding_head::embed(&self.pass, &self.weights(0), inputs)?;

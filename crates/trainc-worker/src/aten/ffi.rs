@@ -40,6 +40,7 @@ type Handle = *mut c_void;
 macro_rules! functions {
     ($name:ident { $($function:ident: fn($($argument:ty),*) -> $result:ty;)* }) => {
         #[derive(Clone, Copy)]
+        #[allow(clippy::struct_field_names, reason = "functions have the names of their libraries")]
         struct $name { $($function: unsafe extern "C" fn($($argument),*) -> $result,)* }
         impl $name {
             /// Looks up all functions.
@@ -367,6 +368,9 @@ impl Drop for Tensor {
     }
 }
 
+/// Sizes, strides and PyTorch's number of the format.
+pub(super) type Described = (Vec<i64>, Vec<i64>, i32);
+
 /// Where tensors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -586,7 +590,7 @@ impl Tensor {
     }
 
     /// Returns what a trace says of a tensor: sizes, strides and PyTorch's number of its format; none if undefined.
-    pub(super) fn describe(&self) -> Result<Option<(Vec<i64>, Vec<i64>, i32)>, Failure> {
+    pub(super) fn describe(&self) -> Result<Option<Described>, Failure> {
         let torch = loaded()?;
         let mut defined = false;
         // SAFETY: writes one value.

@@ -185,6 +185,11 @@ fn apart(a: &[f32], b: &[f32]) -> f64 {
     if difference == 0.0 { 0.0 } else { difference / size.max(f64::MIN_POSITIVE) }
 }
 
+/// Returns whether a value is above its bound, or is NaN.
+fn exceeds(value: f64, bound: f64) -> bool {
+    value.is_nan() || value > bound
+}
+
 /// Largest deviations found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deviation {
@@ -213,8 +218,7 @@ fn compare(
     for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let step = number + 1;
         let check = |name: &str, value: f64, bound: Option<f64>| match bound {
-            // Also false for NaN.
-            Some(bound) if !(value <= bound) => Err(differs(format!(
+            Some(bound) if exceeds(value, bound) => Err(differs(format!(
                 "{what}, step {step}: {name} deviates by {value:.2e}, expected at most {bound:.1e}"
             ))),
             _ => Ok(()),
@@ -365,8 +369,7 @@ fn timings(config: &Config, groups: Groups, comm: Comm, device: Device) -> Resul
                 }
                 let deviation = (value / expected[at] - 1.0).abs();
                 let bound = if name == "loss" { BF16.loss } else { BF16.gradient };
-                // Also for NaN.
-                if !(deviation <= bound) {
+                if exceeds(deviation, bound) {
                     return Err(differs(format!(
                         "the {name} of step {} is {value} with {timing}, but {} after each call has ended: work is in the wrong order",
                         step + 1,

@@ -48,6 +48,8 @@ pub struct Run {
 
 /// Copy of one rank's shards: names and values in file order.
 type Copied = Vec<(String, Vec<f32>)>;
+/// Name and values of a tensor in a file.
+type Named<'a> = (String, Cow<'a, [f32]>);
 type Written = io::Result<(String, u64)>;
 
 #[derive(Debug)]
@@ -307,7 +309,7 @@ fn compare_replicas(engine: &mut dyn Engine) -> Result<(), Failure> {
 }
 
 /// Returns names and values of a rank's file, in file order.
-fn named_tensors(engine: &dyn Engine) -> Result<Vec<(String, Cow<'_, [f32]>)>, Failure> {
+fn named_tensors(engine: &dyn Engine) -> Result<Vec<Named<'_>>, Failure> {
     let mut all = Vec::new();
     for at in engine.trained() {
         for kind in StateKind::ALL {
