@@ -33,6 +33,19 @@ bench-worker python=".venv-torch/bin/python":
     cargo build --profile dist -p trainc-worker
     python3 crates/trainc-worker/benches/fsdp.py --torch {{python}} --worker target/dist/trainc-worker --gemm --check
 
+# The worker's engine of GPUs on PyTorch's CPU tensors, by default with the oldest and the newest supported version, which
+# are fetched from PyPI (1.5 GB). `./test` runs the same tests if TRAINC_TORCH_LIB names torch/lib of a PyTorch.
+test-aten *versions:
+    crates/trainc-worker/tests/aten.sh {{versions}}
+
+# The engine's calls on fake CUDA tensors; `python` has torch. No GPU is needed.
+replay-aten python=".venv-torch/bin/python":
+    crates/trainc-worker/tests/replay.sh {{python}}
+
+# Whether the tests of the engine find deliberate mistakes, above all in the order of collectives. A quarter of an hour.
+mutate-aten version="2.15.0":
+    TRAINC_TORCH_LIB="$(python3 crates/trainc-worker/tests/python/fetch_torch.py {{version}} target/torch/{{version}})" python3 crates/trainc-worker/tests/python/mutants.py
+
 # The worker for SageMaker's containers, the oldest of which (ubuntu20.04) has glibc 2.31: a plain build asks for the
 # version of the machine that it was built on. zig and cargo-zigbuild come from PyPI.
 release-worker:
