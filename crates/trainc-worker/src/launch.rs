@@ -35,6 +35,9 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit of a preflight, from when all ranks of all hosts have connected.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
+/// Network interface of NCCL's TCP connections.
+const INTERFACE: &str = "NCCL_SOCKET_IFNAME";
+
 /// Settings of PyTorch's allocator.
 const ALLOCATOR: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
@@ -187,6 +190,13 @@ pub fn launch(
             {
                 // Blocks of different sizes follow each other: without it the allocator's memory is fragmented.
                 command.env(ALLOCATOR, "expandable_segments:True");
+            }
+            // NCCL connects over the interface between the hosts, not over one of the container's own.
+            if let Some(interface) = &place.interface
+                && std::env::var_os(INTERFACE).is_none()
+                && !config.communication.environment.contains_key(INTERFACE)
+            {
+                command.env(INTERFACE, interface);
             }
             if let Some(gpu) = gpus.get(rank - mine) {
                 command.env("CUDA_VISIBLE_DEVICES", gpu);

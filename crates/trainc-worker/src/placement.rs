@@ -26,6 +26,8 @@ pub struct Placement {
     pub port: Option<u16>,
     /// Instance type, if the environment specifies it.
     pub instance: Option<String>,
+    /// Network interface between the hosts, if the environment specifies it.
+    pub interface: Option<String>,
     /// Source of this information.
     pub source: &'static str,
 }
@@ -37,6 +39,8 @@ struct Resources {
     hosts: Vec<String>,
     #[serde(default)]
     current_instance_type: Option<String>,
+    #[serde(default)]
+    network_interface_name: Option<String>,
 }
 
 /// Returns SageMaker's base directory, as its toolkit determines it.
@@ -83,6 +87,7 @@ impl Placement {
             first_host: "localhost".to_owned(),
             port: None,
             instance: None,
+            interface: None,
             source: "nothing in the environment",
         }
     }
@@ -120,6 +125,7 @@ impl Placement {
             hosts: hosts.len(),
             first_host: hosts.swap_remove(0),
             instance: r.current_instance_type,
+            interface: r.network_interface_name,
             source: "resourceconfig.json",
             ..Self::single_host()
         })
@@ -175,6 +181,7 @@ impl Placement {
             first_host,
             port,
             instance: None,
+            interface: None,
             source,
         })
     }
@@ -256,6 +263,7 @@ mod tests {
         for (name, number) in [("algo-1", 0), ("algo-10", 1), ("algo-12", 3), ("algo-2", 4), ("algo-9", 11)] {
             let place = place(name).unwrap();
             assert_eq!((place.host, place.hosts, place.first_host.as_str()), (number, 12, "algo-1"));
+            assert_eq!(place.interface.as_deref(), Some("eth0"));
         }
         let failure = place("algo-13").unwrap_err();
         assert!(failure.message.contains("`algo-13`, which is not in `hosts`: algo-1, algo-10"), "{failure}");
