@@ -22,8 +22,9 @@ use serde_json::Value;
 
 use crate::comm::{Groups, Watchdog};
 use crate::config::Config;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::fault_injection;
+use crate::fsdp::MemoryParts;
 use comm::Comm;
 use device::Device;
 use ffi::{Group, Links, Place, UniqueId};
@@ -95,6 +96,16 @@ pub fn connect(
     if runtime.gpu || shard.1 > 1 || replica.1 > 1 {
         let libraries = runtime.libraries.clone().map_or_else(find::loaded_libraries, Ok)?;
         let mut made = Links::load(&libraries.nccl, &libraries.cudart)?;
+        let parts = MemoryParts::on_gpu(config);
+        // The libraries' own memory is an estimate, and partly in use already.
+        let (needed, free) = (parts.total() - parts.buffers, made.free_memory()?);
+        if runtime.gpu && needed > free {
+            let (needed, free) = (needed >> 20, free >> 20);
+            return Err(Failure::new(
+                Code::Config,
+                format!("a rank requires {needed} MiB of GPU memory, but only {free} MiB are free"),
+            ));
+        }
         for (group, members, (rank, size)) in
             [(Group::Shard, groups.shard.as_mut(), shard), (Group::Replica, groups.replica.as_mut(), replica)]
         {

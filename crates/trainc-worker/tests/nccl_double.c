@@ -212,6 +212,10 @@ int cudaDeviceSynchronize(void) {
   for (int i = 0; i < stream_count; i++) run_to(streams[i], streams[i]->tail);
   return 0;
 }
+int cudaMemGetInfo(size_t *free, size_t *total) {
+  *free = *total = (size_t)1 << 40;
+  return 0;
+}
 int cudaMemsetAsync(void *to, int value, size_t bytes, Stream *s) {
   (void)to, (void)value, (void)bytes;
   return s ? 0 : 1;

@@ -831,6 +831,7 @@ functions!(Cudart {
     cudaEventRecord: fn(Handle, Handle) -> c_int;
     cudaEventQuery: fn(Handle) -> c_int;
     cudaDeviceGetAttribute: fn(*mut c_int, c_int, c_int) -> c_int;
+    cudaMemGetInfo: fn(*mut usize, *mut usize) -> c_int;
     cudaMemsetAsync: fn(Handle, c_int, usize, Handle) -> c_int;
     cudaDeviceSynchronize: fn() -> c_int;
     cudaGetErrorString: fn(c_int) -> *const c_char;
@@ -931,6 +932,8 @@ struct Watched {
     nccl: Nccl,
     cuda: Cudart,
     stream: Handle,
+    /// Event that only the watchdog records.
+    probe: Handle,
     communicators: Vec<Handle>,
 }
 
@@ -1036,6 +1039,15 @@ impl Links {
             self.cuda("cudaDeviceGetAttribute", result)?;
         }
         Ok((all[0], all[1]))
+    }
+
+    /// Returns the free memory of the GPU in bytes.
+    pub(crate) fn free_memory(&self) -> Result<usize, Failure> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: writes two numbers.
+        let result = unsafe { (self.cuda.cudaMemGetInfo)(&raw mut free, &raw mut total) };
+        self.cuda("cudaMemGetInfo", result)?;
+        Ok(free)
     }
 
     /// Returns an identification for a new group. The group's first rank calls it and sends it to the others.
@@ -1226,9 +1238,14 @@ impl Links {
         check: impl Fn() -> Result<(), Failure> + Send + 'static,
         end: impl Fn(Failure) + Send + 'static,
     ) -> Result<(), Failure> {
-        let probe = self.event()? as usize;
         let communicators = [&self.shard, &self.replica].into_iter().flatten().map(|c| c.handle).collect();
-        let watched = Watched { nccl: self.nccl, cuda: self.cuda, stream: self.stream, communicators };
+        let watched = Watched {
+            nccl: self.nccl,
+            cuda: self.cuda,
+            stream: self.stream,
+            probe: self.event()?,
+            communicators,
+        };
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::spawn(move || {
             let watched = watched;
@@ -1236,9 +1253,7 @@ impl Links {
             // SAFETY: sets the device of this thread.
             unsafe { (watched.cuda.cudaSetDevice)(0) };
             while stopped.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
-                if let Err(failure) =
-                    check().and_then(|()| watched.find_error(probe as Handle, &mut since, limit))
-                {
+                if let Err(failure) = check().and_then(|()| watched.find_error(&mut since, limit)) {
                     watched.abort();
                     end(failure);
                     return;
@@ -1251,9 +1266,9 @@ impl Links {
 }
 
 impl Watched {
-    /// Looks for an error of a communicator, and for work of the side stream that takes too long: `probe` is recorded
+    /// Looks for an error of a communicator, and for work of the side stream that takes too long: the probe is recorded
     /// on the stream again and again, and is done when all work before it is.
-    fn find_error(&self, probe: Handle, since: &mut Option<Instant>, limit: Duration) -> Result<(), Failure> {
+    fn find_error(&self, since: &mut Option<Instant>, limit: Duration) -> Result<(), Failure> {
         for communicator in &self.communicators {
             let mut error = 0;
             // SAFETY: the communicator is alive until the thread is joined; writes one number.
@@ -1266,7 +1281,7 @@ impl Watched {
         }
         // SAFETY: event and stream are alive until the thread is joined.
         match since {
-            Some(began) if unsafe { (self.cuda.cudaEventQuery)(probe) } == NOT_READY => {
+            Some(began) if unsafe { (self.cuda.cudaEventQuery)(self.probe) } == NOT_READY => {
                 if began.elapsed() > limit {
                     let seconds = limit.as_secs_f64();
                     return Err(Failure::new(Code::Peer, format!("a collective took more than {seconds} s")));
@@ -1274,7 +1289,7 @@ impl Watched {
             }
             _ => {
                 // SAFETY: as above.
-                unsafe { (self.cuda.cudaEventRecord)(probe, self.stream) };
+                unsafe { (self.cuda.cudaEventRecord)(self.probe, self.stream) };
                 *since = Some(Instant::now());
             }
         }

@@ -1,6 +1,7 @@
 //! Collective communication between ranks: shards and gradients in, gathered units and sums out, with the same bits on
 //! every rank of a group. Implementations of the one trait: `single_rank` for one rank, `shm` for the processes of one
-//! host, `tcp` between hosts, `hierarchical` for groups that span hosts. There is no transport for GPUs yet.
+//! host, `tcp` between hosts, `hierarchical` for groups that span hosts. GPU ranks use them only for sums of a few numbers
+//! and for checkpoints; their tensors go through NCCL (`aten`).
 
 mod hierarchical;
 mod shared_memory;

@@ -1,6 +1,6 @@
-//! Memory shared by the ranks of one host; the only unsafe code of the worker. It holds a board with one line per rank
-//! (heartbeats, failed ranks), and channels, in which every member of a group writes numbered messages that every
-//! member reads. A channel hands out a slot's memory only while its counters rule out any other access.
+//! Memory shared by the ranks of one host; with `aten::ffi` the only unsafe code of the worker. It holds a board with
+//! one line per rank (heartbeats, failed ranks), and channels, in which every member of a group writes numbered messages
+//! that every member reads. A channel hands out a slot's memory only while its counters rule out any other access.
 #![allow(unsafe_code, reason = "memory shared between processes is outside what the compiler can check")]
 
 use std::fs::File;
