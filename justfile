@@ -46,6 +46,10 @@ replay-aten python=".venv-torch/bin/python":
 mutate-aten version="2.15.0":
     TRAINC_TORCH_LIB="$(python3 crates/trainc-worker/tests/python/fetch_torch.py {{version}} target/torch/{{version}})" python3 crates/trainc-worker/tests/python/mutants.py
 
+# The engine's unsafe code under AddressSanitizer, which stable Rust allows with RUSTC_BOOTSTRAP.
+sanitize-aten version="2.15.0":
+    TRAINC_TORCH_LIB="$(python3 crates/trainc-worker/tests/python/fetch_torch.py {{version}} target/torch/{{version}})" OMP_NUM_THREADS=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=target/sanitize cargo test --locked --target x86_64-unknown-linux-gnu -p trainc-worker --test main -- aten::every_collective aten::bounds aten::memory aten::the_calls --test-threads 1
+
 # The worker for SageMaker's containers, the oldest of which (ubuntu20.04) has glibc 2.31: a plain build asks for the
 # version of the machine that it was built on. zig and cargo-zigbuild come from PyPI.
 release-worker:

@@ -164,13 +164,12 @@ impl Head<'_> {
         pass: &Pass,
         x: &Tensor,
         labels: &Tensor,
-        scale: f64,
+        scale: &Tensor,
         gradients: &HeadGradients,
     ) -> Result<(Tensor, Tensor)> {
         let normed = self.norm(pass, x)?;
         let (d, n, vocab, h) = (pass.device, pass.rows as usize, pass.shape.vocab, pass.shape.hidden);
         let (rows, columns, width) = (n as i64, vocab as i64, h as i64);
-        let scale = Tensor::upload(&[scale as f32], &[], d.place)?;
         let mut sum = d.zeros(&[], Kind::F64)?;
         let all = d.empty(&[rows, columns], pass.kind)?;
         let each = chunk_rows(n, vocab);
@@ -181,7 +180,7 @@ impl Head<'_> {
             self.logits_of(pass, &normed, &logits, (first, count))?;
             let labels = labels.view(&[count as i64], first)?;
             let wide = d.to(&logits, &sizes, Kind::F32)?;
-            let (loss, gradient) = d.cross_entropy(&wide, &labels, Some(&scale))?;
+            let (loss, gradient) = d.cross_entropy(&wide, &labels, Some(scale))?;
             sum = d.add(&sum, &loss, 1.0)?;
             if let Some(gradient) = gradient {
                 logits.copy(&gradient)?;

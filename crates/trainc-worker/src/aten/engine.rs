@@ -437,6 +437,7 @@ impl Engine for AtenEngine {
         self.order.extend(again);
         let inputs = Inputs::upload(&self.pass, tokens, &self.begins)?;
         let labels = embedding_head::upload_labels(self.pass.device, labels)?;
+        let scale = Tensor::upload(&[scale as f32], &[], self.pass.device.place)?;
         let (x, mut kept) = self.forward(&inputs, true)?;
         let trains_head = self.shards[last].unit.trained;
         let sum = if trains_head { Some(self.next_sum()?) } else { None };
@@ -457,7 +458,7 @@ impl Engine for AtenEngine {
                 HeadGradients { norm: Some(full.alias()?), matrix: Some(matrix) }
             }
         };
-        let (loss, mut d) = self.head()?.loss(&self.pass, &x, &labels, scale, &gradients)?;
+        let (loss, mut d) = self.head()?.loss(&self.pass, &x, &labels, &scale, &gradients)?;
         drop((x, gradients));
         self.add_loss(loss)?;
         self.free_ends()?;

@@ -520,8 +520,9 @@ impl Tensor {
     /// Replaces all values of a contiguous tensor that this crate allocated, or of a view of one.
     pub(crate) fn write<T: Element>(&self, values: &[T]) -> Result<(), Failure> {
         self.exchange(values.as_ptr().cast_mut(), values.len(), |tensor, host| {
-            // SAFETY: both handles are owned. Copying from pageable memory returns after it was read.
-            unsafe { (tensor.aoti_torch_copy_)(self.handle, host, 0) }
+            // SAFETY: both handles are owned. Without blocking for the compute before it, copying from pageable memory
+            // still returns only after the memory was read (CUDA runtime, API synchronization behavior).
+            unsafe { (tensor.aoti_torch_copy_)(self.handle, host, 1) }
         })
     }
 
