@@ -194,6 +194,7 @@ fn worker(plan: &Plan) -> WorkerSettings {
         prefetch: settings.map_or(otherwise.prefetch, |worker| worker.prefetch.value as f64),
         reshard: settings.map_or(otherwise.reshard, |worker| worker.reshard_after_forward.value),
         adapter_rank: plan.job.adapter.as_ref().and_then(|adapter| adapter.rank.get()).unwrap_or(0) as f64,
+        wide_reduction: settings.map_or(otherwise.wide_reduction, |worker| !worker.reduce_bf16.value),
     }
 }
 
@@ -299,13 +300,16 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let written = plan.job.train.flash_attention.get();
     let image = plan.image.as_ref();
     let transformers = image.and_then(|image| image.transformers.as_deref());
-    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
-    let own = !worker
-        && (architecture.family == Family::Falcon
-            || match transformers {
-                Some(version) => version_at_least(version, (4, 36)),
-                None => image.is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),
-            });
+    if plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker) {
+        // On GPUs the worker calls torch's flash kernels and nothing else; its own kernel for CPUs is another one.
+        let gpu = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some());
+        return if gpu || written == Some(true) { Attention::Flash } else { Attention::Eager };
+    }
+    let own = architecture.family == Family::Falcon
+        || match transformers {
+            Some(version) => version_at_least(version, (4, 36)),
+            None => image.is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),
+        };
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 

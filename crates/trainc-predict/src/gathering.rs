@@ -1,7 +1,7 @@
 //! Sizes of gathered and reduced buckets, from the parameters of an engine.
 
 use super::from_plan::option;
-use trainc_ir::{Parallel, Plan, Recompute, Scalar};
+use trainc_ir::{Engine, Parallel, Plan, Recompute, Scalar};
 
 /// Limits on gathered sharded weights and on the size of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,6 +82,11 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
     let job = &plan.job;
     let mut out = Vec::new();
     let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
+    let gpu = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some());
+    if job.engine() == Some(Engine::Worker) && gpu {
+        let words = "engine `worker` is timed by the constants of FSDP: no run of it was measured on any GPU";
+        out.push(("speed.step_seconds", words.to_owned()));
+    }
     // One traffic figure for all optimizers, fitted to runs of AdamW; their memory is modelled separately.
     if let Some(name) = optimizer.filter(|name| !name.starts_with("adam") || name.contains("8bit")) {
         out.push(("speed.parts.optimizer", format!("the optimizer step of `{name}` is modelled as AdamW's")));

@@ -7,9 +7,6 @@ use super::{activations, states, units};
 use crate::layout::{Layout, System};
 use crate::prediction::Interval;
 
-/// Memory of a worker process as a share of a Python process: no interpreter, no torch.
-const WORKER_SHARE: f64 = 0.1;
-
 fn processes_per_node(layout: &Layout) -> f64 {
     if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
 }
@@ -29,10 +26,10 @@ pub struct HostParts {
     pub checkpoint: f64,
 }
 
-/// Returns the bytes of a node's processes, given those of a Python process.
+/// Returns the bytes of a node's processes, given those of a Python process with torch and CUDA. A rank of the worker has
+/// no interpreter, but loads the same libraries.
 fn process_bytes(layout: &Layout, python: f64) -> f64 {
-    let share = if layout.system == System::Worker { WORKER_SHARE } else { 1.0 };
-    processes_per_node(layout) * share * python
+    processes_per_node(layout) * python
 }
 
 /// Returns the host memory of a node: processes, offloaded state, and the copy of a checkpoint being saved.

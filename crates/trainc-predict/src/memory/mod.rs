@@ -18,6 +18,7 @@ mod stages;
 mod states;
 mod units;
 mod worker;
+mod worker_gpu;
 
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
@@ -76,7 +77,11 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     let capacity_bytes = layout.hardware.memory_bytes;
     let (parts, reserve) = parts(layout, constants);
     let per_gpu_bytes = parts.total();
-    let (states, saving) = host::peak_checkpoint(layout);
+    let (states, saving) = if layout.system == System::Worker {
+        worker_gpu::peak_checkpoint(&parts)
+    } else {
+        host::peak_checkpoint(layout)
+    };
     let beside = reserve.context + reserve.driver;
     let around = |low: f64, high: f64| Interval {
         low: low * (1.0 - constants.below),
@@ -108,15 +113,20 @@ pub fn gpu_memory_parts(layout: &Layout, constants: &MemoryConstants) -> MemoryP
 }
 
 fn parts(layout: &Layout, constants: &MemoryConstants) -> (MemoryParts, Reserve) {
-    let peak = moments::peak(layout);
+    let peak = peak(layout);
     let reserve = reserve::reserve(peak.total(), layout, layout.hardware.memory_bytes, constants);
     (MemoryParts { reserve: reserve.total(), ..peak }, reserve)
+}
+
+/// Returns the parts of the peak on a GPU, without its reserve.
+fn peak(layout: &Layout) -> MemoryParts {
+    if layout.system == System::Worker { worker_gpu::parts(layout) } else { moments::peak(layout) }
 }
 
 /// Predicts the peak in bytes that an instrument would show for a layout.
 pub fn peak_by_instrument(layout: &Layout, kind: MeasuredAs, constants: &MemoryConstants) -> f64 {
     let capacity = layout.hardware.memory_bytes;
-    let peak = moments::peak(layout).total();
+    let peak = peak(layout).total();
     let reserve = reserve::reserve(peak, layout, capacity, constants);
     match kind {
         MeasuredAs::Allocated => peak,

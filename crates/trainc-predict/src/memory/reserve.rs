@@ -51,18 +51,20 @@ pub(super) fn reserve(
     capacity: Option<f64>,
     constants: &MemoryConstants,
 ) -> Reserve {
+    let kept = layout.hardware.usable_share.map_or(DRIVER, |usable| 1.0 - usable);
+    let driver = capacity.map_or(0.0, |capacity| kept * capacity);
+    if layout.system == System::Worker {
+        // Its parts include the context, and its buffers are allocated once.
+        return Reserve { slack: 0.0, context: 0.0, driver };
+    }
     let mut context = constants.context_bytes;
     if has_collectives(layout) {
         context += constants.nccl_bytes;
     }
-    let caches = layout.system != System::Worker;
     let slack = constants.slack * allocated;
-    let kept = layout.hardware.usable_share.map_or(DRIVER, |usable| 1.0 - usable);
-    let driver = capacity.map_or(0.0, |capacity| kept * capacity);
     // Allocations on a card that is exactly full.
     let most = capacity.map(|capacity| (capacity - driver - context).max(0.0) / (1.0 + constants.fragments));
     let held =
         most.map_or(slack, |most| slack.min(constants.fragments * most + GIVEN_BACK * (most - allocated)));
-    let slack = if caches { held.max(constants.fragments * allocated) } else { 0.0 };
-    Reserve { slack, context, driver }
+    Reserve { slack: held.max(constants.fragments * allocated), context, driver }
 }

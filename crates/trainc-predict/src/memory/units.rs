@@ -33,7 +33,6 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
         System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Full => {
             fully_sharded(layout, stage, live_units(layout, stage))
         }
-        System::Worker if sharded => fully_sharded(layout, stage, live_units(layout, stage)),
         System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Gradients => {
             // Frozen weights are gathered as they are stored, and have no gradient.
             if layout.lora.is_some() {
@@ -67,17 +66,10 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
 /// FSDP: this one and the next, which `BACKWARD_PRE` gathers in advance; without it this one alone
 /// (FullyShardedDataParallel documentation, `backward_prefetch`: "the next set of parameters" is held in addition to
 /// "the current set of parameters" under `BACKWARD_PRE` only). Without `limit_all_gathers` only the allocator, which
-/// waits for freed blocks when the card is full, limits how far the host runs ahead: one more unit is counted. The
-/// worker's pool has one slot plus `prefetch`, and one per block if blocks are not freed.
+/// waits for freed blocks when the card is full, limits how far the host runs ahead: one more unit is counted.
 fn live_units(layout: &Layout, stage: &Stage) -> f64 {
-    let live = match layout.system {
-        System::Worker if !layout.worker.reshard => stage.layers,
-        System::Worker => 1.0 + layout.worker.prefetch,
-        _ => {
-            let ahead = if layout.gathering.prefetch == Prefetch::Before { 2.0 } else { 1.0 };
-            ahead + if layout.gathering.limited { 0.0 } else { 1.0 }
-        }
-    };
+    let ahead: f64 = if layout.gathering.prefetch == Prefetch::Before { 2.0 } else { 1.0 };
+    let live = ahead + if layout.gathering.limited { 0.0 } else { 1.0 };
     live.min(stage.layers.max(1.0))
 }
 

@@ -48,18 +48,18 @@ pub(super) fn memory(layout: &Layout) -> Memory {
 }
 
 /// Elements of the units that are gathered, freed and reduced together.
-struct Units {
-    embed: f64,
-    block: f64,
-    head: f64,
+pub(super) struct Units {
+    pub(super) embed: f64,
+    pub(super) block: f64,
+    pub(super) head: f64,
     /// The adapters of one block; 0 if every weight is trained.
-    adapter: f64,
-    layers: f64,
-    degree: f64,
+    pub(super) adapter: f64,
+    pub(super) layers: f64,
+    pub(super) degree: f64,
 }
 
 impl Units {
-    fn from_layout(layout: &Layout) -> Self {
+    pub(super) fn from_layout(layout: &Layout) -> Self {
         let model = &layout.model;
         let tokens = model.vocab * model.hidden;
         let norm = if model.rms_norm { model.hidden } else { 2.0 * model.hidden };
@@ -79,26 +79,35 @@ impl Units {
     }
 
     /// Elements of a rank's shard of a unit.
-    fn shard_elements(&self, unit: f64) -> f64 {
+    pub(super) fn shard_elements(&self, unit: f64) -> f64 {
         ((unit / self.degree).ceil() / ALIGN).ceil() * ALIGN
     }
 
+    /// Elements of a rank's shards of all units but the adapters.
+    pub(super) fn weight_shards(&self) -> f64 {
+        self.shard_elements(self.embed)
+            + self.layers * self.shard_elements(self.block)
+            + self.shard_elements(self.head)
+    }
+
+    /// Elements of a rank's shards of all adapters.
+    pub(super) fn adapter_shards(&self) -> f64 {
+        self.layers * self.shard_elements(self.adapter)
+    }
+
     /// Elements of a whole unit with its padding.
-    fn padded_elements(&self, unit: f64) -> f64 {
+    pub(super) fn padded_elements(&self, unit: f64) -> f64 {
         self.shard_elements(unit) * self.degree
     }
 
-    fn largest(&self) -> f64 {
+    pub(super) fn largest(&self) -> f64 {
         self.embed.max(self.block).max(self.head)
     }
 }
 
 fn parts(layout: &Layout) -> MemoryParts {
     let (model, units) = (&layout.model, Units::from_layout(layout));
-    let weights = units.shard_elements(units.embed)
-        + units.layers * units.shard_elements(units.block)
-        + units.shard_elements(units.head);
-    let adapters = units.layers * units.shard_elements(units.adapter);
+    let (weights, adapters) = (units.weight_shards(), units.adapter_shards());
     let trained = if layout.lora.is_some() { adapters } else { weights };
     let rows = layout.work.sequence_length * layout.work.micro_batch_size;
     MemoryParts {

@@ -95,12 +95,19 @@ pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
     2.0 * (bytes / bandwidth + START)
 }
 
-/// Returns the collectives of a pass over a shard group's parameters: gathers, and the scatter of gradients.
+/// Returns the collectives of a pass over a shard group's parameters, in those of 16-bit elements: gathers, and the
+/// scatter of gradients.
 fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
     // A model that is one unit stays gathered from the forward pass to the backward pass.
     let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
     // Frozen parameters have no gradient to scatter.
-    (gathers, if layout.lora.is_some() { 0.0 } else { 1.0 })
+    (gathers, if layout.lora.is_some() { 0.0 } else { gradient_width(layout) / HALF })
+}
+
+/// Returns the bytes of an element of a reduced gradient. The worker's are in 32 bit unless set; the runs that FSDP's
+/// constants were fitted to count as 16-bit.
+fn gradient_width(layout: &Layout) -> f64 {
+    if layout.system == System::Worker && layout.worker.wide_reduction { 2.0 * HALF } else { HALF }
 }
 
 /// Returns the part of [`gather_seconds`] that scatters gradients.
@@ -138,7 +145,8 @@ pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 
     let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
     let Spread { nodes, beside } = group_placement(layout, Axis::Replica, replicas);
     let Some(fabric) = machine.fabric.filter(|_| nodes > 1.0) else { return 0.0 };
-    let bytes = 2.0 * (replicas - 1.0) / replicas * HALF * parameters_per_gpu(layout) / shard;
+    let bytes =
+        2.0 * (replicas - 1.0) / replicas * gradient_width(layout) * parameters_per_gpu(layout) / shard;
     beside * bytes / (machine.get(Name::Fabric) * smddp_speedup(layout, machine) * fabric)
 }
 

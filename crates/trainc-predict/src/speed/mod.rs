@@ -98,9 +98,11 @@ pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
 
 /// Returns the time of a step, or what is missing for it.
 pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
-    if layout.system == System::Worker {
-        return Err(Unknown("no run of the worker was measured"));
+    if layout.system == System::Worker && layout.worker.cpu {
+        return Err(Unknown("no run of the worker on CPUs was measured"));
     }
+    let as_fsdp = worker_as_fsdp(layout);
+    let layout = as_fsdp.as_ref().unwrap_or(layout);
     if layout.precision == Precision::Fp32 {
         // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are full
         // precision.
@@ -155,6 +157,20 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         parts,
         communication,
     })
+}
+
+/// Returns the layout by which a rank of the worker on a GPU is timed; `None` for other systems.
+///
+/// No run of the worker on GPUs was measured. It calls the same libraries as FSDP, and gathers and reduces the same units,
+/// so that FSDP's constants are used: its settings become those of FSDP that gather the same.
+fn worker_as_fsdp(layout: &Layout) -> Option<Layout> {
+    let worker = (layout.system == System::Worker).then_some(layout.worker)?;
+    let mut fsdp = layout.clone();
+    if !worker.reshard && layout.sharding == Sharding::Full {
+        fsdp.sharding = Sharding::Gradients;
+    }
+    fsdp.gathering.prefetch = if worker.prefetch < 1.0 { Prefetch::None } else { Prefetch::Before };
+    Some(fsdp)
 }
 
 /// Returns the FLOP of forward and backward of one sequence, without and with recomputation.
