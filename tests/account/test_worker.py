@@ -58,12 +58,22 @@ def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
     table(f"{MANIFEST}: apply, plan, apply, destroy", 1, f"{calls} calls to apply", 0.0)
 
 
-def test_gpus_are_refused_before_anything_is_written(account, tmp_path):
+def test_a_job_on_gpus_starts_with_one_warning(account, tmp_path):
     binary = tmp_path / "trainc-worker"
     binary.write_bytes(BINARY)
     run = Run(account, Example("llama-7b-worker", "--worker", str(binary)))
     before = account.state()
-    done = run.apply()
-    assert done.code == 3, done
-    assert "T0620" in done.err, done
+    planned = run.trainc("plan")
+    assert planned.code == 0 and "T0620" in planned.out + planned.err, planned
     assert account.state() == before
+    done = run.apply()
+    assert done.code == 0, done
+    assert (done.out + done.err).count("warning[T0620]") == 1, done
+    (created,) = [e for e in account.requests() if e["call"] == "sagemaker:CreateTrainingJob"]
+    request = json.loads(created["body"])
+    assert request["Environment"]["FI_PROVIDER"] == "efa"
+    channels = {channel["ChannelName"]: channel["DataSource"] for channel in request["InputDataConfig"]}
+    assert channels["runs"]["FileSystemDataSource"]["FileSystemAccessMode"] == "rw"
+    prefix = channels["worker"]["S3DataSource"]["S3Uri"]
+    assert f"{prefix}trainc-worker" in account.state()["objects"]
+    assert run.destroy().code == 0

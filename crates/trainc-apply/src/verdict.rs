@@ -23,8 +23,8 @@ pub use obstacle::{obstacle, plan_obstacle};
 pub(crate) use quota::is_file_system_count;
 pub(crate) use region::T0629;
 use region::with_region_flag;
-pub use worker::worker;
 use worker::{T0617, T0620, T0643};
+pub use worker::{worker, worker_experimental};
 
 declare_code!(T0601, "access-denied", Error, "a missing permission of the caller");
 declare_code!(T0602, "no-credentials", Error, "missing, invalid or expired credentials");

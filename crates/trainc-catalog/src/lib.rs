@@ -25,6 +25,7 @@ pub mod shapes;
 pub mod smp;
 pub mod support;
 pub mod usual_ranges;
+pub mod worker_gpu;
 
 pub mod memo;
 mod table;
@@ -56,6 +57,7 @@ const TABLES: &[table::Table] = &[
     prices::STORAGE,
     support::TABLE,
     usual_ranges::TABLE,
+    worker_gpu::TABLE,
 ];
 
 /// Returns the name and number of rows of every table, sorted by name.

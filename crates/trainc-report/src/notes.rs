@@ -72,6 +72,13 @@ fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
             [interval.low, interval.high].map(|end| text::bytes(super::sections::round_to_u64(end)));
         format!("{low} to {high}")
     };
+    let worker = (layout.system == System::Worker).then(|| {
+        format!(
+            "memory.interval: {}, with the errors of other engines' measured peaks, since no run of engine `worker` on a GPU \
+             was measured; memory.parts.buffers is an estimate for the CUDA context, workspaces and NCCL",
+            gib(memory.interval)
+        )
+    });
     let host = memory.host_interval.map(|interval| {
         let moved = match &layout.offload {
             offload if offload.paged => ", with and without paged memory",
@@ -92,7 +99,7 @@ fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
             gib(interval)
         )
     });
-    host.into_iter().chain(saving).collect()
+    worker.into_iter().chain(host).chain(saving).collect()
 }
 
 /// Returns why the interval of the step time is wider than for layouts like the measured ones.

@@ -184,3 +184,50 @@ fn remote_dma_is_asked_for_where_the_device_has_to_be_asked() {
     let script = fs::read_to_string(scratch.0.join("out/sagemaker/estimator.py")).unwrap();
     assert!(script.contains("container_entry_point") && script.contains("FI_PROVIDER"), "{script}");
 }
+
+/// No run of the worker on a GPU was measured: a plan has memory, time and dollars, and its notes say what they rest on.
+#[test]
+fn a_plan_on_gpus_has_time_and_dollars_and_says_that_nothing_was_measured() {
+    let manifest = root().join("examples/llama-7b-worker/trainc.kdl");
+    let ran = trainc(
+        &root(),
+        &[
+            "plan",
+            manifest.to_str().unwrap(),
+            "--offline",
+            "--discount",
+            "0.5",
+            "-o",
+            "json",
+            "--worker",
+            worker(),
+        ],
+    );
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let plan: Value = serde_json::from_str(&ran.out).unwrap();
+    let severities: Vec<&str> =
+        plan["problems"].as_array().unwrap().iter().filter_map(|one| one["severity"].as_str()).collect();
+    assert!(severities.iter().all(|severity| *severity == "note"), "{severities:?}");
+    let number = |value: &Value| value.as_f64().unwrap();
+    let (step, ends) = (number(&plan["speed"]["step_seconds"]), &plan["speed"]["interval"]);
+    // Half-width of at least the unseen setting and the unmeasured engine, 0.3121 + 0.2.
+    assert!(
+        (number(&ends["high"]) / step).ln() > 0.51 && (step / number(&ends["low"])).ln() > 0.51,
+        "{ends}"
+    );
+    assert!(
+        number(&plan["run"]["seconds"]) > 0.0 && number(&plan["run"]["cost_usd"]) > 0.0,
+        "{}",
+        plan["run"]
+    );
+    assert_eq!(plan["memory"]["fits"], true);
+    assert_eq!(number(&plan["memory"]["parts"]["buffers"]), 2_147_483_648.0);
+    let notes: Vec<&str> = plan["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for said in [
+        "memory.interval: ",
+        "speed.interval: widened by ",
+        "speed.step_seconds: engine `worker` is timed by the constants of FSDP: no run of it was measured on any GPU",
+    ] {
+        assert!(notes.iter().any(|note| note.starts_with(said)), "{said}: {notes:#?}");
+    }
+}

@@ -1,6 +1,7 @@
-//! Reasons why a job of engine `worker` could not start.
+//! Reasons why a job of engine `worker` could not start, and what is not known about it on GPUs.
 
 use super::{Verdict, exit};
+use trainc_catalog::worker_gpu;
 use trainc_diag::Diagnostic;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -10,9 +11,9 @@ use trainc_ir::checkpoint_parts::split_checkpoint;
 declare_code!(T0617, "worker-binary-missing", Error, "no binary of the Rust worker to upload");
 declare_code!(
     T0620,
-    "worker-gpu-unsupported",
-    Error,
-    "the Rust worker on GPU instances, which it does not support yet"
+    "worker-gpu-experimental",
+    Warning,
+    "the Rust worker on a GPU type on which trainc's authors have not run it"
 );
 declare_code!(
     T0643,
@@ -26,20 +27,6 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
     let parallel = plan.job.parallel.as_ref()?;
     let (worker, span) = (plan.worker.as_ref()?, parallel.engine.span().unwrap_or(parallel.span));
     let refused = |diagnostic| Some(Verdict { diagnostic, exit: exit::MANIFEST, flag: None });
-    if let Some(gpu) = plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()) {
-        let cluster = plan.job.cluster.as_ref();
-        let kind = cluster.and_then(|cluster| cluster.instance.value()).map_or("the cluster", String::as_str);
-        return refused(
-            Diagnostic::new(
-                &T0620,
-                span,
-                format!("engine `worker` supports only CPU ranks, but `{kind}` is a GPU instance type ({gpu})"),
-            )
-            .help("write `engine=\"fsdp\"` with a program, or a type without GPUs, as `cluster \"ml.c7i.48xlarge\" nodes=1 { ranks 8 }`")
-            .note("the worker has no CUDA support yet: the job would start its instances and exit with code 14")
-            .note("`plan`, `emit` and `run` accept the manifest as is"),
-        );
-    }
     if let Some(apart) = split_checkpoint(plan) {
         let hosts = text::count(apart.hosts(), "host");
         return refused(
@@ -72,8 +59,29 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
     }
 }
 
-/// Returns true for a 64-bit ELF program for x86-64, which all containers of instances without GPUs require: magic
-/// number, class, byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
+/// Returns a warning for a GPU type on which no run of the worker was seen.
+pub fn worker_experimental(plan: &Plan) -> Option<Diagnostic> {
+    let parallel = plan.job.parallel.as_ref().filter(|_| plan.worker.is_some())?;
+    let gpu = plan.machine.as_ref()?.gpu.as_deref()?;
+    let row = plan.instance.as_ref().map(|instance| instance.accelerator.name.as_str());
+    if worker_gpu::has_run_on(row.unwrap_or(gpu)) {
+        return None;
+    }
+    let cluster = plan.job.cluster.as_ref();
+    let kind = cluster.and_then(|cluster| cluster.instance.value()).map_or("the cluster", String::as_str);
+    Some(
+        Diagnostic::new(
+            &T0620,
+            parallel.engine.span().unwrap_or(parallel.span),
+            format!("engine `worker` is experimental on GPUs: trainc's authors have not run it on `{kind}` ({gpu})"),
+        )
+        .help("to train with PyTorch instead, write `parallel engine=\"fsdp\"` and a `program`")
+        .note("a self-check on the job's GPUs compares the worker's results with its own on the CPU before any data is read: if they differ the job ends with exit code 12, if a library is missing with exit code 14"),
+    )
+}
+
+/// Returns true for a 64-bit ELF program for x86-64, which all containers of the catalogue require: magic number, class,
+/// byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
 fn runs_in_container(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[62, 0][..])
 }

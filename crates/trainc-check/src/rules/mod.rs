@@ -102,6 +102,7 @@ rules! {
         unused,
         volume,
         vpc,
+        worker_image,
     } then {
         memory,
     }

@@ -7,7 +7,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::job::Recompute;
-use trainc_ir::{Engine, Plan, Smp};
+use trainc_ir::{Engine, Parallel, Plan, Smp};
 use trainc_predict::{Attention, Layout, System};
 
 declare_code!(T0381, "bf16-unsupported", Error, "bf16 on a GPU that does not support it");
@@ -66,6 +66,10 @@ fn check_bf16(plan: &Plan, problems: &mut Problems) {
     if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(false) {
         return;
     }
+    if let Some(parallel) = plan.job.parallel.as_ref().filter(|_| plan.is_worker()) {
+        problems.push(bf16_of_worker(plan, parallel));
+        return;
+    }
     let train = &plan.job.train;
     let mut requests: Vec<(Span, &str)> = Vec::new();
     if let (Some(precision), Some(span)) =
@@ -86,6 +90,20 @@ fn check_bf16(plan: &Plan, problems: &mut Problems) {
                 .note("transformers stops with \"Your setup doesn't support bf16/gpu\" (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
         ));
     }
+}
+
+/// Returns the problem of engine `worker`, which computes in no other precision on GPUs.
+fn bf16_of_worker(plan: &Plan, parallel: &Parallel) -> Diagnostic {
+    let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
+    let engine = parallel.engine.span().unwrap_or(parallel.span);
+    let diagnostic = Diagnostic::new(
+        &T0381,
+        instance.unwrap_or(engine),
+        format!("{} does not support bf16, which engine `worker` requires on GPUs", gpu_name(plan)),
+    )
+    .help("use an instance type with Ampere GPUs or newer, e.g. `ml.g5.12xlarge` or `ml.p4d.24xlarge`")
+    .note("the worker calls PyTorch's flash attention, whose kernels require compute capability 8.0 or newer");
+    if instance.is_some() { diagnostic.label(engine, "engine `worker`") } else { diagnostic }
 }
 
 fn check_fp16(plan: &Plan, problems: &mut Problems) {

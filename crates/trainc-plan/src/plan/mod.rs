@@ -66,7 +66,8 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
     let batch = batch::batch(&job, mesh.as_ref(), machine.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);
-    let worker = worker::worker(&job, model.as_ref(), &run, inputs.worker.clone(), problems);
+    let gpu = worker::Gpu::from_machine(machine.as_ref(), instance.as_ref());
+    let worker = worker::worker(&job, model.as_ref(), gpu, &run, inputs.worker.clone(), problems);
     let price = price(&job, &inputs);
     let group_prices = group_prices(&job, &inputs);
     let storage_prices = storage_prices(&job, &inputs);

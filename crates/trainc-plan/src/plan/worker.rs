@@ -2,16 +2,18 @@
 //! before a container is paid for.
 
 use super::worker_network::{DetailsSource, worker_model};
+use trainc_catalog::worker_gpu;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::worker::{
     TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerRunSettings, WorkerSchedule,
 };
 use trainc_ir::{
-    Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile, Val,
-    Warmup,
+    Engine, Field, Job, Machine, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile,
+    Val, Warmup,
 };
 
 declare_code!(T0540, "worker-unsupported-model", Error, "a model that engine `worker` does not support");
@@ -22,10 +24,27 @@ declare_code!(T0543, "worker-missing-setting", Error, "a missing setting that en
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0540, &T0541, &T0542, &T0543];
 
+/// The GPUs of the ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Gpu {
+    /// False if they do not support bf16: the precision rule reports it, and no other precision would do.
+    has_bf16: bool,
+}
+
+impl Gpu {
+    /// Returns the GPUs of a machine; `None` for ranks on CPUs, and for Trainium, which the worker does not support.
+    pub(super) fn from_machine(machine: Option<&Machine>, instance: Option<&Instance>) -> Option<Self> {
+        let machine = machine.filter(|machine| machine.gpu.is_some())?;
+        let trainium = instance.is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium);
+        (!trainium).then_some(Self { has_bf16: machine.bf16 != Some(false) })
+    }
+}
+
 /// Returns the worker's settings; `None` for other engines or if a problem was reported.
 pub(super) fn worker(
     job: &Job,
     model: Option<&ModelFacts>,
+    gpu: Option<Gpu>,
     run: &Run,
     binary: Option<SourceFile>,
     problems: &mut Problems,
@@ -33,6 +52,10 @@ pub(super) fn worker(
     let parallel = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))?;
     let before = problems.errors();
     let network = network(job, model, problems);
+    if gpu.is_some() {
+        check_head_dim(job, model, problems);
+    }
+    check_precision(job, parallel, gpu, problems);
     check_settings(job, parallel, model, problems);
     check_data(job, parallel, problems);
     check_required_settings(job, parallel, problems);
@@ -190,6 +213,73 @@ fn unsupported_model(written: Option<&Model>, span: Span, why: &str) -> Diagnost
         .note("supported are decoder-only transformers of the Llama, GPT-2 and GPT-NeoX families (schemas/worker.v1.json)")
 }
 
+/// Reports attention heads that the flash attention kernels for GPUs do not support.
+fn check_head_dim(job: &Job, model: Option<&ModelFacts>, problems: &mut Problems) {
+    let (Some(dims), Some(written)) = (worker_gpu::head_dims(), job.model.as_ref()) else { return };
+    let architecture = model.and_then(|model| model.architecture.as_ref());
+    let Some(a) = architecture.filter(|a| !dims.contains(a.head_dim)) else { return };
+    let heads = written.dimensions.iter().find(|(name, _)| *name == "heads").map(|(_, heads)| heads);
+    let span = heads
+        .map_or_else(|| written.name.span().unwrap_or(written.span), |heads| heads.span_or(written.span));
+    let name = written.name.value().map_or("this model", String::as_str);
+    let has_kv_heads = written.dimensions.iter().any(|(name, _)| *name == "kv-heads");
+    let fitting = |heads: u64| a.hidden.is_multiple_of(heads) && dims.contains(a.hidden / heads);
+    let nearest = (1..=a.hidden).filter(|heads| fitting(*heads)).min_by_key(|near| near.abs_diff(a.heads));
+    let help = match nearest.filter(|_| heads.is_some() && !has_kv_heads) {
+        Some(nearest) => format!("write `heads {nearest}`, or `parallel engine=\"fsdp\"` and a `program`"),
+        None => "write `parallel engine=\"fsdp\"` and a `program`".to_owned(),
+    };
+    problems.push(
+        Diagnostic::new(
+            &T0540,
+            span,
+            format!(
+                "engine `worker` cannot train `{name}` on GPUs: its attention heads have dimension {}; expected a multiple of {}, at most {}",
+                a.head_dim, dims.multiple, dims.most
+            ),
+        )
+        .help(help)
+        .note("the worker calls PyTorch's flash attention, whose kernels support no other dimension"),
+    );
+}
+
+/// Reports a precision that the worker does not support; on GPUs it supports bf16 alone.
+fn check_precision(job: &Job, parallel: &Parallel, gpu: Option<Gpu>, problems: &mut Problems) {
+    let train = &job.train;
+    let span = train.span.unwrap_or(parallel.span);
+    let written = train.precision.val();
+    let at = written.map_or(span, |written| written.span_or(span));
+    let note = "see schemas/worker.v1.json for the supported settings";
+    let kernels = "on GPUs the worker calls PyTorch's flash attention, whose kernels take 16-bit numbers only; weights, gradients and optimizer states are in fp32";
+    let diagnostic = match (written.map(|written| written.value.as_str()), gpu) {
+        (Some("bf16"), _) | (_, Some(Gpu { has_bf16: false })) => return,
+        (Some("fp16"), None) => {
+            Diagnostic::new(&T0541, at, "engine `worker` does not support fp16, which requires loss scaling")
+                .help("write `precision \"bf16\"` or `precision \"fp32\"`")
+                .note(note)
+        }
+        (Some("fp16"), Some(_)) => {
+            Diagnostic::new(&T0541, at, "engine `worker` does not support fp16, which requires loss scaling")
+                .help("write `precision \"bf16\"`")
+                .note(note)
+        }
+        (Some(found), Some(_)) => {
+            Diagnostic::new(&T0541, at, format!("engine `worker` supports only bf16 on GPUs; found {found}"))
+                .help("write `precision \"bf16\"`")
+                .note(kernels)
+        }
+        (None, Some(_)) if train.precision.is_absent() => Diagnostic::new(
+            &T0543,
+            span,
+            "engine `worker` requires `precision \"bf16\"` on GPUs; without `precision` it would be fp32",
+        )
+        .help("add `precision \"bf16\"`")
+        .note(kernels),
+        _ => return,
+    };
+    problems.push(diagnostic);
+}
+
 fn check_settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, problems: &mut Problems) {
     let mut unsupported = |span: Span, message: String, help: &str| {
         problems.push(
@@ -198,13 +288,6 @@ fn check_settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, pr
                 .note("see schemas/worker.v1.json for the supported settings"),
         );
     };
-    if let Some(precision) = job.train.precision.val().filter(|val| val.value == "fp16") {
-        unsupported(
-            precision.span_or(parallel.span),
-            "engine `worker` does not support fp16, which requires loss scaling".to_owned(),
-            "write `precision \"bf16\"` or `precision \"fp32\"`",
-        );
-    }
     if let Some(optimizer) = &job.train.optimizer
         && let Some(name) =
             optimizer.name.val().filter(|val| !val.value.starts_with("adamw") || val.value.contains("8bit"))

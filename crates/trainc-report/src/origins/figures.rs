@@ -37,13 +37,18 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
     };
     let bytes = |n: f64| text::bytes(crate::sections::round_to_u64(n));
     let layout = Layout::from_plan(plan).ok();
-    let on_cores = layout.is_some_and(|it| it.system == System::Worker && it.worker.cpu);
+    let worker = layout.filter(|it| it.system == System::Worker);
+    let on_cores = worker.as_ref().is_some_and(|it| it.worker.cpu);
     table.set_prefix("predicted");
     if let Some(memory) = memory {
         let layout = "computed from weights, optimizer states, and saved activations";
         table.push("memory.per-gpu", bytes(memory.per_gpu_bytes), by(Figure::Memory, layout));
         let between = format!("{} to {}", bytes(memory.interval.low), bytes(memory.interval.high));
-        let why = "95 % of measured peaks are below the upper bound";
+        let why = if worker.is_some() {
+            "the errors of other engines' measured peaks: no run of this engine on a GPU was measured"
+        } else {
+            "95 % of measured peaks are below the upper bound"
+        };
         let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::MemoryInterval, why) };
         table.push("memory.interval", between, why);
         memory_parts(

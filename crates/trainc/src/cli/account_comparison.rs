@@ -118,6 +118,9 @@ async fn compare_one<C: Observe, K: Clock>(
         );
         preflight::combined_policy(plan, &prospect.desired, &mut findings);
     }
+    if starting && let Some(warning) = verdict::worker_experimental(plan) {
+        findings.push(warning);
+    }
     let obstacles = survey
         .obstacles()
         .map(|(change, _)| verdict::plan_obstacle(plan, change))

@@ -1,0 +1,92 @@
+//! What engine `worker` requires on GPUs.
+
+use serde::Deserialize;
+
+use super::images::version_key;
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("worker-gpu", include_str!("data/worker_gpu.toml"));
+
+/// Any row: each has some of the columns.
+#[derive(Clone, Deserialize)]
+struct WorkerGpuRow {
+    least: Option<String>,
+    multiple: Option<u64>,
+    most: Option<u64>,
+    #[serde(default)]
+    gpus: Vec<String>,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// The oldest PyTorch whose libraries have all functions that the worker calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeastPytorch {
+    /// `2.10`.
+    pub version: String,
+    /// The source of the row.
+    pub provenance: Provenance,
+}
+
+impl LeastPytorch {
+    /// Returns true if a version is older.
+    pub fn is_newer_than(&self, version: &str) -> bool {
+        version_key(version) < version_key(&self.version)
+    }
+}
+
+/// Returns the oldest PyTorch that the worker supports on GPUs.
+pub fn least_pytorch() -> Option<LeastPytorch> {
+    let row: WorkerGpuRow = TABLE.row("pytorch")?;
+    Some(LeastPytorch { version: row.least?, provenance: row.sourced.into() })
+}
+
+/// The dimensions of attention heads that the worker supports on GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadDims {
+    /// Every dimension is a multiple of it.
+    pub multiple: u64,
+    /// The largest dimension.
+    pub most: u64,
+}
+
+impl HeadDims {
+    /// Returns true if the dimension is supported.
+    pub fn contains(self, head_dim: u64) -> bool {
+        head_dim > 0 && head_dim.is_multiple_of(self.multiple.max(1)) && head_dim <= self.most
+    }
+}
+
+/// Returns the supported dimensions of attention heads.
+pub fn head_dims() -> Option<HeadDims> {
+    let row: WorkerGpuRow = TABLE.row("head-dim")?;
+    Some(HeadDims { multiple: row.multiple?, most: row.most? })
+}
+
+/// Returns true if a run of the worker was seen on the GPU type, such as `A100-SXM4-40GB`.
+pub fn has_run_on(gpu: &str) -> bool {
+    let row: Option<WorkerGpuRow> = TABLE.row("runs");
+    row.is_some_and(|row| row.gpus.iter().any(|known| known == gpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accelerators;
+
+    #[test]
+    fn every_row_is_read() {
+        let least = least_pytorch().unwrap();
+        assert!(!least.provenance.source.is_empty());
+        assert!(["2.9.1", "2.8", "1.13.1"].into_iter().all(|version| least.is_newer_than(version)));
+        assert!(!["2.10", "2.10.0", "2.15.0", "3.0"].into_iter().any(|version| least.is_newer_than(version)));
+        let dims = head_dims().unwrap();
+        assert!([8, 64, 80, 128, 256].into_iter().all(|dim| dims.contains(dim)));
+        assert!(![0, 4, 100, 264, 512].into_iter().any(|dim| dims.contains(dim)));
+        let runs: WorkerGpuRow = TABLE.row("runs").unwrap();
+        let known: Vec<String> = accelerators::all().map(|row| row.name).collect();
+        assert!(runs.gpus.iter().all(|gpu| known.contains(gpu) && has_run_on(gpu)), "{:?}", runs.gpus);
+        assert!(!has_run_on("no such GPU"));
+    }
+}
