@@ -1,7 +1,7 @@
 //! What the plan says that a rank of the worker holds, against the worker's own account, part by part.
 
 use crate::run::worker;
-use crate::support::{Scratch, trainc_in};
+use crate::support::{Scratch, root, trainc_in};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -103,6 +103,33 @@ fn accounts(scratch: &Scratch, case: &Case) -> (Value, Value) {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     let own: Value = serde_json::from_slice(&checked.stdout).unwrap();
     (plan["memory"].clone(), own["bytes_per_rank"].clone())
+}
+
+/// On GPUs the plan and the worker count the same tensors.
+#[test]
+fn a_rank_on_a_gpu_is_what_the_plan_says() {
+    let scratch = Scratch::new("run-memory-gpu");
+    let base = fs::read_to_string(root().join("examples/llama-7b-worker/trainc.kdl")).unwrap();
+    let recompute = "activation-checkpointing #true";
+    assert!(base.contains(recompute) && base.contains("micro-batch 4"));
+    let kept = base.replace(recompute, "activation-checkpointing #false").replace("micro-batch 4", "micro-batch 1");
+    for manifest in [base, kept] {
+        fs::write(scratch.0.join("gpu.kdl"), manifest).unwrap();
+        let args = ["plan", "gpu.kdl", "--offline", "-o", "json", "--worker", worker()];
+        let ran = trainc_in(&scratch.0, &args, b"", Duration::from_mins(1));
+        let plan: Value = serde_json::from_str(&ran.out).unwrap();
+        let args = ["emit", "gpu.kdl", "--out", "out", "--worker", worker()];
+        let ran = trainc_in(&scratch.0, &args, b"", Duration::from_mins(1));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let config = scratch.0.join("out/worker/worker.json");
+        let checked = Command::new(worker()).args(["check", config.to_str().unwrap()]).output().unwrap();
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+        let own: Value = serde_json::from_slice(&checked.stdout).unwrap();
+        for (part, held) in own["bytes_per_rank"].as_object().unwrap() {
+            let (held, planned) = (held.as_f64().unwrap(), plan["memory"]["parts"][part].as_f64().unwrap());
+            assert!((planned - held).abs() <= 0.02 * held, "{part} is {held}, the plan says {planned}");
+        }
+    }
 }
 
 /// Holds every part within 8 %; gives the worker's total.

@@ -822,14 +822,17 @@ fn a_rank_of_the_worker_on_a_gpu() {
     // Two blocks in bf16 with the ends of the model, two whole gradients and two shards in 32 bit.
     let gradients = 8.0 * block + 8.0 * block / 32.0;
     assert_eq!(parts.gathered, 2.0 * (embed + head + 2.0 * block) + gradients);
-    // 32 inputs in 32 bit; 2 (2 h + 5 a + 2 f + f + f) + 4 h bytes of a block, and the temporaries of its backward pass.
+    // 32 inputs in 32 bit. A block keeps two norms' outputs, q, k, v and attention's output in bf16, the three parts of the
+    // feed-forward layers, and in 32 bit its middle, 32 sums of softmax and 4 statistics.
     let (h, f) = (4_096.0, 11_008.0);
     let rows = 4_096.0;
-    let saved = 2.0 * (7.0 * h + 4.0 * f) + 4.0 * h;
-    let temporaries = 4.0 * (4.0 * f + 7.0 * h);
-    assert_eq!(parts.activations, rows * (32.0 * 4.0 * h + saved + temporaries));
-    // 2^26 / 32,000 = 2,097 rows of loss at once.
-    assert_eq!(parts.logits, 32_000.0 * (2.0 * rows + 12.0 * 2_097.0));
+    let saved = 2.0 * (6.0 * h + 3.0 * f) + 4.0 * (h + 32.0 + 4.0);
+    // The most of its backward pass: five tensors of the stream's width in 32 bit, and dq, dk, dv twice and dh in bf16.
+    let passing = 5.0 * 4.0 * h + 2.0 * 7.0 * h;
+    assert_eq!(parts.activations, rows * (32.0 * 4.0 * h + saved + passing));
+    // 2^26 / 32,000 = 2,097 rows of loss at once; rows in bf16 and 32 bit beside it. A block's temporaries are gone then.
+    let head = 32_000.0 * (2.0 * rows + 16.0 * 2_097.0) + rows * 6.0 * h;
+    assert_eq!(parts.logits, head - rows * passing);
     assert_eq!(parts.buffers, 2.0 * GIB);
     // The driver's share alone: the context is one of the buffers.
     assert_near(parts.reserve, 0.0104 * 40.0 * GIB, 1e-9);
@@ -839,7 +842,7 @@ fn a_rank_of_the_worker_on_a_gpu() {
 
     layout.recompute = Recompute::None;
     let all = predict_with_shipped(&layout).parts.activations;
-    assert_eq!(all, rows * (32.0 * saved + temporaries));
+    assert_eq!(all, rows * (32.0 * (4.0 * h + saved) + passing));
     // Blocks that stay whole after the forward pass.
     (layout.worker.reshard, layout.worker.prefetch) = (false, 1.0);
     assert_eq!(predict_with_shipped(&layout).parts.gathered, 2.0 * whole + gradients);
@@ -861,5 +864,7 @@ fn adapters_of_the_worker_on_a_gpu() {
     assert_eq!(parts.parameters, whole.parameters + parts.gradients);
     let block = 202_383_360.0;
     let adapter = 131_072.0;
-    assert_eq!(whole.gathered - parts.gathered, 8.0 * (block - adapter) - 2.0 * 2.0 * adapter);
+    // Two gradients and their shards; two blocks are whole with their adapters.
+    let gradients = 8.0 * (1.0 + 1.0 / 32.0) * (block - adapter);
+    assert_eq!(whole.gathered - parts.gathered, gradients - 2.0 * 2.0 * adapter);
 }

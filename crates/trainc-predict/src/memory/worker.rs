@@ -123,7 +123,8 @@ fn parts(layout: &Layout) -> MemoryParts {
     }
 }
 
-fn attention_widths(model: &Model) -> (f64, f64) {
+/// Returns the elements of a row of all query heads, and of all heads.
+pub(super) fn attention_widths(model: &Model) -> (f64, f64) {
     let query = model.heads * model.head_dim;
     (query, query + 2.0 * model.kv_heads * model.head_dim)
 }

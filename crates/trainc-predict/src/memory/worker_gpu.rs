@@ -1,10 +1,11 @@
 //! A rank of engine `worker` on a GPU: its shards in 32 bit, gathered units and activations in bf16, products and matrices
 //! of PyTorch's libraries, no autograd and no Python.
 //!
-//! The bytes follow from the engine's own buffers, which are allocated once. No run of this engine was measured:
-//! [`CONTEXT`] is an estimate, and the interval is that of the measured runs of other engines.
+//! `MemoryParts::on_gpu` in `crates/trainc-worker/src/fsdp/memory_parts.rs` is the worker's own account, which its tests
+//! compare with the tensors of a pass; `tests/run_memory.rs` compares the two. No run on a GPU was measured: [`CONTEXT`] is an
+//! estimate, and the interval is that of the measured runs of other engines.
 
-use super::worker::Units;
+use super::worker::{Units, attention_widths};
 use super::{GIB, MemoryParts};
 use crate::layout::{Layout, Recompute};
 
@@ -19,8 +20,8 @@ const CONTEXT: f64 = 2.0 * GIB;
 /// Logits whose loss is computed at once, and fewest rows of such a chunk.
 const CHUNK_LOGITS: f64 = 67_108_864.0;
 const FEWEST_CHUNK_ROWS: f64 = 128.0;
-/// Bytes for each logit of a chunk: logits, their softmax and their gradient in 32 bit.
-const CHUNK_BYTES: f64 = 12.0;
+/// Bytes for each logit of a chunk: logits, their softmax and two gradients in 32 bit.
+const CHUNK_BYTES: f64 = 16.0;
 /// Whole gradients that exist at once: one is computed while another is reduced. As many shards of reduced gradients.
 const GRADIENTS: f64 = 2.0;
 
@@ -49,52 +50,39 @@ pub(super) fn peak_checkpoint(parts: &MemoryParts) -> (f64, f64) {
     (states, states + parts.gathered)
 }
 
-/// Widths of the tensors of a block, in elements for each row.
-struct BlockWidths {
-    hidden: f64,
-    /// All query heads; keys and values are expanded to as many.
-    attention: f64,
-    /// The output of the first feed-forward product: gate and up, or up alone.
-    up: f64,
-    inner: f64,
-    gated: bool,
+/// Bytes of a block for each row.
+struct BlockBytes {
+    /// What the backward pass keeps of the block besides its input.
+    saved: f64,
+    /// The most that is alive beside that in the backward pass.
+    passing: f64,
 }
 
-impl BlockWidths {
+impl BlockBytes {
     fn from_layout(layout: &Layout) -> Self {
         let model = &layout.model;
-        Self {
-            hidden: model.hidden,
-            attention: model.heads * model.head_dim,
-            up: (model.ffn_matrices - 1.0) * model.ffn,
-            inner: model.ffn,
-            gated: model.ffn_matrices > 2.5,
-        }
-    }
-
-    /// Returns the bytes that a block saves for each row: both norms' outputs, query, key and value, attention's output
-    /// as its kernel and as the next product lay it out, the feed-forward part before and after its activation, the gated
-    /// product, and the stream.
-    fn saved(&self) -> f64 {
-        let gated = if self.gated { self.inner } else { 0.0 };
-        HALF * (2.0 * self.hidden + 5.0 * self.attention + self.up + self.inner + gated) + WIDE * self.hidden
-    }
-
-    /// Returns the bytes of the temporaries of a block's backward pass for each row.
-    fn temporaries(&self) -> f64 {
-        WIDE * (self.up + 2.0 * self.inner + 4.0 * self.hidden + 3.0 * self.attention)
+        let (attention, qkv) = attention_widths(model);
+        let (hidden, inner) = (model.hidden, model.ffn);
+        let up = (model.ffn_matrices - 1.0) * inner;
+        let middle = if model.parallel_blocks { 0.0 } else { hidden };
+        // Both norms' outputs; query, key and value, with a key and a value for each query head; attention's output; the
+        // feed-forward part before and after its non-linearity. In 32 bit: softmax's sums, the input of the second half,
+        // and statistics of the norms.
+        let saved = HALF * (2.0 * hidden + 4.0 * attention + up + inner) + WIDE * (model.heads + middle + 4.0);
+        let stream = WIDE * hidden;
+        let feed_forward = stream + HALF * (hidden + up + 3.0 * inner);
+        let attending = 2.0 * stream + HALF * (hidden + 7.0 * attention);
+        let projecting = 5.0 * stream + HALF * (3.0 * attention + qkv + hidden);
+        Self { saved, passing: feed_forward.max(attending).max(projecting) }
     }
 }
 
 fn activation_bytes(layout: &Layout, rows: f64) -> f64 {
-    let widths = BlockWidths::from_layout(layout);
+    let bytes = BlockBytes::from_layout(layout);
     let layers = layout.model.layers;
-    let kept = match layout.recompute {
-        Recompute::None => layers * widths.saved(),
-        // The input of each block, and what the block that is recomputed saves.
-        _ => layers * WIDE * widths.hidden + widths.saved(),
-    };
-    rows * (kept + widths.temporaries())
+    // The input of each block, and the activations of the blocks that are not recomputed.
+    let blocks = if layout.recompute == Recompute::None { layers } else { 1.0 };
+    rows * (layers * WIDE * layout.model.hidden + blocks * bytes.saved + bytes.passing)
 }
 
 /// Returns the bytes of the units that are whole in bf16, of the whole gradients before their reduction, and of their
@@ -104,14 +92,27 @@ fn gathered_bytes(layout: &Layout, units: &Units) -> f64 {
     let blocks = ahead.min(units.layers.max(1.0));
     let block = units.padded_elements(units.block) + units.padded_elements(units.adapter);
     let whole = units.padded_elements(units.embed) + units.padded_elements(units.head) + blocks * block;
-    let trained = if layout.lora.is_some() { units.adapter } else { units.largest() };
-    let largest = units.largest().max(units.adapter);
-    HALF * whole + WIDE * GRADIENTS * (units.padded_elements(trained) + units.shard_elements(largest))
+    // A tied embedding has a buffer of its own, since its gradient is summed from the head to the embedding.
+    let (in_turn, embedding) = match (layout.lora.is_some(), layout.model.tied) {
+        (true, _) => (units.adapter, 0.0),
+        (false, true) => (units.block.max(units.head), units.embed),
+        (false, false) => (units.largest(), 0.0),
+    };
+    let held = |unit: f64| units.padded_elements(unit) + units.shard_elements(unit);
+    HALF * whole + WIDE * (GRADIENTS * held(in_turn) + if embedding > 0.0 { held(embedding) } else { 0.0 })
 }
 
-/// Returns the bytes of all logits, and of the loss of one chunk of them.
+/// Returns the bytes by which the head or the gradient of the token table exceeds the temporaries of a block, which it
+/// follows or precedes.
 fn logit_bytes(layout: &Layout, rows: f64) -> f64 {
-    let vocab = layout.model.head_vocab;
+    let (model, vocab) = (&layout.model, layout.model.head_vocab);
     let chunk = rows.min((CHUNK_LOGITS / vocab.max(1.0)).floor().max(FEWEST_CHUNK_ROWS));
-    HALF * rows * vocab + CHUNK_BYTES * chunk * vocab
+    let head = HALF * rows * vocab + CHUNK_BYTES * chunk * vocab + rows * (HALF + WIDE) * model.hidden;
+    let tables = match (layout.lora.is_some(), model.tied) {
+        (true, _) => 0.0,
+        (false, true) => 2.0,
+        (false, false) => 1.0,
+    };
+    let table = tables * WIDE * vocab * model.hidden;
+    (head.max(table) - rows * BlockBytes::from_layout(layout).passing).max(0.0)
 }
