@@ -112,7 +112,8 @@ fn a_rank_on_a_gpu_is_what_the_plan_says() {
     let base = fs::read_to_string(root().join("examples/llama-7b-worker/trainc.kdl")).unwrap();
     let recompute = "activation-checkpointing #true";
     assert!(base.contains(recompute) && base.contains("micro-batch 4"));
-    let kept = base.replace(recompute, "activation-checkpointing #false").replace("micro-batch 4", "micro-batch 1");
+    let kept =
+        base.replace(recompute, "activation-checkpointing #false").replace("micro-batch 4", "micro-batch 1");
     for manifest in [base, kept] {
         fs::write(scratch.0.join("gpu.kdl"), manifest).unwrap();
         let args = ["plan", "gpu.kdl", "--offline", "-o", "json", "--worker", worker()];

@@ -68,7 +68,8 @@ impl BlockBytes {
         // Both norms' outputs; query, key and value, with a key and a value for each query head; attention's output; the
         // feed-forward part before and after its non-linearity. In 32 bit: softmax's sums, the input of the second half,
         // and statistics of the norms.
-        let saved = HALF * (2.0 * hidden + 4.0 * attention + up + inner) + WIDE * (model.heads + middle + 4.0);
+        let saved =
+            HALF * (2.0 * hidden + 4.0 * attention + up + inner) + WIDE * (model.heads + middle + 4.0);
         let stream = WIDE * hidden;
         let feed_forward = stream + HALF * (hidden + up + 3.0 * inner);
         let attending = 2.0 * stream + HALF * (hidden + 7.0 * attention);
