@@ -12,6 +12,7 @@ pub(crate) const TABLE: Table = Table::new("worker-gpu", include_str!("data/work
 #[derive(Clone, Deserialize)]
 struct WorkerGpuRow {
     least: Option<String>,
+    newest: Option<String>,
     multiple: Option<u64>,
     most: Option<u64>,
     #[serde(default)]
@@ -20,26 +21,30 @@ struct WorkerGpuRow {
     sourced: Sourced,
 }
 
-/// The oldest PyTorch whose libraries have all functions that the worker calls.
+/// The versions of PyTorch whose libraries the worker can call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeastPytorch {
-    /// `2.10`.
-    pub version: String,
+pub struct PytorchVersions {
+    /// The oldest, as `2.10`.
+    pub least: String,
+    /// The newest, as `2.15`, with any patch.
+    pub newest: String,
     /// The source of the row.
     pub provenance: Provenance,
 }
 
-impl LeastPytorch {
-    /// Returns true if a version is older.
-    pub fn is_newer_than(&self, version: &str) -> bool {
-        version_key(version) < version_key(&self.version)
+impl PytorchVersions {
+    /// Returns true if a version, with or without a patch, is one of them.
+    pub fn contains(&self, version: &str) -> bool {
+        let minor: Vec<&str> = version.splitn(3, '.').take(2).collect();
+        let minor = version_key(&minor.join("."));
+        minor >= version_key(&self.least) && minor <= version_key(&self.newest)
     }
 }
 
-/// Returns the oldest PyTorch that the worker supports on GPUs.
-pub fn least_pytorch() -> Option<LeastPytorch> {
+/// Returns the versions of PyTorch that the worker supports on GPUs.
+pub fn pytorch_versions() -> Option<PytorchVersions> {
     let row: WorkerGpuRow = TABLE.row("pytorch")?;
-    Some(LeastPytorch { version: row.least?, provenance: row.sourced.into() })
+    Some(PytorchVersions { least: row.least?, newest: row.newest?, provenance: row.sourced.into() })
 }
 
 /// The dimensions of attention heads that the worker supports on GPUs.
@@ -77,10 +82,10 @@ mod tests {
 
     #[test]
     fn every_row_is_read() {
-        let least = least_pytorch().unwrap();
-        assert!(!least.provenance.source.is_empty());
-        assert!(["2.9.1", "2.8", "1.13.1"].into_iter().all(|version| least.is_newer_than(version)));
-        assert!(!["2.10", "2.10.0", "2.15.0", "3.0"].into_iter().any(|version| least.is_newer_than(version)));
+        let versions = pytorch_versions().unwrap();
+        assert!(!versions.provenance.source.is_empty());
+        assert!(["2.10", "2.10.0", "2.15.0", "2.15.1"].into_iter().all(|version| versions.contains(version)));
+        assert!(!["2.9.1", "2.8", "1.13.1", "2.16.0", "3.0"].into_iter().any(|v| versions.contains(v)));
         let dims = head_dims().unwrap();
         assert!([8, 64, 80, 128, 256].into_iter().all(|dim| dims.contains(dim)));
         assert!(![0, 4, 100, 264, 512].into_iter().any(|dim| dims.contains(dim)));

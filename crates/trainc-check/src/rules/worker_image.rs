@@ -2,16 +2,16 @@
 
 use crate::Context;
 use crate::queries::torchrun::{is_trainium, pytorch_version};
-use trainc_catalog::images::{self, version_key};
+use trainc_catalog::images;
 use trainc_catalog::worker_gpu;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
 declare_code!(
     T0545,
-    "worker-image-too-old",
+    "worker-image-unsupported",
     Error,
-    "a container whose PyTorch is too old for engine `worker` on GPUs"
+    "a container whose PyTorch engine `worker` does not support on GPUs"
 );
 
 /// The codes of this file.
@@ -26,8 +26,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     };
     let found = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
-    let (Some(found), Some(least)) = (found, worker_gpu::least_pytorch()) else { return };
-    if !least.is_newer_than(found) {
+    let (Some(found), Some(versions)) = (found, worker_gpu::pytorch_versions()) else { return };
+    if versions.contains(found) {
         return;
     }
     let engine = parallel.engine.span().unwrap_or(parallel.span);
@@ -41,23 +41,29 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let region = plan.region.as_ref().map(|region| region.name.as_str());
     let newest = region
         .and_then(images::newest_pytorch_gpu)
-        .filter(|image| version_key(&image.pytorch) >= version_key(&least.version));
+        .filter(|image| versions.contains(&image.pytorch));
     let help = match (newest, ask) {
         (Some(newest), Some(_)) => {
             let python =
                 newest.python.last().map_or_else(String::new, |python| format!(" python=\"{python}\""));
             format!("write `image \"pytorch\" version=\"{}\"{python}`, or remove `image`", newest.pytorch)
         }
-        _ => format!("write `image uri=\"…\"` with an image that contains PyTorch {} or newer", least.version),
+        _ => format!(
+            "write `image uri=\"…\"` with an image that contains PyTorch {} to {}",
+            versions.least, versions.newest
+        ),
     };
     let mut diagnostic = Diagnostic::new(
         &T0545,
         span,
-        format!("engine `worker` requires PyTorch {} or newer on GPUs; found {found}", least.version),
+        format!(
+            "engine `worker` requires PyTorch {} to {} on GPUs; found {found}",
+            versions.least, versions.newest
+        ),
     )
     .help(help)
     .note("the worker calls the libraries of the container's PyTorch, and exits with code 14 if one of its functions is missing")
-    .note(format!("{} ({})", least.provenance.source, least.provenance.date));
+    .note(format!("{} ({})", versions.provenance.source, versions.provenance.date));
     if span != engine {
         diagnostic = diagnostic.label(engine, "engine `worker`");
     }

@@ -184,6 +184,16 @@ mod tests {
         }
     }
 
+    /// `trainc check` refuses the same versions before instances start.
+    #[test]
+    fn the_catalogue_has_the_same_versions() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../trainc-catalog/src/data/worker_gpu.toml");
+        let text = std::fs::read_to_string(path).unwrap();
+        for (key, (major, minor)) in [("least", FIRST), ("newest", LAST)] {
+            assert!(text.contains(&format!("\n{key} = \"{major}.{minor}\"\n")), "{key}");
+        }
+    }
+
     #[test]
     fn unknown_versions_are_refused() {
         for (major, minor) in [(2, 9), (2, 16), (3, 0), (1, 13)] {
