@@ -54,8 +54,9 @@ pub(super) fn reserve(
     let kept = layout.hardware.usable_share.map_or(DRIVER, |usable| 1.0 - usable);
     let driver = capacity.map_or(0.0, |capacity| kept * capacity);
     if layout.system == System::Worker {
-        // Its parts include the context, and its buffers are allocated once.
-        return Reserve { slack: 0.0, context: 0.0, driver };
+        // Its parts include the context. CPU ranks allocate their buffers once; on GPUs PyTorch's allocator splits blocks.
+        let slack = if layout.worker.cpu { 0.0 } else { constants.fragments * allocated };
+        return Reserve { slack, context: 0.0, driver };
     }
     let mut context = constants.context_bytes;
     if has_collectives(layout) {

@@ -831,11 +831,12 @@ fn a_rank_of_the_worker_on_a_gpu() {
     let passing = 5.0 * 4.0 * h + 2.0 * 7.0 * h;
     assert_eq!(parts.activations, rows * (32.0 * 4.0 * h + saved + passing));
     // 2^26 / 32,000 = 2,097 rows of loss at once; rows in bf16 and 32 bit beside it. A block's temporaries are gone then.
-    let head = 32_000.0 * (2.0 * rows + 16.0 * 2_097.0) + rows * 6.0 * h;
-    assert_eq!(parts.logits, head - rows * passing);
+    let loss = 32_000.0 * (2.0 * rows + 16.0 * 2_097.0) + rows * 6.0 * h;
+    assert_eq!(parts.logits, loss - rows * passing);
     assert_eq!(parts.buffers, 2.0 * GIB);
-    // The driver's share alone: the context is one of the buffers.
-    assert_near(parts.reserve, 0.0104 * 40.0 * GIB, 1e-9);
+    // The driver's share and 6 % of split blocks: the context is one of the buffers.
+    let (driver, allocated) = (0.0104 * 40.0 * GIB, parts.total() - parts.reserve);
+    assert_near(parts.reserve, driver + 0.06 * allocated, 1e-9);
     // While a checkpoint is saved there are no activations.
     let idle = parts.total() - parts.activations - parts.logits;
     assert_near(found.peak_checkpoint_bytes.unwrap(), idle - parts.reserve + 0.0104 * 40.0 * GIB, 1e-9);
