@@ -22,6 +22,7 @@ mod ranges;
 pub mod run;
 #[cfg(test)]
 mod samples;
+mod self_check;
 pub mod sensitivity;
 mod settings;
 pub mod speed;
@@ -44,6 +45,7 @@ pub use prediction::{
     Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run,
     RunPartIntervals, RunParts, Speed, SpeedParts, Spot, Tflops,
 };
+pub use self_check::SelfCheck;
 pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, Setting};
 
 use trainc_ir::Plan;

@@ -32,11 +32,14 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a heartbeat after which a failing run no longer waits for a rank.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time limit of a preflight, from when all ranks of all hosts have connected.
+/// Time limit of a preflight, from when all ranks of all hosts have connected and GPUs have passed the self-check.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// Network interface of NCCL's TCP connections.
 const INTERFACE: &str = "NCCL_SOCKET_IFNAME";
+
+/// Threads of PyTorch's kernels on the CPU.
+const THREADS: &str = "OMP_NUM_THREADS";
 
 /// Settings of PyTorch's allocator.
 const ALLOCATOR: &str = "PYTORCH_CUDA_ALLOC_CONF";
@@ -200,6 +203,11 @@ pub fn launch(
             }
             if let Some(gpu) = gpus.get(rank - mine) {
                 command.env("CUDA_VISIBLE_DEVICES", gpu);
+            }
+            // The self-check computes on CPU tensors too: the ranks share the cores.
+            if std::env::var_os(THREADS).is_none() {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                command.env(THREADS, (cores / per_host).max(1).to_string());
             }
         }
         match command.spawn() {
@@ -474,7 +482,6 @@ pub fn run_rank(
     let connections = rendezvous.map(|at| connect(config, rank, at, &watch)).transpose();
     let connections = connections.inspect_err(|failure| watch.record_reason(rank, &failure.message))?;
     let groups = plan.groups_with(&watch, rank, connections.unwrap_or_default());
-    watch.mark_connected(rank);
     let (last, hook) = (watch.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         last.record_reason(rank, &panic.to_string());
@@ -512,9 +519,17 @@ fn run_with_engine(
             });
     }
     if let Some(found) = checked.filter(|_| first) {
+        let rate =
+            |(name, key): (&str, &str)| Some(format!(", {name} {:.1} GB/s", found[key].as_f64()? / 1e9));
+        let rates = [
+            ("gather", "gather_bytes_per_s"),
+            ("reduce-scatter", "reduce_scatter_bytes_per_s"),
+            ("all-reduce", "all_reduce_bytes_per_s"),
+        ];
         console::print_stderr(format_args!(
-            "self-check: passed after {:.1} s",
-            found["seconds"].as_f64().unwrap_or(0.0)
+            "self-check: passed after {:.1} s{}",
+            found["seconds"].as_f64().unwrap_or(0.0),
+            rates.into_iter().filter_map(rate).collect::<String>()
         ));
         let mut line = serde_json::json!({"check": "selfcheck", "ok": true});
         if let (Some(line), serde_json::Value::Object(found)) = (line.as_object_mut(), found) {
@@ -522,6 +537,7 @@ fn run_with_engine(
         }
         console::print_stdout(line);
     }
+    board.0.mark_connected(board.1);
     let has_gpus = connection.is_some();
     let create = |groups| -> Result<Box<dyn Engine>, Failure> {
         Ok(match connection {

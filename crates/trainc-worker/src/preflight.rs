@@ -57,14 +57,14 @@ impl Preflight<'_> {
 }
 
 /// Gathers one number from each rank.
-fn gather_from_ranks(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
+pub(crate) fn gather_from_ranks(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
     let mut all = vec![0.0; groups.world.size()];
     all[groups.world.rank()] = mine;
     groups.world.all_reduce_f64(&mut all)?;
     Ok(all)
 }
 
-fn least(all: &[f64]) -> f64 {
+pub(crate) fn least(all: &[f64]) -> f64 {
     all.iter().copied().fold(f64::INFINITY, f64::min)
 }
 

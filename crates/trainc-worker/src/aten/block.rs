@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::device::{Device, Documents, Heads, SavedAttention};
+use super::device::{Device, Documents, HeadShape, SavedAttention};
 use super::ffi::{Kind, Tensor};
 use crate::exit::Failure;
 use crate::fsdp;
@@ -139,9 +139,9 @@ impl Pass {
         })
     }
 
-    fn heads(&self) -> Heads {
+    fn heads(&self) -> HeadShape {
         let h = &self.shape.heads;
-        Heads {
+        HeadShape {
             batch: self.rows / h.sequence as i64,
             sequence: h.sequence as i64,
             heads: h.heads as i64,
@@ -270,7 +270,7 @@ impl Pass {
         heads: i64,
         forward: bool,
     ) -> Result<()> {
-        let Heads { batch, sequence, dim, .. } = self.heads();
+        let HeadShape { batch, sequence, dim, .. } = self.heads();
         let part = |tensor: &Tensor, width: i64, at: i64, elements: i64| {
             let sizes = [batch, sequence, heads, elements];
             tensor.strided(&sizes, &[sequence * width, width, dim, 1], at as usize)
@@ -295,7 +295,7 @@ impl Pass {
 
     /// Repeats each of `kv_heads` heads, at element `at` of rows of `width`, for its group of query heads.
     fn repeat(&self, from: &Tensor, width: i64, at: i64) -> Result<Tensor> {
-        let Heads { heads, dim, .. } = self.heads();
+        let HeadShape { heads, dim, .. } = self.heads();
         let kv = self.shape.heads.kv_heads as i64;
         let group = heads / kv;
         let to = self.device.empty(&[self.rows, heads, dim], self.kind)?;
@@ -306,7 +306,7 @@ impl Pass {
 
     /// Sums the gradients of repeated heads.
     fn sum_groups(&self, d: Tensor) -> Result<Tensor> {
-        let Heads { heads, dim, .. } = self.heads();
+        let HeadShape { heads, dim, .. } = self.heads();
         let kv = self.shape.heads.kv_heads as i64;
         if kv == heads {
             return Ok(d);

@@ -63,18 +63,18 @@ pub(crate) struct Documents {
 /// Shape of the arguments of attention, which are rows x heads x dim.
 #[allow(clippy::struct_field_names, reason = "the number of heads is called heads everywhere")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Heads {
+pub(crate) struct HeadShape {
     /// Sequences.
     pub batch: i64,
     /// Rows of a sequence.
     pub sequence: i64,
-    /// Heads.
+    /// HeadShape.
     pub heads: i64,
     /// Elements of a head.
     pub dim: i64,
 }
 
-impl Heads {
+impl HeadShape {
     fn sizes(self) -> [i64; 4] {
         [self.batch, self.heads, self.sequence, self.dim]
     }
@@ -178,10 +178,18 @@ impl Device {
         one(call("aten::sum.dim_IntList", &[A::T(tensor), A::Is(&[dim]), A::B(false), A::K(kind)])?)
     }
 
-    /// Returns the sum of squares of an f32 tensor in f64.
-    pub(crate) fn sum_of_squares(self, tensor: &Tensor) -> Result<Tensor> {
-        let squares = self.multiply(tensor, tensor)?;
-        one(call("aten::sum", &[A::T(&squares), A::K(Kind::F64)])?)
+    /// Returns the sum of squares of the first `n` elements of an f32 tensor in f64. It is summed by chunks, since PyTorch
+    /// converts the squares to f64 in memory.
+    pub(crate) fn sum_of_squares(self, tensor: &Tensor, n: usize) -> Result<Tensor> {
+        /// 12 bytes each.
+        const CHUNK: usize = 1 << 22;
+        let mut sum = self.zeros(&[], Kind::F64)?;
+        for from in (0..n).step_by(CHUNK) {
+            let part = tensor.view(&[CHUNK.min(n - from) as i64], from)?;
+            let squares = self.multiply(&part, &part)?;
+            sum = self.add(&sum, &one(call("aten::sum", &[A::T(&squares), A::K(Kind::F64)])?)?, 1.0)?;
+        }
+        Ok(sum)
     }
 
     /// Returns the root mean square norm of f32 rows of `h` elements, and what its backward pass requires.
@@ -345,7 +353,7 @@ impl Device {
     /// Computes out = causal attention; all are rows x heads x dim.
     pub(crate) fn attention(
         self,
-        shape: Heads,
+        shape: HeadShape,
         (q, k, v): (&Tensor, &Tensor, &Tensor),
         documents: Option<&Documents>,
         out: &Tensor,
@@ -443,7 +451,7 @@ impl Device {
 
     fn attention_of_documents(
         self,
-        shape: Heads,
+        shape: HeadShape,
         (q, k, v): (&Tensor, &Tensor, &Tensor),
         documents: &Documents,
         out: &Tensor,
@@ -464,7 +472,7 @@ impl Device {
     /// Computes the gradients of q, k and v from that of the output; all are rows x heads x dim.
     pub(crate) fn attention_backward(
         self,
-        shape: Heads,
+        shape: HeadShape,
         d: &Tensor,
         (q, k, v): (&Tensor, &Tensor, &Tensor),
         out: &Tensor,
@@ -530,7 +538,7 @@ impl Device {
     /// Records the GPU's operators for what a CPU has computed.
     fn trace_attention(
         self,
-        shape: Heads,
+        shape: HeadShape,
         (q, k, v): (&Tensor, &Tensor, &Tensor),
         documents: Option<&Documents>,
         out: &Tensor,
@@ -604,7 +612,7 @@ impl Device {
 
     fn trace_attention_backward(
         self,
-        shape: Heads,
+        shape: HeadShape,
         d: &Tensor,
         (q, k, v): (&Tensor, &Tensor, &Tensor),
         out: &Tensor,

@@ -92,6 +92,21 @@ fn kind(format: Format) -> Kind {
     }
 }
 
+/// Returns the initial values of a shard, computed on all cores.
+fn initial_values(shard: &Shard, seed: u64) -> Vec<f32> {
+    /// Elements below which a thread is not worth its start.
+    const LEAST: usize = 1 << 16;
+    let mut values = vec![0.0f32; shard.len];
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = shard.len.div_ceil(cores).max(LEAST);
+    std::thread::scope(|scope| {
+        for (number, part) in values.chunks_mut(each).enumerate() {
+            scope.spawn(move || init::fill_initial(&shard.unit, seed, shard.start + number * each, part));
+        }
+    });
+    values
+}
+
 impl AtenEngine {
     /// Creates an engine with fresh weights.
     pub(super) fn new(config: &Config, groups: Groups, device: Device, comm: Comm) -> Result<Self> {
@@ -102,8 +117,7 @@ impl AtenEngine {
         let shards = fsdp::shards(&shape, rank, degree);
         let mut values = Vec::new();
         for shard in &shards {
-            let mut fresh = vec![0.0f32; shard.len];
-            init::fill_initial(&shard.unit, config.data.seed, shard.start, &mut fresh);
+            let fresh = initial_values(shard, config.data.seed);
             let n = shard.len as i64;
             let trained = shard.unit.trained.then(|| -> Result<Trained> {
                 Ok(Trained {
@@ -543,7 +557,7 @@ impl Engine for AtenEngine {
         let mut squares = device.zeros(&[], Kind::F64)?;
         for (unit, waiting) in pending {
             let gradient = self.comm.take(waiting)?;
-            squares = device.add(&squares, &device.sum_of_squares(&gradient)?, 1.0)?;
+            squares = device.add(&squares, &device.sum_of_squares(&gradient, self.shards[unit].len)?, 1.0)?;
             if let Some(trained) = &mut self.values[unit].trained {
                 trained.gradient = Some(gradient);
             }

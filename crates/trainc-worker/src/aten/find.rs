@@ -65,6 +65,12 @@ pub(crate) fn gpu_name() -> String {
         .unwrap_or_default()
 }
 
+/// Returns the line in which the driver names its version; empty if unknown.
+pub(crate) fn driver_version() -> String {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
 /// Returns the libraries of collectives that libtorch has loaded.
 pub(crate) fn loaded_libraries() -> Result<Libraries, Failure> {
     Ok(Libraries {

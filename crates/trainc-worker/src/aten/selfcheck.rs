@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 use super::comm::{Comm, Timing};
 use super::device::Device;
 use super::engine::AtenEngine;
-use super::ffi::{self, Kind, Place, Tensor};
+use super::ffi::{self, Buffer, Kind, Place, Tensor};
+use super::find;
 use crate::checkpoint::model_settings;
 use crate::comm::Groups;
 use crate::comm::single_rank::SingleRank;
@@ -19,10 +20,11 @@ use crate::config::{Config, Format, Optimizer, Scaling};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault_injection;
-use crate::fsdp::{Engine, StateKind, shard_len, topology};
+use crate::fsdp::{self, Engine, StateKind, shard_len, topology};
 use crate::model::init::mix;
 use crate::model::layout::Shape;
 use crate::optim;
+use crate::preflight::{gather_from_ranks, least};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -46,7 +48,11 @@ const STEPS: usize = 3;
 const HEAVY: f64 = 5e11;
 
 /// Elements of the largest token table that is computed on the CPU.
-const TABLE: usize = 1 << 26;
+const TABLE: usize = 1 << 22;
+
+/// Bytes of an engine of one rank for each parameter: master weights, moments, a shard of gradients and two buffers with
+/// their sums in 32 bit, and weights in bf16.
+const BYTES: usize = 34;
 
 fn differs(what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Loss, format!("self-check: {what}"))
@@ -87,14 +93,16 @@ fn tiny(config: &Config) -> Config {
     c
 }
 
-/// One block and the head at the job's widths, with one short sequence.
-fn wide(config: &Config) -> Config {
+/// One block and the head at the job's widths, with one short sequence. The token table is cut, and the feed-forward layer
+/// where the block does not fit into `free` bytes; the remainders that kernels depend on stay.
+fn wide(config: &Config, free: usize) -> Config {
     let mut c = alone(config);
     let m = &mut c.model;
     m.layers = 1;
-    if m.vocab_size * m.hidden_size > TABLE {
-        // The same remainder, since kernels depend on it.
-        m.vocab_size = (TABLE / m.hidden_size).max(512) / 64 * 64 + m.vocab_size % 64;
+    let cut = |width: usize, to: usize| if width > to { to / 64 * 64 + width % 64 } else { width };
+    m.vocab_size = cut(m.vocab_size, (TABLE / m.hidden_size).max(512));
+    while Shape::from_model(m).parameters() * BYTES > free / 2 && m.intermediate_size > 256 {
+        m.intermediate_size = cut(m.intermediate_size, m.intermediate_size / 2);
     }
     let parameters = Shape::from_model(m).parameters() as f64;
     let tokens = (HEAVY / (6.0 * parameters)).clamp(64.0, 512.0) as usize / 8 * 8;
@@ -246,7 +254,7 @@ pub fn measure(config: &Config) -> Result<Deviation> {
     compare("tiny model", &tiny(config), device, STEPS, None, false)
 }
 
-/// Bandwidth of the collectives at the job's sizes, in bytes per second; none for groups of one rank.
+/// Bandwidth of the collectives at the job's sizes, in bytes that a rank receives per second; none for groups of one rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bandwidth {
     gather: Option<f64>,
@@ -254,9 +262,20 @@ struct Bandwidth {
     all_reduce: Option<f64>,
 }
 
-/// A number that names a place and a rank, exact in bf16.
-fn number(place: usize, rank: usize) -> f32 {
-    (place % 127 + rank % 64) as f32
+/// A number that names a place and a rank, below `most`. Integers up to 256 are exact in bf16.
+fn number(place: usize, rank: usize, most: usize) -> f32 {
+    ((place % 127 + rank % 64) % most) as f32
+}
+
+/// Returns the bound of the numbers whose sum over a group is exact in a format, and the deviation to allow where a group
+/// is too large for that.
+fn exact_numbers(format: Kind, ranks: usize) -> (usize, f32) {
+    match format {
+        Kind::Bf16 if ranks <= 128 => (256 / ranks + 1, 0.0),
+        // Each partial sum is rounded to 8 bits.
+        Kind::Bf16 => (3, 0.05),
+        _ => (256, 0.0),
+    }
 }
 
 /// Checks every collective at the size of the largest unit, and measures its bandwidth.
@@ -264,19 +283,31 @@ fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) ->
     let (rank, degree) = comm.shard;
     let units = Shape::from_model(&config.model).units();
     let n = units.iter().map(|unit| shard_len(unit.len, degree)).max().unwrap_or(0);
-    let compute = if config.precision.compute == Format::F32 { Kind::F32 } else { Kind::Bf16 };
+    let format = |format: Format| if format == Format::F32 { Kind::F32 } else { Kind::Bf16 };
+    let (compute, reduce) = (format(config.precision.compute), format(config.precision.reduce));
+    // The vectors of all units, which are gathered in f32 by a sum.
+    let vectors = fsdp::vector_places(units.iter()).1;
     let mut found = Bandwidth::default();
     let rate = |bytes: usize, began: Instant| Some(bytes as f64 / began.elapsed().as_secs_f64().max(1e-9));
-    let wrong = |what: &str, place: usize, value: f32, expected: f32| {
-        differs(format!("{what} of {n} elements per rank: element {place} is {value}, expected {expected}"))
+    let read = |buffer: &Buffer, n: usize| -> Result<Vec<f32>> {
+        let size = [n as i64];
+        device.to(&buffer.view(&size, 0)?, &size, Kind::F32)?.read()
     };
-    let verify = |what: &str, values: &[f32], expected: &dyn Fn(usize) -> f32| match values
-        .iter()
-        .enumerate()
-        .find(|(place, value)| **value != expected(*place))
-    {
-        Some((place, value)) => Err(wrong(what, place, *value, expected(place))),
-        None => Ok(()),
+    let write = |buffer: &Buffer, values: &[f32]| -> Result<()> {
+        let size = [values.len() as i64];
+        buffer.view(&size, 0)?.copy(&Tensor::upload(values, &size, device.place)?)
+    };
+    let verify = |what: &str, values: &[f32], allowed: f32, expected: &dyn Fn(usize) -> f32| {
+        let wrong = |(place, value): &(usize, &f32)| {
+            let expected = expected(*place);
+            value.is_nan() || (**value - expected).abs() > allowed * expected
+        };
+        values.iter().enumerate().find(wrong).map_or(Ok(()), |(place, value)| {
+            let (count, expected) = (values.len(), expected(place));
+            Err(differs(format!(
+                "{what} of {count} elements: element {place} is {value}, expected {expected}"
+            )))
+        })
     };
     let sum_of = |from: usize, step: usize, count: usize| -> Vec<usize> {
         (0..count).map(|i| from + i * step).collect()
@@ -285,7 +316,8 @@ fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) ->
         // The ranks of this shard group are consecutive.
         let first = groups.world.rank() - rank;
         let mut full = comm.buffer(n * degree, compute)?;
-        let own: Vec<f32> = (0..n).map(|place| number(place, first + rank)).collect();
+        let most = exact_numbers(compute, 1).0;
+        let own: Vec<f32> = (0..n).map(|place| number(place, first + rank, most)).collect();
         let own = Tensor::upload(&own, &[n as i64], device.place)?;
         for round in 0..2 {
             full.view(&[n as i64], rank * n)?.copy(&own)?;
@@ -297,13 +329,14 @@ fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) ->
                 found.gather = rate(n * (degree - 1) * compute.bytes(), began);
             }
         }
-        let values: Vec<f32> = device.to(&full, &[(n * degree) as i64], Kind::F32)?.read()?;
+        let values = read(&full, n * degree)?;
         drop((full, own));
-        verify("gather", &values, &|place| number(place % n, first + place / n))?;
+        verify("gather", &values, 0.0, &|place| number(place % n, first + place / n, most))?;
         drop(values);
-        let (mut full, mut part) = (comm.buffer(n * degree, Kind::F32)?, comm.buffer(n, Kind::F32)?);
-        let all: Vec<f32> = (0..n * degree).map(|place| number(place, first + rank)).collect();
-        full.write(&all)?;
+        let (mut full, mut part) = (comm.buffer(n * degree, reduce)?, comm.buffer(n, reduce)?);
+        let (most, allowed) = exact_numbers(reduce, degree);
+        let all: Vec<f32> = (0..n * degree).map(|place| number(place, first + rank, most)).collect();
+        write(&full, &all)?;
         drop(all);
         for round in 0..2 {
             comm.synchronise()?;
@@ -311,30 +344,40 @@ fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) ->
             (full, part) = comm.take(comm.reduce_scatter(full, part, n)?)?;
             comm.synchronise()?;
             if round > 0 {
-                found.reduce_scatter = rate(4 * n * (degree - 1), began);
+                found.reduce_scatter = rate(reduce.bytes() * n * (degree - 1), began);
             }
         }
         let ranks = sum_of(first, 1, degree);
-        verify("reduce-scatter", &part.read::<f32>()?, &|place| {
-            ranks.iter().map(|rank| number(n * comm.shard.0 + place, *rank)).sum()
+        verify("reduce-scatter", &read(&part, n)?, allowed, &|place| {
+            ranks.iter().map(|rank| number(n * comm.shard.0 + place, *rank, most)).sum()
         })?;
+        if compute != Kind::F32 {
+            let (values, most) = (comm.buffer(vectors, Kind::F32)?, exact_numbers(Kind::F32, degree).0);
+            let own: Vec<f32> = (0..vectors).map(|place| number(place, first + rank, most)).collect();
+            write(&values, &own)?;
+            let values = comm.take(comm.all_reduce(Members::Shard, values, vectors)?)?;
+            verify("all-reduce of vectors", &read(&values, vectors)?, 0.0, &|place| {
+                ranks.iter().map(|rank| number(place, *rank, most)).sum()
+            })?;
+        }
     }
     if comm.replicas > 1 {
-        let mut values = comm.buffer(n, Kind::F32)?;
-        let own: Vec<f32> = (0..n).map(|place| number(place, groups.world.rank())).collect();
+        let mut values = comm.buffer(n, reduce)?;
+        let (most, allowed) = exact_numbers(reduce, comm.replicas);
+        let own: Vec<f32> = (0..n).map(|place| number(place, groups.world.rank(), most)).collect();
         for round in 0..2 {
-            values.write(&own)?;
+            write(&values, &own)?;
             comm.synchronise()?;
             let began = Instant::now();
             values = comm.take(comm.all_reduce(Members::Replica, values, n)?)?;
             comm.synchronise()?;
             if round > 0 {
-                found.all_reduce = rate(8 * n * (comm.replicas - 1) / comm.replicas, began);
+                found.all_reduce = rate(2 * reduce.bytes() * n * (comm.replicas - 1) / comm.replicas, began);
             }
         }
         let ranks = sum_of(rank, degree, comm.replicas);
-        verify("all-reduce", &values.read::<f32>()?, &|place| {
-            ranks.iter().map(|rank| number(place, *rank)).sum()
+        verify("all-reduce", &read(&values, n)?, allowed, &|place| {
+            ranks.iter().map(|rank| number(place, *rank, most)).sum()
         })?;
     }
     Ok(found)
@@ -371,7 +414,7 @@ fn timings(config: &Config, groups: Groups, comm: Comm, device: Device) -> Resul
                 let bound = if name == "loss" { BF16.loss } else { BF16.gradient };
                 if exceeds(deviation, bound) {
                     return Err(differs(format!(
-                        "the {name} of step {} is {value} with {timing}, but {} after each call has ended: work is in the wrong order",
+                        "the {name} of step {} is {value} with {timing}, but {} when each collective is waited for: collectives and compute are not ordered",
                         step + 1,
                         expected[at]
                     )));
@@ -386,13 +429,22 @@ fn timings(config: &Config, groups: Groups, comm: Comm, device: Device) -> Resul
     Ok((groups, comm))
 }
 
-/// Identifies what a check holds for: binary, PyTorch, GPU, model and mesh.
-pub(super) fn key(config: &Config, gpu: &str) -> Result<String> {
+/// Identifies what a check holds for: binary, PyTorch, NCCL, driver, GPU, model and mesh.
+pub(super) fn key(config: &Config, comm: &Comm, gpu: &str) -> Result<String> {
     let mut hash = Sha256::new();
     let program = std::env::current_exe().and_then(std::fs::read);
     hash.update(program.map_err(|e| Failure::new(Code::Bug, format!("cannot read this executable: {e}")))?);
-    let parts =
-        json!([ffi::version()?, gpu, model_settings(config), config.mesh, config.precision, config.cluster]);
+    let parts = json!([
+        ffi::version()?,
+        comm.version()?,
+        find::driver_version(),
+        gpu,
+        model_settings(config),
+        config.data.document_mask,
+        config.mesh,
+        config.precision,
+        config.cluster
+    ]);
     hash.update(parts.to_string());
     Ok(hex(&hash.finalize()))
 }
@@ -409,11 +461,18 @@ pub(super) fn run(
     let small = compare("tiny model", &tiny(config), device, STEPS, Some(&BF16), fault)?;
     // One rank of each host, on all its cores.
     let mut large = Deviation::default();
+    let block = wide(config, comm.free_memory()?);
     if groups.world.rank().is_multiple_of(topology(config).per_host()) {
-        large = compare("one block at the job's widths", &wide(config), device, 1, Some(&BF16), false)?;
+        large = compare("one block at the job's widths", &block, device, 1, Some(&BF16), false)?;
     }
     groups.world.barrier()?;
     let bandwidth = collectives(config, &groups, &comm, device)?;
+    let mut slowest = |rate: Option<f64>| -> Result<Option<f64>> {
+        let all = gather_from_ranks(&mut groups, rate.unwrap_or(f64::INFINITY))?;
+        Ok(Some(least(&all)).filter(|rate| rate.is_finite()))
+    };
+    let (gather, reduce_scatter, all_reduce) =
+        (slowest(bandwidth.gather)?, slowest(bandwidth.reduce_scatter)?, slowest(bandwidth.all_reduce)?);
     comm.release()?;
     let (groups, comm) = timings(config, groups, comm, device)?;
     let (major, minor, patch) = ffi::version()?;
@@ -424,10 +483,15 @@ pub(super) fn run(
         "device": if device.place == Place::Cuda { "cuda" } else { "cpu" },
         "attention": format!("{:?}", device.attention).to_lowercase(),
         "tiny_model": {"loss": small.loss, "gradient": small.gradient, "moment": small.moment},
-        "block": {"loss": large.loss, "gradient": large.gradient, "moment": large.moment},
-        "gather_bytes_per_s": bandwidth.gather,
-        "reduce_scatter_bytes_per_s": bandwidth.reduce_scatter,
-        "all_reduce_bytes_per_s": bandwidth.all_reduce,
+        "block": {"loss": large.loss, "gradient": large.gradient, "moment": large.moment,
+            "intermediate_size": block.model.intermediate_size, "tokens": block.model.sequence_length},
+        "instance": config.cluster.instance,
+        "nodes": config.cluster.nodes,
+        "shard_degree": config.mesh.shard_degree,
+        "data_parallel_replicas": config.mesh.data_parallel_replicas,
+        "gather_bytes_per_s": gather,
+        "reduce_scatter_bytes_per_s": reduce_scatter,
+        "all_reduce_bytes_per_s": all_reduce,
     });
     Ok((groups, comm, found))
 }

@@ -11,7 +11,7 @@ use trainc_calibrate::bounds::out_of_range_comment;
 use trainc_calibrate::verdict::Verdict;
 use trainc_calibrate::{self as calibrate, judge};
 use trainc_emit::quote;
-use trainc_predict::Constants;
+use trainc_predict::{Constants, SelfCheck};
 
 /// Compare predictions with measured runs, or fit the constants of the cost model to them
 ///
@@ -133,6 +133,13 @@ fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> S
 pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
     let Some(path) = path else { return Ok(Constants::shipped().clone()) };
     let text = read(path).map_err(|why| format!("error: `{}` cannot be read: {why}\n", path.display()))?;
+    if text.trim_start().starts_with('{') {
+        let unreadable = |why: String| format!("`{}` cannot be used as a self-check: {why}", path.display());
+        let check: SelfCheck = serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+        let mut constants = Constants::shipped().clone();
+        check.apply(&mut constants).map_err(unreadable)?;
+        return Ok(constants);
+    }
     Constants::parse(&text).map_err(|why| format!("`{}` is not a file of constants: {why}", path.display()))
 }
 
