@@ -38,7 +38,7 @@ bench-worker python=".venv-torch/bin/python":
 test-aten *versions:
     crates/trainc-worker/tests/aten.sh {{versions}}
 
-# The engine's calls on fake CUDA tensors; `python` has torch. No GPU is needed.
+# The engine's calls on fake CUDA tensors of the installed PyTorch; `python` has torch. No GPU is needed.
 replay-aten python=".venv-torch/bin/python":
     crates/trainc-worker/tests/replay.sh {{python}}
 

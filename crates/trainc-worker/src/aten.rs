@@ -27,16 +27,19 @@ use crate::fault_injection;
 use crate::fsdp::MemoryParts;
 use comm::Comm;
 use device::Device;
-use ffi::{Group, Links, Place, UniqueId};
+use ffi::{Group, Limits, Links, Place, UniqueId};
 
 pub use device::Attention;
 pub(crate) use embedding_head::chunk_rows;
 pub use engine::AtenEngine;
-pub use ffi::{allocated, reset_peak, version};
+pub use ffi::{allocated, version};
 pub use find::{Libraries, VARIABLE as TORCH_VARIABLE, torch_directory, visible_gpus};
 pub use selfcheck::{Deviation, measure};
 
-/// Where an engine computes, and with which libraries.
+/// Major compute capability of the oldest GPUs with bf16 and flash attention: Ampere.
+const LEAST_CAPABILITY: i32 = 8;
+
+/// Place of an engine's tensors, and its libraries.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     /// `torch/lib` of the installed PyTorch.
@@ -106,6 +109,25 @@ pub fn connect(
                 format!("a rank requires {needed} MiB of GPU memory, but only {free} MiB are free"),
             ));
         }
+        if runtime.gpu {
+            let (major, minor) = made.capability()?;
+            if major < LEAST_CAPABILITY {
+                return Err(Failure::new(
+                    Code::Device,
+                    format!(
+                        "a GPU of compute capability {LEAST_CAPABILITY}.0 or newer is required, but this one has {major}.{minor}"
+                    ),
+                ));
+            }
+        }
+        if let Some((board, rank)) = board {
+            let (board, last) = (board.clone(), board.clone());
+            let limit = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            let c = &config.communication;
+            let limits = Limits { collective: limit(c.collective_seconds), join: limit(c.join_seconds) };
+            let record = move |failure: &Failure| last.record_reason(rank, &failure.message);
+            made.watch(limits, move || board.check(), record)?;
+        }
         for (group, members, (rank, size)) in
             [(Group::Shard, groups.shard.as_mut(), shard), (Group::Replica, groups.replica.as_mut(), replica)]
         {
@@ -113,16 +135,6 @@ pub fn connect(
                 let id = share_id(members, &made)?;
                 made.join(group, size, rank, id)?;
             }
-        }
-        if let Some((board, rank)) = board {
-            let (board, ending) = (board.clone(), board.clone());
-            let limit = Duration::try_from_secs_f64(config.communication.collective_seconds);
-            let end = move |failure: Failure| {
-                ending.record_reason(rank, &failure.message);
-                // The rank's own thread may wait for a collective that never ends.
-                std::process::exit(failure.code as i32);
-            };
-            made.watch(limit.unwrap_or(Duration::MAX), move || board.check(), end)?;
         }
         links = Some(made);
     }
@@ -149,7 +161,7 @@ impl Connection {
         if let Some(directory) = remembered {
             let mut found = [0.0];
             if groups.world.rank() == 0 {
-                let key = selfcheck::key(config, &find::gpu_name())?;
+                let key = selfcheck::key(config, &self.comm, &find::gpu_name())?;
                 let path = directory.join(format!("selfcheck-{}.json", &key[..16]));
                 found[0] = f64::from(u8::from(path.is_file()));
                 passed = Some(path);
@@ -168,8 +180,9 @@ impl Connection {
         Ok((groups, Self { comm, device: self.device }, Some(found)))
     }
 
-    /// Creates the engine with fresh weights.
+    /// Creates the engine with fresh weights. The peak of its memory is measured from here on.
     pub fn into_engine(self, config: &Config, groups: Groups) -> Result<AtenEngine, Failure> {
+        ffi::reset_peak();
         AtenEngine::new(config, groups, self.device, self.comm)
     }
 }

@@ -54,7 +54,7 @@ enum Subcommands {
         #[arg(long)]
         ranks: Option<usize>,
     },
-    /// Check that the GPUs compute what CPUs do and that collectives are right, in about 20 seconds
+    /// Check that the GPUs compute what CPUs do and that collectives are right
     Selfcheck {
         /// Config file (worker.json)
         config: PathBuf,

@@ -2,6 +2,9 @@
  * machine. It is adversarial. Work on a side stream runs as late as the order of events permits (NCCL_DOUBLE=early: at
  * once). What a collective will write is filled with NaN when it is enqueued. A collective is refused if its stream has
  * not waited for all operations that the thread issued before, or if ranks are in different collectives.
+ * Words in NCCL_DOUBLE break it: `hang` and `error` (collectives that never end, the second with an error that NCCL reports),
+ * `wrong` (sums of zeros), `unordered` (compute does not wait for collectives), `stuck-init` and `stuck-abort` (calls that
+ * never return).
  * Built by the tests: cc -O2 -shared -fPIC -pthread -o libnccl.so nccl_double.c */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -41,7 +44,7 @@ static void refuse(const char *why) {
 
 static int is_set(const char *mode) {
   const char *value = getenv("NCCL_DOUBLE");
-  return value && !strcmp(value, mode);
+  return value && strstr(value, mode);
 }
 
 static size_t width(int type) { return type == 7 ? 4 : type == 8 ? 8 : type == 9 ? 2 : (refuse("unknown type"), 0); }
@@ -93,7 +96,7 @@ static void run(Work *w) {
     atomic_store(&w->event->done, 1);
     return;
   }
-  if (is_set("hang")) for (;;) usleep(100000);
+  if (is_set("hang") || is_set("error")) for (;;) usleep(100000);
   Comm *c = w->comm;
   size_t bytes = width(w->type), most = SLOT / bytes / (w->kind == SCATTER ? c->ranks : 1);
   char *mine = c->slots + (size_t)c->rank * SLOT;
@@ -168,6 +171,7 @@ int ncclGetUniqueId(UniqueId *id) {
   return 0;
 }
 int ncclCommInitRank(Comm **out, int ranks, UniqueId id, int rank) {
+  if (is_set("stuck-init")) for (;;) usleep(100000);
   size_t bytes = 4096 + (size_t)ranks * SLOT;
   int file = shm_open(id.bytes, O_CREAT | O_RDWR, 0600);
   if (file < 0 || ranks > RANKS || ftruncate(file, bytes)) return 2;
@@ -192,7 +196,11 @@ int ncclAllReduce(const void *in, void *out, size_t n, int type, int op, Comm *c
   return op ? 4 : enqueue(s, (Work){REDUCE, type, c, in, out, n, 0});
 }
 int ncclCommGetAsyncError(Comm *c, int *error) { (void)c; *error = is_set("error") ? 6 : 0; return 0; }
-int ncclCommAbort(Comm *c) { (void)c; return 0; }
+int ncclCommAbort(Comm *c) {
+  (void)c;
+  if (is_set("stuck-abort")) for (;;) usleep(100000);
+  return 0;
+}
 int ncclCommDestroy(Comm *c) { free(c); return 0; }
 
 int cudaSetDevice(int device) { return device ? 101 : 0; }
@@ -239,11 +247,15 @@ int cudaEventRecord(Event *e, Stream *s) {
   e->at = push(s, (Work){RECORD, 0, 0, 0, 0, 0, e});
   return 0;
 }
-int cudaEventQuery(Event *e) { return atomic_load(&e->done) ? 0 : NOT_READY; }
+/* Only the thread of a rank has streams, and makes their work progress. */
+int cudaEventQuery(Event *e) {
+  if (!atomic_load(&e->done) && e->on && stream_count && !is_set("hang") && !is_set("error")) run_to(e->on, e->at);
+  return atomic_load(&e->done) ? 0 : NOT_READY;
+}
 int cudaStreamWaitEvent(Stream *s, Event *e, unsigned flags) {
   (void)flags;
   if (!s) {
-    if (!e->done) run_to(e->on, e->at);
+    if (!e->done && !is_set("unordered")) run_to(e->on, e->at);
     return 0;
   }
   if (!e->on && e->clock > s->waited) s->waited = e->clock;

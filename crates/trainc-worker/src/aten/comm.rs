@@ -145,6 +145,11 @@ impl Comm {
         self.links.as_ref().map_or(Ok(()), Links::release)
     }
 
+    /// Returns the free memory of the GPU in bytes; no limit without links.
+    pub(super) fn free_memory(&self) -> Result<usize, Failure> {
+        self.links.as_ref().map_or(Ok(usize::MAX), Links::free_memory)
+    }
+
     /// Returns NCCL's version; none without links.
     pub(super) fn version(&self) -> Result<Option<i32>, Failure> {
         self.links.as_ref().map(Links::version).transpose()
@@ -217,7 +222,7 @@ impl Comm {
     pub(super) fn take<B>(&self, pending: Pending<B>) -> Result<B, Failure> {
         match &self.links {
             Some(links) => links.take(pending),
-            None => Ok(pending.into_buffers()),
+            None => pending.into_buffers(),
         }
     }
 }

@@ -23,14 +23,15 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::schemas::{Operators, Type};
+use super::find::VARIABLE;
+use super::schemas::{FIRST, LAST, Operators, Type};
 use super::trace;
 use crate::exit::{Code, Failure};
 
@@ -186,7 +187,13 @@ impl Element for i32 {
 /// Describes a library or function that is missing, in dlopen's words.
 fn missing(error: &libloading::Error) -> Failure {
     let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    Failure::new(Code::Device, cause)
+    let ((first, a), (last, b)) = (FIRST, LAST);
+    Failure::new(
+        Code::Device,
+        format!(
+            "{cause}; use an image with PyTorch {first}.{a} to {last}.{b} and its NCCL, or set {VARIABLE} to its torch/lib"
+        ),
+    )
 }
 
 fn bug(what: impl Into<String>) -> Failure {
@@ -305,6 +312,10 @@ fn check(what: &str, result: i32) -> Result<(), Failure> {
     });
     let text = text.unwrap_or_else(|| "see libtorch's message above".to_owned());
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no message").trim();
+    if line.contains("out of memory") {
+        let remedy = "reduce the micro-batch, increase the shard degree or recompute blocks";
+        return Err(Failure::new(Code::Config, format!("{what}: {line}; {remedy}")));
+    }
     Err(Failure::new(Code::Device, format!("{what}: {line}")))
 }
 
@@ -325,7 +336,7 @@ pub fn allocated() -> (usize, usize) {
 }
 
 /// Starts measuring the most bytes anew.
-pub fn reset_peak() {
+pub(super) fn reset_peak() {
     PEAK.set(LIVE.get());
 }
 
@@ -750,6 +761,7 @@ fn encode(torch: &Loaded, kind: &Type, argument: &Argument<'_>) -> Result<u64, F
 
 unsafe extern "C" {
     fn malloc(bytes: usize) -> *mut c_void;
+    fn _exit(code: c_int) -> !;
 }
 
 fn malloc_value() -> *mut u64 {
@@ -898,9 +910,9 @@ impl<B> Pending<B> {
         Self { buffers, event: None }
     }
 
-    /// Returns the buffers of a collective that had nothing to send.
-    pub(crate) fn into_buffers(self) -> B {
-        self.buffers
+    /// Returns the buffers of a collective that had nothing to send; of another one, they may be in use.
+    pub(crate) fn into_buffers(self) -> Result<B, Failure> {
+        if self.event.is_some() { Err(bug("a collective is not waited for")) } else { Ok(self.buffers) }
     }
 }
 
@@ -927,6 +939,18 @@ pub(crate) enum Group {
     Replica,
 }
 
+/// Groups that the rank's thread joins, as the watchdog sees them.
+#[derive(Debug, Default)]
+struct Joined {
+    communicators: Vec<Handle>,
+    /// Start of joining a group, while it lasts.
+    since: Option<Instant>,
+}
+
+// SAFETY: NCCL allows ncclCommGetAsyncError and ncclCommAbort from any thread. `Links` joins the watchdog's thread before it
+// destroys the communicators.
+unsafe impl Send for Joined {}
+
 /// Pointers that the watchdog thread uses.
 #[derive(Clone)]
 struct Watched {
@@ -935,12 +959,30 @@ struct Watched {
     stream: Handle,
     /// Event that only the watchdog records.
     probe: Handle,
-    communicators: Vec<Handle>,
+    joined: Arc<Mutex<Joined>>,
+    limits: Limits,
 }
 
-// SAFETY: NCCL and CUDA allow these calls from any thread: ncclCommGetAsyncError, ncclCommAbort, cudaEventRecord,
-// cudaEventQuery. `Links` joins the thread before it destroys what the pointers refer to.
+// SAFETY: CUDA allows cudaEventRecord and cudaEventQuery from any thread. `Links` joins the thread before it destroys what the
+// pointers refer to.
 unsafe impl Send for Watched {}
+
+/// Time limits of the watchdog.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// For one collective.
+    pub collective: Duration,
+    /// For joining one group.
+    pub join: Duration,
+}
+
+/// Records why this process ends.
+type Record = Arc<dyn Fn(&Failure) + Send + Sync>;
+
+/// Time that the work of a GPU has to end after its rank has.
+const LAST_WORK: Duration = Duration::from_secs(5);
+/// Time that NCCL has to abort its communicators, which may wait for each other (NVIDIA/nccl #1013).
+const ABORT: Duration = Duration::from_secs(2);
 
 /// NCCL communicators of one rank, and the side stream on which their collectives run. Compute is on stream 0, PyTorch's
 /// default.
@@ -954,7 +996,11 @@ pub(crate) struct Links {
     replica: Option<Communicator>,
     events: RefCell<Vec<Handle>>,
     kept: RefCell<Vec<Tensor>>,
+    joined: Arc<Mutex<Joined>>,
     watchdog: Option<(Sender<()>, JoinHandle<()>)>,
+    record: Option<Record>,
+    /// First error of NCCL or CUDA.
+    failure: RefCell<Option<Failure>>,
 }
 
 impl Drop for Links {
@@ -963,13 +1009,21 @@ impl Drop for Links {
             drop(stop);
             let _ = thread.join();
         }
-        // SAFETY: the stream and the communicators are owned and not used again. The buffers are dropped after the
-        // stream is idle.
-        unsafe {
-            (self.cuda.cudaDeviceSynchronize)();
+        if self.is_idle_within(LAST_WORK) {
             for communicator in [&self.shard, &self.replica].into_iter().flatten() {
-                (self.nccl.ncclCommDestroy)(communicator.handle);
+                // SAFETY: the communicator is owned and not used again. The buffers are dropped after this.
+                unsafe { (self.nccl.ncclCommDestroy)(communicator.handle) };
             }
+        } else {
+            // A collective waits for a peer that will never come, so that nothing of the GPU can be released.
+            let stuck = || Failure::new(Code::Peer, "a collective did not end");
+            let failure = self.failure.take().unwrap_or_else(stuck);
+            if let Some(record) = self.record.take() {
+                record(&failure);
+                exit_process(failure.code);
+            }
+            // Without a record the caller is a test: its buffers stay allocated.
+            std::mem::forget(self.kept.take());
         }
     }
 }
@@ -995,7 +1049,10 @@ impl Links {
             replica: None,
             events: RefCell::default(),
             kept: RefCell::default(),
+            joined: Arc::default(),
             watchdog: None,
+            record: None,
+            failure: RefCell::default(),
         };
         // SAFETY: writes one handle, which is owned.
         unsafe {
@@ -1012,7 +1069,13 @@ impl Links {
             return Ok(());
         }
         // SAFETY: returns a static text.
-        Err(failed(Code::Peer, function, unsafe { (self.nccl.ncclGetErrorString)(result) }))
+        Err(self.keep(failed(Code::Peer, function, unsafe { (self.nccl.ncclGetErrorString)(result) })))
+    }
+
+    /// Keeps the first failure, for a rank that cannot end by itself.
+    fn keep(&self, failure: Failure) -> Failure {
+        self.failure.borrow_mut().get_or_insert_with(|| failure.clone());
+        failure
     }
 
     fn cuda(&self, function: &str, result: c_int) -> Result<(), Failure> {
@@ -1020,7 +1083,7 @@ impl Links {
             return Ok(());
         }
         // SAFETY: returns a static text.
-        Err(failed(Code::Device, function, unsafe { (self.cuda.cudaGetErrorString)(result) }))
+        Err(self.keep(failed(Code::Device, function, unsafe { (self.cuda.cudaGetErrorString)(result) })))
     }
 
     /// Returns NCCL's version, as 22907 for 2.29.7.
@@ -1068,10 +1131,13 @@ impl Links {
         id: UniqueId,
     ) -> Result<(), Failure> {
         let mut handle = null_mut();
+        lock(&self.joined).since = Some(Instant::now());
         // SAFETY: writes one handle, which is owned.
         let result =
             unsafe { (self.nccl.ncclCommInitRank)(&raw mut handle, size as c_int, id, rank as c_int) };
+        lock(&self.joined).since = None;
         self.nccl("ncclCommInitRank", result)?;
+        lock(&self.joined).communicators.push(handle);
         let communicator = Some(Communicator { handle, rank, size });
         match group {
             Group::Shard => self.shard = communicator,
@@ -1231,22 +1297,45 @@ impl Links {
         Ok(())
     }
 
-    /// Starts a thread that calls `end` if a communicator reports an error, work on the side stream takes longer than
-    /// `limit`, or `check` finds a failure. It aborts the communicators first, so that no peer waits for this rank.
+    /// Returns whether all work of the GPU ends within `limit`.
+    fn is_idle_within(&self, limit: Duration) -> bool {
+        let began = Instant::now();
+        // The side stream first: its work may wait for compute, and compute for it.
+        for stream in [self.stream, null_mut()] {
+            // SAFETY: event and stream are owned and alive. An error, for which nothing more can be done, is not "not
+            // ready".
+            unsafe {
+                (self.cuda.cudaEventRecord)(self.before, stream);
+                while (self.cuda.cudaEventQuery)(self.before) == NOT_READY {
+                    if began.elapsed() > limit {
+                        return false;
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        }
+        true
+    }
+
+    /// Starts a thread that ends this process if joining a group or work on the side stream takes too long, a communicator
+    /// reports an error, or `check` finds a failure. `record` notes the failure first. The communicators are aborted, so that
+    /// no peer waits for this rank, as far as NCCL allows it. Must be called before [`Links::join`].
     pub(crate) fn watch(
         &mut self,
-        limit: Duration,
+        limits: Limits,
         check: impl Fn() -> Result<(), Failure> + Send + 'static,
-        end: impl Fn(Failure) + Send + 'static,
+        record: impl Fn(&Failure) + Send + Sync + 'static,
     ) -> Result<(), Failure> {
-        let communicators = [&self.shard, &self.replica].into_iter().flatten().map(|c| c.handle).collect();
         let watched = Watched {
             nccl: self.nccl,
             cuda: self.cuda,
             stream: self.stream,
             probe: self.event()?,
-            communicators,
+            joined: Arc::clone(&self.joined),
+            limits,
         };
+        let record: Record = Arc::new(record);
+        self.record = Some(Arc::clone(&record));
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::spawn(move || {
             let watched = watched;
@@ -1254,10 +1343,10 @@ impl Links {
             // SAFETY: sets the device of this thread.
             unsafe { (watched.cuda.cudaSetDevice)(0) };
             while stopped.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
-                if let Err(failure) = check().and_then(|()| watched.find_error(&mut since, limit)) {
+                if let Err(failure) = check().and_then(|()| watched.find_error(&mut since)) {
+                    record(&failure);
                     watched.abort();
-                    end(failure);
-                    return;
+                    exit_process(failure.code);
                 }
             }
         });
@@ -1267,10 +1356,23 @@ impl Links {
 }
 
 impl Watched {
-    /// Looks for an error of a communicator, and for work of the side stream that takes too long: the probe is recorded
-    /// on the stream again and again, and is done when all work before it is.
-    fn find_error(&self, since: &mut Option<Instant>, limit: Duration) -> Result<(), Failure> {
-        for communicator in &self.communicators {
+    /// Looks for a group that is not joined in time, for an error of a communicator, and for work of the side stream that
+    /// takes too long: the probe is recorded on the stream again and again, and is done when all work before it is.
+    fn find_error(&self, since: &mut Option<Instant>) -> Result<(), Failure> {
+        let peer = |message: String| Err(Failure::new(Code::Peer, message));
+        let joined = lock(&self.joined);
+        if let Some(began) = joined.since {
+            // Nothing is on the stream before all groups are joined.
+            if began.elapsed() <= self.limits.join {
+                return Ok(());
+            }
+            let seconds = self.limits.join.as_secs_f64();
+            return peer(format!(
+                "NCCL did not connect all ranks within {seconds} s: check that hosts can reach each other over \
+                 NCCL_SOCKET_IFNAME and EFA, and run with NCCL_DEBUG=INFO"
+            ));
+        }
+        for communicator in &joined.communicators {
             let mut error = 0;
             // SAFETY: the communicator is alive until the thread is joined; writes one number.
             unsafe {
@@ -1280,12 +1382,13 @@ impl Watched {
                 }
             }
         }
+        drop(joined);
         // SAFETY: event and stream are alive until the thread is joined.
         match since {
             Some(began) if unsafe { (self.cuda.cudaEventQuery)(self.probe) } == NOT_READY => {
-                if began.elapsed() > limit {
-                    let seconds = limit.as_secs_f64();
-                    return Err(Failure::new(Code::Peer, format!("a collective took more than {seconds} s")));
+                if began.elapsed() > self.limits.collective {
+                    let seconds = self.limits.collective.as_secs_f64();
+                    return peer(format!("a collective took more than {seconds} s"));
                 }
             }
             _ => {
@@ -1297,12 +1400,29 @@ impl Watched {
         Ok(())
     }
 
+    /// Aborts the communicators, and waits for it for a short time.
     fn abort(&self) {
-        for communicator in &self.communicators {
-            // SAFETY: the communicator is alive; the process ends after this.
-            unsafe { (self.nccl.ncclCommAbort)(*communicator) };
-        }
+        let (done, ended) = channel::<()>();
+        let (joined, abort) = (Arc::clone(&self.joined), self.nccl.ncclCommAbort);
+        std::thread::spawn(move || {
+            for communicator in &lock(&joined).communicators {
+                // SAFETY: the communicator is alive, since the process ends after this.
+                unsafe { abort(*communicator) };
+            }
+            drop(done);
+        });
+        let _ = ended.recv_timeout(ABORT);
     }
+}
+
+fn lock(joined: &Mutex<Joined>) -> std::sync::MutexGuard<'_, Joined> {
+    joined.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends this process without the destructors of libtorch and CUDA, which would wait for a GPU that never ends its work.
+fn exit_process(code: Code) -> ! {
+    // SAFETY: the C library's function, which does not return.
+    unsafe { _exit(code as c_int) }
 }
 
 /// Returns a C string of a text without NUL.

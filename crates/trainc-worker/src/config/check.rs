@@ -22,7 +22,7 @@ fn is_variable_name(text: &str) -> bool {
 pub fn check_gpus(c: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     if c.precision.compute != Format::Bf16 {
-        let message = "GPUs require `bf16`: the kernels of attention have no f32".to_owned();
+        let message = "GPUs require `bf16`: PyTorch's attention kernels do not support f32".to_owned();
         problems.push(Problem { path: "precision.compute".to_owned(), message });
     }
     let dim = c.model.head_dim;
