@@ -366,7 +366,7 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
     };
     Some(
         diagnostic
-        .help(format!("write {}, if the script allows it", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and")))
+        .help(format!("write {}{}", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and"), if context.plan.is_worker() { "" } else { ", if the script allows it" }))
         .note("larger matrix multiplications use the GPU better, and sharded weights are gathered once per pass (rule of thumb)")
         .fact("micro_batch", micro)
         .fact("passes", batch.accumulation.value / factor),

@@ -77,7 +77,12 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
         let layout = "computed from FLOPs and bytes, GPU peak and bandwidth, and link bandwidths";
         table.push("speed.step", seconds(speed.step_seconds), by(Figure::Step, layout));
         let between = format!("{} to {}", seconds(speed.interval.low), seconds(speed.interval.high));
-        table.push("speed.interval", between, by(Figure::StepInterval, "contains 90 % of measured runs"));
+        let contains = if worker.is_some() {
+            "the errors of other engines' measured runs, widened: no run of this engine on a GPU was measured"
+        } else {
+            "contains 90 % of measured runs"
+        };
+        table.push("speed.interval", between, by(Figure::StepInterval, contains));
         let why = "the relative error of a step, larger for waiting than for computing";
         step_parts(table, speed, &by(Figure::StepInterval, why));
         match Input::from_plan(plan) {
