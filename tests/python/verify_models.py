@@ -27,9 +27,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-ROWS = Path(__file__).resolve().parents[2] / "src" / "catalog" / "data" / "models.toml"
+ROWS = Path(__file__).resolve().parents[2] / "crates/trainc-catalog/src/data/models.toml"
 
-# Prefix of the class names, and class of one layer: the same facts as crates/trainc-ir/src/architecture/spec.rs.
+# Prefix of the class names, and class of one layer: the same facts as crates/trainc-ir/src/architecture/data/model_types.toml.
 FAMILIES = {
     "gpt2": ("GPT2", "GPT2Block"),
     "gpt-neo": ("GPTNeo", "GPTNeoBlock"),

@@ -5,7 +5,7 @@ use super::layout::{
     Offload, Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 use trainc_catalog::accelerators;
-use trainc_ir::architecture::{Activation, Architecture, Class, Family, Norm};
+use trainc_ir::architecture::{Activation, Architecture, Class, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};
 use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
 
@@ -45,7 +45,7 @@ impl Layout {
         Ok(Self {
             model: Model::from_architecture(
                 architecture,
-                facts.class.unwrap_or(architecture.family.default_class()),
+                facts.class.unwrap_or(architecture.default_class()),
             ),
             hardware,
             system,
@@ -305,7 +305,7 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
         let gpu = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some());
         return if gpu || written == Some(true) { Attention::Flash } else { Attention::Eager };
     }
-    let own = architecture.family == Family::Falcon
+    let own = architecture.family.has_own_attention()
         || match transformers {
             Some(version) => version_at_least(version, (4, 36)),
             None => image.is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn what_cannot_be_known_is_none() {
         let architecture = trainc_ir::architecture::Architecture::from_dimensions(
-            trainc_ir::architecture::Family::Gpt2,
+            trainc_ir::architecture::Family::GPT2,
             &trainc_ir::architecture::Dimensions {
                 hidden: Some(1_024),
                 layers: Some(4),
@@ -320,8 +320,7 @@ mod tests {
                 ..Default::default()
             },
         );
-        let model =
-            architecture.map(|(a, _)| super::super::Model::from_architecture(&a, a.family.default_class()));
+        let model = architecture.map(|(a, _)| super::super::Model::from_architecture(&a, a.default_class()));
         let layout = super::super::samples::one_gpu(model.unwrap());
         let speed =
             Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
@@ -382,7 +381,7 @@ mod tests {
             assert!((found + save - young(save)).abs() < 0.006 * young(save), "{found}");
         }
         let model = trainc_ir::architecture::Architecture::from_dimensions(
-            trainc_ir::architecture::Family::Gpt2,
+            trainc_ir::architecture::Family::GPT2,
             &trainc_ir::architecture::Dimensions {
                 hidden: Some(1_024),
                 layers: Some(4),
@@ -390,7 +389,7 @@ mod tests {
                 ..Default::default()
             },
         )
-        .map(|(a, _)| super::super::Model::from_architecture(&a, a.family.default_class()));
+        .map(|(a, _)| super::super::Model::from_architecture(&a, a.default_class()));
         let layout = super::super::samples::one_gpu(model.unwrap());
         let speed =
             Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };

@@ -1,19 +1,26 @@
 //! Reads an architecture from a Hugging Face `config.json`.
 //!
-//! Keys: the `configuration_*.py` of transformers 5, with the spellings of older files. An absent key has the default of the
-//! configuration class where that default is a rule, as in transformers; a missing width, depth or head count is a problem.
+//! Keys and defaults: `data/fields.toml` and `data/model_types.toml`. An absent key has the default of the configuration class;
+//! a missing width, depth or head count is a problem.
 
 use super::Architecture;
-use super::config_reader::{ConfigReader, keys, to_whole_number, truncate_value};
-use super::dimensions::{ArchitectureProblem, Dimensions};
+use super::builder::{Surroundings, build};
+use super::dimensions::ArchitectureProblem;
+use super::expression::Term;
 use super::family::Family;
-use super::kinds::Class;
+use super::fields::{Fields, get};
+use super::kinds::{Activation, Class, Positions};
+use super::spec::fields;
 use serde_json::Value;
+
+/// Keys under which a config holds the config of its text model.
+const TEXT_CONFIGS: [&str; 4] = ["text_config", "llm_config", "language_config", "thinker_config"];
 
 impl Architecture {
     /// Reads a Hugging Face `config.json`. All problems are reported together, each with its key.
     ///
-    /// The class is not read: [`Family::class_from_name`] takes an entry of `architectures`.
+    /// The class is not read: [`Self::class_of_hf_config`] takes an entry of `architectures`. A `model_type` that is not in
+    /// the table is read by the meaning of its fields, if all of them are known ([`Self::unknown_type`]).
     pub fn from_hf_config(config: &Value) -> Result<Self, Vec<ArchitectureProblem>> {
         if !config.is_object() {
             let found = format!("`{}`", truncate_value(config));
@@ -24,28 +31,58 @@ impl Architecture {
                 expected,
             }]);
         }
-        let family = family(config)?;
-        let mut r = ConfigReader { config, problems: Vec::new(), keys: Vec::new() };
-        let dimensions = dimensions(&mut r, family);
-        let ConfigReader { mut problems, keys, .. } = r;
-        match Self::from_dimensions(family, &dimensions) {
-            Ok((architecture, _)) if problems.is_empty() => Ok(architecture),
-            Ok(_) => Err(problems),
-            Err(more) => {
-                // An invalid key must not be reported as missing too.
-                let renamed = more.into_iter().map(|problem| rename(problem, &keys));
-                let fresh: Vec<ArchitectureProblem> =
-                    renamed.filter(|p| !problems.iter().any(|q| q.key() == p.key())).collect();
-                problems.extend(fresh);
-                Err(problems)
+        let top = family(config).map_err(|problem| vec![problem])?;
+        let nested = TEXT_CONFIGS.iter().find_map(|key| config.get(key).filter(|nested| nested.is_object()));
+        let text = nested.unwrap_or(config);
+        let container = top.filter(|top| top.spec().text.is_some());
+        let mut found = top;
+        if let Some(nested) = nested {
+            found = family(nested).unwrap_or(None);
+        }
+        // A container's own name as that of its text model, or none.
+        let inner = |found: Option<Family>| found.and_then(|found| found.spec().text.as_deref());
+        let named = found.filter(|found| found.spec().text.is_none());
+        let of_container = inner(found).or_else(|| inner(container)).and_then(Family::from_model_type);
+        let family = named.or(of_container);
+        let unknown_type = if family.is_none() || top.is_none() {
+            config.get("model_type").and_then(Value::as_str).map(str::to_owned)
+        } else {
+            None
+        };
+        let mut read = Fields::new(family.unwrap_or(Family::UNKNOWN), text, None);
+        if nested.is_some() {
+            // The outer config decides whether the head is tied.
+            let outer = container.or(top).or(family).unwrap_or(Family::UNKNOWN);
+            let tied = Fields::new(outer, config, None).number("tied").unwrap_or(0);
+            read.give("tied", Term::Int(i128::from(tied)));
+            for field in ["projector_bias", "projector_hidden", "merge"] {
+                let around = Fields::new(outer, config, None);
+                if let Some(value) = around.written_number(field) {
+                    read.give(field, Term::Int(i128::from(value)));
+                }
             }
+        }
+        let around = Surroundings {
+            container: container.map(|container| (container, config)),
+            unknown_type: unknown_type.clone(),
+            activation: activation(&read, text),
+            rope_theta: rope_theta(&read, text),
+        };
+        let architecture = build(&read, &around);
+        if unknown_type.is_some() {
+            report_unknown_keys(&read, text);
+        }
+        let problems = read.into_problems();
+        match architecture {
+            Some(architecture) if problems.is_empty() => Ok(architecture),
+            _ => Err(problems),
         }
     }
 
     /// Returns the class that `architectures` names, if transformers has it for this family.
     pub fn class_of_hf_config(&self, config: &Value) -> Option<Class> {
         let name = config.get("architectures")?.get(0)?.as_str()?;
-        let class = self.family.class_from_name(name)?;
+        let class = self.container.unwrap_or(self.family).class_from_name(name)?;
         match (class, config.get("num_labels").and_then(Value::as_u64), config.get("id2label")) {
             (Class::SequenceClassification { .. }, Some(labels), _) => {
                 Some(Class::SequenceClassification { labels })
@@ -58,178 +95,144 @@ impl Architecture {
     }
 }
 
-fn family(config: &Value) -> Result<Family, Vec<ArchitectureProblem>> {
-    let expected = || format!("one of {}", Family::ALL.map(Family::model_type).join(", "));
+/// Returns the model type of a config, `None` if the table lacks it.
+fn family(config: &Value) -> Result<Option<Family>, ArchitectureProblem> {
     let key = "model_type".to_owned();
+    let expected = "the type of the model, such as `llama`".to_owned();
     match config.get("model_type") {
-        None | Some(Value::Null) => Err(vec![ArchitectureProblem::Missing { key, expected: expected() }]),
-        Some(value) => {
-            // Names in Falcon configs from before its integration into transformers.
-            let name = match value.as_str() {
-                Some("RefinedWeb" | "RefinedWebModel") => Some("falcon"),
-                name => name,
-            };
-            let unusable = || {
-                vec![ArchitectureProblem::Unusable {
-                    key,
-                    found: format!("`{}`", truncate_value(value)),
-                    expected: expected(),
-                }]
-            };
-            name.and_then(Family::from_name).ok_or_else(unusable)
-        }
+        None | Some(Value::Null) => Err(ArchitectureProblem::Missing { key, expected }),
+        Some(Value::String(name)) => Ok(Family::from_model_type(name)),
+        Some(value) => Err(ArchitectureProblem::Unusable {
+            key,
+            found: format!("`{}`", truncate_value(value)),
+            expected,
+        }),
     }
 }
 
-fn rename(problem: ArchitectureProblem, keys: &[(&'static str, &'static str)]) -> ArchitectureProblem {
-    let key_of = |field: String| {
-        keys.iter().find(|(ours, _)| *ours == field).map_or(field, |(_, theirs)| (*theirs).to_owned())
-    };
-    match problem {
-        ArchitectureProblem::Missing { key, expected } => {
-            ArchitectureProblem::Missing { key: key_of(key), expected }
+/// Reports the keys of an unknown type that no formula used and that could change a count.
+fn report_unknown_keys(read: &Fields<'_>, config: &Value) {
+    let used = read.used_keys();
+    let Some(keys) = config.as_object() else { return };
+    for (key, value) in keys {
+        // Numbers with a fraction are factors; what is absent, false, zero or empty adds nothing.
+        let silent = match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Number(number) => {
+                number.as_f64().is_some_and(|number| number.fract() != 0.0 || number <= 0.0)
+            }
+            Value::String(text) => text.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            Value::Object(object) => object.is_empty(),
+            Value::Bool(true) => false,
+        };
+        if silent || used.contains(key) || fields().is_unused(key) {
+            continue;
         }
-        ArchitectureProblem::Unusable { key, found, expected } => {
-            ArchitectureProblem::Unusable { key: key_of(key), found, expected }
-        }
-        ArchitectureProblem::Indivisible { key, found, of, whole } => {
-            ArchitectureProblem::Indivisible { key: key_of(key), found, of, whole }
-        }
+        read.report(ArchitectureProblem::Unknown {
+            key: key.clone(),
+            found: format!("`{}`", truncate_value(value)),
+        });
     }
 }
 
-fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
-    let keys = keys(family);
-    let mut d = Dimensions {
-        hidden: r.number("hidden", keys.hidden),
-        layers: r.number("layers", keys.layers),
-        heads: r.number("heads", keys.heads),
-        ffn: r.number("ffn", keys.ffn),
-        vocab: r.number("vocab", &["vocab_size"]),
-        positions: r.number("positions", keys.positions),
-        tied: r.flag("tied", "tie_word_embeddings"),
-        activation: r.activation(family),
-        ..Dimensions::default()
-    };
-    let free = |field: &str| family.spec().free.contains(&field);
-    if free("kv-heads") {
-        d.kv_heads = r.number("kv-heads", &["num_key_value_heads"]);
+fn activation(read: &Fields<'_>, config: &Value) -> Option<Activation> {
+    let named = Family::named().any(|family| family == read.family);
+    // T5 says it with the projection; Gemma configs contain "gelu" or nothing, and transformers uses the tanh form.
+    if matches!(read.family.model_type(), "gemma" | "gemma2") {
+        return None;
     }
-    if free("head-dim") {
-        d.head_dim = r.number("head-dim", if family == Family::T5 { &["d_kv"] } else { &["head_dim"] });
+    if read.family.spec().positions == Positions::Relative {
+        return read.holds("gated").then_some(Activation::GeluTanh);
     }
-    if free("types") {
-        d.types = r.number("types", &["type_vocab_size"]);
+    let keys = ["hidden_act", "activation_function", "activation", "hidden_activation"];
+    let (key, value) =
+        keys.iter().find_map(|key| Some((key, config.get(key).filter(|value| !value.is_null())?)))?;
+    let activation = value.as_str().and_then(Activation::from_config_name);
+    if activation.is_none() && named {
+        read.report(ArchitectureProblem::Unusable {
+            key: (*key).to_owned(),
+            found: format!("`{}`", truncate_value(value)),
+            expected: format!("one of {}", Activation::CONFIG_NAMES.join(", ")),
+        });
     }
-    rope(r, &mut d, family);
-    match family.model_type() {
-        "llama" => {
-            d.qkv_bias = r.flag("qkv-bias", "attention_bias");
-            d.out_bias = d.qkv_bias;
-            d.mlp_bias = r.flag("mlp-bias", "mlp_bias");
-        }
-        "gpt_neox" | "qwen3" | "gemma" | "gemma2" => {
-            d.qkv_bias = r.flag("qkv-bias", "attention_bias");
-            d.out_bias = d.qkv_bias;
-            if family == Family::GptNeoX {
-                d.parallel = r.flag("parallel", "use_parallel_residual");
-            }
-        }
-        "mixtral" => {
-            d.experts = r.number("experts", &["num_local_experts"]);
-            d.active_experts = r.number("active-experts", &["num_experts_per_tok"]);
-        }
-        "gpt_bigcode" => {
-            // One key head for all, unless `multi_query` is off.
-            d.kv_heads = if r.flag("kv-heads", "multi_query") == Some(false) { d.heads } else { Some(1) };
-        }
-        "phi" => r.reject_flag(
-            "qk_layernorm",
-            true,
-            "false: norms of queries and keys are not counted for this family",
-        ),
-        "stablelm" => {
-            r.reject_flag(
-                "qk_layernorm",
-                true,
-                "false: norms of queries and keys are not counted for this family",
-            );
-            d.qkv_bias = r.flag("qkv-bias", "use_qkv_bias");
-            d.parallel = r.flag("parallel", "use_parallel_residual");
-        }
-        "falcon" => falcon(r, &mut d),
-        "opt" => {
-            r.reject_flag(
-                "layer_norm_elementwise_affine",
-                false,
-                "true: norms without weights are not counted",
-            );
-            d.word_embedding = r.number("word-embedding", &["word_embed_proj_dim"]);
-            d.final_norm = r.flag("final-norm", "do_layer_norm_before");
-            if r.flag("final-norm", "_remove_final_layer_norm") == Some(true) {
-                d.final_norm = Some(false);
-            }
-            d.qkv_bias = r.flag("qkv-bias", "enable_bias");
-            d.out_bias = d.qkv_bias;
-            d.mlp_bias = d.qkv_bias;
-        }
-        "mpt" => {
-            if let Some(ratio) = r.number("ffn", &["expansion_ratio"]) {
-                d.ffn = d.hidden.map(|hidden| hidden.saturating_mul(ratio));
-            }
-            r.reject_flag("no_bias", false, "true: MPT with biases is not counted");
-        }
-        "t5" => {
-            d.decoder_layers = r.number("decoder-layers", &["num_decoder_layers"]);
-            d.buckets = r.number("buckets", &["relative_attention_num_buckets"]);
-            if let Some((key, value)) = r.get(&["feed_forward_proj"]) {
-                match value.as_str() {
-                    Some("relu") => d.gated = Some(false),
-                    Some("gated-gelu") => d.gated = Some(true),
-                    _ => {
-                        r.report_unusable(key, value, "\"relu\" (T5 1.0) or \"gated-gelu\" (T5 1.1)");
-                    }
-                }
-            }
-            // transformers ties by default, also for T5 1.1.
-            d.tied = d.tied.or(Some(true));
-        }
-        _ => {}
-    }
-    d
+    activation
 }
 
-fn rope(r: &mut ConfigReader<'_>, d: &mut Dimensions, family: Family) {
-    if family.spec().positions != super::Positions::Rotary
-        || family == Family::Falcon
-        || family == Family::GptJ
-    {
-        return;
+/// Returns the base of the rotary frequencies; 0 where positions are not rotary.
+fn rope_theta(read: &Fields<'_>, config: &Value) -> u64 {
+    if read.family.spec().positions != Positions::Rotary || read.holds("has_alibi && alibi") {
+        return 0;
+    }
+    let usual = read.number("rope_theta").unwrap_or(10_000);
+    if matches!(read.family.model_type(), "falcon" | "gptj") {
+        return usual;
     }
     // transformers 5 moved it into a nested object.
-    let nested = r.config.get("rope_parameters").and_then(|rope| rope.get("rope_theta")).cloned();
-    d.rope_theta = match nested.as_ref().and_then(Value::as_f64).and_then(to_whole_number) {
-        Some(theta) => Some(theta),
-        None => r.number("rope-theta", &["rope_theta", "rotary_emb_base"]),
-    };
+    ["rope_parameters.rope_theta", "rope_theta", "rotary_emb_base"]
+        .iter()
+        .find_map(|key| whole(get(config, key)?))
+        .unwrap_or(usual)
 }
 
-fn falcon(r: &mut ConfigReader<'_>, d: &mut Dimensions) {
-    let new = r.flag("layer-norms", "new_decoder_architecture") == Some(true);
-    let multi_query = r.flag("kv-heads", "multi_query") != Some(false);
-    // As in FalconAttention: the written count applies only to the new decoder or without multi-query.
-    d.kv_heads = match (new, multi_query) {
-        (true, _) => r.number("kv-heads", &["num_kv_heads", "n_head_kv"]).or(d.heads),
-        (false, true) => Some(1),
-        (false, false) => d.heads,
+fn whole(value: &Value) -> Option<u64> {
+    let float = || {
+        let value = value.as_f64().filter(|value| value.fract() == 0.0 && (1.0..=9e15).contains(value))?;
+        format!("{value:.0}").parse().ok()
     };
-    d.parallel = r.flag("parallel", "parallel_attn");
-    if new {
-        d.parallel = Some(true);
-        d.layer_norms = r.number("layer-norms", &["num_ln_in_parallel_attn"]).or(Some(2));
+    value.as_u64().or_else(float)
+}
+
+/// Returns at most 40 characters of a value, for messages.
+pub(super) fn truncate_value(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 40 {
+        text
+    } else {
+        format!("{}…", text.chars().take(40).collect::<String>())
     }
-    d.alibi = r.flag("alibi", "alibi");
-    d.qkv_bias = r.flag("qkv-bias", "bias");
-    d.out_bias = d.qkv_bias;
-    d.mlp_bias = d.qkv_bias;
+}
+
+/// Parses the text of a `config.json`. Python writes `Infinity` and `NaN`, which are not JSON; they are read as null.
+pub fn parse_hf_config(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text).or_else(|error| {
+        let plain = without_infinity(text);
+        if plain == text { Err(error) } else { serde_json::from_str(&plain) }
+    })
+}
+
+/// Replaces `Infinity`, `-Infinity` and `NaN` outside of strings by `null`.
+fn without_infinity(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let word = ["-Infinity", "Infinity", "NaN"].into_iter().find(|word| rest.starts_with(word));
+        let taken = if let Some(word) = word {
+            plain.push_str("null");
+            word.len()
+        } else if first == '"' {
+            let length = string_length(rest);
+            plain.push_str(rest.get(..length).unwrap_or(rest));
+            length
+        } else {
+            plain.push(first);
+            first.len_utf8()
+        };
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    plain
+}
+
+/// Returns the bytes of the string at the start of a text, with its quotes.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at.saturating_add(1),
+            _ => {}
+        }
+    }
+    text.len()
 }

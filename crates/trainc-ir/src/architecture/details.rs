@@ -68,7 +68,7 @@ impl Details {
             |keys: &[&str]| keys.iter().find_map(|key| config.get(key).filter(|value| !value.is_null()));
         let number = |keys: &[&str]| get(keys).and_then(Value::as_f64);
         let mut unusual = Vec::new();
-        if family == Family::Gpt2 {
+        if family == Family::GPT2 {
             for (key, usual) in [
                 ("scale_attn_weights", true),
                 ("scale_attn_by_inverse_layer_idx", false),
@@ -157,7 +157,7 @@ mod tests {
         let llama = json!({"rms_norm_eps": 1e-6, "initializer_range": 0.01, "max_position_embeddings": 131_072,
             "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                 "original_max_position_embeddings": 8_192}});
-        let found = Details::from_hf_config(&llama, Family::Llama);
+        let found = Details::from_hf_config(&llama, Family::LLAMA);
         let scaling = RopeScaling {
             kind: ScalingKind::Llama3,
             factor: 8.0,
@@ -170,14 +170,14 @@ mod tests {
         // The newer form, and `null` as absent.
         let newer = json!({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
             "sliding_window": null, "rms_norm_eps": null});
-        let found = Details::from_hf_config(&newer, Family::Mistral);
+        let found = Details::from_hf_config(&newer, Family::MISTRAL);
         assert_eq!(
             found.rope_scaling.map(|scaling| (scaling.kind, scaling.factor)),
             Some((ScalingKind::Linear, 2.0))
         );
         assert_eq!((found.window, found.norm_eps), (None, None));
         let yarn = json!({"rope_scaling": {"type": "yarn", "factor": 4.0}, "sliding_window": 4_096});
-        let found = Details::from_hf_config(&yarn, Family::Mistral);
+        let found = Details::from_hf_config(&yarn, Family::MISTRAL);
         assert_eq!(
             (found.window, found.unusual),
             (Some(4_096), vec!["positions scaled by `yarn`".to_owned()])
@@ -193,26 +193,26 @@ mod tests {
                 "positions scaled by `llama3` without a number as `high_freq_factor`",
             ),
         ] {
-            let found = Details::from_hf_config(&json!({"rope_scaling": scaling}), Family::Llama);
+            let found = Details::from_hf_config(&json!({"rope_scaling": scaling}), Family::LLAMA);
             assert_eq!((found.rope_scaling, found.unusual), (None, vec![says.to_owned()]));
         }
         let gpt2 = json!({"layer_norm_epsilon": 1e-5, "scale_attn_by_inverse_layer_idx": true});
-        let found = Details::from_hf_config(&gpt2, Family::Gpt2);
+        let found = Details::from_hf_config(&gpt2, Family::GPT2);
         assert_eq!(found.unusual, ["`scale_attn_by_inverse_layer_idx` true"]);
-        let window = |config: Value| Details::from_hf_config(&config, Family::Llama).window;
+        let window = |config: Value| Details::from_hf_config(&config, Family::LLAMA).window;
         assert_eq!(window(json!({"model_type": "mistral"})), Some(4_096));
         assert_eq!(window(json!({"model_type": "mistral", "sliding_window": null})), None);
         assert_eq!(window(json!({"model_type": "llama"})), None);
         let of_both = |old: Value| {
             let new = json!({"rope_type": "default", "rope_theta": 1e4});
             let config = json!({"rope_parameters": new, "rope_scaling": old});
-            Details::from_hf_config(&config, Family::Llama).unusual.len()
+            Details::from_hf_config(&config, Family::LLAMA).unusual.len()
         };
         assert_eq!(of_both(json!({"rope_type": "linear", "factor": 2.0})), 1);
         assert_eq!(of_both(json!({"type": "default"})), 0);
         assert_eq!(of_both(Value::Null), 0);
         let neox = json!({"layer_norm_eps": 1e-5, "rotary_pct": 1.0, "rope_scaling": null});
-        let found = Details::from_hf_config(&neox, Family::GptNeoX);
+        let found = Details::from_hf_config(&neox, Family::GPT_NEOX);
         assert_eq!((found.rotary_fraction, found.rope_scaling), (Some(1.0), None));
     }
 }

@@ -90,6 +90,16 @@ pub enum ArchitectureProblem {
         /// The expected value.
         expected: String,
     },
+    /// A field whose meaning is not known, and which could change the count.
+    #[error(
+        "`{key}` is {found}, and the model type and this field are not known: it could change the number of parameters"
+    )]
+    Unknown {
+        /// The name in the source.
+        key: String,
+        /// The value.
+        found: String,
+    },
     /// A number that does not divide another.
     #[error("`{key}` is {found}; expected a divisor of `{of}`, {whole}")]
     Indivisible {
@@ -108,7 +118,10 @@ impl ArchitectureProblem {
     /// Returns the dimension or config key.
     pub fn key(&self) -> &str {
         match self {
-            Self::Missing { key, .. } | Self::Unusable { key, .. } | Self::Indivisible { key, .. } => key,
+            Self::Missing { key, .. }
+            | Self::Unusable { key, .. }
+            | Self::Unknown { key, .. }
+            | Self::Indivisible { key, .. } => key,
         }
     }
 }

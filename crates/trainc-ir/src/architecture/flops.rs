@@ -5,15 +5,17 @@
 
 use super::kinds::Class;
 use super::modules::{ModulePlace, ModuleRole};
-use super::{Architecture, Family};
+use super::{Architecture, Core};
 
 /// Operations of one forward pass of one sequence, by part; in FLOP.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ForwardFlops {
     /// Query, key, value and output matrices of all layers.
     pub projections: f64,
-    /// Scores and their product with the values, over the full square of the sequence.
+    /// Scores and their product with the values over the full square of the sequence, and scans of state spaces.
     pub attention_core: f64,
+    /// As `attention_core`, over the keys that a causal mask and windows leave.
+    pub attention_visible: f64,
     /// Feed-forward matrices (of the chosen experts) and routers.
     pub feed_forward: f64,
     /// The output, and OPT-350m's projections.
@@ -108,51 +110,95 @@ impl Convention {
     }
 }
 
+impl Core {
+    /// Returns the FLOP of one sequence whose `queries` see `keys`: all of them, or those that a causal mask and the window
+    /// leave.
+    fn flops(&self, queries: f64, keys: f64, visible_only: Option<bool>) -> f64 {
+        let scored = self.per_scored_key as f64 * keys * queries;
+        let scan = self.per_token as f64 * queries;
+        let Some(causal) = visible_only else {
+            return self.per_key as f64 * keys * queries + scored + scan;
+        };
+        let mean = |window: f64| {
+            if window <= 0.0 || window >= keys {
+                if causal { f64::midpoint(keys, 1.0) } else { keys }
+            } else if causal {
+                // Tokens before the window is full see fewer.
+                window - window * (window - 1.0) / (2.0 * keys)
+            } else {
+                window
+            }
+        };
+        let mut seen = mean(self.window as f64);
+        if self.compressed > 0 {
+            let all = keys / self.compressed as f64 * if causal { 0.5 } else { 1.0 };
+            seen += if self.compressed_keys > 0 { all.min(self.compressed_keys as f64) } else { all };
+        }
+        let scored = scored * if causal { 0.5 } else { 1.0 };
+        self.per_key as f64 * seen * queries + scored + scan
+    }
+}
+
 impl Architecture {
     /// Returns the FLOP of a forward pass of one sequence of `tokens` with the default head of the family. T5 reads and
     /// writes as many tokens.
     pub fn flops_forward_per_sequence(&self, tokens: u64) -> ForwardFlops {
-        self.flops_forward_for_class(self.family.default_class(), tokens, tokens).unwrap_or_default()
+        self.flops_forward_for_class(self.default_class(), tokens, tokens).unwrap_or_default()
     }
 
     /// Returns the FLOP of a forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Returns `None`
-    /// where the family has no such class.
+    /// where the family has no such class. Towers are not included: what they see are patches, not tokens.
     ///
-    /// 2 x in x out for each token and matrix; 4 s² a d for an attention core. A causal mask is not subtracted, since kernels
-    /// differ in how much of it they skip.
+    /// 2 x in x out for each token and matrix; attention over the full square of the sequence, and over what a causal mask
+    /// and windows leave of it.
     pub fn flops_forward_for_class(&self, class: Class, tokens: u64, target: u64) -> Option<ForwardFlops> {
         let modules = self.modules(class)?;
         let (source, target) = (tokens as f64, target as f64);
         let mut out = ForwardFlops::default();
         for module in &modules {
             let seen = match (module.place, module.role) {
+                (ModulePlace::Tower, _) => continue,
                 (_, ModuleRole::CrossMemory) => source,
                 (_, ModuleRole::Pooled) => 1.0,
                 (ModulePlace::DecoderLayer, _) => target,
-                (ModulePlace::Head, _) if self.family == Family::T5 => target,
+                (ModulePlace::Head, _) if self.decoder_layers > 0 => target,
                 (ModulePlace::Embedding | ModulePlace::Layer | ModulePlace::Final | ModulePlace::Head, _) => {
                     source
                 }
             };
             // Only the active experts process a token.
             let copies = if module.role == ModuleRole::Expert {
-                self.layers as f64 * self.active_experts as f64
+                (module.copies / module.per_layer.max(1)) as f64 * self.active_experts as f64
             } else {
                 module.copies as f64
             };
             let flops = 2.0 * seen * module.inputs as f64 * module.outputs as f64 * copies;
             match module.role {
-                ModuleRole::Lookup | ModuleRole::Norm => {}
+                ModuleRole::Lookup | ModuleRole::Norm | ModuleRole::Vector => {}
                 ModuleRole::Attention | ModuleRole::CrossMemory => out.projections += flops,
                 ModuleRole::Mlp | ModuleRole::Expert | ModuleRole::Router => out.feed_forward += flops,
                 ModuleRole::Output | ModuleRole::Pooled => out.head += flops,
             }
         }
-        let width = self.attention_width() as f64;
-        let (layers, decoder) = (self.layers as f64, self.decoder_layers as f64);
-        out.attention_core =
-            4.0 * width * (layers * source * source + decoder * (target * target + source * target));
+        for kind in &self.layer_kinds {
+            let count = kind.count as f64;
+            let queries = if kind.decoder { target } else { source };
+            let causal = self.family.is_causal() && (kind.decoder || self.decoder_layers == 0);
+            for core in &kind.cores {
+                let (keys, causal) = if core.cross { (source, false) } else { (queries, causal) };
+                out.attention_core += count * core.flops(queries, keys, None);
+                out.attention_visible += count * core.flops(queries, keys, Some(causal));
+            }
+        }
         Some(out)
+    }
+
+    /// Returns the FLOP of training per token at this sequence length: forward and backward pass without recomputation, over
+    /// the keys that a causal mask and windows leave.
+    pub fn training_flops_per_token(&self, class: Class, tokens: u64) -> Option<f64> {
+        let forward = self.flops_forward_for_class(class, tokens, tokens)?;
+        let visible = forward.total() - forward.attention_core + forward.attention_visible;
+        Some(3.0 * visible / tokens.max(1) as f64)
     }
 
     /// Returns the FLOP per token by a convention, at this sequence length in tokens.

@@ -1,7 +1,7 @@
 //! Kinds of activations, position encodings, norms and heads.
 
 /// The activation function of the feed-forward layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
     /// Exact GELU (by `erf`).
@@ -11,6 +11,7 @@ pub enum Activation {
     /// `max(x, 0)`.
     Relu,
     /// `x * sigmoid(x)`, also called swish.
+    #[default]
     Silu,
 }
 
@@ -32,12 +33,13 @@ impl Activation {
 }
 
 /// The position encoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Positions {
     /// A learned vector per position: the sequence cannot be longer than the table.
     Learned,
     /// Rotation of queries and keys, without parameters.
+    #[default]
     Rotary,
     /// A bias by distance on the attention scores, without parameters.
     Alibi,
@@ -46,7 +48,7 @@ pub enum Positions {
 }
 
 /// The normalisation layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
     /// Mean and variance; weight and bias: two parameters per channel.
@@ -54,6 +56,7 @@ pub enum Norm {
     /// Mean and variance; weight only (MPT).
     LayerNormWithoutBias,
     /// Root mean square; weight only.
+    #[default]
     RmsNorm,
 }
 

@@ -2,27 +2,33 @@
 //!
 //! Input: dimensions ([`Architecture::from_dimensions`]) or a Hugging Face config ([`Architecture::from_hf_config`]). Output:
 //! plain data and figures derived from one list of modules ([`Architecture::modules`]), so that counts, LoRA and FLOPs cannot
-//! disagree. Independent of manifests, catalogue and files.
+//! disagree. Independent of manifests, catalogue and files. Which parts a model type has, and the modules of a part, are data
+//! (`data/`).
 
+mod builder;
 mod config;
-mod config_reader;
 mod defaults;
 mod details;
 mod dimensions;
+mod expression;
 mod family;
+mod fields;
 mod flops;
 mod kinds;
 mod modules;
 mod output_heads;
+mod outside;
 mod parameters;
 mod spec;
 
+pub use config::parse_hf_config;
 pub use details::{Details, RopeScaling, ScalingKind};
 pub use dimensions::{ArchitectureProblem, Defaulted, Dimensions};
 pub use family::Family;
 pub use flops::{Convention, FlopsRecompute, ForwardFlops};
 pub use kinds::{Activation, Class, Norm, Positions};
-pub use modules::{LinearModule, Module, ModulePlace, ModuleRole};
+pub use modules::{Core, LayerKind, LinearModule, Module, ModulePlace, ModuleRole, Tower};
+pub use outside::OutsidePart;
 pub use parameters::{LoraProblem, ParameterCount};
 
 /// A complete model architecture.
@@ -31,8 +37,12 @@ pub use parameters::{LoraProblem, ParameterCount};
 /// [`Architecture::from_hf_config`] create it and reject invalid values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// The family, which determines the formulas.
+    /// The model type of the text model, which determines the formulas.
     pub family: Family,
+    /// The model type around it, of models with towers; it determines the classes.
+    pub container: Option<Family>,
+    /// The `model_type` of config.json that is not in the table: the formulas are assumed from its fields.
+    pub unknown_type: Option<String>,
     /// `h`: channels of the residual stream.
     pub hidden: u64,
     /// `L`: layers of the stack; of the encoder for T5.
@@ -45,8 +55,10 @@ pub struct Architecture {
     pub kv_heads: u64,
     /// `d`: channels of one head (`d_kv` of T5).
     pub head_dim: u64,
-    /// `f`: intermediate channels of the feed-forward layer, or of one expert.
+    /// `f`: intermediate channels of the (dense) feed-forward layer.
     pub ffn: u64,
+    /// Intermediate channels of one expert; 0 for a dense model.
+    pub expert_ffn: u64,
     /// `V`: rows of the token embedding.
     pub vocab: u64,
     /// `P`: the longest sequence of the configuration, in tokens; for RoBERTa the rows of its table (two more).
@@ -85,15 +97,35 @@ pub struct Architecture {
     pub layer_norms: u64,
     /// There is a norm above the stack (opt-350m and the encoders that normalise after have none).
     pub final_norm: bool,
+    /// The output head has a bias.
+    pub head_bias: bool,
+    /// Modules before the layers.
+    pub embedding: Vec<Module>,
+    /// The layers, equal ones together.
+    pub layer_kinds: Vec<LayerKind>,
+    /// Modules after the layers.
+    pub last: Vec<Module>,
+    /// Vision and audio towers.
+    pub towers: Vec<Tower>,
+    /// What files of the model hold in addition to the class.
+    pub outside: Vec<OutsidePart>,
 }
 
 impl Architecture {
+    /// Returns the default class: that of the model type, of the whole model where it has towers.
+    pub fn default_class(&self) -> Class {
+        self.container.unwrap_or(self.family).default_class()
+    }
+
+    /// Returns the Hugging Face class name; `None` where transformers has no such class.
+    pub fn class_name(&self, class: Class) -> Option<String> {
+        self.container.unwrap_or(self.family).class_name(class)
+    }
+
     /// Returns the maximum sequence length of the position table, in tokens; `None` without such a table.
     pub fn sequence_limit(&self) -> Option<u64> {
         match self.position_kind {
-            // RoBERTa counts positions from its padding index: two rows are never used by a token.
-            Positions::Learned if self.family == Family::Roberta => Some(self.positions.saturating_sub(2)),
-            Positions::Learned => Some(self.positions),
+            Positions::Learned => Some(self.positions.saturating_sub(self.family.spec().unused_positions)),
             Positions::Rotary | Positions::Alibi | Positions::Relative => None,
         }
     }

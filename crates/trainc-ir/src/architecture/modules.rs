@@ -1,18 +1,19 @@
 //! The list of all modules with parameters, from which counts, LoRA and FLOPs are computed.
 //!
-//! Shapes: the `modeling_*.py` of transformers 5; the catalogue's test and `tests/python/verify_models.py` compare the totals
-//! with its classes.
+//! Shapes: `data/parts.toml`; the tests and `tests/python/count_models.py` compare the totals with the classes of
+//! transformers.
 
 use super::Architecture;
-use super::family::{Family, ModuleNames};
-use super::kinds::{Class, Positions};
+use super::fields::Fields;
+use super::kinds::{Class, Norm};
+use super::spec::{Part, Row, Spec, intern};
 
 /// The position of a module in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModulePlace {
     /// Before the layers. Includes T5's relative bias, which is part of its first layers, so that all layers are equal.
     Embedding,
-    /// In each layer of the stack (T5: of the encoder).
+    /// In layers of the stack (T5: of the encoder).
     Layer,
     /// In each layer of T5's decoder.
     DecoderLayer,
@@ -20,6 +21,8 @@ pub enum ModulePlace {
     Final,
     /// The output of the class: language-model head, pooler, classifier.
     Head,
+    /// In a vision or audio tower, or its projector.
+    Tower,
 }
 
 /// The function of a module, for FLOPs and LoRA targets.
@@ -27,7 +30,7 @@ pub enum ModulePlace {
 pub enum ModuleRole {
     /// A table of vectors: no multiplication.
     Lookup,
-    /// A matrix of self-attention, or query and output of cross-attention.
+    /// A matrix of self-attention or of another mixer, or query and output of cross-attention.
     Attention,
     /// Key and value of cross-attention, which process the encoder's tokens.
     CrossMemory,
@@ -39,6 +42,8 @@ pub enum ModuleRole {
     Router,
     /// A normalisation.
     Norm,
+    /// A parameter without a matrix product: a convolution's kernel, a decay, a sink.
+    Vector,
     /// A matrix of the output that processes every token.
     Output,
     /// A matrix of the output that processes one token of a sequence.
@@ -48,7 +53,7 @@ pub enum ModuleRole {
 impl ModuleRole {
     /// Returns whether it is a matrix multiplication, which LoRA can adapt and FLOPs include.
     pub fn is_matrix(self) -> bool {
-        !matches!(self, Self::Lookup | Self::Norm)
+        !matches!(self, Self::Lookup | Self::Norm | Self::Vector)
     }
 }
 
@@ -67,7 +72,7 @@ pub struct Module {
     pub outputs: u64,
     /// Size of the bias: `outputs`, the width of a norm, or 0.
     pub bias: u64,
-    /// Copies in one layer: the number of experts, otherwise 1.
+    /// Copies in one layer that has it: the number of experts, otherwise 1.
     pub per_layer: u64,
     /// Copies in the model.
     pub copies: u64,
@@ -87,6 +92,11 @@ impl Module {
         weight.saturating_add(u128::from(self.bias))
     }
 
+    /// Returns the unshared parameters of all copies.
+    pub fn all_parameters(&self) -> u128 {
+        self.parameters().saturating_mul(u128::from(self.copies))
+    }
+
     /// Returns the last part of the path: `down_proj`.
     pub fn leaf(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
@@ -104,206 +114,271 @@ pub struct LinearModule {
     pub inputs: u64,
     /// Channels out.
     pub outputs: u64,
-    /// Copies in one layer; 1 for a matrix outside the layers.
+    /// Copies in one layer that has it; 1 for a matrix outside the layers.
     pub per_layer: u64,
     /// Copies in the model.
     pub copies: u64,
     /// Its position.
     pub place: ModulePlace,
+    /// One of the experts of a layer.
+    pub expert: bool,
 }
 
-/// Collects the modules of an architecture.
+/// What a mixer computes in addition to its matrices, in FLOP of the forward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Core {
+    /// For each token and visible key.
+    pub per_key: u64,
+    /// For each token and key, visible or not chosen: the scores by which keys are chosen.
+    pub per_scored_key: u64,
+    /// Keys that a token sees at most; 0 without a limit.
+    pub window: u64,
+    /// Tokens of which one key is compressed, which are seen in addition to the window; 0 without.
+    pub compressed: u64,
+    /// Compressed keys that a token sees at most; 0 without a limit.
+    pub compressed_keys: u64,
+    /// For each token.
+    pub per_token: u64,
+    /// The keys are those of the encoder.
+    pub cross: bool,
+}
+
+/// Layers with the same parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerKind {
+    /// Layers of this kind.
+    pub count: u64,
+    /// Layers of the second stack (T5's decoder).
+    pub decoder: bool,
+    /// The parts, as `data/parts.toml` names them.
+    pub parts: Vec<&'static str>,
+    /// Its modules; `copies` counts all layers of this kind.
+    pub modules: Vec<Module>,
+    /// Attention cores and scans.
+    pub cores: Vec<Core>,
+    /// Bytes per token that the eager code of transformers keeps for the backward pass in bf16, by part.
+    pub saved: Vec<(&'static str, u64)>,
+}
+
+/// A model inside the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tower {
+    /// `vision tower`.
+    pub name: &'static str,
+    /// Its modules.
+    pub modules: Vec<Module>,
+}
+
+/// Collects the modules of rows.
 pub(super) struct ModuleList<'a> {
-    pub(super) a: &'a Architecture,
-    pub(super) names: &'static ModuleNames,
+    fields: &'a Fields<'a>,
+    spec: &'static Spec,
+    norm: Norm,
+    place: ModulePlace,
+    layers: u64,
     pub(super) modules: Vec<Module>,
+    pub(super) cores: Vec<Core>,
+    pub(super) saved: Vec<(&'static str, u64)>,
 }
 
-impl ModuleList<'_> {
-    fn add(
-        &mut self,
-        path: &'static str,
-        place: ModulePlace,
-        role: ModuleRole,
-        (inputs, outputs, bias): (u64, u64, u64),
-    ) {
-        let layers = match place {
-            ModulePlace::Layer => self.a.layers,
-            ModulePlace::DecoderLayer => self.a.decoder_layers,
-            ModulePlace::Embedding | ModulePlace::Final | ModulePlace::Head => 1,
-        };
-        let per_layer = if role == ModuleRole::Expert { self.a.experts } else { 1 };
-        let copies = layers.saturating_mul(per_layer);
-        self.modules.push(Module {
-            path,
+impl<'a> ModuleList<'a> {
+    pub(super) fn new(fields: &'a Fields<'a>, place: ModulePlace, layers: u64) -> Self {
+        let spec = fields.family.spec();
+        Self {
+            fields,
+            spec,
+            norm: spec.norm,
             place,
+            layers,
+            modules: Vec::new(),
+            cores: Vec::new(),
+            saved: Vec::new(),
+        }
+    }
+
+    /// Adds a part of `data/parts.toml`.
+    pub(super) fn part(&mut self, name: &'static str) {
+        if name == "norms" {
+            self.norms();
+            return;
+        }
+        let Some(part) = Part::find(name) else { return };
+        for row in &part.rows {
+            self.row(row);
+        }
+        let f = self.fields;
+        let value = |text: &Option<String>| text.as_deref().and_then(|text| f.count(text)).unwrap_or(0);
+        if part.core.is_some() || part.extra.is_some() {
+            self.cores.push(Core {
+                per_key: value(&part.core),
+                per_scored_key: value(&part.index_core),
+                window: value(&part.window),
+                compressed: value(&part.compressed),
+                compressed_keys: value(&part.compressed_topk),
+                per_token: value(&part.extra),
+                cross: name == "cross",
+            });
+        }
+        if part.saved.is_some() {
+            let saved = value(&part.saved);
+            self.saved.push((name, saved));
+        }
+    }
+
+    /// Adds the norms of a layer, all over the hidden width.
+    fn norms(&mut self) {
+        let f = self.fields;
+        let wanted = f.number("layer_norms").unwrap_or(0);
+        let hidden = f.number("hidden").unwrap_or(0);
+        let wide = !self.spec.wide_norms.is_empty() && wanted == 2 && f.holds("parallel");
+        let paths = if wide { &self.spec.wide_norms } else { &self.spec.norms };
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        for path in paths.iter().take(wanted) {
+            self.norm(path, hidden, self.norm);
+        }
+        let count = u64::try_from(paths.len().min(wanted)).unwrap_or(0);
+        let bytes = if self.norm == Norm::RmsNorm { 6 } else { 4 };
+        let saved = count.saturating_mul(hidden.saturating_mul(bytes).saturating_add(4));
+        self.saved.push(("norms", saved));
+    }
+
+    fn norm(&mut self, path: &str, width: u64, norm: Norm) {
+        let bias = if norm.has_bias() { width } else { 0 };
+        self.push(path, ModuleRole::Norm, (width, 1, bias), 1);
+    }
+
+    pub(super) fn row(&mut self, Row(slot, path, role, inputs, outputs, bias, condition): &Row) {
+        let f = self.fields;
+        if !f.holds(condition) {
+            return;
+        }
+        let (Some(inputs), Some(outputs)) = (f.count(inputs), f.count(outputs)) else { return };
+        let path = self.path(slot, path);
+        let (role, norm) = match role.as_str() {
+            "norm" => (ModuleRole::Norm, Some(self.norm)),
+            // Norms of queries and keys are those of the model type.
+            "qk" => (ModuleRole::Norm, Some(self.norm)),
+            "rms" => (ModuleRole::Norm, Some(Norm::RmsNorm)),
+            "layer" => (ModuleRole::Norm, Some(Norm::LayerNorm)),
+            "lookup" => (ModuleRole::Lookup, None),
+            "vector" => (ModuleRole::Vector, None),
+            "mlp" | "tower" => (ModuleRole::Mlp, None),
+            "expert" => (ModuleRole::Expert, None),
+            "router" => (ModuleRole::Router, None),
+            "cross" => (ModuleRole::CrossMemory, None),
+            "output" => (ModuleRole::Output, None),
+            _ => (ModuleRole::Attention, None),
+        };
+        if let Some(norm) = norm {
+            self.norm(path, inputs, norm);
+            return;
+        }
+        let Some(mut bias) = f.count(bias) else { return };
+        // A matrix says whether it has a bias; of a kernel, the size is written.
+        if bias == 1 {
+            bias = outputs;
+        }
+        let copies = if role == ModuleRole::Expert { f.number("experts").unwrap_or(0) } else { 1 };
+        self.push(path, role, (inputs, outputs, bias), copies);
+    }
+
+    fn path<'p>(&self, slot: &str, path: &'p str) -> &'p str
+    where
+        'static: 'p,
+    {
+        let own = |slot: &str| self.spec.paths.get(slot).map(String::as_str);
+        let plain = if self.spec.paths.contains_key("plain_up") && slot == "up" && !self.fields.holds("gated")
+        {
+            own("plain_up")
+        } else {
+            None
+        };
+        plain.or_else(|| own(slot)).unwrap_or(path)
+    }
+
+    fn push(&mut self, path: &str, role: ModuleRole, (inputs, outputs, bias): (u64, u64, u64), copies: u64) {
+        self.modules.push(Module {
+            path: intern(path),
+            place: self.place,
             role,
             inputs,
             outputs,
             bias,
-            per_layer,
-            copies,
+            per_layer: copies,
+            copies: self.layers.saturating_mul(copies),
             shared: false,
         });
     }
+}
 
-    pub(super) fn matrix(
-        &mut self,
-        path: &'static str,
-        place: ModulePlace,
-        role: ModuleRole,
-        (inputs, outputs): (u64, u64),
-        bias: bool,
-    ) {
-        self.add(path, place, role, (inputs, outputs, if bias { outputs } else { 0 }));
-    }
-
-    pub(super) fn norm(&mut self, path: &'static str, place: ModulePlace, width: u64) {
-        let bias = if self.a.norm.has_bias() { width } else { 0 };
-        self.add(path, place, ModuleRole::Norm, (width, 1, bias));
-    }
-
-    fn embeddings(&mut self) {
-        let (a, names) = (self.a, self.names);
-        let place = ModulePlace::Embedding;
-        self.add(names.tokens, place, ModuleRole::Lookup, (a.vocab, a.word_embedding, 0));
-        if a.position_kind == Positions::Learned {
-            // OPT counts positions from 2.
-            let extra = if a.family == Family::Opt { 2 } else { 0 };
-            self.add(
-                names.positions,
-                place,
-                ModuleRole::Lookup,
-                (a.positions.saturating_add(extra), a.hidden, 0),
-            );
+/// Collects the layers of a stack, equal ones together, in the order of their first one.
+pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Vec<LayerKind> {
+    let spec = fields.family.spec();
+    let place = if decoder { ModulePlace::DecoderLayer } else { ModulePlace::Layer };
+    let mut kinds: Vec<LayerKind> = Vec::new();
+    let mut signatures: Vec<(Vec<_>, usize)> = Vec::new();
+    for layer in 0..layers {
+        fields.set_layer(Some(layer));
+        let signature = fields.layer_signature();
+        let known = signatures.iter().find(|(other, _)| *other == signature).map(|(_, at)| *at);
+        if let Some(kind) = known.filter(|_| layer > 0).and_then(|at| kinds.get_mut(at)) {
+            kind.count = kind.count.saturating_add(1);
+            continue;
         }
-        if a.types > 0 {
-            self.add("embeddings.token_type_embeddings", place, ModuleRole::Lookup, (a.types, a.hidden, 0));
-        }
-        if a.buckets > 0 {
-            let path = "SelfAttention.relative_attention_bias";
-            self.add(path, place, ModuleRole::Lookup, (a.buckets, a.heads, 0));
-            self.add(path, place, ModuleRole::Lookup, (a.buckets, a.heads, 0));
-        }
-        if a.word_embedding != a.hidden {
-            self.matrix("project_in", place, ModuleRole::Output, (a.word_embedding, a.hidden), false);
-        }
-        if a.family == Family::Bloom {
-            self.norm("word_embeddings_layernorm", place, a.hidden);
-        } else if !a.family.is_causal() {
-            self.norm("embeddings.LayerNorm", place, a.hidden);
-        }
-    }
-
-    /// Adds one stack of layers: self-attention, feed-forward, norms.
-    fn stack(&mut self, place: ModulePlace) {
-        let (a, names) = (self.a, self.names);
-        let (h, q, kv) = (a.hidden, a.attention_width(), a.kv_width());
-        match names.qkv {
-            [query, key, value] => {
-                self.matrix(query, place, ModuleRole::Attention, (h, q), a.qkv_bias);
-                self.matrix(key, place, ModuleRole::Attention, (h, kv), a.qkv_bias);
-                self.matrix(value, place, ModuleRole::Attention, (h, kv), a.qkv_bias);
-            }
-            fused => {
-                let width = q.saturating_add(kv.saturating_mul(2));
-                for path in fused {
-                    self.matrix(path, place, ModuleRole::Attention, (h, width), a.qkv_bias);
-                }
+        let mut list = ModuleList::new(fields, place, 1);
+        let mut parts = Vec::new();
+        for choice in [&spec.mixer, &spec.feed, &spec.other].into_iter().flatten() {
+            if choice.condition.as_deref().is_none_or(|condition| fields.holds(condition)) {
+                parts.extend(choice.parts.iter().map(String::as_str));
             }
         }
-        self.matrix(names.out, place, ModuleRole::Attention, (q, h), a.out_bias);
-        if a.family == Family::Qwen3 {
-            self.norm("self_attn.q_norm", place, a.head_dim);
-            self.norm("self_attn.k_norm", place, a.head_dim);
+        if decoder {
+            parts.extend(spec.decoder.iter().map(String::as_str));
         }
-        self.feed_forward(place);
-        for (path, _) in self.layer_norms().iter().zip(0..a.layer_norms) {
-            self.norm(path, place, h);
+        for part in &parts {
+            list.part(part);
+        }
+        let (modules, cores, saved) = (list.modules, list.cores, list.saved);
+        let equal = kinds.iter().position(|kind| kind.modules == modules && kind.cores == cores);
+        let at = equal.unwrap_or_else(|| {
+            kinds.push(LayerKind { count: 0, decoder, parts, modules, cores, saved });
+            kinds.len().saturating_sub(1)
+        });
+        if let Some(kind) = kinds.get_mut(at) {
+            kind.count = kind.count.saturating_add(1);
+        }
+        // What the layer turned out to depend on.
+        signatures.push((fields.layer_signature(), at));
+    }
+    fields.set_layer(None);
+    for kind in &mut kinds {
+        for module in &mut kind.modules {
+            module.copies = module.per_layer.saturating_mul(kind.count);
         }
     }
-
-    fn feed_forward(&mut self, place: ModulePlace) {
-        let (a, names) = (self.a, self.names);
-        let (h, f) = (a.hidden, a.ffn);
-        let role = if a.experts > 0 { ModuleRole::Expert } else { ModuleRole::Mlp };
-        if a.experts > 0 {
-            self.matrix("block_sparse_moe.gate", place, ModuleRole::Router, (h, a.experts), false);
-        }
-        // T5 1.1 splits `wi` into a gate and an up projection.
-        let paths = if a.family == Family::T5 && a.gated {
-            &["DenseReluDense.wi_0", "DenseReluDense.wi_1", "DenseReluDense.wo"]
-        } else {
-            names.mlp
-        };
-        let Some((down, ups)) = paths.split_last() else {
-            return;
-        };
-        // Phi 3 fuses gate and up into one matrix.
-        let width = if a.gated && ups.len() == 1 { f.saturating_mul(2) } else { f };
-        for up in ups {
-            self.matrix(up, place, role, (h, width), a.mlp_bias);
-        }
-        self.matrix(down, place, role, (f, h), a.mlp_bias);
-    }
-
-    fn layer_norms(&self) -> &'static [&'static str] {
-        let a = self.a;
-        let new_falcon = a.family == Family::Falcon && a.parallel && a.layer_norms == 2;
-        if new_falcon { &["ln_attn", "ln_mlp"] } else { self.names.norms }
-    }
-
-    /// Adds the cross-attention of T5's decoder: four matrices and a norm in each layer.
-    fn cross_attention(&mut self) {
-        let (h, width) = (self.a.hidden, self.a.attention_width());
-        let place = ModulePlace::DecoderLayer;
-        self.matrix("EncDecAttention.q", place, ModuleRole::Attention, (h, width), false);
-        self.matrix("EncDecAttention.k", place, ModuleRole::CrossMemory, (h, width), false);
-        self.matrix("EncDecAttention.v", place, ModuleRole::CrossMemory, (h, width), false);
-        self.matrix("EncDecAttention.o", place, ModuleRole::Attention, (width, h), false);
-        self.norm("EncDecAttention.layer_norm", place, h);
-    }
-
-    fn final_modules(&mut self) {
-        let a = self.a;
-        if a.final_norm {
-            self.norm(self.names.final_norm, ModulePlace::Final, a.hidden);
-        }
-        if a.family == Family::T5 {
-            self.norm(self.names.final_norm, ModulePlace::Final, a.hidden);
-        }
-        if a.word_embedding != a.hidden {
-            self.matrix(
-                "project_out",
-                ModulePlace::Final,
-                ModuleRole::Output,
-                (a.hidden, a.word_embedding),
-                false,
-            );
-        }
-    }
+    kinds
 }
 
 impl Architecture {
     /// Returns all modules with parameters for this head, in the order of a forward pass; `None` where transformers has no
     /// such class for the family.
     pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
-        self.family.class_name(class)?;
-        let mut list = ModuleList { a: self, names: &self.family.spec().names, modules: Vec::new() };
-        list.embeddings();
-        list.stack(ModulePlace::Layer);
-        if self.decoder_layers > 0 {
-            list.stack(ModulePlace::DecoderLayer);
-            list.cross_attention();
+        self.class_name(class)?;
+        let mut modules = Vec::new();
+        // The text model alone has no towers.
+        if class == Class::ConditionalGeneration || self.container.is_none() {
+            modules.extend(self.towers.iter().flat_map(|tower| &tower.modules));
         }
-        list.final_modules();
-        list.head(class);
-        Some(list.modules)
+        modules.extend(&self.embedding);
+        modules.extend(self.layer_kinds.iter().flat_map(|kind| &kind.modules));
+        modules.extend(&self.last);
+        self.head(class, &mut modules);
+        Some(modules)
     }
 
-    /// Returns the matrices of one layer (of both stacks for T5), fused where the Hugging Face module is fused.
+    /// Returns the matrices of the layers (of both stacks for T5), fused where the Hugging Face module is fused.
     pub fn linear_modules(&self) -> Vec<LinearModule> {
-        let mut all = self.all_linear(self.family.default_class());
+        let mut all = self.all_linear(self.default_class());
         all.retain(|module| matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer));
         all
     }
@@ -322,6 +397,7 @@ impl Architecture {
                 per_layer: module.per_layer,
                 copies: module.copies,
                 place: module.place,
+                expert: module.role == ModuleRole::Expert,
             })
             .collect()
     }

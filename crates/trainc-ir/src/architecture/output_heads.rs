@@ -1,77 +1,78 @@
 //! The output heads of the Hugging Face classes.
 
-use super::family::Family;
+use super::Architecture;
 use super::kinds::Class;
-use super::modules::{ModuleList, ModulePlace, ModuleRole};
+use super::modules::{Module, ModulePlace, ModuleRole};
+use super::spec::{Spec, intern};
 
-impl ModuleList<'_> {
+/// Adds the modules of a head.
+struct HeadList<'a> {
+    a: &'a Architecture,
+    spec: &'static Spec,
+    modules: &'a mut Vec<Module>,
+}
+
+impl HeadList<'_> {
+    fn add(&mut self, path: &str, role: ModuleRole, (inputs, outputs): (u64, u64), bias: u64) {
+        self.modules.push(Module {
+            path: intern(path),
+            place: ModulePlace::Head,
+            role,
+            inputs,
+            outputs,
+            bias,
+            per_layer: 1,
+            copies: 1,
+            shared: false,
+        });
+    }
+
     /// Adds the output matrix over the vocabulary, whose weight may be shared with the embedding.
-    fn vocabulary(&mut self, path: &'static str, bias: bool) {
+    fn vocabulary(&mut self, path: &str, bias: bool) {
         let a = self.a;
-        self.matrix(path, ModulePlace::Head, ModuleRole::Output, (a.word_embedding, a.vocab), bias);
+        let size = (a.word_embedding, a.vocab);
+        self.add(path, ModuleRole::Output, size, if bias { a.vocab } else { 0 });
         if let Some(head) = self.modules.last_mut() {
             head.shared = a.tied;
         }
     }
 
-    /// Adds a square matrix that processes one vector per sequence.
-    fn pooled(&mut self, path: &'static str) {
-        let h = self.a.hidden;
-        self.matrix(path, ModulePlace::Head, ModuleRole::Pooled, (h, h), true);
-    }
-
-    pub(super) fn head(&mut self, class: Class) {
-        let a = self.a;
+    fn head(&mut self, class: Class) {
+        let (a, spec) = (self.a, self.spec);
         // Input width of the head: OPT first projects back to the embedding width.
         let h = a.word_embedding;
         match class {
-            Class::Base if matches!(a.family, Family::Bert | Family::Roberta) => {
-                self.pooled("pooler.dense");
+            Class::Base if spec.pooler => {
+                self.add("pooler.dense", ModuleRole::Pooled, (a.hidden, a.hidden), a.hidden);
             }
             Class::Base => {}
-            Class::CausalLm | Class::ConditionalGeneration => {
-                self.vocabulary(self.names.head, a.family.spec().head_bias);
-            }
+            Class::CausalLm | Class::ConditionalGeneration => self.vocabulary(&spec.head, a.head_bias),
             Class::MaskedLm => {
-                let [dense, norm, decoder] = masked_lm_paths(a.family);
-                self.matrix(dense, ModulePlace::Head, ModuleRole::Output, (h, h), true);
-                self.norm(norm, ModulePlace::Head, h);
+                let [dense, norm, decoder] = spec.masked.as_slice() else { return };
+                self.add(dense, ModuleRole::Output, (h, h), if spec.plain_head_dense { 0 } else { h });
+                self.add(norm, ModuleRole::Norm, (h, 1), if a.norm.has_bias() { h } else { 0 });
                 self.vocabulary(decoder, true);
             }
-            Class::SequenceClassification { labels } => match classifier_paths(a.family) {
-                Some([dense, out]) => {
-                    self.pooled(dense);
-                    self.matrix(out, ModulePlace::Head, ModuleRole::Pooled, (h, labels), true);
+            Class::SequenceClassification { labels } => match spec.classifier.as_slice() {
+                [dense, out] => {
+                    self.add(dense, ModuleRole::Pooled, (a.hidden, a.hidden), a.hidden);
+                    self.add(out, ModuleRole::Pooled, (h, labels), labels);
                 }
-                None => self.matrix("score", ModulePlace::Head, ModuleRole::Pooled, (h, labels), false),
+                _ => self.add(
+                    "score",
+                    ModuleRole::Pooled,
+                    (h, labels),
+                    if spec.head_bias { labels } else { 0 },
+                ),
             },
-            Class::QuestionAnswering => {
-                self.matrix("qa_outputs", ModulePlace::Head, ModuleRole::Output, (h, 2), true);
-            }
+            Class::QuestionAnswering => self.add("qa_outputs", ModuleRole::Output, (h, 2), 2),
         }
     }
 }
 
-/// Returns the paths of dense layer, norm and vocabulary matrix of masked-token prediction.
-fn masked_lm_paths(family: Family) -> [&'static str; 3] {
-    match family.name() {
-        "roberta" => ["lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"],
-        "distilbert" => ["vocab_transform", "vocab_layer_norm", "vocab_projector"],
-        _ => [
-            "cls.predictions.transform.dense",
-            "cls.predictions.transform.LayerNorm",
-            "cls.predictions.decoder",
-        ],
-    }
-}
-
-/// Returns the paths of a two-layer classifier; decoders have one layer without bias, `score`.
-fn classifier_paths(family: Family) -> Option<[&'static str; 2]> {
-    match family.name() {
-        "bert" => Some(["pooler.dense", "classifier"]),
-        "distilbert" => Some(["pre_classifier", "classifier"]),
-        "roberta" => Some(["classifier.dense", "classifier.out_proj"]),
-        "t5" => Some(["classification_head.dense", "classification_head.out_proj"]),
-        _ => None,
+impl Architecture {
+    /// Adds the output of a class.
+    pub(super) fn head(&self, class: Class, modules: &mut Vec<Module>) {
+        HeadList { a: self, spec: self.family.spec(), modules }.head(class);
     }
 }

@@ -4,14 +4,14 @@ use super::Architecture;
 use super::kinds::Class;
 use super::modules::{LinearModule, ModulePlace, ModuleRole};
 
-/// Parameters of one model with one head. `embedding + layers_total + final_norm + head = total`.
+/// Parameters of one model with one head. `embedding + layers_total + final_norm + head + towers = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParameterCount {
     /// All parameters; a tied head is counted once.
     pub total: u64,
     /// Token, position and type tables with their norm; T5's relative biases; OPT-350m's input projection.
     pub embedding: u64,
-    /// One layer of the stack (of the encoder for T5).
+    /// One layer of the stack (of the encoder for T5), the largest one.
     pub per_layer: u64,
     /// One layer of T5's decoder, else 0.
     pub per_decoder_layer: u64,
@@ -21,6 +21,8 @@ pub struct ParameterCount {
     pub final_norm: u64,
     /// Parameters of the head: 0 if it is tied and has no bias.
     pub head: u64,
+    /// Vision and audio towers with their projectors.
+    pub towers: u64,
     /// All experts of all layers (without routers), a part of `layers_total`.
     pub expert: u64,
     /// Parameters that process a token: `total` without the inactive experts.
@@ -55,9 +57,9 @@ fn saturate_to_u64(n: u128) -> u64 {
 }
 
 impl Architecture {
-    /// Returns the parameters with the default head of the family ([`super::Family::default_class`]).
+    /// Returns the parameters with the default head of the family ([`Self::default_class`]).
     pub fn parameters(&self) -> ParameterCount {
-        self.parameters_for_class(self.family.default_class()).unwrap_or_default()
+        self.parameters_for_class(self.default_class()).unwrap_or_default()
     }
 
     /// Returns the parameters with this head; `None` where transformers has no such class for the family.
@@ -65,22 +67,21 @@ impl Architecture {
     /// Sums [`Self::modules`]; equal to `sum(p.numel() for p in model.parameters())` of transformers 5.
     pub fn parameters_for_class(&self, class: Class) -> Option<ParameterCount> {
         let modules = self.modules(class)?;
-        let (mut embedding, mut layer, mut decoder_layer, mut last, mut head) =
+        let (mut embedding, mut stacked, mut last, mut head, mut towers) =
             (0_u128, 0_u128, 0_u128, 0_u128, 0_u128);
         let (mut expert, mut linear) = (0_u128, 0_u128);
         for module in &modules {
-            let own = module.parameters();
-            let in_layer = own.saturating_mul(u128::from(module.per_layer));
+            let all = module.all_parameters();
             let sum = match module.place {
                 ModulePlace::Embedding => &mut embedding,
-                ModulePlace::Layer => &mut layer,
-                ModulePlace::DecoderLayer => &mut decoder_layer,
+                ModulePlace::Layer | ModulePlace::DecoderLayer => &mut stacked,
                 ModulePlace::Final => &mut last,
                 ModulePlace::Head => &mut head,
+                ModulePlace::Tower => &mut towers,
             };
-            *sum = sum.saturating_add(in_layer);
+            *sum = sum.saturating_add(all);
             if module.role == ModuleRole::Expert {
-                expert = expert.saturating_add(own.saturating_mul(u128::from(module.copies)));
+                expert = expert.saturating_add(all);
             }
             if module.role.is_matrix()
                 && matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer)
@@ -89,29 +90,40 @@ impl Architecture {
                     linear.saturating_add(module.weight_count().saturating_mul(u128::from(module.copies)));
             }
         }
-        let stacked = layer
-            .saturating_mul(u128::from(self.layers))
-            .saturating_add(decoder_layer.saturating_mul(u128::from(self.decoder_layers)));
-        let total = embedding.saturating_add(stacked).saturating_add(last).saturating_add(head);
+        let layer = |decoder: bool| self.largest_layer(decoder);
+        let outer = embedding.saturating_add(last).saturating_add(head).saturating_add(towers);
+        let total = stacked.saturating_add(outer);
         let idle = self.experts.saturating_sub(self.active_experts);
         let idle_share = (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
         Some(ParameterCount {
             total: saturate_to_u64(total),
             embedding: saturate_to_u64(embedding),
-            per_layer: saturate_to_u64(layer),
-            per_decoder_layer: saturate_to_u64(decoder_layer),
+            per_layer: saturate_to_u64(layer(false)),
+            per_decoder_layer: saturate_to_u64(layer(true)),
             layers_total: saturate_to_u64(stacked),
             final_norm: saturate_to_u64(last),
             head: saturate_to_u64(head),
+            towers: saturate_to_u64(towers),
             expert: saturate_to_u64(expert),
             active: saturate_to_u64(total.saturating_sub(idle_share)),
             linear: saturate_to_u64(linear),
         })
     }
 
+    /// Returns the parameters of the largest layer of a stack.
+    fn largest_layer(&self, decoder: bool) -> u128 {
+        let size = |kind: &super::LayerKind| {
+            let modules = kind.modules.iter();
+            modules
+                .map(|module| module.parameters().saturating_mul(u128::from(module.per_layer)))
+                .fold(0_u128, u128::saturating_add)
+        };
+        self.layer_kinds.iter().filter(|kind| kind.decoder == decoder).map(size).max().unwrap_or(0)
+    }
+
     /// Returns the trainable parameters of LoRA on the default class of the family; see [`Self::lora_trainable_for_class`].
     pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
-        self.lora_trainable_for_class(self.family.default_class(), rank, targets)
+        self.lora_trainable_for_class(self.default_class(), rank, targets)
     }
 
     /// Returns the trainable parameters of LoRA: `rank * (in + out)` for each target matrix (Hu et al. 2021, 4.1).
@@ -128,7 +140,7 @@ impl Architecture {
         if rank == 0 {
             return Err(LoraProblem::ZeroRank);
         }
-        if self.family.class_name(class).is_none() {
+        if self.class_name(class).is_none() {
             return Err(LoraProblem::NoSuchClass);
         }
         let linear = self.all_linear(class);

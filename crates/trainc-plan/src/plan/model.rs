@@ -9,6 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::architecture::{
     Architecture, ArchitectureProblem, Class, Defaulted, Details, Dimensions, Family, LoraProblem,
+    parse_hf_config,
 };
 use trainc_ir::{Job, Model, ModelFacts, Origin, Val};
 
@@ -16,10 +17,16 @@ declare_code!(T0340, "unknown-model", Error, "a model that is not in the catalog
 declare_code!(T0341, "invalid-model-dimension", Error, "a model dimension is missing or invalid");
 declare_code!(T0342, "invalid-model-config", Error, "a model config file that cannot be used");
 declare_code!(T0343, "unknown-adapter-target", Error, "adapter targets that the model does not have");
+declare_code!(
+    T0550,
+    "assumed-architecture",
+    Warning,
+    "a model type that is not in the table of architectures"
+);
 declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344];
+pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344, &T0550];
 
 /// Returns the facts of the model; `None` if there is no model or a problem was reported.
 pub(super) fn model(
@@ -222,6 +229,7 @@ fn invalid_dimension(fault: &ArchitectureProblem, span: Span, family: Family) ->
         ArchitectureProblem::Unusable { key, found, expected } => {
             Diagnostic::new(&T0341, span, format!("`{key}` is {found}; expected {expected}"))
         }
+        ArchitectureProblem::Unknown { .. } => Diagnostic::new(&T0341, span, fault.to_string()),
         ArchitectureProblem::Indivisible { found, whole, .. } => {
             Diagnostic::new(&T0341, span, fault.to_string())
                 .help(format!("use a divisor of {whole}: {}", describe_near_divisors(*whole, *found)))
@@ -236,7 +244,7 @@ fn from_config(
     text: &str,
     problems: &mut Problems,
 ) -> Option<ModelFacts> {
-    let config: serde_json::Value = match serde_json::from_str(text) {
+    let config = match parse_hf_config(text) {
         Ok(config) => config,
         Err(error) => {
             problems.push(
@@ -266,6 +274,9 @@ fn from_config(
                 })
                 .unwrap_or_else(|| architecture.family.name().to_owned());
             let details = Details::from_hf_config(&config, architecture.family);
+            if let Some(unknown) = &architecture.unknown_type {
+                problems.push(assumed_architecture(path, span, unknown));
+            }
             Some(facts(&name, architecture, class, details, &[], path))
         }
         Err(faults) => {
@@ -279,6 +290,16 @@ fn from_config(
     }
 }
 
+fn assumed_architecture(path: &str, span: Span, model_type: &str) -> Diagnostic {
+    Diagnostic::new(
+        &T0550,
+        span,
+        format!("`{path}`: model type `{model_type}` is not known; its parameters are counted as those of a Llama with the same fields"),
+    )
+    .note("all fields of the config are known, but biases and norms that the code of the model adds without a field are not counted")
+    .help("compare `parameters` of the plan with the published number, or write `parameters N` instead of `config`")
+}
+
 fn facts(
     name: &str,
     architecture: Architecture,
@@ -287,7 +308,7 @@ fn facts(
     filled: &[Defaulted],
     from: &str,
 ) -> ModelFacts {
-    let class = class.unwrap_or_else(|| architecture.family.default_class());
+    let class = class.unwrap_or_else(|| architecture.default_class());
     let total = architecture.parameters_for_class(class).map_or(0, |count| count.total);
     ModelFacts {
         name: name.to_owned(),
@@ -319,7 +340,7 @@ fn trainable_parameters(job: &Job, facts: &ModelFacts, problems: &mut Problems) 
         1
     };
     let architecture = facts.architecture.as_ref()?;
-    let class = facts.class.unwrap_or_else(|| architecture.family.default_class());
+    let class = facts.class.unwrap_or_else(|| architecture.default_class());
     let all = vec!["all-linear".to_owned()];
     let (targets, span) = match adapter.targets.val() {
         Some(targets) => (&targets.value, targets.span_or(adapter.span)),

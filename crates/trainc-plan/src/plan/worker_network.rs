@@ -18,10 +18,13 @@ pub(super) fn worker_model(
     source: DetailsSource,
     sequence_length: u64,
 ) -> Result<WorkerModel, String> {
+    if let Some(tower) = a.towers.first() {
+        return Err(tower.name.to_owned());
+    }
     let family = match a.family {
-        Family::Llama | Family::Mistral => WorkerFamily::Llama,
-        Family::Gpt2 => WorkerFamily::Gpt2,
-        Family::GptNeoX => WorkerFamily::GptNeox,
+        Family::LLAMA | Family::MISTRAL => WorkerFamily::Llama,
+        Family::GPT2 => WorkerFamily::Gpt2,
+        Family::GPT_NEOX => WorkerFamily::GptNeox,
         other => return Err(format!("`{}` architecture", other.name())),
     };
     if class.is_some_and(|class| class != Class::CausalLm) {

@@ -39,12 +39,12 @@ fn gpt2_30b() -> Architecture {
         positions: Some(2_048),
         ..Dimensions::default()
     };
-    Architecture::from_dimensions(Family::Gpt2, &written).unwrap().0
+    Architecture::from_dimensions(Family::GPT2, &written).unwrap().0
 }
 
 /// One GPU, mixed precision, no recomputation, AdamW.
 fn layout(architecture: &Architecture, gib: f64) -> Layout {
-    let mut layout = one_gpu(Model::from_architecture(architecture, architecture.family.default_class()));
+    let mut layout = one_gpu(Model::from_architecture(architecture, architecture.default_class()));
     layout.hardware.memory_bytes = Some(gib * GIB);
     layout
 }
@@ -147,7 +147,7 @@ fn activations_of_korthikanti() {
     for (hidden, layers, heads, stages, chunks, micro, none, both) in
         [(6_144, 48, 64, 1.0, 1.0, 4.0, 59.25, 9.56), (12_288, 96, 96, 8.0, 3.0, 1.0, 66.84, 12.35)]
     {
-        let model = architecture(Family::Gpt2, hidden, layers, heads);
+        let model = architecture(Family::GPT2, hidden, layers, heads);
         let mut one = layout(&model, 80.0);
         one.system = System::Megatron;
         one.code = Code::Megatron;
@@ -168,7 +168,7 @@ fn activations_of_korthikanti() {
         assert_near(waiting(&one), both, 0.01);
     }
     // s b h (34 + 5 a s / h) to the byte.
-    let model = architecture(Family::Gpt2, 1_024, 1, 16);
+    let model = architecture(Family::GPT2, 1_024, 1, 16);
     let mut one = layout(&model, 80.0);
     one.system = System::Megatron;
     one.code = Code::Megatron;
@@ -196,10 +196,10 @@ fn activations_of_transformers() {
         one.model.dropout = false;
         layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Flash) / (2.0 * hidden as f64)
     };
-    assert_near(of(Family::Llama, 4_096, 32, 8, 14_336, None), 28.0, 0.08);
-    assert_near(of(Family::Mistral, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
-    assert_near(of(Family::Llama, 960, 15, 5, 2_560, None), 24.0, 0.08);
-    assert_near(of(Family::Gemma, 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
+    assert_near(of(Family::LLAMA, 4_096, 32, 8, 14_336, None), 28.0, 0.08);
+    assert_near(of(Family::MISTRAL, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
+    assert_near(of(Family::LLAMA, 960, 15, 5, 2_560, None), 24.0, 0.08);
+    assert_near(of(Family::from_name("gemma").unwrap(), 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
 }
 
 /// Dettmers et al. 2023, section 3: 0.127 bits per parameter for doubly quantised scales instead of 0.5.
@@ -209,7 +209,7 @@ fn quantised_weights() {
     assert_near(bits(false), 4.5, 1e-9);
     assert_near(bits(true), 4.127, 1e-4);
     // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a small cache.
-    let mut one = layout(&architecture(Family::Llama, 4_096, 32, 32), 40.0);
+    let mut one = layout(&architecture(Family::LLAMA, 4_096, 32, 32), 40.0);
     one.code = Code::LitGpt;
     one.precision = Precision::Pure16 { bf16: true };
     one.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
@@ -231,7 +231,7 @@ fn seventy_billion_on_two_small_cards() {
         vocab: Some(32_000),
         ..Dimensions::default()
     };
-    let model = Architecture::from_dimensions(Family::Llama, &written).unwrap().0;
+    let model = Architecture::from_dimensions(Family::LLAMA, &written).unwrap().0;
     let mut one = sharded_layout(&model, System::Fsdp, 2.0, 23.6);
     one.lora = Some(Lora { trainable: 200e6, kind: AdapterKind::LowRank });
     one.quantisation = Some(Quantisation::Nf4 { double: true });
@@ -254,7 +254,7 @@ fn seventy_billion_on_two_small_cards() {
 /// of a 10B-parameter model which needs about 200GB"; and 30 billion do not fit there.
 #[test]
 fn eight_v100_hold_ten_billion() {
-    let ten = architecture(Family::Gpt2, 4_608, 38, 36);
+    let ten = architecture(Family::GPT2, 4_608, 38, 36);
     assert_near(ten.parameters().total as f64, 10e9, 0.03);
     let one = sharded_layout(&ten, System::SmpV1, 8.0, 32.0);
     let found = memory(&one);
@@ -294,7 +294,7 @@ fn falcon_40b() -> Architecture {
         layer_norms: Some(2),
         ..Dimensions::default()
     };
-    Architecture::from_dimensions(Family::Falcon, &written).unwrap().0
+    Architecture::from_dimensions(Family::from_name("falcon").unwrap(), &written).unwrap().0
 }
 
 /// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, distributed by
@@ -338,7 +338,7 @@ fn neox_20b_on_sixteen_a100() {
         positions: Some(2_048),
         ..Dimensions::default()
     };
-    let model = Architecture::from_dimensions(Family::GptNeoX, &written).unwrap().0;
+    let model = Architecture::from_dimensions(Family::GPT_NEOX, &written).unwrap().0;
     assert_eq!(model.parameters().total, 20_554_567_680);
     let mut one = sharded_layout(&model, System::Fsdp, 16.0, 40.0);
     one.work.sequence_length = 2_048.0;
@@ -359,8 +359,8 @@ fn rules_of_thumb_of_the_slides() {
         one.attention = Attention::Flash;
         memory(&one).fits
     };
-    assert_eq!(full(&architecture(Family::Llama, 2_048, 16, 32)), Some(true));
-    assert_eq!(full(&architecture(Family::Llama, 4_096, 32, 32)), Some(false));
+    assert_eq!(full(&architecture(Family::LLAMA, 2_048, 16, 32)), Some(true));
+    assert_eq!(full(&architecture(Family::LLAMA, 4_096, 32, 32)), Some(false));
     let qlora = |model: &Architecture| {
         let mut one = layout(model, 22.35);
         one.recompute = Recompute::Full;
@@ -370,7 +370,7 @@ fn rules_of_thumb_of_the_slides() {
         one.quantisation = Some(Quantisation::Nf4 { double: true });
         memory(&one).fits
     };
-    assert_eq!(qlora(&architecture(Family::Llama, 5_120, 40, 40)), Some(true));
+    assert_eq!(qlora(&architecture(Family::LLAMA, 5_120, 40, 40)), Some(true));
     assert_eq!(qlora(&falcon_40b()), Some(false));
 }
 
@@ -416,7 +416,7 @@ fn as_pytorch_saves() {
 /// its matrices.
 fn layout_of_record(case: &serde_json::Value) -> Layout {
     let word = |name: &str| case[name].as_str().unwrap();
-    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let model = architecture(Family::LLAMA, 4_096, 32, 32);
     let mut one = sharded_layout(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
     one.degrees.replicas = case["replicas"].as_f64().unwrap();
     (one.system, one.sharding) = match word("engine") {
@@ -471,7 +471,7 @@ fn the_record_has_every_optimizer_and_engine() {
 
 #[test]
 fn remedies_fit_and_say_the_cheapest_first() {
-    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let model = architecture(Family::LLAMA, 4_096, 32, 32);
     let mut one = sharded_layout(&model, System::Fsdp, 16.0, 40.0);
     one.recompute = Recompute::None;
     one.work.sequence_length = 2_048.0;
@@ -500,7 +500,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
 /// come before it, and so do more nodes.
 #[test]
 fn a_cheap_bundle_comes_before_a_ruinous_edit() {
-    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let model = architecture(Family::LLAMA, 4_096, 32, 32);
     let mut one = sharded_layout(&model, System::Fsdp, 16.0, 18.0);
     (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
     (one.work.sequence_length, one.work.micro_batch_size) = (2_048.0, 8.0);
@@ -550,7 +550,7 @@ proptest! {
         recompute in prop::sample::select(vec![Recompute::None, Recompute::Selective, Recompute::Full]),
         flash in any::<bool>(),
     ) {
-        let model = architecture(Family::Llama, heads * 64, layers, heads);
+        let model = architecture(Family::LLAMA, heads * 64, layers, heads);
         let at = |shard: f64, micro: u64| {
             let mut one = sharded_layout(&model, system, shard, 80.0);
             one.hardware.memory_bytes = None;
@@ -650,7 +650,7 @@ prop_compose! {
         ])),
         (adapter, quantised) in (any::<bool>(), any::<bool>()),
         (activations, states, paged) in (any::<bool>(), any::<bool>(), any::<bool>()),
-        family in prop::sample::select(vec![Family::Llama, Family::Gpt2]),
+        family in prop::sample::select(vec![Family::LLAMA, Family::GPT2]),
     ) -> Layout {
         let layers = layers.max(pipeline);
         let model = architecture(family, heads * 64, layers, heads);
@@ -799,7 +799,7 @@ fn llama_7b_on_worker() -> Layout {
         positions: Some(4_096),
         ..Dimensions::default()
     };
-    let model = Architecture::from_dimensions(Family::Llama, &written).unwrap().0;
+    let model = Architecture::from_dimensions(Family::LLAMA, &written).unwrap().0;
     let mut layout = sharded_layout(&model, System::Worker, 32.0, 40.0);
     layout.code = Code::Worker;
     layout.attention = Attention::Flash;
