@@ -2,10 +2,11 @@
 
 use super::json::{
     Batch, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
-    Override, Price, Source,
+    ModelPart, Override, Price, Source,
 };
 use super::{Subject, forecast, notes, resources};
 use trainc_diag::json::problem;
+use trainc_ir::architecture::Architecture;
 use trainc_ir::{Axis, Plan};
 
 /// Returns the plan for scripts.
@@ -147,17 +148,37 @@ fn groups(mesh: &trainc_ir::Mesh) -> Groups {
 fn model(plan: &Plan) -> Option<Model> {
     let model = plan.model.as_ref()?;
     let a = model.architecture.as_ref();
+    let class = model.class.or_else(|| a.map(Architecture::default_class));
+    let counted = a.zip(class);
+    let sequence_length = plan.job.train.sequence_length.get();
     Some(Model {
         name: model.name.clone(),
         parameters: model.parameters.value,
         parameters_trainable: model.trainable.as_ref().map(|val| val.value),
+        parameters_active: counted
+            .and_then(|(a, class)| a.parameters_for_class(class))
+            .map(|count| count.active),
+        tied: a.map(|a| a.tied),
+        training_flops_per_token: counted
+            .zip(sequence_length)
+            .and_then(|((a, class), tokens)| a.training_flops_per_token(class, tokens)),
+        parts: counted
+            .into_iter()
+            .flat_map(|(a, class)| a.parts(class))
+            .map(|part| ModelPart {
+                name: part.name,
+                parameters: part.parameters,
+                counted: part.counted,
+                reason: part.reason,
+            })
+            .collect(),
         layers: a.map(|a| a.layers),
         hidden: a.map(|a| a.hidden),
         heads: a.map(|a| a.heads),
         kv_heads: a.map(|a| a.kv_heads),
         ffn: a.map(|a| a.ffn),
         vocab: a.map(|a| a.vocab),
-        sequence_length: plan.job.train.sequence_length.get(),
+        sequence_length,
     })
 }
 

@@ -125,6 +125,10 @@ pub struct Model {
     pub name: String,
     pub parameters: u64,
     pub parameters_trainable: Option<u64>,
+    pub parameters_active: Option<u64>,
+    pub tied: Option<bool>,
+    pub training_flops_per_token: Option<f64>,
+    pub parts: Vec<ModelPart>,
     pub layers: Option<u64>,
     pub hidden: Option<u64>,
     pub heads: Option<u64>,
@@ -132,6 +136,15 @@ pub struct Model {
     pub ffn: Option<u64>,
     pub vocab: Option<u64>,
     pub sequence_length: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct ModelPart {
+    pub name: &'static str,
+    pub parameters: u64,
+    pub counted: bool,
+    pub reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -32,7 +32,7 @@ impl Architecture {
             }]);
         }
         let top = family(config).map_err(|problem| vec![problem])?;
-        let nested = TEXT_CONFIGS.iter().find_map(|key| config.get(key).filter(|nested| nested.is_object()));
+        let nested = nested_text_config(config);
         let text = nested.unwrap_or(config);
         let container = top.filter(|top| top.spec().text.is_some());
         let mut found = top;
@@ -93,6 +93,11 @@ impl Architecture {
             (class, _, _) => Some(class),
         }
     }
+}
+
+/// Returns the config of the text model inside a config, if it has its own object.
+pub(super) fn nested_text_config(config: &Value) -> Option<&Value> {
+    TEXT_CONFIGS.iter().find_map(|key| config.get(key).filter(|nested| nested.is_object()))
 }
 
 /// Returns the model type of a config, `None` if the table lacks it.

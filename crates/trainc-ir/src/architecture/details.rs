@@ -1,6 +1,7 @@
 //! Numerical details of a model that do not affect its parameter counts.
 
 use super::Family;
+use super::config::nested_text_config;
 use serde_json::Value;
 
 /// Details that are required to compute with a model; unknown ones are `None`.
@@ -64,6 +65,7 @@ impl ScalingKind {
 impl Details {
     /// Reads the details from a Hugging Face `config.json` of a decoder. Absent keys stay unknown.
     pub fn from_hf_config(config: &Value, family: Family) -> Self {
+        let config = nested_text_config(config).unwrap_or(config);
         let get =
             |keys: &[&str]| keys.iter().find_map(|key| config.get(key).filter(|value| !value.is_null()));
         let number = |keys: &[&str]| get(keys).and_then(Value::as_f64);

@@ -19,6 +19,7 @@ mod modules;
 mod output_heads;
 mod outside;
 mod parameters;
+mod parts;
 mod spec;
 
 pub use config::parse_hf_config;
@@ -30,6 +31,7 @@ pub use kinds::{Activation, Class, Norm, Positions};
 pub use modules::{Core, LayerKind, LinearModule, Module, ModulePlace, ModuleRole, Tower};
 pub use outside::OutsidePart;
 pub use parameters::{LoraProblem, ParameterCount};
+pub use parts::ModelPart;
 
 /// A complete model architecture.
 ///
