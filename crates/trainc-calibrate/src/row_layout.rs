@@ -3,6 +3,7 @@
 use super::meanings;
 use super::run_row::RunRow;
 use trainc_catalog::accelerators;
+use trainc_catalog::models;
 use trainc_predict::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Order,
     Precision, Quantisation, Recompute, Sharding, System, Work,
@@ -263,7 +264,22 @@ impl RunRow<'_> {
         })
     }
 
+    /// Returns a model of the catalogue, whose layers may differ and whose experts no column describes.
+    fn named_model(&self, id: &str) -> Result<Model, String> {
+        let row =
+            models::find(id).ok_or_else(|| format!("`model_id` is `{id}`, which is not in the catalogue"))?;
+        let layers = self.number("layers").filter(|layers| *layers > 0.0);
+        if let Some(layers) = layers.filter(|layers| (layers - row.architecture.layers as f64).abs() > 0.5) {
+            return Err(format!("`{id}` has {} layers, not {layers}", row.architecture.layers));
+        }
+        Ok(Model::from_architecture(&row.architecture, row.class))
+    }
+
     fn model(&self) -> Result<Model, String> {
+        let id = self.text("model_id");
+        if !id.is_empty() {
+            return self.named_model(id);
+        }
         let (layers, hidden, heads) =
             (self.positive("layers")?, self.positive("hidden")?, self.positive("heads")?);
         let kv_heads = self.number("kv_heads").filter(|k| *k > 0.0).unwrap_or(heads);

@@ -94,3 +94,31 @@ fn own_runs_that_agree_narrow_the_interval() {
     few.runs.truncate(8);
     assert!((half(&fit_and_judge(&few, shipped).unwrap().0, here) / half(shipped, here) - 1.0).abs() < 0.05);
 }
+
+/// A model that is named is read from the catalogue, with its experts.
+#[test]
+fn a_row_with_a_model_id_has_the_dimensions_of_the_model() {
+    let table = shipped_table_text();
+    let head = table.lines().next().unwrap();
+    let first = table.lines().find(|line| line.starts_with("lf-7b-a10040-")).unwrap();
+    // Without the notes, whose commas are quoted.
+    let first = first.split(",\"").next().unwrap();
+    let layers = head.split(',').position(|column| column == "layers").unwrap();
+    let read_with = |id: &str, count: &str| {
+        let mut cells: Vec<&str> = first.split(',').collect();
+        cells[layers] = count;
+        let text = format!("{head},model_id\n{},,{id}\n", cells.join(","));
+        read(&text).unwrap().runs.remove(0).layout
+    };
+    let model = read_with("Qwen/Qwen3-30B-A3B", "48").unwrap().model;
+    assert_eq!((model.experts, model.active_experts, model.ffn), (128.0, 8.0, 768.0));
+    assert!(model.active_parameters < 0.2 * model.parameters);
+    assert!(read_with("Qwen/Qwen3-30B-A3B", "47").unwrap_err().contains("48 layers"));
+    assert!(read_with("Qwen/Qwen9-1T", "48").unwrap_err().contains("not in the catalogue"));
+    let dense = read_with("", "48").unwrap().model;
+    assert_eq!(dense.experts, 0.0);
+}
+
+fn shipped_table_text() -> &'static str {
+    include_str!("../data/runs.csv")
+}

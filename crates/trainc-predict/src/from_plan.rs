@@ -5,7 +5,7 @@ use super::layout::{
     Offload, Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 use trainc_catalog::accelerators;
-use trainc_ir::architecture::{Activation, Architecture, Class, Norm};
+use trainc_ir::architecture::{Activation, Architecture, Class, ModuleRole, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};
 use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
 
@@ -128,7 +128,7 @@ impl Model {
             heads: a.heads as f64,
             kv_heads: a.kv_heads as f64,
             head_dim: a.head_dim as f64,
-            ffn: a.ffn as f64,
+            ffn: mean_ffn(a),
             ffn_matrices: if a.gated { 3.0 } else { 2.0 },
             head_vocab: if generates { a.vocab as f64 } else { 0.0 },
             vocab: a.vocab as f64,
@@ -143,6 +143,28 @@ impl Model {
             composite_gelu: a.activation == Activation::GeluTanh && !a.gated,
         }
     }
+}
+
+/// Returns the intermediate width of a feed-forward layer or of one expert: where layers differ or have shared experts, the
+/// width with which `active_experts` of them compute as much as all feed-forward matrices of the model do.
+fn mean_ffn(a: &Architecture) -> f64 {
+    if a.experts == 0 {
+        return a.ffn as f64;
+    }
+    let active = a.active_experts.max(1) as f64;
+    let modules = a.layer_kinds.iter().flat_map(|kind| &kind.modules);
+    let weights: f64 = modules
+        .map(|module| {
+            let copies = match module.role {
+                ModuleRole::Expert => (module.copies / module.per_layer.max(1)) as f64 * active,
+                ModuleRole::Mlp => module.copies as f64,
+                _ => 0.0,
+            };
+            module.inputs as f64 * module.outputs as f64 * copies
+        })
+        .sum();
+    let matrices = if a.gated { 3.0 } else { 2.0 };
+    weights / (matrices * a.hidden as f64 * (a.layers + a.decoder_layers).max(1) as f64 * active)
 }
 
 /// Names of hyperparameters by which scripts of transformers select FSDP's unit.

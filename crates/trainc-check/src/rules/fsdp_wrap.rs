@@ -26,7 +26,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
-    let right = architecture.map(|architecture| architecture.family.wrap_class());
+    let right = architecture
+        .map(|architecture| architecture.family.wrap_class())
+        .filter(|class| !class.is_empty());
     if let Some(wrap) = parallel.wrap.val() {
         let Some(right) = right else { return };
         if wrap.value.split(',').any(|name| name.trim() == right) {

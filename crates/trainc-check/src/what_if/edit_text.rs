@@ -137,7 +137,8 @@ fn lines_of_edit(plan: &Plan, edit: Edit) -> Vec<EditLine> {
 /// Returns the line with the class of the model's layers, if it is known.
 fn wrap_line(plan: &Plan) -> Option<EditLine> {
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref())?;
-    Some(EditLine::child("parallel", "wrap", format!("\"{}\"", architecture.family.wrap_class())))
+    let class = Some(architecture.family.wrap_class()).filter(|class| !class.is_empty())?;
+    Some(EditLine::child("parallel", "wrap", format!("\"{class}\"")))
 }
 
 /// Returns the lines of a pipeline with `stages` stages that takes all passes of a step as micro-batches.

@@ -151,6 +151,14 @@ fn find_name_without_size(name: &str) -> Option<&'static str> {
     models::names().find(|known| is_size && *known == stem)
 }
 
+/// Returns whether a name has the form of a Hugging Face ID: owner and name.
+fn is_hub_id(name: &str) -> bool {
+    let valid = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    name.split_once('/').is_some_and(|(owner, name)| valid(owner) && valid(name))
+}
+
 fn unknown_model(name: &str, span: Span) -> Diagnostic {
     let known: Vec<&str> = models::names().chain(Family::names()).collect();
     let diagnostic = Diagnostic::new(&T0340, span, format!("model `{name}` is not in the catalogue"));
@@ -168,10 +176,15 @@ fn unknown_model(name: &str, span: Span) -> Diagnostic {
             diagnostic.help(format!("did you mean `\"{}\"`?", longer.copied().unwrap_or_default()))
         }
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        None if is_hub_id(name) => diagnostic
+            .help(format!(
+                "download `https://huggingface.co/{name}/resolve/main/config.json` and write `model \"{name}\" config=\"./config.json\"`"
+            ))
+            .help("or specify its architecture with `hidden`, `layers`, `heads` …, or add `parameters N`"),
         None => diagnostic.help("specify its architecture with `hidden`, `layers`, `heads` …, add `config=\"./config.json\"`, or add `parameters N`"),
     };
     diagnostic.note(
-        "`trainc catalog models` lists the models; architectures are ".to_owned()
+        "`trainc catalog models TEXT` searches the models; architectures are ".to_owned()
             + &Family::names().collect::<Vec<_>>().join(", "),
     )
 }
