@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn retired_and_unknown_figures_are_said() {
         assert!(get("ml.p3.2xlarge").unwrap().retired.is_some());
+        assert_eq!(get("ml.p2.xlarge").unwrap().network_gbps, None);
         let gb200 = get("ml.p6e-gb200.36xlarge").unwrap();
-        assert_eq!((gb200.efa, gb200.vcpus, gb200.accelerator.memory_bytes), (None, None, None));
+        assert_eq!((gb200.efa, gb200.efa_interfaces, gb200.vcpus), (Some(true), None, Some(144)));
     }
 }

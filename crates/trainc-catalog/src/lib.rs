@@ -31,7 +31,7 @@ pub mod memo;
 mod table;
 
 /// Date of the data: no row is newer. Rules have separate dates.
-pub const VERSION: &str = "2026-11-23";
+pub const VERSION: &str = "2026-11-25";
 
 /// All tables.
 const TABLES: &[table::Table] = &[

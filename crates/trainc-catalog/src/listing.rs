@@ -397,7 +397,7 @@ mod tests {
         );
         assert_eq!(
             row("ml.p6e-gb200.36xlarge"),
-            "ml.p6e-gb200.36xlarge | 4 x GB200 | - | - | - | - | - | - | no"
+            "ml.p6e-gb200.36xlarge | 4 x GB200 | 185 | 144 | 960 | 1600 | - | 22500 | no"
         );
         assert_eq!(row("ml.g5.xlarge"), "ml.g5.xlarge | 1 x A10G-24GB | 22.4 | 4 | 16 | 10 | - | 250 | no");
         let all = images_listing(None).rows.len();

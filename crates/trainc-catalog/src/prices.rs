@@ -184,19 +184,22 @@ mod tests {
         // Day of the commit that contains it.
         let price = newest("ml.p4d.24xlarge", "us-east-1").unwrap();
         assert_eq!((price.date_words, price.provenance.date.as_str()), (None, "2024-06-11"));
+        let price = newest("ml.p5.48xlarge", "us-east-1").unwrap();
+        assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (63.296, "2026-09-27"));
     }
 
     #[test]
     fn a_row_without_region_or_of_ec2_is_never_a_price_of_a_region() {
         assert_eq!(newest("ml.p3.16xlarge", "us-east-1"), None);
         assert_eq!(newest("ml.p5en.48xlarge", "us-east-1"), None);
+        assert_eq!(newest("ml.p6-b200.48xlarge", "us-east-1"), None);
         assert_eq!(newest("ml.p3.16xlarge", "unstated"), None);
         assert_eq!(
             of_instance("ml.p3.16xlarge").next().unwrap().region_words.as_deref(),
             Some("not stated; matches us-east-1")
         );
         assert_eq!(of_instance("ml.p5en.48xlarge").count(), 5);
-        assert_eq!(newest_anywhere("ml.p4d.24xlarge").unwrap().region.as_deref(), Some("us-west-2"));
+        assert_eq!(newest_anywhere("ml.g7e.48xlarge").unwrap().region.as_deref(), Some("us-west-2"));
     }
 
     #[test]
