@@ -323,12 +323,33 @@ pub fn fsx_listing() -> Listing {
     })
 }
 
-/// Returns the names of the tables with the number of rows of each.
-pub fn tables_listing() -> Listing {
-    Listing::from_items(&["table", "rows"], generic_listing::names(), |name| {
-        let rows = by_table_name(name).map_or(0, |listing| listing.rows.len());
-        (vec![(*name).to_owned(), rows.to_string()], json!({"table": name, "rows": rows}))
-    })
+/// The size of a table and the dates of its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSummary {
+    /// The table.
+    pub name: String,
+    /// The number of rows.
+    pub rows: usize,
+    /// The dates of the oldest and of the newest row, `YYYY-MM-DD`, if the rows have dates.
+    pub dates: Option<(String, String)>,
+}
+
+impl TableSummary {
+    /// Summarises a listing.
+    pub fn new(name: &str, listing: &Listing) -> Self {
+        let items = listing.json.as_array().map(Vec::as_slice).unwrap_or_default();
+        let dates = items.iter().filter_map(|item| {
+            item.get("date").or_else(|| item.get("provenance")?.get("date"))?.as_str().map(str::to_owned)
+        });
+        let dates: Vec<String> = dates.collect();
+        let ends = dates.iter().min().cloned().zip(dates.iter().max().cloned());
+        Self { name: name.to_owned(), rows: listing.rows.len(), dates: ends }
+    }
+}
+
+/// Returns the summaries of the tables of this crate.
+pub fn table_summaries() -> Vec<TableSummary> {
+    generic_listing::names().filter_map(|name| Some(TableSummary::new(name, &by_table_name(name)?))).collect()
 }
 
 #[cfg(test)]
@@ -359,11 +380,15 @@ mod tests {
 
     #[test]
     fn tables_are_counted_as_they_are_listed() {
-        let counts = tables_listing().rows;
-        assert!(counts.len() > 10);
-        for row in counts {
-            assert_eq!(row[1], by_table_name(&row[0]).unwrap().rows.len().to_string(), "{row:?}");
+        let tables = table_summaries();
+        assert!(tables.len() > 10);
+        for table in tables {
+            assert_eq!(table.rows, by_table_name(&table.name).unwrap().rows.len(), "{table:?}");
+            let (oldest, newest) = table.dates.unwrap_or_else(|| panic!("{}", table.name));
+            assert!(oldest <= newest && newest.as_str() <= crate::VERSION, "{}: {newest}", table.name);
         }
+        let prices = table_summaries().into_iter().find(|table| table.name == "prices").unwrap();
+        assert_eq!(prices.dates, Some(("2021-11-27".to_owned(), "2026-09-27".to_owned())));
         // Listings must include all rows of the file.
         for (name, rows) in crate::tables() {
             assert!(by_table_name(name).unwrap().rows.len() >= rows, "{name}");

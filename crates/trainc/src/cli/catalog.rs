@@ -3,7 +3,7 @@
 use super::args::{Global, problems};
 use super::completion_values::any_text;
 use super::exit;
-use super::io::Io;
+use super::io::{Io, days_between};
 use super::manifests::compile_all;
 use super::overlay::role_boundary;
 use super::table::table;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use trainc_apply::calls::Command;
 use trainc_apply::permissions::{self, PolicyScope};
 use trainc_catalog::arn::Arn;
-use trainc_catalog::listing::{self, Listing};
+use trainc_catalog::listing::{self, Listing, TableSummary};
 use trainc_catalog::{generic_listing, models, rules};
 use trainc_diag::text;
 use trainc_diag::{Code, Format, Status, page};
@@ -53,7 +53,8 @@ const PIPED: usize = 120;
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
-        return print(io, global, tables(), args);
+        let listing = tables(&io.today);
+        return print(io, global, listing, args);
     };
     // Some tables used to have underscores.
     let name = name.replace('_', "-");
@@ -262,17 +263,30 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
     }
 }
 
-fn tables() -> Listing {
-    let mut listing = listing::tables_listing();
-    for (name, all) in [("models", models_listing()), ("rules", rules_listing())] {
-        let rows = all.rows.len();
-        listing.rows.push(vec![name.to_owned(), rows.to_string()]);
-        if let Value::Array(items) = &mut listing.json {
-            items.push(json!({ "table": name, "rows": rows }));
-        }
+/// Returns the tables with the number of rows and, for its newest row, the date and the age in days.
+fn tables(today: &str) -> Listing {
+    let mut tables = listing::table_summaries();
+    tables.extend(
+        [("models", models_listing()), ("rules", rules_listing())]
+            .map(|(name, all)| TableSummary::new(name, &all)),
+    );
+    tables.sort_by(|a, b| a.name.cmp(&b.name));
+    let rows = tables.iter().map(|table| {
+        let (oldest, newest) = table.dates.clone().unzip();
+        let age = newest.as_deref().and_then(|newest| days_between(newest, today)).map(|days| days.max(0));
+        let cell = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let json = json!({
+            "table": table.name, "rows": table.rows, "oldest": oldest, "newest": newest, "age_days": age,
+        });
+        let age = cell(age.map(|days| text::count(days.unsigned_abs(), "day")));
+        (vec![table.name.clone(), table.rows.to_string(), cell(oldest), cell(newest), age], json)
+    });
+    let (rows, json): (Vec<_>, Vec<_>) = rows.unzip();
+    Listing {
+        headers: vec!["table", "rows", "oldest row", "newest row", "age"],
+        rows,
+        json: Value::Array(json),
     }
-    listing.rows.sort();
-    listing
 }
 
 fn models_listing() -> Listing {

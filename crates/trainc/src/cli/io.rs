@@ -113,9 +113,26 @@ pub(super) fn iso_date(days: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
+/// Returns the days since 1970 of an ISO date; `None` for any other text.
+fn epoch_days(date: &str) -> Option<i64> {
+    let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    Some(era * 146_097 + day_of_era - 719_468)
+}
+
+/// Returns the days from one ISO date to another; negative if the second is earlier.
+pub(super) fn days_between(from: &str, to: &str) -> Option<i64> {
+    Some(epoch_days(to)? - epoch_days(from)?)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{TrackedWriter, iso_date};
+    use super::{TrackedWriter, days_between, iso_date};
     use std::io::{Error, ErrorKind, Write};
 
     struct Broken(ErrorKind);
@@ -149,5 +166,8 @@ mod tests {
         assert_eq!(iso_date(0), "1970-01-01");
         assert_eq!(iso_date(11_016), "2000-02-29");
         assert_eq!(iso_date(20_778), "2026-11-21");
+        assert_eq!(days_between("1970-01-01", "2026-11-21"), Some(20_778));
+        assert_eq!(days_between("2000-03-01", "2000-02-29"), Some(-1));
+        assert_eq!(days_between("2026-11-21", "tomorrow"), None);
     }
 }
