@@ -7,6 +7,7 @@
 pub mod accelerators;
 pub mod arn;
 pub mod credentials;
+pub mod cuda;
 pub mod efa;
 pub mod fsx;
 pub mod generic_listing;
@@ -39,6 +40,7 @@ const TABLES: &[table::Table] = &[
     credentials::FILES,
     credentials::NAMES,
     credentials::TABLE,
+    cuda::TABLE,
     efa::TABLE,
     shapes::ENUMS,
     fsx::TABLE,

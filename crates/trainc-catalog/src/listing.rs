@@ -169,8 +169,17 @@ pub fn instances_listing() -> Listing {
 
 /// Returns the images, all or those of one region.
 pub fn images_listing(region: Option<&str>) -> Listing {
-    let headers =
-        ["family", "PyTorch", "transformers", "Python", "repository", "processors", "end of patch", "SDK"];
+    let headers = [
+        "family",
+        "PyTorch",
+        "transformers",
+        "CUDA",
+        "Python",
+        "repository",
+        "processors",
+        "end of patch",
+        "SDK",
+    ];
     let wanted = images::all()
         .filter(|row| region.is_none_or(|region| row.regions.iter().any(|known| known == region)));
     Listing::from_items(&headers, wanted, |row| {
@@ -178,6 +187,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
             row.family.as_str().to_owned(),
             row.pytorch.clone(),
             cell(row.transformers.as_ref()),
+            cell(row.cuda.as_ref()),
             row.python.join(" "),
             row.repository.clone(),
             row.processors.join(" "),
@@ -185,7 +195,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
             row.sdk.join(" "),
         ];
         let json = json!({
-            "family": row.family.as_str(), "pytorch": row.pytorch, "transformers": row.transformers, "python": row.python,
+            "family": row.family.as_str(), "pytorch": row.pytorch, "transformers": row.transformers, "cuda": row.cuda, "python": row.python,
             "repository": row.repository, "processors": row.processors, "patch_window": row.patch_window, "full_tag": row.full_tag,
             "sdk": row.sdk, "regions": row.regions, "provenance": provenance_json(&row.provenance),
         });

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::images::version_key;
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
 
@@ -139,6 +140,13 @@ pub fn torch_distributed_accepted() -> Option<Support> {
     read("torch-distributed/gpu")
 }
 
+/// Returns true if a PyTorch version is newer than all for which the SDK accepts `torch_distributed` on GPUs.
+pub fn is_newer_than_torch_distributed(pytorch: &str) -> bool {
+    let key = version_key(pytorch);
+    torch_distributed_accepted()
+        .is_some_and(|list| list.pytorch_versions.iter().all(|known| version_key(known) < key))
+}
+
 /// Returns the PyTorch versions that the SDK accepts for `torch_distributed` and that have a `pytorch-training` image.
 pub fn torch_distributed_usable() -> Option<Support> {
     read("torch-distributed/usable")
@@ -181,6 +189,12 @@ mod tests {
             })
         });
         assert_eq!(torch_distributed_usable().unwrap().pytorch_versions, expected);
+    }
+
+    #[test]
+    fn images_of_sdk_3_are_newer_than_all_that_sdk_2_starts_with_torchrun() {
+        assert!(["2.9.0", "2.10.0", "2.13", "3.0"].into_iter().all(is_newer_than_torch_distributed));
+        assert!(!["1.12.1", "2.4.0", "2.8", "2.8.0"].into_iter().any(is_newer_than_torch_distributed));
     }
 
     #[test]

@@ -16,12 +16,31 @@ pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 
 use self::rows::{ImageRow, accounts, alias, sort_versions, versions};
 use crate::memo::Memo;
-use crate::{regions, support};
+use crate::{cuda, regions, support};
 
 /// Returns the full PyTorch version for a spelling in the tag of a `pytorch-training` container: `1.12.1` for `1.12`,
 /// and the spelling itself if it is not an alias.
 pub fn full_pytorch(spelled: &str) -> String {
     alias(ImageFamily::PyTorch, spelled).unwrap_or_else(|| spelled.to_owned())
+}
+
+/// Returns the CUDA version of a GPU image: as its tag says, otherwise that of the `pytorch-training` container with the same
+/// PyTorch version.
+pub fn cuda_of_uri(uri: &str) -> Option<String> {
+    let parsed = parse_uri(uri)?;
+    let tag = parsed.tag?;
+    if let Some(cuda) = cuda::of_tag(&tag) {
+        return Some(cuda);
+    }
+    let mut parts = tag.split('-');
+    let (version, processor) = (parts.next()?, parts.next()?);
+    (parsed.repository == "pytorch-training" && processor == "gpu").then(|| cuda_of_pytorch(version))?
+}
+
+/// Returns the CUDA version of the `pytorch-training` GPU container with a PyTorch version, full or short.
+pub fn cuda_of_pytorch(version: &str) -> Option<String> {
+    let row: ImageRow = TABLE.row(&format!("pytorch/{}", full_pytorch(version)))?;
+    cuda::of_tag(&row.full_tag?)
 }
 
 /// Returns the image of SDK 2.257.7 for the query; for versions that only SDK 3 lists, that of 3.27.0.

@@ -144,6 +144,8 @@ pub struct ListedImage {
     pub patch_window: Option<(String, String)>,
     /// The long tag of the GPU image, with CUDA and operating system.
     pub full_tag: Option<String>,
+    /// The CUDA version of the GPU image, as its tags say: `12.4`.
+    pub cuda: Option<String>,
     /// Regions whose registry has it, sorted.
     pub regions: Vec<String>,
     /// The source of the row.
@@ -162,7 +164,10 @@ fn parse_listed_image(key: &str) -> Option<ListedImage> {
         }
     };
     let row: ImageRow = TABLE.row(key)?;
+    let tags = [row.full_tag.as_ref(), row.container.get("gpu")];
+    let cuda = tags.into_iter().flatten().find_map(|tag| crate::cuda::of_tag(tag));
     Some(ListedImage {
+        cuda,
         family,
         pytorch,
         transformers,

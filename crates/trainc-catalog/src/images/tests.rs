@@ -194,3 +194,24 @@ fn every_row_is_listed_with_regions_that_exist() {
     assert_eq!(newest_pytorch_gpu("us-west-2").unwrap().pytorch, "2.10.0");
     assert_eq!(newest_pytorch_gpu("nowhere"), None);
 }
+
+#[test]
+fn a_uri_tells_the_cuda_version() {
+    let dlc = |image: &str| cuda_of_uri(&format!("763104351884.dkr.ecr.us-west-2.amazonaws.com/{image}"));
+    for (image, cuda) in [
+        ("pytorch-training:1.13.1-gpu-py39", Some("11.7")),
+        ("pytorch-training:2.5-gpu-py311", Some("12.4")),
+        ("pytorch-training:2.8.0-cpu-py312", None),
+        ("pytorch:2.13-cu133-amzn2023-sagemaker", Some("13.3")),
+        ("huggingface-pytorch-training:2.0.0-transformers4.28.1-gpu-py310-cu118-ubuntu20.04", Some("11.8")),
+        ("mine:2.5.1-gpu", None),
+        ("mine:nightly-cuda12.6-devel", Some("12.6")),
+        ("mine", None),
+    ] {
+        assert_eq!(dlc(image).as_deref(), cuda, "{image}");
+    }
+    // The CUDA version of all containers that torchrun can use is known.
+    for version in support::torch_distributed_usable().unwrap().pytorch_versions {
+        assert!(cuda_of_pytorch(&version).is_some(), "{version}");
+    }
+}

@@ -44,6 +44,7 @@ rules! {
         container_network,
         credential_files,
         credentials,
+        cuda,
         debugger,
         degrees,
         divisibility,
