@@ -15,18 +15,29 @@ enum Where {
     ToolkitSetsEfaRdmaEnv,
 }
 
+/// The program that starts the ranks where the training toolkit does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Starter {
+    /// The launcher of engine `worker`.
+    Worker,
+    /// The launch script that starts torchrun.
+    LaunchScript,
+}
+
 #[derive(Clone, Deserialize)]
 struct EfaVariableRow {
     value: Option<String>,
     r#where: Where,
+    only: Option<Starter>,
     #[serde(flatten)]
     #[cfg_attr(not(test), expect(dead_code, reason = "the source is for readers of the file only"))]
     sourced: Sourced,
 }
 
-/// Returns name and value of each variable for an instance type, in the order of the file; empty for types that are not
-/// known to support EFA.
-pub fn environment(instance: &Instance) -> Vec<(String, String)> {
+/// Returns name and value of each variable that the starter sets on an instance type, in the order of the file; empty for
+/// types that are not known to support EFA.
+pub fn environment(instance: &Instance, starter: Starter) -> Vec<(String, String)> {
     if instance.efa != Some(true) {
         return Vec::new();
     }
@@ -34,7 +45,8 @@ pub fn environment(instance: &Instance) -> Vec<(String, String)> {
         .keys()
         .filter_map(|name| {
             let row: EfaVariableRow = TABLE.row(name)?;
-            let holds = row.r#where == Where::Efa || instance.toolkit_sets_efa_rdma_env;
+            let holds = (row.r#where == Where::Efa || instance.toolkit_sets_efa_rdma_env)
+                && row.only.is_none_or(|only| only == starter);
             Some((name.to_owned(), row.value.filter(|_| holds)?))
         })
         .collect()
@@ -52,11 +64,16 @@ mod tests {
             assert!(!provenance.source.is_empty());
         }
         for instance in instances::all() {
-            let set = environment(&instance);
+            let set = environment(&instance, Starter::Worker);
             let has = |name: &str| set.iter().any(|(key, _)| key == name);
             assert_eq!(has("FI_PROVIDER"), instance.efa == Some(true), "{}", instance.name);
             let rdma = instance.efa == Some(true) && instance.toolkit_sets_efa_rdma_env;
             assert_eq!(has("FI_EFA_USE_DEVICE_RDMA"), rdma, "{}", instance.name);
+            let script: Vec<String> =
+                environment(&instance, Starter::LaunchScript).into_iter().map(|(name, _)| name).collect();
+            let expected: &[&str] =
+                if instance.efa == Some(true) { &["FI_PROVIDER", "FI_EFA_USE_HUGE_PAGE"] } else { &[] };
+            assert_eq!(script, expected, "{}", instance.name);
             // Rows without a value set nothing.
             assert!(set.iter().all(|(key, _)| !key.starts_with("NCCL_")), "{}", instance.name);
         }

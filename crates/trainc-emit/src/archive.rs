@@ -18,9 +18,7 @@ pub fn files(plan: &Plan) -> Vec<SourceFile> {
             file
         }));
     }
-    if let Some(shim) = secrets_shim(plan) {
-        files.push(shim);
-    }
+    files.extend(generated_files(plan));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
     files
@@ -36,7 +34,7 @@ pub fn source_digest(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return sha256_hex(b"") };
     if let Some(git) = program.git.value().filter(|_| plan.source.is_none()) {
         let part = |field: &trainc_ir::Field<String>| field.value().cloned().unwrap_or_default();
-        let shim = secrets_shim(plan).map(|file| file.sha256().to_owned()).unwrap_or_default();
+        let shim: String = generated_files(plan).iter().map(SourceFile::sha256).collect();
         return sha256_hex(
             format!(
                 "git\n{git}\n{}\n{}\n{}\n{shim}",
@@ -51,6 +49,11 @@ pub fn source_digest(plan: &Plan) -> String {
         return sha256_hex(format!("s3\n{s3}").as_bytes());
     }
     SourceTree { dir: String::new(), files: files(plan) }.digest()
+}
+
+/// Returns the files that trainc adds to the source.
+fn generated_files(plan: &Plan) -> Vec<SourceFile> {
+    [secrets_shim(plan), super::launch_script::file(plan)].into_iter().flatten().collect()
 }
 
 fn secrets_shim(plan: &Plan) -> Option<SourceFile> {

@@ -11,17 +11,44 @@ fn field_text(field: &trainc_ir::Field<String>) -> Option<String> {
     field.value().cloned()
 }
 
+/// Returns the name, or the next one that no channel of the job has: `code`, `code-2`.
+pub(super) fn free_name(plan: &Plan, name: &str) -> String {
+    let taken = |name: &str| {
+        plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name))
+    };
+    if !taken(name) {
+        return name.to_owned();
+    }
+    (2..100).map(|n| format!("{name}-{n}")).find(|name| !taken(name)).unwrap_or_else(|| name.to_owned())
+}
+
 /// Returns all channels, in the order of the manifest.
 pub(super) fn all_channels(plan: &Plan) -> Vec<Channel> {
     let mut out: Vec<Channel> =
         plan.job.channels.iter().filter_map(|channel| convert_channel(plan, channel)).collect();
-    if names::code_in_channel(plan) {
-        out.push(s3_channel("code", &names::code_channel(plan)));
+    if let Some(name) = names::code_channel_name(plan) {
+        let mut channel = s3_channel(&name, &names::code_channel(plan));
+        if super::launch_script::is_used(plan)
+            && let DataSource::S3DataSource(source) = &mut channel.data_source
+        {
+            source.instance_group_names = all_groups(plan);
+        }
+        out.push(channel);
     }
     if plan.is_worker() {
         out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::worker_prefix(plan)));
     }
     out
+}
+
+/// Returns all instance groups if a channel of the job names some: either every channel names its groups or none does
+/// (CreateTrainingJob, `InstanceGroupNames`).
+fn all_groups(plan: &Plan) -> Vec<String> {
+    if plan.job.channels.iter().all(|channel| channel.groups.is_absent()) {
+        return Vec::new();
+    }
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups);
+    groups.filter_map(|group| group.name.value().cloned()).collect()
 }
 
 fn s3_channel(name: &str, uri: &str) -> Channel {

@@ -9,6 +9,7 @@ mod channels;
 mod estimator;
 pub mod fsx;
 pub mod iam;
+mod launch_script;
 mod names;
 pub mod python;
 mod request;
@@ -29,6 +30,7 @@ use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
 
 pub use archive::{SECRETS_SHIM, basename as dependency_name};
+pub use launch_script::FILE as LAUNCH_SCRIPT;
 pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources};

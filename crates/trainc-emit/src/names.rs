@@ -101,12 +101,22 @@ pub(super) fn is_script(plan: &Plan) -> bool {
         .program
         .as_ref()
         .is_some_and(|program| program.entrypoint.is_empty() && !program.entry.is_absent())
+        && !super::launch_script::is_used(plan)
 }
 
-/// Returns whether the code is in a channel: a container with network isolation cannot download it.
+/// Returns whether the code is in a channel: a container with network isolation cannot download it, and one without the
+/// toolkit does not.
 pub(super) fn code_in_channel(plan: &Plan) -> bool {
+    code_channel_name(plan).is_some()
+}
+
+/// Returns the name of the channel with the code, if there is one. The toolkit requires `code`.
+pub(super) fn code_channel_name(plan: &Plan) -> Option<String> {
+    if super::launch_script::is_used(plan) {
+        return Some(super::launch_script::channel_name(plan));
+    }
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    isolated && is_script(plan) && !plan.is_worker()
+    (isolated && is_script(plan) && !plan.is_worker()).then(|| "code".to_owned())
 }
 
 /// The number of digits of the source digest in its S3 prefix.

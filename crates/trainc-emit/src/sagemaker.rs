@@ -238,7 +238,7 @@ fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     let mut put = |key: &str, value: &str| out.push((key.to_owned(), value.to_owned()));
     match launch.launcher {
-        Launcher::Plain => {}
+        Launcher::Plain | Launcher::LaunchScript => {}
         Launcher::Torchrun | Launcher::SmpV2 => put("sagemaker_torch_distributed_enabled", "true"),
         Launcher::PytorchDdp if !launch.is_rewritten_to_smddp => put("sagemaker_pytorch_ddp_enabled", "true"),
         Launcher::PytorchDdp | Launcher::Smddp => {
@@ -286,8 +286,11 @@ fn algorithm(plan: &Plan) -> AlgorithmSpecification {
         .unwrap_or_default();
     // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); not sent for a custom image.
     let known = plan.image.as_ref().is_some_and(|image| image.family != "own");
+    let by_shell = |line: String| (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), line]);
     let (container_entrypoint, container_arguments) = if is_worker {
-        (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), super::worker::start_line(plan)])
+        by_shell(super::worker::start_line(plan))
+    } else if super::launch_script::is_used(plan) {
+        by_shell(super::launch_script::start_line(plan))
     } else {
         program.map(|program| (values(&program.entrypoint), values(&program.arguments))).unwrap_or_default()
     };

@@ -24,3 +24,37 @@ pub(super) fn secrets_shim(secrets: &[(String, String)], entry: &str) -> Option<
         context! { entry, entry_literal => python::text_literal(entry), secrets => Value::from(Serde(&secrets)) },
     )
 }
+
+/// Values of the launch script.
+pub(super) struct LaunchScript<'a> {
+    /// The file that torchrun starts.
+    pub(super) entry: &'a str,
+    /// Ranks of a host.
+    pub(super) ranks: u64,
+    /// The instance group that runs the ranks.
+    pub(super) group: Option<&'a str>,
+    /// Environment variables by name.
+    pub(super) environment: &'a [(String, String)],
+    /// The channel with the source archive.
+    pub(super) channel: &'a str,
+}
+
+/// Renders the script that starts torchrun.
+pub(super) fn launch_script(script: &LaunchScript) -> Option<String> {
+    let environment: Vec<(String, String)> = script
+        .environment
+        .iter()
+        .map(|(name, value)| (python::text_literal(name), python::text_literal(value)))
+        .collect();
+    render(
+        include_str!("../templates/source/trainc_launch.py.j2"),
+        context! {
+            entry => script.entry,
+            entry_literal => python::text_literal(script.entry),
+            ranks => script.ranks,
+            group => script.group.map_or_else(|| "None".to_owned(), python::text_literal),
+            environment => Value::from(Serde(&environment)),
+            channel => python::text_literal(script.channel),
+        },
+    )
+}

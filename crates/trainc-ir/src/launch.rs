@@ -24,8 +24,10 @@ pub struct Launch {
 /// The launcher of a job's ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Launcher {
-    /// `torchrun`.
+    /// `torchrun`, started by the training toolkit of the image.
     Torchrun,
+    /// `torchrun`, started by the launch script in the source archive.
+    LaunchScript,
     /// `pytorchddp` of the toolkit.
     PytorchDdp,
     /// `mpirun`.
@@ -46,6 +48,7 @@ impl Launcher {
     pub fn describe(self) -> &'static str {
         match self {
             Self::Torchrun => "torchrun",
+            Self::LaunchScript => "torchrun, started by trainc's launch script",
             Self::PytorchDdp => "pytorchddp",
             Self::Mpi => "mpirun",
             Self::Smddp => "smddprun",

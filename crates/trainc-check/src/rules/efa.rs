@@ -86,8 +86,9 @@ fn check_environment(
     problems: &mut Problems,
 ) {
     let plan = context.plan;
-    // The worker sets its own environment, and the toolkit's SMDDP runner enables EFA on every type.
-    let turned_on = matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp);
+    // The worker and the launch script set their own environment, and the toolkit's SMDDP runner enables EFA on every type.
+    let turned_on =
+        matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp | Launcher::LaunchScript);
     if instance.toolkit_sets_nccl_efa_env || turned_on || parallel.engine.get() == Some(Engine::Worker) {
         return;
     }
@@ -98,16 +99,13 @@ fn check_environment(
     if set || by_options {
         return;
     }
-    // Only the p family has remote DMA between GPUs (EC2 user guide, EFA; since p4d).
-    let rdma =
-        if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
     let diagnostic =
         Diagnostic::new(
             &T0398,
             span,
             format!("`{}` has EFA, but the training toolkit does not enable it there: NCCL may silently fall back to TCP", instance.name),
         )
-        .help(format!("add `environment FI_PROVIDER=\"efa\"{rdma}` to `program`"))
+        .help("add `environment FI_PROVIDER=\"efa\"` to `program`")
         .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
     let notes = [describe_network_wait(context), describe_hang_cost(plan)];
     problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));

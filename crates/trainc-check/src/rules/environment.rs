@@ -102,7 +102,8 @@ fn find_reserved(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Res
     let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.smp.is_some());
     // The container uses one runner for both.
     let smddp = matches!(launcher, Launcher::Smddp | Launcher::PytorchDdp);
-    let pytorch = plan.image.as_ref().is_some_and(|image| PYTORCH.contains(&image.family.as_str()));
+    let pytorch = launcher != Launcher::LaunchScript
+        && plan.image.as_ref().is_some_and(|image| PYTORCH.contains(&image.family.as_str()));
     let kinds = [
         (Kind::Environment, true),
         (Kind::TorchrunEnvironment, torchrun),

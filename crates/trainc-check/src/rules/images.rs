@@ -1,12 +1,12 @@
 //! The container image: URI, region and patch window.
 
 use crate::Context;
-use trainc_catalog::images::{self, ImageFamily};
+use trainc_catalog::images::{self, ImageFamily, ListedImage};
 use trainc_catalog::regions;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{ImageRequest, RequestMember};
+use trainc_ir::{ImageRequest, Launcher, RequestMember};
 
 declare_code!(T0440, "invalid-image-uri", Error, "an image URI that is not in a private ECR repository");
 declare_code!(T0441, "image-region-mismatch", Warning, "an image in another region than the job");
@@ -93,16 +93,25 @@ fn check_patch_window(context: &Context, ask: &ImageRequest, problems: &mut Prob
         "smp" => ImageFamily::SmpV2,
         _ => ImageFamily::PyTorch,
     };
-    // The request uses the toolkit's keys, like SDK v2: an image for v3 only may not read them.
     let images = images::of_family(family);
+    let newer = images::of_family(ImageFamily::Amzn2023);
+    let is_patched = |row: &&ListedImage| {
+        row.patch_window
+            .as_ref()
+            .is_some_and(|window| window.0.as_str() <= context.today && window.1.as_str() >= context.today)
+    };
+    // SDK v2 starts the toolkit of these images as that of the written one.
     let patched = images
         .iter()
         .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))
-        .filter(|row| {
-            row.patch_window.as_ref().is_some_and(|window| {
-                window.0.as_str() <= context.today && window.1.as_str() >= context.today
-            })
-        })
+        .filter(is_patched)
+        .max_by_key(|row| images::version_key(&row.pytorch));
+    // Newer images are started by the launch script.
+    let by_script = images
+        .iter()
+        .chain(newer.iter().filter(|_| family == ImageFamily::PyTorch))
+        .filter(is_patched)
+        .filter(|_| matches!(context.plan.launch.launcher, Launcher::Torchrun | Launcher::LaunchScript))
         .max_by_key(|row| images::version_key(&row.pytorch));
     let version = image.pytorch.as_deref().unwrap_or("");
     let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);
@@ -113,17 +122,26 @@ fn check_patch_window(context: &Context, ask: &ImageRequest, problems: &mut Prob
     )
     .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
     .fact("end_of_patch", until.as_str());
-    problems.push(match patched {
-        Some(row) => diagnostic.help(match &row.transformers {
-            Some(transformers) => {
-                format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch)
-            }
-            None => format!("write `version=\"{}\"`", row.pytorch),
-        }),
-        None => diagnostic
+    problems.push(match (patched, by_script) {
+        (Some(row), _) => diagnostic.help(describe_version(row)),
+        (None, Some(row)) => diagnostic
+            .severity(Severity::Note)
+            .help(describe_version(row))
+            .note("trainc starts that container with its own launch script instead of the training toolkit"),
+        (None, None) => diagnostic
             .severity(Severity::Note)
             .note("no container of this family with the training toolkit receives patches any more"),
     });
+}
+
+/// Returns what to write for a container.
+fn describe_version(row: &ListedImage) -> String {
+    match &row.transformers {
+        Some(transformers) => {
+            format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch)
+        }
+        None => format!("write `version=\"{}\"`", row.pytorch),
+    }
 }
 
 fn has_repository_config(member: &RequestMember) -> bool {

@@ -3,10 +3,11 @@
 use crate::Context;
 use crate::queries::program::is_outside_source;
 use trainc_diag::declare_code;
+use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_emit as emit;
-use trainc_ir::{Program, SourceTree, UnreadDirectory, UnreadCause};
+use trainc_ir::{Launcher, Program, SourceTree, UnreadCause, UnreadDirectory};
 
 declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
 declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");
@@ -20,7 +21,7 @@ pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
 /// startup.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
-    check_secrets_shim(context, program, problems);
+    check_generated_files(context, program, problems);
     if let Some(entry) = program.entry.val().filter(|entry| entry.value.is_empty()) {
         problems.push(
             Diagnostic::new(&T0502, entry.span_or(program.span), "`program` has an empty entry point")
@@ -87,17 +88,42 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
 }
 
-/// Reports a file with the name of the script that trainc adds to the archive to fetch secrets.
-fn check_secrets_shim(context: &Context, program: &Program, problems: &mut Problems) {
+/// Reports files with the names of the scripts that trainc adds to the archive.
+fn check_generated_files(context: &Context, program: &Program, problems: &mut Problems) {
+    let secret = program.secrets.first().filter(|_| program.entrypoint.is_empty());
+    if let Some(secret) = secret {
+        check_generated_file(
+            context,
+            program,
+            (emit::SECRETS_SHIM, secret.name_span, "trainc's file fetches this secret"),
+            problems,
+        );
+    }
+    let image = context.plan.job.image.as_ref();
+    if let Some(image) = image.filter(|_| context.plan.launch.launcher == Launcher::LaunchScript) {
+        check_generated_file(
+            context,
+            program,
+            (emit::LAUNCH_SCRIPT, image.span, "trainc's file starts torchrun in this container"),
+            problems,
+        );
+    }
+}
+
+fn check_generated_file(
+    context: &Context,
+    program: &Program,
+    (file, cause, why): (&str, Span, &str),
+    problems: &mut Problems,
+) {
     let plan = context.plan;
-    let Some(secret) = program.secrets.first().filter(|_| program.entrypoint.is_empty()) else { return };
-    let named = |tree: &SourceTree| tree.get(emit::SECRETS_SHIM).is_some();
+    let named = |tree: &SourceTree| tree.get(file).is_some();
     // A dependency directory that has this name in the archive.
 let dependency = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
-        Some(name) => name == emit::SECRETS_SHIM,
+        Some(name) => name == file,
         None => named(tree),
     });
-    let entry = program.entry.val().filter(|entry| entry.value == emit::SECRETS_SHIM);
+    let entry = program.entry.val().filter(|entry| entry.value == file);
     let source = program.source.val().or(program.git.val());
     let source = source.filter(|_| plan.source.as_ref().is_some_and(named));
     let Some(place) = entry.or(source).or(dependency.map(|(dir, _)| dir)) else { return };
@@ -111,11 +137,11 @@ let dependency = plan.dependency_trees().find(|(_, tree)| match emit::dependency
         Diagnostic::new(
             &T0510,
             place.span_or(program.span),
-            format!("{what} `{}`, which trainc adds to the archive itself", emit::SECRETS_SHIM),
+            format!("{what} `{file}`, which trainc adds to the archive itself"),
         )
-        .label(secret.name_span, "trainc's file fetches this secret")
+        .label(cause, why)
         .help(help)
-        .note("the container starts trainc's file, which fetches the secrets and then starts the entry point"),
+        .note("the container starts trainc's file, which then starts the entry point"),
     );
 }
 

@@ -3,11 +3,11 @@
 use crate::Context;
 use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
 use crate::shared_codes::{T0351, short_version};
-use trainc_catalog::{images, support};
+use trainc_catalog::{cuda, images, support};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Plan, Smp};
+use trainc_ir::{Engine, Launcher, Plan, Smp};
 
 declare_code!(
     T0350,
@@ -34,6 +34,13 @@ check_entry(plan, problems);
 
 fn check_version(plan: &Plan, problems: &mut Problems) {
     let Some(version) = pytorch_version(plan) else { return };
+    let program = plan.job.program.as_ref();
+    // The launch script or the job's own entry point starts it.
+    if plan.launch.launcher == Launcher::LaunchScript
+        || program.is_some_and(|program| !program.entrypoint.is_empty())
+    {
+        return;
+    }
     let list = if is_trainium(plan) {
         support::torch_distributed_trainium()
     } else {
@@ -66,13 +73,31 @@ fn check_version(plan: &Plan, problems: &mut Problems) {
     )
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
     .fact("usable", usable.clone());
-    if let Some(near) = nearest(version.full, &usable).filter(|_| is_pytorch(plan)) {
+    // An archive in S3 has no launch script.
+    if support::is_newer_than_torch_distributed(version.full)
+        && let Some(s3) = program.and_then(|program| program.s3.val())
+    {
+        diagnostic = diagnostic
+            .label(s3.span_or(version.span), "trainc cannot add its launch script to this archive")
+            .help("write `source=` with the directory of the program: trainc then packs it with a script that starts torchrun");
+        problems.push(diagnostic);
+        return;
+    }
+    let runs: Vec<String> = usable.iter().filter(|version| runs_on_gpu(plan, version)).cloned().collect();
+    if let Some(near) = nearest(version.full, &runs).filter(|_| is_pytorch(plan)) {
         diagnostic = diagnostic.help(match newest_python(near) {
             Some(python) => format!("write `version=\"{near}\" python=\"{python}\"`"),
             None => format!("write `version=\"{near}\"`"),
         });
     }
     problems.push(diagnostic);
+}
+
+/// Returns whether the code of the container with a PyTorch version runs on the job's GPU, as far as known.
+fn runs_on_gpu(plan: &Plan, version: &str) -> bool {
+    let range = plan.instance.as_ref().and_then(|instance| cuda::of_accelerator(&instance.accelerator));
+    let (Some(range), Some(found)) = (range, images::cuda_of_pytorch(version)) else { return true };
+    range.contains(&found)
 }
 
 fn is_pytorch(plan: &Plan) -> bool {
@@ -131,7 +156,9 @@ fn check_entry(plan: &Plan, problems: &mut Problems) {
             .note("the SageMaker SDK rejects it when the estimator is created"),
         );
     }
+    // The launch script also starts a file of a package.
     if let Some(tree) = &plan.source
+        && plan.launch.launcher != Launcher::LaunchScript
         && tree.get("setup.py").is_some()
     {
         problems.push(

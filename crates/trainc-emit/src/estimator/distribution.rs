@@ -122,7 +122,7 @@ impl DistributionArgument {
                     put("mp_parameters", self.parameters.clone());
                 }
             }
-            Launcher::Plain => {}
+            Launcher::Plain | Launcher::LaunchScript => {}
         }
         out
     }
@@ -145,7 +145,7 @@ impl DistributionArgument {
             }
             Launcher::Smddp => !instance.contains("p5.48xlarge"),
             Launcher::PytorchDdp => self.options.as_str() == Some("") && !instance.contains("p5.48xlarge"),
-            Launcher::Mpi | Launcher::Plain => true,
+            Launcher::Mpi | Launcher::Plain | Launcher::LaunchScript => true,
         }
     }
 
@@ -182,7 +182,7 @@ impl DistributionArgument {
             }
             Launcher::SmpV1 => vec![smp(), mpi()],
             Launcher::SmpV2 => vec![torchrun(), smp()],
-            Launcher::Plain => Vec::new(),
+            Launcher::Plain | Launcher::LaunchScript => Vec::new(),
         })
     }
 }

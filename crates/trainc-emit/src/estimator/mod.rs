@@ -42,6 +42,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
         variables: Vec::new(),
         arguments: Vec::new(),
         unsupported: Vec::new(),
+        upload: None,
         has_placeholders: has_placeholders("", request),
     };
     script.add_constant("JOB", request.get("TrainingJobName"));
@@ -66,6 +67,8 @@ struct Script<'a> {
     variables: Vec<(String, String, Expression)>,
     arguments: Vec<(String, Expression)>,
     unsupported: Vec<String>,
+    /// The call that uploads the source, where the estimator does not.
+    upload: Option<Expression>,
     /// Whether the request contains unresolved placeholders.
     has_placeholders: bool,
 }
@@ -152,6 +155,9 @@ impl Script<'_> {
     /// Adds the arguments for the code.
     fn add_program(&mut self) {
         let plan = self.plan;
+        if super::launch_script::is_used(plan) {
+            self.add_upload();
+        }
         let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
         // The SDK clones the repository, without the start script that fetches secrets.
         let cloned = program.git.value().is_some() && !program.secrets.is_empty();
@@ -197,6 +203,33 @@ impl Script<'_> {
         }
         // The job's role may only read below this prefix.
         self.add_argument("code_location", Expression::text(&names::source_prefix(plan)));
+    }
+
+    /// Adds the upload of the source with the launch script, which estimators do only for the toolkit.
+    fn add_upload(&mut self) {
+        if self.plan.job.program.as_ref().is_some_and(|program| program.git.value().is_some()) {
+            self.unsupported.push(
+                "the source from git: `trainc apply` clones it and uploads it with the launch script"
+                    .to_owned(),
+            );
+            return;
+        }
+        self.add_source_constant();
+        self.modules.add("sagemaker.fw_utils", "tar_and_upload_dir");
+        let prefix = names::source_prefix(self.plan);
+        let (bucket, key) =
+            prefix.strip_prefix("s3://").and_then(|rest| rest.split_once('/')).unwrap_or((&prefix, ""));
+        let positional = |value: Expression| (String::new(), value);
+        self.upload = Some(Expression::Call(
+            "tar_and_upload_dir".to_owned(),
+            vec![
+                positional(plain("session.boto_session")),
+                positional(Expression::text(bucket)),
+                positional(Expression::text(key)),
+                ("script".to_owned(), plain("None")),
+                ("directory".to_owned(), plain("str(SOURCE)")),
+            ],
+        ));
     }
 
     /// Adds the constant for the source directory.
@@ -264,11 +297,11 @@ impl Script<'_> {
 
     fn fit(&mut self) -> Expression {
         let mut arguments = Vec::new();
-        let isolated = names::code_in_channel(self.plan);
+        // The SDK appends the channel `code` of an isolated script.
+        let appended = names::is_script(self.plan) && names::code_in_channel(self.plan);
         if let Some(Value::Array(mut channels)) = self.unmapped.take("InputDataConfig") {
-            // The SDK appends the channel with the code.
             channels.retain(|channel| {
-                !(isolated && channel.get("ChannelName").and_then(Value::as_str) == Some("code"))
+                !(appended && channel.get("ChannelName").and_then(Value::as_str) == Some("code"))
             });
             if !channels.is_empty() {
                 let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsupported);
@@ -321,6 +354,7 @@ impl Script<'_> {
                 unsupported => Jinja::from(Serde(&self.unsupported)),
                 variables => Jinja::from(Serde(&variables)),
                 estimator => estimator.format_wrapped(0, 12),
+                upload => self.upload.as_ref().map(|call| call.format_wrapped(4, 4)),
                 fit => fit.format_wrapped(4, 4),
             },
         )

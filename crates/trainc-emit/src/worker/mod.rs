@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainc_catalog::efa;
+use trainc_catalog::efa::{self, Starter};
 use trainc_ir::Plan;
 use trainc_ir::plan::DIGEST_MARK;
 
@@ -102,13 +102,7 @@ pub(super) fn start_line(plan: &Plan) -> String {
 
 /// Returns the name of the channel: `worker`, or the next free name.
 pub(super) fn channel_name(plan: &Plan) -> String {
-    let taken = |name: &str| {
-        plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name))
-    };
-    if !taken("worker") {
-        return "worker".to_owned();
-    }
-    (2..100).map(|n| format!("worker-{n}")).find(|name| !taken(name)).unwrap_or_else(|| "worker".to_owned())
+    super::channels::free_name(plan, "worker")
 }
 
 /// Returns the S3 prefix of binary and config.
@@ -135,5 +129,5 @@ pub(super) fn metrics() -> Vec<MetricDefinition> {
 
 /// Returns the environment that NCCL over EFA requires, which no toolkit sets, since the worker is the first process.
 pub(super) fn environment(plan: &Plan) -> Vec<(String, String)> {
-    plan.instance.as_ref().map(efa::environment).unwrap_or_default()
+    plan.instance.as_ref().map(|instance| efa::environment(instance, Starter::Worker)).unwrap_or_default()
 }

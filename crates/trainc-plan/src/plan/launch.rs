@@ -1,12 +1,16 @@
 //! Decides the launcher of the ranks and the parameters that it gets.
 
 use super::smp::smp_parameter_name;
+use trainc_catalog::support;
 use trainc_ir::{Engine, Field, Launch, Launcher, Mesh, Parallel, Plan, Scalar, Smp};
 
 /// Returns the launch of a bound plan; before binding, options may contain placeholders.
 pub(super) fn launch(plan: &Plan) -> Launch {
     let Some(parallel) = &plan.job.parallel else { return Launch::default() };
-    let launcher = launcher(parallel, plan.smp.as_ref());
+    let launcher = match launcher(parallel, plan.smp.as_ref()) {
+        Launcher::Torchrun if needs_launch_script(plan) => Launcher::LaunchScript,
+        launcher => launcher,
+    };
     let is_huggingface = plan.image.as_ref().is_some_and(|image| image.family == "huggingface");
     let is_rewritten_to_smddp = launcher == Launcher::PytorchDdp && !is_huggingface;
     Launch {
@@ -15,7 +19,11 @@ pub(super) fn launch(plan: &Plan) -> Launch {
         processes_per_host: processes_per_host(plan, parallel, launcher),
         mpi_options: match launcher {
             Launcher::Mpi | Launcher::Smddp | Launcher::SmpV1 => mpi_options(parallel),
-            Launcher::Torchrun | Launcher::PytorchDdp | Launcher::SmpV2 | Launcher::Plain => String::new(),
+            Launcher::Torchrun
+            | Launcher::LaunchScript
+            | Launcher::PytorchDdp
+            | Launcher::SmpV2
+            | Launcher::Plain => String::new(),
         },
         instance: instance(plan, launcher),
         group: group(plan, parallel, (launcher, is_rewritten_to_smddp)),
@@ -40,6 +48,24 @@ fn launcher(parallel: &Parallel, smp: Option<&Smp>) -> Launcher {
         Some(Engine::Smp) => Launcher::SmpV1,
         Some(Engine::DeviceMap | Engine::Worker | Engine::None) | None => Launcher::Plain,
     }
+}
+
+/// Returns true if trainc starts torchrun itself: the SageMaker SDK v2 starts it only for older PyTorch versions, and the
+/// toolkit's settings of NCCL are for older images. An image by `uri`, a custom entry point and a source that is already
+/// packed stay as written.
+fn needs_launch_script(plan: &Plan) -> bool {
+    let by_version = plan.job.image.as_ref().is_some_and(|ask| ask.uri.is_absent());
+    let packed_here = plan
+        .job
+        .program
+        .as_ref()
+        .is_some_and(|program| program.entrypoint.is_empty() && program.s3.is_absent());
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
+    by_version
+        && packed_here
+        && plan.deployable
+        && plan.chip_noun() == "GPU"
+        && pytorch.is_some_and(support::is_newer_than_torch_distributed)
 }
 
 /// Returns the processes per host: as written, otherwise under SMP v1 one per GPU.
@@ -73,7 +99,7 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let is_single = cluster.groups.is_empty();
     match launcher {
-        Launcher::Mpi | Launcher::Plain => None,
+        Launcher::Mpi | Launcher::Plain | Launcher::LaunchScript => None,
         _ if is_single => plan.job.container_instance().map(str::to_owned),
         Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2 => {
             plan.job.rank_group()?.instance.value().cloned()
@@ -89,6 +115,7 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
 fn group(plan: &Plan, parallel: &Parallel, (launcher, is_rewritten): (Launcher, bool)) -> Option<String> {
     let is_sent = match launcher {
         Launcher::Plain => false,
+        Launcher::LaunchScript => true,
         Launcher::Torchrun => !parallel.group.is_absent(),
         Launcher::PytorchDdp => is_rewritten || !parallel.group.is_absent(),
         _ => true,
