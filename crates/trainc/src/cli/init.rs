@@ -42,6 +42,7 @@ examples! {
     "bert-squad-smddp": "trainc.kdl";
     "distilbert-spot": "trainc.kdl" "scripts/train.py";
     "falcon-40b-qlora": "trainc.kdl" "scripts/requirements.txt" "scripts/run_clm.py";
+    "qwen-32b-qlora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
     "gpt2-30b-seq512": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
     "gpt2-30b-sharded": "trainc.kdl" "scripts/requirements.txt" "scripts/train_gpt_simple.py";
     "gptj-6b-pipeline": "trainc.kdl" "scripts/train_gptj_smp_script.py";
