@@ -7,7 +7,7 @@ use super::smp::is_smp_v2;
 use super::version_suggestion::unknown_version;
 use crate::resolve::T0220;
 use trainc_catalog::images::{self, Framework, ImageProblem, ImageQuery};
-use trainc_catalog::{instances, support};
+use trainc_catalog::{cuda, instances, support};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -296,6 +296,29 @@ pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> b
         _ => return true,
     };
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
+}
+
+/// Returns true if the image starts the job as its engine requires, by the SDK v2 or by the launch script, and its code runs on
+/// the GPU.
+pub(super) fn is_startable(job: &Job, query: &ImageQuery, found: &images::Image) -> bool {
+    let range = instances::get(query.instance).and_then(|row| cuda::of_accelerator(&row.accelerator));
+    if let (Some(range), Some(version)) = (range, images::cuda_of_uri(&found.uri))
+        && !range.contains(&version)
+    {
+        return false;
+    }
+    let launcher = job.parallel.as_ref().and_then(|parallel| parallel.launcher.value());
+    let by_script = match job.engine() {
+        Some(Engine::Fsdp) => true,
+        Some(Engine::Ddp) => launcher.is_none_or(|launcher| launcher == "torchrun"),
+        // The toolkit of the image starts a plain script.
+        Some(Engine::DeviceMap | Engine::None) => true,
+        _ => false,
+    };
+    sdk_v2_accepts(job, query, &found.sdk)
+        || (by_script
+            && query.framework != Framework::SmpV2
+            && support::is_newer_than_torch_distributed(&found.pytorch_full_version))
 }
 
 /// Converts a problem of the catalogue to a diagnostic.

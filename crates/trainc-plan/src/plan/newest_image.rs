@@ -1,6 +1,6 @@
 //! Selects the newest container for a job.
 
-use super::image::{FULL_INSTANCE, FULL_REGION, sdk_v2_accepts};
+use super::image::{FULL_INSTANCE, FULL_REGION, is_startable};
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageQuery};
 use trainc_catalog::instances;
 use trainc_ir::hardware::AcceleratorKind;
@@ -30,10 +30,10 @@ pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, writ
         _ => (ImageFamily::PyTorch, Framework::PyTorch),
     };
     let rows = images::of_family(family);
+    let amzn2023 = images::of_family(ImageFamily::Amzn2023);
     let newest = |accepted: bool| {
         rows.iter()
-            // The request uses the toolkit's keys, as SDK v2 does; images only in SDK v3 may not support them.
-            .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))
+            .chain(amzn2023.iter().filter(|_| family == ImageFamily::PyTorch))
             .filter(|row| region.is_none_or(|region| row.regions.contains(&region.name)))
             .filter(|row| {
                 let query = ImageQuery {
@@ -46,9 +46,9 @@ pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, writ
                     smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
                 };
                 let takes = |found: &images::Image| {
-                    !found.version_substituted && (!accepted || sdk_v2_accepts(job, &query, &found.sdk))
+                    !found.version_substituted && (!accepted || is_startable(job, &query, found))
                 };
-                instance.is_none() || images::resolve(&query).is_ok_and(|found| takes(&found))
+                images::resolve(&query).is_ok_and(|found| takes(&found))
             })
             .max_by_key(|row| {
                 let transformers = row.transformers.as_deref().map(images::version_key);

@@ -1,6 +1,6 @@
 //! Suggests a supported version for an unknown one.
 
-use super::image::{T0330, sdk_v2_accepts};
+use super::image::{T0330, is_startable};
 use super::neuron_image::neuron_version_too_old;
 use super::smp::is_smp_v2;
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageProblem, ImageQuery, version_key};
@@ -126,8 +126,7 @@ fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
         }
         _ => true,
     };
-    let fits = runs
-        && sdk_v2_accepts(job, &query, &found.sdk)
-        && neuron_version_too_old(&found, query.instance).is_none();
+    let fits =
+        runs && is_startable(job, &query, &found) && neuron_version_too_old(&found, query.instance).is_none();
     fits.then_some(found)
 }
