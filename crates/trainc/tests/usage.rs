@@ -218,15 +218,15 @@ fn import_writes_in_the_format_that_is_asked_for() {
     assert_eq!(fs::read_to_string(dir.0.join("job.kdl")).unwrap(), plain.out);
     assert!(both.out.contains(&format!("```kdl\n{}```\n", plain.out)), "{}", both.out);
 
-    // A container that is cut off from the network takes its code from a channel, which this request has not.
+    // A placeholder is not sent.
     let text = fs::read_to_string(root().join("tests/golden-requests/neox-20b-fsdp.json")).unwrap();
-    let mut isolated: serde_json::Value = serde_json::from_str(&text).unwrap();
-    isolated["request"]["EnableNetworkIsolation"] = true.into();
-    dir.write("isolated.json", isolated.to_string());
-    let document = run(&dir.0, &["import", "isolated.json", "-o", "json"]).json();
+    let mut template: serde_json::Value = serde_json::from_str(&text).unwrap();
+    template["request"]["RoleArn"] = "${ROLE}".into();
+    dir.write("template.json", template.to_string());
+    let document = run(&dir.0, &["import", "template.json", "-o", "json"]).json();
     assert_eq!(document["same_request"], false, "{}", document["lost"]);
     let lost = document["lost"].to_string();
-    assert!(lost.contains("the request of the manifest has an additional channel `code`"), "{lost}");
+    assert!(lost.contains("`RoleArn` is \\\"${ROLE}\\\""), "{lost}");
 
     dir.write("broken.json", "{");
     let broken = run(&dir.0, &["import", "broken.json", "-o", "json"]);
@@ -306,7 +306,7 @@ fn check_is_as_strict_as_emit_with_what_cannot_be_packed() {
         assert_eq!(ran.code, Some(3), "{args:?}\n{}{}", ran.out, ran.err);
         let said = ran.out + &ran.err;
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("`gone` leads nowhere and the link `out` leaves the repository"), "{said}");
+        assert!(said.contains("`gone` leads nowhere and the link `out` leaves the directory"), "{said}");
         assert!(said.contains("error[T0501]"), "{said}");
     }
     std::fs::remove_dir_all(dir.0.join("scripts")).unwrap();

@@ -153,7 +153,7 @@ fn unread_path_note(why: &UnreadDirectory) -> &'static str {
         }
         UnreadCause::NotFound => "the path is relative to the file that contains it; `emit` and `apply` require the directory",
         UnreadCause::Content => {
-            "all files of the directory are sent, including link targets, which must exist inside the repository"
+            "all files of the directory are sent, including link targets, which must exist inside the directory; files of another directory are sent with `dependency \"../common\"` in `program`"
         }
     }
 }

@@ -79,8 +79,13 @@ impl Files {
         let base = of_file.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
         let joined = base.join(path);
         match joined.canonicalize() {
-            Ok(found) if found.starts_with(&self.root) => Ok(found),
-            Ok(_) => Err(ReadError::OutsideRoot),
+            Ok(found) => match found.strip_prefix(&self.root) {
+                Ok(inside) if has_git_component(inside) => {
+                    Err(ReadError::Unreadable(GIT_DIRECTORY.to_owned()))
+                }
+                Ok(_) => Ok(found),
+                Err(_) => Err(ReadError::OutsideRoot),
+            },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Reported as outside even if it does not exist.
                 let flat = normalize_path(&std::env::current_dir().unwrap_or_default().join(&joined));
@@ -93,6 +98,14 @@ impl Files {
             Err(error) => Err(ReadError::Unreadable(describe(&error))),
         }
     }
+}
+
+/// Reason for which a file in `.git` is not read: it may hold credentials, such as a remote's URL with a token.
+const GIT_DIRECTORY: &str = "it is in `.git`, whose files trainc does not read";
+
+/// Returns true if a path leads into a git directory.
+fn has_git_component(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == ".git")
 }
 
 /// Resolves `.` and `..` in a path without file system access.
@@ -157,7 +170,7 @@ impl World for Files {
         if let Some(known) = self.trees.get(&found) {
             return known.clone().map(|tree| SourceTree { dir: path.to_owned(), ..tree });
         }
-        let tree = read_tree(&found, path, &self.root);
+        let tree = read_tree(&found, path);
         self.trees.insert(found, tree.clone());
         tree
     }
@@ -344,7 +357,7 @@ impl Read for PipeReader {
     }
 }
 
-fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, ReadError> {
+fn read_tree(root: &Path, written: &str) -> Result<SourceTree, ReadError> {
     if !root.is_dir() {
         return Err(ReadError::Unreadable("not a directory".to_owned()));
     }
@@ -370,12 +383,18 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
         }
         for entry in fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if is_excluded_from_archive(&name) {
+            let name = entry.file_name();
+            let shown = name.to_string_lossy();
+            if is_excluded_from_archive(&shown) {
                 continue;
             }
-            let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-            // Links are followed, as in the SageMaker SDK, but not out of the repository.
+            let path = if prefix.is_empty() { shown.into_owned() } else { format!("{prefix}/{shown}") };
+            // The archive has names in UTF-8; two names may differ only in bytes that are not.
+            if name.to_str().is_none() {
+                faults.push(format!("the name `{}` is not valid UTF-8", escape_bytes(&name, &prefix)));
+                continue;
+            }
+            // Links are followed, as in the SageMaker SDK, but not out of the directory.
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             let target = match entry.path().canonicalize() {
                 Ok(target) => target,
@@ -388,9 +407,16 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
                     continue;
                 }
             };
-            if !target.starts_with(limit) {
-                faults.push(format!("the link `{path}` leaves the repository"));
-                continue;
+            match target.strip_prefix(root) {
+                Ok(inside) if has_git_component(inside) => {
+                    faults.push(format!("the link `{path}` leads into `.git`"));
+                    continue;
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    faults.push(format!("the link `{path}` leaves the directory"));
+                    continue;
+                }
             }
             if target.is_dir() {
                 if above.contains(&target) {
@@ -420,6 +446,16 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(SourceTree { dir: written.to_owned(), files })
+}
+
+/// Returns a name with the bytes that are not UTF-8 as `\xNN`.
+fn escape_bytes(name: &std::ffi::OsStr, prefix: &str) -> String {
+    let mut out = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+    for chunk in name.as_encoded_bytes().utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    out
 }
 
 /// Lists the first faults, and counts the others.
@@ -464,20 +500,20 @@ mod tests {
         fs::write(root.join("a/b/x.py"), "").unwrap();
         let root = root.canonicalize().unwrap();
         symlink(root.join("a"), root.join("also")).unwrap();
-        let tree = read_tree(&root, ".", &root).unwrap();
+        let tree = read_tree(&root, ".").unwrap();
         let paths: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["a/b/x.py", "also/b/x.py"]);
         fs::remove_file(root.join("also")).unwrap();
         symlink(root.join("a"), root.join("a/b/up")).unwrap();
-        let fault = read_tree(&root, ".", &root).unwrap_err();
+        let fault = read_tree(&root, ".").unwrap_err();
         assert_eq!(fault, ReadError::Unreadable("the link `a/b/up` leads in a circle".to_owned()));
         fs::remove_file(root.join("a/b/up")).unwrap();
         let deep = root.join("d/".repeat(MOST_NESTED + 1));
         fs::create_dir_all(&deep).unwrap();
-        let fault = read_tree(&root, ".", &root).unwrap_err();
+        let fault = read_tree(&root, ".").unwrap_err();
         assert_eq!(fault, ReadError::Unreadable("it holds directories more than 64 deep".to_owned()));
         fs::remove_dir(deep).unwrap();
-        assert_eq!(read_tree(&root, ".", &root).unwrap().files.len(), 1);
+        assert_eq!(read_tree(&root, ".").unwrap().files.len(), 1);
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -490,18 +526,45 @@ mod tests {
         fs::write(root.join("secret.txt"), "").unwrap();
         symlink(root.join("secret.txt"), root.join("in/scripts/out")).unwrap();
         symlink(root.join("in/no-such"), root.join("in/scripts/gone")).unwrap();
-        let fault = read_tree(&root.join("in/scripts"), ".", &root.join("in")).unwrap_err();
-        let both = "the link `gone` leads nowhere and the link `out` leaves the repository";
+        fs::create_dir_all(root.join("in/.git")).unwrap();
+        fs::write(root.join("in/.git/config"), "").unwrap();
+        symlink("../.git/config", root.join("in/scripts/settings")).unwrap();
+        let fault = read_tree(&root.join("in/scripts"), ".").unwrap_err();
+        let both = "the link `gone` leads nowhere, the link `out` leaves the directory and the link `settings` leaves the directory";
         assert_eq!(fault, ReadError::Unreadable(both.to_owned()));
         for at in 0..9 {
             symlink(root.join("in/no-such"), root.join(format!("in/scripts/gone{at}"))).unwrap();
         }
-        let ReadError::Unreadable(words) =
-            read_tree(&root.join("in/scripts"), ".", &root.join("in")).unwrap_err()
-        else {
+        let ReadError::Unreadable(words) = read_tree(&root.join("in/scripts"), ".").unwrap_err() else {
             panic!("it is unreadable")
         };
-        assert!(words.ends_with("and 5 more"), "{words}");
+        assert!(words.ends_with("and 6 more"), "{words}");
+        // A link into `.git` of the directory itself.
+        symlink(".git/config", root.join("in/settings")).unwrap();
+        fs::remove_dir_all(root.join("in/scripts")).unwrap();
+        let fault = read_tree(&root.join("in"), ".").unwrap_err();
+        assert_eq!(fault, ReadError::Unreadable("the link `settings` leads into `.git`".to_owned()));
+        let files = Files::new(root.join("in"), &Options::default());
+        let of_git = files.find(&root.join("in/job.kdl").display().to_string(), ".git/config");
+        assert_eq!(of_git, Err(ReadError::Unreadable(GIT_DIRECTORY.to_owned())));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    /// Names that differ only in bytes that are not UTF-8 would be one file of the archive.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_that_are_not_utf8_are_refused() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let root = std::env::temp_dir().join(format!("trainc-names-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("data")).unwrap();
+        for name in [b"a\xff.py", b"a\xfe.py"] {
+            fs::write(root.join("data").join(std::ffi::OsStr::from_bytes(name)), "").unwrap();
+        }
+        let fault = read_tree(&root.canonicalize().unwrap(), ".").unwrap_err();
+        let both =
+            "the name `data/a\\xfe.py` is not valid UTF-8 and the name `data/a\\xff.py` is not valid UTF-8";
+        assert_eq!(fault, ReadError::Unreadable(both.to_owned()));
         fs::remove_dir_all(root).unwrap();
     }
 }

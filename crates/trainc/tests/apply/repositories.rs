@@ -133,7 +133,7 @@ fn what_git_cannot_give_is_said_before_anything_is_made() {
     refused(&["--set", "program.dir=elsewhere"], "it has no directory `elsewhere`");
     std::os::unix::fs::symlink("../../../etc/passwd", place.0.0.join("origin/code/out")).unwrap();
     place.commit("train.py", "print('three')\n");
-    refused(&[], "the link `out` leaves the repository");
+    refused(&[], "the link `out` leaves the directory");
     fs::remove_file(place.0.0.join("origin/code/out")).unwrap();
     std::os::unix::fs::symlink("train.py", place.0.0.join("origin/code/again.py")).unwrap();
     place.commit("train.py", "print('four')\n");

@@ -44,9 +44,14 @@ impl Drop for Batch {
     }
 }
 
+/// Mode of a symbolic link.
+const LINK: &str = "120000";
+
 /// An entry of `git ls-tree`.
 struct Entry {
     mode: String,
+    /// ID of the object.
+    id: String,
     /// Relative to the directory that was listed.
     path: String,
 }
@@ -121,6 +126,7 @@ impl Revision {
             .filter_map(|line| line.split_once('\t'))
             .map(|(about, path)| Entry {
                 mode: about.split(' ').next().unwrap_or("").to_owned(),
+                id: about.split(' ').nth(2).unwrap_or("").to_owned(),
                 path: path.to_owned(),
             })
             .collect())
@@ -203,6 +209,26 @@ impl Revision {
         Ok(steps.join("/"))
     }
 
+    /// Returns true if a link of a tree leads out of the tree. Every link on the way is an entry of the tree itself.
+    fn link_leaves_tree(&mut self, entry: &Entry) -> Result<bool, ReadError> {
+        let batch = self.batch().map_err(git_read_error)?;
+        let Object::Blob(target) = batch.read_object(&entry.id).map_err(git_read_error)?? else {
+            return Ok(true);
+        };
+        let target = String::from_utf8_lossy(&target);
+        // The depth of the link's directory below the tree, then after each step of the target.
+        let mut depth = entry.path.matches('/').count();
+        for step in target.split('/') {
+            match step {
+                "" | "." => {}
+                ".." if depth == 0 => return Ok(true),
+                ".." => depth -= 1,
+                _ => depth += 1,
+            }
+        }
+        Ok(target.starts_with('/'))
+    }
+
     /// Reads all files below a directory (empty for the whole repository); `written` names the tree.
     pub(super) fn tree(&mut self, root: &str, written: &str) -> Result<SourceTree, ReadError> {
         match self.object(root)? {
@@ -221,7 +247,13 @@ impl Revision {
                 continue;
             }
             let path = &entry.path;
+            if path.contains('\u{fffd}') {
+                return Err(ReadError::Unreadable(format!("the name `{path}` is not valid UTF-8")));
+            }
             let unreadable = |why: &str| ReadError::Unreadable(format!("the link `{path}` {why}"));
+            if entry.mode == LINK && self.link_leaves_tree(&entry)? {
+                return Err(unreadable("leaves the directory"));
+            }
             let object = self.object(format!("{root}/{path}").trim_start_matches('/'));
             let bytes = match object {
                 Ok(Object::Blob(bytes)) => bytes,
