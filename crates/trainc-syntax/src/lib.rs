@@ -41,6 +41,12 @@ pub fn codes() -> Vec<&'static Code> {
     codes::ALL.to_vec()
 }
 
+/// Returns whether the fix of a problem keeps the value that the user wrote, and changes only its form or the name of its
+/// node or property. The nearest valid word (T0127) is a guess, as is every fix of a later stage.
+pub fn fix_keeps_value(code: &Code) -> bool {
+    codes::ALL.contains(&code) && code.id != codes::T0127.id
+}
+
 /// Returns whether the language has a node of this name anywhere in a job.
 pub fn is_node(name: &str) -> bool {
     !suggestions::parents_with_spec(name).is_empty()

@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod data;
+pub mod fixes;
 pub mod import;
 
 use std::sync::LazyLock;

@@ -653,3 +653,125 @@ fn nothing_is_written_where_another_type_is_needed() {
     let plan = run(&["plan", "trainc.kdl", "-o", "json"]).json();
     assert_ne!(plan["memory"]["fits"], true, "{fewer}");
 }
+
+/// Compiles a text in memory with the files that it names.
+fn in_memory(name: &str, text: &str) -> crate::support::Outcome {
+    crate::support::compile_in(crate::support::Memory::default(), name, text, &crate::support::options(""))
+}
+
+/// The problems with a fix, and the selection among them; the text with the selected fixes.
+fn fixed(name: &str, text: &str, code: Option<&str>) -> (String, usize) {
+    use trainc::fixes;
+    let before = in_memory(name, text);
+    let requested = fixes::requested(before.compiled.problems.iter(), &before.sources, code);
+    let state = fixes::State::new(&before.compiled, &before.sources);
+    let id = before.sources.iter().find(|(_, source)| *source.name == *name).map(|(id, _)| id).unwrap();
+    let selection = fixes::select(&before.sources, &requested, code.is_some(), &[state], |texts| {
+        let after = in_memory(name, texts.get(&id).map_or(text, String::as_str));
+        vec![fixes::State::new(&after.compiled, &after.sources)]
+    });
+    let fixed = selection.texts.get(&id).cloned().unwrap_or_else(|| text.to_owned());
+    (fixed, requested.len())
+}
+
+/// What plan.json says is trained; null is what could not be computed.
+fn training(outcome: &crate::support::Outcome) -> Vec<(&'static str, Option<String>)> {
+    let Some(plan) = outcome.compiled.plan.as_deref() else { return Vec::new() };
+    let job = &plan.job;
+    let parallel = job.parallel.as_ref();
+    let hyperparameters = job.program.as_ref().and_then(|program| {
+        let values =
+            program.hyperparameters.iter().map(|h| Some(format!("{}={:?}", h.name, h.value.value()?)));
+        values.collect::<Option<Vec<_>>>().map(|values| values.join(" "))
+    });
+    vec![
+        ("instance", job.cluster.as_ref().and_then(|cluster| cluster.instance.value().cloned())),
+        ("nodes", job.cluster.as_ref().and_then(|cluster| Some(cluster.nodes.get()?.to_string()))),
+        ("engine", job.engine().map(|engine| engine.name().to_owned())),
+        ("wrap", parallel.and_then(|parallel| parallel.wrap.value().cloned())),
+        ("precision", job.train.precision.value().cloned()),
+        ("quantize", job.quantize.as_ref().map(|quantize| format!("{:?}", quantize.kind.value()))),
+        ("adapter", job.adapter.as_ref().and_then(|adapter| Some(adapter.rank.get()?.to_string()))),
+        ("model", plan.model.as_ref().map(|model| model.name.clone())),
+        ("mesh", plan.mesh.as_ref().map(|mesh| format!("{} {}", mesh.world_size, mesh.shard_degree.value))),
+        ("batch", plan.batch.as_ref().map(|batch| batch.global_sequences.value.to_string())),
+        ("micro-batch", plan.batch.as_ref().map(|batch| batch.micro_batch_size.value.to_string())),
+        ("steps", plan.run.steps.as_ref().map(|steps| steps.value.to_string())),
+        ("hyperparameters", hyperparameters),
+        ("image", plan.image.as_ref().map(|image| image.uri.clone())),
+    ]
+}
+
+/// No fix of any fixture, example or imported request adds an error, and `--fix all` changes nothing that is trained.
+#[test]
+fn fixes_add_no_error_and_all_keeps_the_training() {
+    let fixtures = files("tests/ui", &[".kdl"]).into_iter().filter_map(|path| {
+        let text = read(&path);
+        let plain = !text.lines().take(3).any(|line| line.starts_with("// args:"));
+        let alone =
+            crate::support::has_job(&text) || text.lines().take(3).any(|line| line.trim() == "// alone");
+        plain.then(|| if alone { text } else { crate::support::over_base(&text) })
+    });
+    let examples = files("examples", &[".kdl"]).into_iter().map(|path| read(&path));
+    let imported = files("tests/import", &[".json", ".yaml"]).into_iter().flat_map(|path| {
+        let text = read(&path);
+        let mut problems = trainc_diag::Problems::default();
+        let found = trainc::import::import(trainc_diag::source::SourceId(0), &text, &mut problems);
+        found.map(|one| one.manifest)
+    });
+    let mut faults = Vec::new();
+    let (mut with_fix, mut changed) = (0, 0);
+    for text in fixtures.chain(examples).chain(imported) {
+        let before = in_memory("job.kdl", &text);
+        let codes: std::collections::BTreeSet<&str> =
+            before.compiled.problems.iter().filter(|one| one.fix.is_some()).map(|one| one.code.id).collect();
+        for code in codes.into_iter().map(Some).chain([None]) {
+            let (after_text, requested) = fixed("job.kdl", &text, code);
+            if requested == 0 {
+                continue;
+            }
+            with_fix += 1;
+            changed += usize::from(after_text != text);
+            let after = in_memory("job.kdl", &after_text);
+            let [old, new] = [&before, &after].map(|one| one.compiled.problems.errors());
+            if new > old {
+                faults.push(format!("{code:?} leaves {new} errors instead of {old}:\n{text}"));
+            }
+            let same = training(&before).into_iter().zip(training(&after));
+            for ((name, old), (_, new)) in same.filter(|((_, old), (_, new))| old.is_some() && old != new) {
+                if code.is_none() {
+                    faults.push(format!("`--fix all` makes `{name}` {new:?} instead of {old:?}:\n{text}"));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+    assert!(with_fix > 200 && changed > 100, "{with_fix} {changed}");
+}
+
+/// `all` does not apply what changes the training, says so, and names the flag that does; a word that is not a code is a
+/// manifest.
+#[test]
+fn all_offers_what_changes_the_training() {
+    let dir = Scratch::new("fix-all");
+    dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\n");
+    let text = JOB.replace("model \"gpt2-xl\"", "tags team=1\n    model \"gpt2-xl\"");
+    let path = dir.write("job.kdl", &text);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    for args in [
+        &["check", "--fix", "job.kdl"][..],
+        &["check", "job.kdl", "--fix"],
+        &["check", "--fix", "all", "job.kdl"],
+    ] {
+        dir.write("job.kdl", &text);
+        let ran = run(args);
+        let said = "it changes what is trained; `--fix T0326` applies it";
+        assert!(ran.err.contains("not applied: job.kdl:") && ran.err.contains(said), "{}", ran.err);
+        let after = fs::read_to_string(&path).unwrap();
+        assert!(after.contains("micro-batch 6") && after.contains("model \"gpt2-xl\" //"), "{after}");
+    }
+    let unknown = run(&["check", "--fix", "T9999"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.err);
+    assert!(unknown.err.contains("`T9999` is neither a code nor a manifest"), "{}", unknown.err);
+}

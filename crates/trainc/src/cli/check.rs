@@ -3,13 +3,16 @@
 use super::args::{Global, Input, problems};
 use super::completion_values::{any_text, with_values};
 use super::exit;
-use super::files::describe;
+use super::files::{Edits, describe};
 use super::io::Io;
-use super::manifests::{Keep, Manifest, Set, compile_keeping};
+use super::manifests::{Keep, Manifest, Set, compile_edited, compile_keeping};
+use crate::fixes::{self, Kept};
 use std::collections::BTreeMap;
-use trainc_diag::source::is_file;
+use std::path::Path;
+use std::sync::Arc;
+use trainc_diag::source::{SourceId, is_file};
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Format, find, fix};
+use trainc_diag::{Diagnostic, Format, find};
 use trainc_predict::{Fit, Memory};
 
 /// Report all problems of all manifests, without a network
@@ -27,17 +30,21 @@ pub(super) struct Args {
     /// markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = with_values(format, formats), hide_possible_values = true)]
     output: Format,
-    /// Apply the suggested edits for this code (or `all`) to the files, then check again
-    #[arg(long, value_name = "CODE", value_parser = any_text(fixable), hide_possible_values = true)]
+    /// Apply the suggested edits to the files, then check again: those of this code, or without a code (or with `all`)
+    /// every edit that does not change what is trained
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = ALL, value_parser = any_text(fixable), hide_possible_values = true)]
     fix: Option<String>,
 }
+
+/// The value of `--fix` for every code.
+const ALL: &str = "all";
 
 fn formats() -> Vec<&'static str> {
     Format::ALL.iter().map(|format| format.name()).collect()
 }
 
 fn fixable() -> Vec<&'static str> {
-    std::iter::once("all").chain(super::explain::names()).collect()
+    std::iter::once(ALL).chain(super::explain::names()).collect()
 }
 
 /// Parses an output format.
@@ -50,31 +57,47 @@ pub(super) fn format(written: &str) -> Result<Format, String> {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let paths = match args.input.named.paths("check") {
-        Ok(paths) => paths,
+    // A word after `--fix` that is not a code is a manifest.
+    let (fix, manifest) = match args.fix.as_deref() {
+        None => (None, None),
+        Some(ALL) => (Some(None), None),
+        Some(code) if find(crate::codes(), code).is_some() => (Some(Some(code)), None),
+        Some(word) if word.contains(['/', '.', '*', '?']) || word == "-" || Path::new(word).exists() => {
+            (Some(None), Some(word.to_owned()))
+        }
+        Some(word) => {
+            io.note(&format!(
+                "error: `{word}` is neither a code nor a manifest; `trainc catalog rules` lists all codes\n"
+            ));
+            return exit::USAGE;
+        }
+    };
+    let paths = if args.input.named.manifests.is_empty() && manifest.is_some() {
+        Ok(Vec::new())
+    } else {
+        args.input.named.paths("check")
+    };
+    let paths: Vec<String> = match paths {
+        Ok(paths) => manifest.into_iter().chain(paths).collect(),
         Err(why) => {
             io.note(&why);
             return exit::USAGE;
         }
     };
-    // The plans show how an edit changes the batch.
-    let keep = if args.fix.is_some() { Keep::Plans } else { Keep::Problems };
-    let mut set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
-    if let Some(code) = &args.fix {
-        if code != "all" && find(crate::codes(), code).is_none() {
-            io.note(&format!("error: unknown code `{code}`; `trainc catalog rules` lists all codes\n"));
-            return exit::USAGE;
-        }
+    // The plans show what an edit changes.
+    let keep = if fix.is_some() { Keep::Plans } else { Keep::Problems };
+    let options = args.input.overlay.options(io, false);
+    let mut set = compile_keeping(&paths, &options, keep);
+    if let Some(code) = fix {
         if paths.iter().any(|path| path == "-") {
             io.note("error: `--fix` requires a file: standard input cannot be edited\n");
             return exit::USAGE;
         }
-        let code = Some(code.as_str()).filter(|code| *code != "all");
-        match write_fixes(io, &set, code) {
-            Ok(0) => io.note("nothing to fix\n"),
+        match write_fixes(io, &set, code, |edits| compile_edited(&paths, &options, Keep::Plans, edits)) {
+            Ok(0) => {}
             Ok(_) => {
                 let (before, oversized) = (batches(&set), jobs_over_memory(&set));
-                set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
+                set = compile_keeping(&paths, &options, keep);
                 note_changed_batches(io, &before, &batches(&set));
                 note_tight_memory(io, &oversized, &set);
             }
@@ -95,21 +118,54 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     args.input.exit_code(&set)
 }
 
-/// Applies the edits of all problems of a code; returns their number.
-fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, String> {
+/// Writes the fixes of a code, or all that change neither what is trained nor add an error; returns their number.
+fn write_fixes(
+    io: &mut Io,
+    set: &Set,
+    code: Option<&str>,
+    compile: impl Fn(&Arc<Edits>) -> Set,
+) -> Result<usize, String> {
+    let sources = &set.sources;
+    let name_of = |source: SourceId| sources.get(source).map(|source| source.name.to_string());
     let problems: Vec<&Diagnostic> = set.manifests.iter().flat_map(|m| m.compiled.problems.iter()).collect();
-    let fixed = fix::apply(&set.sources, problems, code);
-    for (source, text) in &fixed.texts {
-        let Some(name) = set.sources.get(*source).map(|source| source.name.to_string()) else { continue };
-        if !is_file(&name) {
-            continue;
-        }
+    let requested = fixes::requested(problems, sources, code);
+    let states = |set: &Set| -> Vec<fixes::State> {
+        set.manifests.iter().map(|one| fixes::State::new(&one.compiled, &set.sources)).collect()
+    };
+    let selection = fixes::select(sources, &requested, code.is_some(), &states(set), |texts| {
+        let edit = |(source, text): (&SourceId, &String)| {
+            let path = name_of(*source).and_then(|name| Path::new(&name).canonicalize().ok())?;
+            Some((path, text.clone()))
+        };
+        states(&compile(&Arc::new(texts.iter().filter_map(edit).collect())))
+    });
+    let mut written = 0;
+    for (source, text) in &selection.texts {
+        let Some(name) = name_of(*source).filter(|name| is_file(name)) else { continue };
         std::fs::write(&name, text)
             .map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
-        let old = set.sources.get(*source).map_or("", |source| &source.text);
+        let old = sources.get(*source).map_or("", |source| &source.text);
         io.note(&format!("fixed {name}\n{}", format_diff(old, text)));
+        written += 1;
     }
-    Ok(fixed.applied.len())
+    if written == 0 && selection.kept.is_empty() {
+        io.note("nothing to fix\n");
+    }
+    for (problem, why) in &selection.kept {
+        let Some(source) = sources.get(problem.span.source) else { continue };
+        let (line, column) = source.line_column(problem.span.start);
+        let id = problem.code.id;
+        io.note(&format!(
+            "not applied: {}:{line}:{column}: {id} {}: {}\n",
+            source.name,
+            problem.code.name,
+            match why {
+                Kept::ChangesTraining => format!("it changes what is trained; `--fix {id}` applies it"),
+                Kept::AddsError => "it would add an error".to_owned(),
+            }
+        ));
+    }
+    Ok(written)
 }
 
 /// Returns the global batch of each job, by its manifest and name.

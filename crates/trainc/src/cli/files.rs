@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use trainc_diag::source::is_file;
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::Options;
@@ -54,13 +54,30 @@ pub(super) struct Files {
     fetch: bool,
     /// Cache of the worker's binary.
     binary: std::sync::OnceLock<Option<SourceFile>>,
+    /// Texts in place of those of files.
+    edits: Arc<Edits>,
 }
+
+/// Texts of files by their canonical path.
+pub(super) type Edits = BTreeMap<PathBuf, String>;
 
 impl Files {
     /// Creates a reader of the files below a root.
     pub(super) fn new(root: PathBuf, options: &Options) -> Self {
         let (worker, fetch) = (options.worker.clone(), options.fetch);
-        Self { root, trees: BTreeMap::new(), worker, fetch, binary: std::sync::OnceLock::new() }
+        let (trees, binary) = (BTreeMap::new(), std::sync::OnceLock::new());
+        Self { root, trees, worker, fetch, binary, edits: Arc::default() }
+    }
+
+    /// Reads these texts in place of those of files.
+    pub(super) fn with_edits(mut self, edits: &Arc<Edits>) -> Self {
+        self.edits = Arc::clone(edits);
+        self
+    }
+
+    /// Returns the edited text of a file.
+    fn edited(&self, path: &Path) -> Option<&String> {
+        if self.edits.is_empty() { None } else { self.edits.get(&path.canonicalize().ok()?) }
     }
 
     /// Returns the canonical root.
@@ -145,7 +162,10 @@ pub(super) fn display_path(path: &Path) -> String {
 impl LayerLoader for Files {
     fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
-        let text = read_text(&found, MOST_LAYER_BYTES)?;
+        let text = match self.edited(&found) {
+            Some(text) => text.clone(),
+            None => read_text(&found, MOST_LAYER_BYTES)?,
+        };
         // Joined to the file that names it, so that a relative path stays relative.
         let name = match Path::new(from).parent() {
             Some(parent) if is_file(from) => {
@@ -192,6 +212,9 @@ impl World for Files {
 
 impl Tree for Files {
     fn read(&mut self, file: &Named) -> Result<Vec<u8>, String> {
+        if let Some(text) = self.edited(&file.path) {
+            return Ok(text.clone().into_bytes());
+        }
         // Not read past the limit: the parser reports the size.
         if file.walked.is_some() {
             let mut bytes = Vec::new();

@@ -1,12 +1,13 @@
 //! Reads and compiles the manifests of a command: files, directories, globs, standard input.
 
-use super::files::{Files, Tree};
+use super::files::{Edits, Files, Tree};
 use super::manifest_paths::{self, Named, expand, root_of};
 pub(super) use super::manifest_set::Set;
 use super::parallel::map_in_parts;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trainc_apply::saved_plan::SavedPlan;
 use trainc_check::{JobSummary, check_across_jobs, compile};
 use trainc_diag::declare_code;
@@ -76,6 +77,11 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
 
 /// Reads and compiles all manifests, keeping only the requested results.
 pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Keep) -> Set {
+    compile_edited(arguments, options, keep, &Arc::default())
+}
+
+/// Reads and compiles all manifests, with these texts in place of those of files.
+pub(super) fn compile_edited(arguments: &[String], options: &Options, keep: Keep, edits: &Arc<Edits>) -> Set {
     let mut sources = SourceMap::default();
     let mut failed: Vec<(String, Problems)> = Vec::new();
     let mut named: Vec<Named> = Vec::new();
@@ -103,8 +109,9 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
     let failed = failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems));
     let mut manifests: Vec<Manifest> = failed.collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
-    let parts =
-        map_in_parts(&named, |files, number, reader| compile_part(files, number, options, keep, reader));
+    let parts = map_in_parts(&named, |files, number, reader| {
+        compile_part(files, number, options, (keep, edits), reader)
+    });
     for part in parts {
         many |= part.swept;
         manifests.extend(part.manifests);
@@ -141,7 +148,7 @@ fn compile_part(
     named: &[Named],
     number: u32,
     options: &Options,
-    keep: Keep,
+    (keep, edits): (Keep, &Arc<Edits>),
     files: &mut Option<Files>,
 ) -> Part {
     let mut out =
@@ -158,7 +165,7 @@ fn compile_part(
         // One reader per repository, so that a directory is read once.
         let reader = match &mut *files {
             Some(reader) if reader.root() == root => reader,
-            slot => slot.insert(Files::new(root, options)),
+            slot => slot.insert(Files::new(root, options).with_edits(edits)),
         };
         if file.walked.is_some() && reader.leads_outside_root(&file.path) {
             out.manifests.push(manifest_outside_root(file, &mut out.sources));
