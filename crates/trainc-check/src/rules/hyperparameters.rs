@@ -32,8 +32,10 @@ declare_code!(
     "a one-letter name, which is passed with a single dash"
 );
 
+declare_code!(T0581, "quoted-argument", Warning, "a value with shell quotes, which the script would receive");
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268];
+pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268, &T0581];
 
 /// Checks names and values. Names only matter to the training toolkit: a container with its own entry point reads a
 /// file.
@@ -75,6 +77,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         check_name(h, problems);
+        check_quotes(h, context, problems);
         if let Some(first) = seen.insert(h.name.replace('-', "_"), h) {
             problems.push(
                 Diagnostic::new(&T0266, h.name_span, format!("`{}` and `{}` differ only in `-` and `_`", first.name, h.name))
@@ -109,6 +112,30 @@ fn check_value(h: &Hyperparameter, problems: &mut Problems) {
     }
 }
 
+/// Reports a value that has quotes for the shell, as scripts of the SageMaker SDK write them: trainc adds its own.
+fn check_quotes(h: &Hyperparameter, context: &Context, problems: &mut Problems) {
+    let Some(val) = h.value.val() else { return };
+    let Scalar::Text(text) = &val.value else { return };
+    let inside = ['"', '\'']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
+        .filter(|inside| !inside.is_empty() && inside.chars().all(|c| is_shell_safe(c) || c == ' '));
+    let Some(inside) = inside else { return };
+    let span = val.span_or(h.name_span);
+    let diagnostic = Diagnostic::new(
+        &T0581,
+        span,
+        format!("the script receives `--{}` with the quotes in its value: `{text}`", h.name),
+    )
+    .help(format!("write `\"{inside}\"`"))
+    .note("trainc quotes a value for the container's shell; the SageMaker SDK does not, so its scripts write the quotes");
+    problems.push(if context.is_literal(span, text) {
+        diagnostic.fix(span, format!("\"{inside}\""))
+    } else {
+        diagnostic
+    });
+}
+
 fn invalid_characters(span: Span, whose: &str, what: &str) -> Diagnostic {
     Diagnostic::new(&T0404, span, format!("the value of {whose} contains {what}"))
         .help("write it to a file in the program's directory, and pass the file's path")
@@ -126,7 +153,10 @@ fn check_name(h: &Hyperparameter, problems: &mut Problems) {
         problems.push(if h.name == "mp_parameters" {
             diagnostic.help("write the parameters as children of `parallel engine=\"smp\"`")
         } else {
-            diagnostic.help("remove it, and use the corresponding node of the manifest")
+            diagnostic.help(format!(
+                "remove it: a node sends it; if none does, write `request {{ HyperParameters {{ {} \"…\"; }} }}` with `allow \"T0446\" reason=\"…\"`",
+                h.name
+            ))
         });
         return;
     }

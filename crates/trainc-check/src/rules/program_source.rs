@@ -4,7 +4,7 @@ use crate::Context;
 use crate::queries::program::{is_outside_source, is_python};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Engine;
+use trainc_ir::{Engine, Program};
 
 declare_code!(
     T0263,
@@ -13,15 +13,44 @@ declare_code!(
     "an entry point or archive that the container cannot start"
 );
 
+declare_code!(T0580, "source-not-unpacked", Error, "a source that a container with its own entry point never gets");
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0263];
+pub(super) static CODES: &[&Code] = &[&T0263, &T0580];
+
+/// Reports files of a program whose container has its own entry point: only the training toolkit, which `entrypoint`
+/// replaces, downloads and unpacks them.
+fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
+    let files = [("source", &program.source), ("git", &program.git), ("s3", &program.s3)];
+    let files = files.into_iter().filter_map(|(name, field)| Some((name, field.span()?)));
+    let dependencies = program.dependencies.iter().map(|dir| ("dependency", dir.span_or(program.span)));
+    for (name, span) in files.chain(dependencies) {
+        let mut diagnostic = Diagnostic::new(
+            &T0580,
+            span,
+            format!("`{name}` never reaches the container, which starts `entrypoint`"),
+        )
+        .help(
+            "add the files to the image; or upload them, write `channel \"code\" s3=\"s3://…/\"`, and start them from `/opt/ml/input/data/code/`; or write `program \"train.py\" source=…` without `entrypoint`",
+        )
+        .note("only the training toolkit downloads and unpacks a source, and `entrypoint` replaces the toolkit");
+        if let Some(word) = program.entrypoint.first() {
+            diagnostic = diagnostic.label(word.span_or(program.span), "replaces the toolkit");
+        }
+        problems.push(diagnostic);
+    }
+}
 
 /// Checks the entry point, the archive and the git URL.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
     let engine = plan.engine();
-    if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
+    if engine == Some(Engine::Worker) {
+        return;
+    }
+    if !program.entrypoint.is_empty() {
+        report_source_of_entrypoint(program, problems);
         return;
     }
     let mut reject = |span, message: String, help: &str, note: &str| {
