@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+/// The environment variable whose value the toolkit starts instead of the entry point (sagemaker-training-toolkit @3383937,
+/// `environment.py`).
+pub(crate) const PROGRAM_VARIABLE: &str = "SAGEMAKER_PROGRAM";
+
 /// Returns whether the path of an entry point leads outside the program's directory.
 pub(crate) fn is_outside_source(path: &str) -> bool {
     path.starts_with("s3://") || path.starts_with('/') || path.split('/').any(|part| part == "..")

@@ -1,6 +1,7 @@
 //! Environment variables of the container: names, duplicates and reserved variables.
 
 use crate::Context;
+use crate::queries::program::PROGRAM_VARIABLE;
 use crate::queries::spelling::nearest_spelling;
 use crate::shared_codes::T0410;
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use trainc_catalog::reserved_names::{self, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Engine, Launcher, Plan};
+use trainc_ir::{Engine, Launcher, Plan, Program};
 
 declare_code!(T0256, "duplicate-variable", Error, "an environment variable that is set twice");
 declare_code!(T0411, "reserved-environment", Error, "an environment variable that the container overwrites");
@@ -68,11 +69,29 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         // Only the toolkit's launchers overwrite variables, not a custom entry point or the worker.
         if program.entrypoint.is_empty()
             && engine != Some(Engine::Worker)
-            && let Some(row) = find_reserved(plan, &variable, torchrun)
         {
-            problems.push(overwrite_diagnostic(&variable, &row, torchrun));
+            if variable.name == PROGRAM_VARIABLE {
+                check_program_variable(&variable, program, problems);
+            } else if let Some(row) = find_reserved(plan, &variable, torchrun) {
+                problems.push(overwrite_diagnostic(&variable, &row, torchrun));
+            }
         }
     }
+}
+
+/// Reports a variable that replaces the entry point; without an entry point, it names the program.
+fn check_program_variable(variable: &Variable, program: &Program, problems: &mut Problems) {
+    let Some(entry) = program.entry.val().filter(|entry| Some(entry.value.as_str()) != variable.value) else { return };
+    problems.push(
+        Diagnostic::new(
+            &T0411,
+            variable.span,
+            format!("the toolkit starts the value of `{PROGRAM_VARIABLE}` instead of `{}`", entry.value),
+        )
+        .label(entry.span_or(program.span), "never started")
+        .help(format!("remove `{PROGRAM_VARIABLE}`, and name the program once"))
+        .note("the variable takes precedence over the hyperparameter `sagemaker_program` (sagemaker-training-toolkit @3383937, `environment.py`)"),
+    );
 }
 
 /// Returns whether the text is a valid environment variable name, as the service requires in requests.

@@ -1,6 +1,7 @@
 //! Values without effect, mutually exclusive values, and nodes without their defining value.
 
 use crate::Context;
+use crate::queries::program::PROGRAM_VARIABLE;
 use crate::shared_codes::T0251;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -131,10 +132,12 @@ impl UnusedCheck<'_, '_> {
             }
             return;
         }
-        // A custom image may have its own entry point, which receives the hyperparameters unchanged.
+        // A custom image may have its own entry point, which receives the hyperparameters unchanged; a variable may name the
+        // program.
         let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own");
         let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
-        if own && program.entry.is_absent() && !files && program.secrets.is_empty() {
+        let named = program.environment.iter().any(|pair| pair.key == PROGRAM_VARIABLE);
+        if (own || named) && program.entry.is_absent() && !files && program.secrets.is_empty() {
             return;
         }
         if let Some(word) = program.arguments.first() {
