@@ -4,7 +4,7 @@ use super::{Context, across_jobs, rules, superseded};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, Severity, find};
+use trainc_diag::{Code, Diagnostic, Problems, REFUSED_BY_SERVICE, Severity, find};
 use trainc_ir::Allow;
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
@@ -18,6 +18,29 @@ pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
 
 /// Codes whose problems depend on today's date, because of `until` and of other problems.
 pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
+
+/// The errors that can be allowed: they keep trainc from sending what AWS may accept. Any other error is of a job that AWS,
+/// the container or PyTorch refuses. `T0243` names them.
+pub static ALLOWABLE_ERRORS: &[&str] = &["T0320", "T0445", "T0446"];
+
+/// Returns whether an error can be allowed.
+fn is_allowable(diagnostic: &Diagnostic) -> bool {
+    ALLOWABLE_ERRORS.contains(&diagnostic.code.id) && !diagnostic.facts.contains_key(REFUSED_BY_SERVICE)
+}
+
+impl Context<'_> {
+    /// Returns whether the manifest allows an error, by its ID or name.
+    pub(crate) fn allows_error(&self, code: &Code) -> bool {
+        ALLOWABLE_ERRORS.contains(&code.id)
+            && self
+                .plan
+                .job
+                .allows
+                .iter()
+                .filter_map(|allow| allow.code.value())
+                .any(|name| code.is_called(name))
+    }
+}
 
 /// Removes the warnings and notes that are silenced, and checks each `allow`.
 pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], problems: &mut Problems) {
@@ -52,9 +75,15 @@ pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], pro
             })
         };
         let (mut silenced, mut errors) = (0, 0);
+        let mut allowed = Vec::new();
         problems.retain(|diagnostic| {
             if diagnostic.code != code || !(inside(diagnostic) || covers_whole_job(context, allow)) {
                 return true;
+            }
+            if diagnostic.severity == Severity::Error && is_allowable(diagnostic) {
+                allowed.push(allowed_error(diagnostic, allow));
+                silenced += 1;
+                return false;
             }
             if diagnostic.severity == Severity::Error {
                 errors += 1;
@@ -63,6 +92,7 @@ pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], pro
             silenced += 1;
             false
         });
+        verdicts.extend(allowed);
         if silenced > 0 {
             continue;
         }
@@ -85,6 +115,13 @@ pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], pro
 /// one of its codes in place of another, and an error from before the rules may remove what a rule reads.
 fn may_hide(error: &Code, warning: &Code) -> bool {
     !rules::is_of_rule(error) || rules::is_same_rule(error, warning) || superseded::may_hide(error, warning)
+}
+
+/// Returns an allowed error as a note, so that plan and report show what trainc did not check.
+fn allowed_error(diagnostic: &Diagnostic, allow: &Allow) -> Diagnostic {
+    let reason = allow.reason.value().map_or("", String::as_str);
+    let note = Diagnostic::new(diagnostic.code, diagnostic.span, diagnostic.message.clone());
+    note.severity(Severity::Note).note(format!("allowed, and sent as written: {reason}"))
 }
 
 fn unknown_code(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
@@ -121,6 +158,10 @@ fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagn
             span,
             format!("{} `{}` is an error here; only warnings and notes can be allowed", code.id, code.name),
         )
+        .note(format!(
+            "and the errors {}, which keep trainc from sending what AWS may accept",
+            text::list(ALLOWABLE_ERRORS, "and")
+        ))
         .help(format!("fix it (`trainc explain {}`) and remove the `allow`", code.id))
     } else {
         let diagnostic = Diagnostic::new(
@@ -129,7 +170,7 @@ fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagn
             format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
         )
         .help("remove it");
-        if code.severity == Severity::Error {
+        if code.severity == Severity::Error && !ALLOWABLE_ERRORS.contains(&code.id) {
             diagnostic.note(format!("{} is an error, and errors cannot be allowed", code.id))
         } else {
             diagnostic

@@ -100,6 +100,9 @@ pub struct Diagnostic {
     pub subject: Option<Span>,
 }
 
+/// The fact of an error that cannot be allowed although others of its code can, since the service refuses the request.
+pub const REFUSED_BY_SERVICE: &str = "refused_by_service";
+
 /// A replacement of one span of a source, applied by `check --fix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {

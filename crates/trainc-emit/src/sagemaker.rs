@@ -22,13 +22,7 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
             remove_serverless_members(plan, members);
         }
         for member in &plan.job.request {
-            let raw = raw_to_json(&member.value);
-            match members.get_mut(&member.name) {
-                Some(existing) => merge(existing, raw),
-                None => {
-                    members.insert(member.name.clone(), raw);
-                }
-            }
+            merge_member(members, member.name.clone(), raw_to_json(&member.value));
         }
         // `AlgorithmName` replaces the image.
         if let Some(Value::Object(algorithm)) = members.get_mut("AlgorithmSpecification")
@@ -55,20 +49,28 @@ fn remove_serverless_members(plan: &Plan, members: &mut serde_json::Map<String, 
     }
 }
 
-/// Merges raw members into those of the nodes; checks reject raw members that a node sets.
-fn merge(existing: &mut Value, raw: Value) {
-    match (existing, raw) {
-        (Value::Object(old), Value::Object(new)) => {
+/// Merges a raw member into those of the nodes. It overrides what a node sets, which checks reject unless the manifest
+/// allows it; null leaves the member to the service.
+fn merge_member(members: &mut serde_json::Map<String, Value>, name: String, raw: Value) {
+    match (members.get_mut(&name), raw) {
+        (_, Value::Null) => {
+            members.remove(&name);
+        }
+        (Some(Value::Object(old)), Value::Object(new)) => {
             for (key, value) in new {
-                match old.get_mut(&key) {
-                    Some(slot) => merge(slot, value),
-                    None => {
-                        old.insert(key, value);
-                    }
-                }
+                merge_member(old, key, value);
             }
         }
-        (slot, value) => *slot = value,
+        (_, Value::Object(new)) => {
+            let mut inner = serde_json::Map::new();
+            for (key, value) in new {
+                merge_member(&mut inner, key, value);
+            }
+            members.insert(name, Value::Object(inner));
+        }
+        (_, value) => {
+            members.insert(name, value);
+        }
     }
 }
 

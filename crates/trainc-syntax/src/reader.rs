@@ -113,7 +113,10 @@ impl Reader<'_> {
         if let Some(children) = node.children() {
             let mut list: Vec<&KdlNode> = children.nodes().iter().collect();
             if spec.free_children {
-                read.children = self.free_children(&list);
+                let (allows, members): (Vec<_>, Vec<_>) =
+                    list.iter().copied().partition(|child| child.name().value() == nodes::ALLOW.name);
+                read.children = self.free_children(&members);
+                read.children.extend(self.children(&allows, &[], &format!("in `{}`", spec.name)));
             } else {
                 list.retain(|child| !self.property_as_child(child, spec, &mut read, &mut seen));
                 let from_properties = std::mem::take(&mut read.children);

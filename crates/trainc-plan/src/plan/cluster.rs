@@ -3,7 +3,7 @@
 use trainc_catalog::{accelerators, instances, regions};
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, REFUSED_BY_SERVICE};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Engine, Job, Machine, Region};
 
@@ -66,7 +66,8 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` has no instance type")
-                    .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
+                    .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`")
+                    .fact(REFUSED_BY_SERVICE, true),
             );
         }
         return None;
@@ -85,11 +86,15 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
 
 fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnostic {
     let names = instances::all_names();
+    // A retired type is not what somebody means who writes a type that is not one.
+    let is_retired = |name: &str| instances::get(name).is_some_and(|row| row.retired.is_some());
+    let current: Vec<&str> = names.iter().map(String::as_str).filter(|name| !is_retired(name)).collect();
     let diagnostic = Diagnostic::new(
         &T0320,
         span,
-        format!("SageMaker training does not support instance type `{written}`"),
-    );
+        format!("the catalogue has no instance type `{written}`"),
+    )
+    .note("if SageMaker supports it, add `allow \"T0320\" reason=\"…\"` to `cluster`; what depends on its hardware is then unknown");
     let with_prefix = format!("ml.{written}");
     if names.contains(&with_prefix) {
         return diagnostic.help(format!("write `\"{with_prefix}\"`")).fix(span, format!("\"{with_prefix}\""));
@@ -118,12 +123,12 @@ fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnosti
             all.sort_by_key(|name| name.rsplit('.').next().map(size_number));
             return diagnostic.help(format!("use one of this family: {}", list_types(&all)));
         }
-        let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
-        if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {
+        let same_size = current.iter().copied().filter(|name| name.ends_with(&format!(".{size}")));
+        if let Some(near) = text::nearest(&dotted, same_size) {
             return suggest(near, diagnostic);
         }
     }
-    match text::nearest(written, names.iter().map(String::as_str)) {
+    match text::nearest(written, current.iter().copied()) {
         Some(near) => suggest(near, diagnostic),
         None => diagnostic.help("run `trainc catalog instances` for the supported types"),
     }
@@ -206,10 +211,16 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             })
         }
         Some(name) if instances::instance_exists(name) => {
-            // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores.
+            // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores, and for MPI,
+            // whose processes are written (Horovod).
             let engine = job.engine();
+            let parallel = job.parallel.as_ref();
+            let is_mpi =
+                parallel.and_then(|parallel| parallel.launcher.value()).is_some_and(|name| name == "mpi");
+            let processes = parallel.and_then(|parallel| parallel.processes.get()).filter(|_| is_mpi);
             if let Some(engine) = engine
                 && !matches!(engine, Engine::None | Engine::Worker)
+                && !(engine == Engine::Ddp && is_mpi)
             {
                 problems.push(
                     Diagnostic::new(
@@ -226,7 +237,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             }
             let ranks = cluster.ranks.get().filter(|_| engine == Some(Engine::Worker));
             Some(Machine {
-                gpus_per_node: ranks.unwrap_or(1),
+                gpus_per_node: ranks.or(processes).unwrap_or(1),
                 gpu: None,
                 ranks_per_gpu: 1,
                 gpu_memory_bytes: None,

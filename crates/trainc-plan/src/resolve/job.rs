@@ -123,9 +123,10 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
             usd: number(n.prop("usd")),
             hard: boolean(n.prop("hard")),
         }),
-        request: node
-            .child("request")
-            .map_or_else(Vec::new, |n| n.children.iter().map(request_member).collect()),
+        request: node.child("request").map_or_else(Vec::new, |n| {
+            // The members have no spec; an `allow` has.
+            n.children.iter().filter(|child| child.spec.is_none()).map(request_member).collect()
+        }),
         swept_from: None,
         sweep: node.child("sweep").map_or_else(Vec::new, super::sweep::read),
         allows,

@@ -7,7 +7,7 @@ use trainc_catalog::shapes::{self, Violation, ViolationKind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Problems};
+use trainc_diag::{Diagnostic, Problems, REFUSED_BY_SERVICE};
 use trainc_emit::raw_member as json;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use trainc_ir::{Plan, Raw, RequestMember};
@@ -90,17 +90,23 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
         let mut leaves = Vec::new();
         leaves_of(&member.name, &value, &mut leaves);
         let mut refused: Vec<&str> = Vec::new();
+        let mut reported: Vec<&str> = Vec::new();
         let free = context.plan.job.serverless_member().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
         for leaf in leaves.iter().filter(|_| !free) {
             let node = NODES.iter().find(|(path, _)| {
                 leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))
             });
-            let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
-            refused.push(path);
+            let Some((path, node)) = node.filter(|(path, _)| !reported.contains(path)) else { continue };
+            reported.push(path);
+            // What is allowed is sent, so that its violations are reported too.
+            if !context.allows_error(&T0446) {
+                refused.push(path);
+            }
             problems.push(
                 Diagnostic::new(&T0446, locate_member(member, path).name, format!("`{path}` is set with a node"))
                     .help(format!("write `{node}`"))
-                    .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked"),
+                    .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked")
+                    .note("if no node sends what you mean, add `allow \"T0446\" reason=\"…\"`: then the member is sent as written, and `#null` leaves it to the service"),
             );
         }
         if context.plan.job.image.is_some() && leaves.iter().any(|leaf| leaf == ALGORITHM) {
@@ -114,7 +120,8 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
                 .help("remove the node `image` and its `program`, or `AlgorithmName`")
                 .note(
                     "CreateTrainingJob: AlgorithmSpecification takes either AlgorithmName or TrainingImage",
-                ),
+                )
+                .fact(REFUSED_BY_SERVICE, true),
             );
         }
         for violation in violations {
