@@ -21,7 +21,6 @@ use trainc_catalog::shapes;
 use trainc_check::compile;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{self as diag, Diagnostic, Format, Problems};
-use trainc_emit as emit;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 
@@ -179,7 +178,7 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut found = Problems::default();
-    let Some(mut imported) = import::import(source, text, &mut found) else {
+    let Some(imported) = import::import(source, text, &mut found) else {
         let compiled = Compiled::unreadable_file(found);
         let set = set(shown, compiled, sources);
         match sink.format {
@@ -189,8 +188,7 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
         return exit::MANIFEST;
     };
     let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
-    let lacking = lines_lost_by_round_trip(&imported, &compiled(io, &name, &imported).0);
-    imported = imported.with_differences(lacking);
+    let imported = imported.reconcile(|manifest| compiled(io, &name, manifest).0);
     if let Some(out) = out {
         let written = fs::OpenOptions::new()
             .write(true)
@@ -221,14 +219,13 @@ fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
     Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new(), constants: None }
 }
 
-fn compiled(io: &Io, name: &str, imported: &Imported) -> (Compiled, SourceMap) {
+fn compiled(io: &Io, name: &str, manifest: &str) -> (Compiled, SourceMap) {
     let mut sources = SourceMap::default();
-    let source = sources.add(name, imported.manifest.as_str());
+    let source = sources.add(name, manifest);
     let root = std::env::current_dir().unwrap_or_default();
     let options =
         Options { today: io.today.clone(), later_codes: crate::later_codes(), ..Options::default() };
-    let compiled =
-        compile(source, &imported.manifest, &options, &mut Files::new(root, &options), &mut sources);
+    let compiled = compile(source, manifest, &options, &mut Files::new(root, &options), &mut sources);
     (compiled, sources)
 }
 
@@ -239,7 +236,7 @@ struct Review {
 }
 
 fn review(io: &Io, name: &str, imported: &Imported) -> Review {
-    let (mut compiled, sources) = compiled(io, name, imported);
+    let (mut compiled, sources) = compiled(io, name, &imported.manifest);
     if imported.outcome.is_none() {
         // A request has no outcome to review.
         compiled.problems.retain(|problem| problem.severity == trainc_diag::Severity::Error);
@@ -305,37 +302,4 @@ fn markdown(imported: &Imported, review: &Review) -> String {
         problems.map(|one| format!("{} `{}`: {}", one.severity.word(), one.code.id, one.message)).collect(),
     );
     out
-}
-
-/// Returns the lines of the manifest that are missing after it is emitted and imported again.
-fn lines_lost_by_round_trip(imported: &Imported, compiled: &Compiled) -> Vec<String> {
-    let Some(plan) = compiled.plan.as_deref() else { return Vec::new() };
-    let made = emit::training_job_request(plan, &emit::identity(plan));
-    let channels = |request: &Value| -> Vec<String> {
-        let all = request["InputDataConfig"].as_array().map_or(&[][..], Vec::as_slice);
-        all.iter().filter_map(|channel| channel["ChannelName"].as_str()).map(str::to_owned).collect()
-    };
-    let given = channels(&imported.request);
-    let more = channels(&made)
-        .into_iter()
-        .filter(|name| !given.contains(name))
-        .map(|name| format!("the request of the manifest has an additional channel `{name}`"));
-    // A manifest with errors cannot be emitted.
-    let again = compiled.plan_without_errors().and_then(|_| {
-        import::import(trainc_diag::source::SourceId(0), &made.to_string(), &mut Problems::default())
-    });
-    let Some(again) = again else { return more.collect() };
-    let lines = |text: &str| -> Vec<String> {
-        text.lines()
-            .map(|line| line.trim().to_owned())
-            .filter(|line| !line.is_empty() && !line.starts_with("//"))
-            .collect()
-    };
-    let there = lines(&again.manifest);
-    lines(&imported.manifest)
-        .into_iter()
-        .filter(|line| !there.contains(line))
-        .map(|line| format!("the request of the manifest lacks `{line}`"))
-        .chain(more)
-        .collect()
 }

@@ -8,23 +8,37 @@ use trainc_catalog::{images, instances};
 use trainc_ir::job::SERVERLESS;
 
 impl Reader {
-    /// Returns the region of the job, otherwise of its ARN, its image or its serverless model.
-    pub(super) fn region(&mut self, keys: &[(String, String)], uri: Option<&str>) -> String {
+    /// Returns the region of the job, otherwise of its ARN, its algorithm, its image or its serverless model.
+    pub(super) fn region(
+        &mut self,
+        keys: &[(String, String)],
+        uri: Option<&str>,
+        algorithm: Option<&str>,
+    ) -> String {
         let written = keys
             .iter()
             .find(|(key, _)| key == "sagemaker_region")
             .and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
         let of_arn = || self.described.as_deref().and_then(|arn| arn.split(':').nth(3)).map(str::to_owned);
+        // An algorithm of another region cannot be used.
+        let of_algorithm = || {
+            algorithm
+                .and_then(|arn| arn.split(':').nth(3))
+                .filter(|region| !region.is_empty())
+                .map(str::to_owned)
+        };
         let of_image = || uri.and_then(images::parse_uri).map(|parsed| parsed.region);
         // The hub of a serverless job's model is in the job's region.
         let of_model = || {
             let model = self.unmapped.0.get(SERVERLESS)?.get("BaseModelArn")?.as_str()?;
             model.split(':').nth(3).filter(|region| !region.is_empty()).map(str::to_owned)
         };
-        written.or_else(of_arn).or_else(of_image).or_else(of_model).unwrap_or_else(|| {
-            self.unsupported.add("`region`: not in the request; `us-east-1` is a placeholder");
-            "us-east-1".to_owned()
-        })
+        written.or_else(of_arn).or_else(of_algorithm).or_else(of_image).or_else(of_model).unwrap_or_else(
+            || {
+                self.unsupported.add("`region`: not in the request; `us-east-1` is a placeholder");
+                "us-east-1".to_owned()
+            },
+        )
     }
 
     /// Returns `cluster`, and the facts that the launcher needs.

@@ -212,10 +212,9 @@ fn float(number: &serde_json::Number) -> String {
     }
 }
 
-/// Returns a member of `request { … }`; `None` for an empty list or null, which cannot be written.
+/// Returns a member of `request { … }`; `None` for an empty list, which cannot be written. Null leaves a member out.
 pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
     match value {
-        Value::Null => None,
         Value::Array(items) if items.is_empty() => None,
         Value::Array(items) => {
             Some(Node::new(name).children(items.iter().filter_map(|item| member("-", item)).collect()))
@@ -224,7 +223,8 @@ pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
             let children: Vec<Node> = members.iter().filter_map(|(key, value)| member(key, value)).collect();
             Some(Node::new(name).children(children))
         }
-        scalar @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+        Value::String(text) => Some(Node::text(name, &escape_placeholders(text))),
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_)) => {
             Some(Node::new(name).arg(&literal(scalar)?))
         }
     }

@@ -5,6 +5,7 @@
 //! not contain, and a list of those. Pure: it reads no file and calls no account.
 
 mod cluster;
+mod comparison;
 mod data;
 mod image;
 mod kdl;
@@ -12,6 +13,7 @@ mod launch;
 mod monitoring;
 mod outcome;
 mod program;
+mod reconcile;
 mod smp;
 mod unsupported;
 
@@ -55,6 +57,10 @@ pub struct Imported {
     pub lost: Vec<String>,
     /// Description of the input, for the manifest's header.
     description: String,
+    /// The nodes of the job, without `request`.
+    nodes: Vec<Node>,
+    /// The members of `request`.
+    members: Map<String, Value>,
     /// The outcome of the job, if the input is a response.
     pub outcome: Option<Outcome>,
 }
@@ -91,13 +97,42 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         .map(str::to_owned);
     let mut reader =
         Reader { unmapped: UnmappedMembers(request.clone()), unsupported: Unsupported::default(), described };
-    let (job, body) = reader.job();
+    let (job, nodes, members) = reader.job();
     let Unsupported { all: unsupported, lost } = reader.unsupported;
     let kind = if reader.described.is_some() { "a described job" } else { "a request" };
     let description =
         format!("{kind}, {}", request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
-    let manifest = header(&description, &lost) + &body;
-    Some(Imported { manifest, job, request: Value::Object(request), unsupported, lost, description, outcome })
+    let mut imported = Imported {
+        manifest: String::new(),
+        job,
+        request: Value::Object(request),
+        unsupported,
+        lost,
+        description,
+        nodes,
+        members,
+        outcome,
+    };
+    imported.manifest = imported.render();
+    Some(imported)
+}
+
+impl Imported {
+    /// Returns the manifest of the nodes.
+    fn render(&self) -> String {
+        let children: Vec<Node> =
+            self.members.iter().filter_map(|(name, value)| kdl::member(name, value)).collect();
+        let request = (!children.is_empty()).then(|| {
+            Node::new("request")
+                .with_comment("Members that are sent as they are written here.")
+                .children(children)
+                .with_blank_line()
+        });
+        let mut out = header(&self.description, &self.lost);
+        let nodes = self.nodes.iter().cloned().chain(request).collect();
+        Node::text("job", &self.job).children(nodes).write(0, &mut out);
+        out
+    }
 }
 
 /// Returns the byte offset of a line and column, both from 1.
@@ -158,8 +193,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the job's name, and the manifest without its header.
-    fn job(&mut self) -> (String, String) {
+    /// Returns the job's name, its nodes without `request`, and the members of `request`.
+    fn job(&mut self) -> (String, Vec<Node>, Map<String, Value>) {
         let tags = self.tags();
         let tag = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         let full_name = self.unmapped.take_text("TrainingJobName").unwrap_or_default();
@@ -180,7 +215,8 @@ impl Reader {
         let mut algorithm = self.unmapped.take_object("AlgorithmSpecification").unwrap_or_default();
         let uri = algorithm.take_text("TrainingImage");
         let mut keys = self.unmapped.take_string_map("HyperParameters");
-        let region = self.region(&keys, uri.as_deref());
+        let named = algorithm.0.get("AlgorithmName").and_then(Value::as_str).map(str::to_owned);
+        let region = self.region(&keys, uri.as_deref(), named.as_deref());
         let role = self.unmapped.take_text("RoleArn");
         let account = [role.as_deref(), self.described.as_deref()].into_iter().flatten().find_map(account_of);
 
@@ -240,18 +276,23 @@ impl Reader {
         nodes.push(output.0);
         nodes.extend(monitoring::monitoring(&mut self.unmapped, &s3, launch.engine, &mut self.unsupported));
         nodes.push(match role.as_deref() {
-            Some(arn) if !arn.contains("${") => Node::new("role").prop_if_some("arn", Some(arn)),
-            _ => Node::new("role").prop("create", "#true"),
+            Some(arn) if arn.starts_with("arn:") && !arn.contains("${") => {
+                Node::new("role").prop_if_some("arn", Some(arn))
+            }
+            // trainc's own placeholder for the role that it creates.
+            Some("${role_arn}") | None => Node::new("role").prop("create", "#true"),
+            Some(other) => {
+                self.unsupported.add_difference(&format!(
+                    "`RoleArn`: `{other}` is not an ARN; the manifest creates a role instead: write `role arn=\"arn:…\"` to use yours"
+                ));
+                Node::new("role").with_comment("Placeholder: the request has no ARN of a role.").prop("create", "#true")
+            }
         });
         if own_machines {
             self.restore_algorithm(algorithm, uri.as_deref());
         }
         self.unmapped.0.extend(kept);
-        nodes.extend(self.request());
-
-        let mut out = String::new();
-        Node::text("job", &name).children(nodes).write(0, &mut out);
-        (name, out)
+        (name, nodes, self.request())
     }
 
     fn tags(&mut self) -> Vec<(String, String)> {
@@ -328,7 +369,8 @@ impl Reader {
     fn restore_algorithm(&mut self, mut algorithm: UnmappedMembers, uri: Option<&str>) {
         let known = uri.is_some_and(|uri| image::family(uri) != "own");
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
-        if metrics == known.then_some(true) || (metrics == Some(false) && !known) {
+        // Other images keep `false`: the service's own default depends on the image and on metric definitions.
+        if metrics == known.then_some(true) {
             algorithm.take("EnableSageMakerMetricsTimeSeries");
         } else if metrics.is_none() {
             self.unsupported.add_difference(
@@ -339,9 +381,9 @@ impl Reader {
         self.unmapped.put_back("AlgorithmSpecification", algorithm);
     }
 
-    /// Returns `request` with the members without a node, by their AWS names.
-    fn request(&mut self) -> Option<Node> {
-        // Members that belong to nodes: `request` is rejected for them, so their unmapped parts cannot be expressed.
+    /// Returns the members without a node.
+    fn request(&mut self) -> Map<String, Value> {
+        // Members that belong to nodes: their unmapped parts cannot be written in `request` unless that is allowed.
         const OF_NODES: &[&str] = &[
             "CheckpointConfig",
             "DebugHookConfig",
@@ -356,26 +398,22 @@ impl Reader {
             "StoppingCondition",
             "VpcConfig",
         ];
-        let known = &shapes::operation("CreateTrainingJob")?.input.members;
+        let known = shapes::operation("CreateTrainingJob").map(|operation| &operation.input.members);
+        let is_known = |name: &String| known.is_some_and(|known| known.contains_key(name));
         let serverless = self.unmapped.0.contains_key(SERVERLESS);
-        let mut children = Vec::new();
+        let mut members = Map::new();
         for (name, value) in &self.unmapped.0 {
-            if !known.contains_key(name) {
+            if !is_known(name) {
                 self.unsupported.add_difference(&format!("`{name}`: not a member of CreateTrainingJob"));
             } else if OF_NODES.contains(&name.as_str())
                 && !(serverless && MACHINE_MEMBERS.contains(&name.as_str()))
             {
                 self.unsupported.add_difference(&format!("`{name}`: {value}"));
-            } else if let Some(node) = kdl::member(name, value) {
-                children.push(node);
+            } else {
+                members.insert(name.clone(), value.clone());
             }
         }
-        (!children.is_empty()).then(|| {
-            Node::new("request")
-                .with_comment("Members without a node in the language.")
-                .children(children)
-                .with_blank_line()
-        })
+        members
     }
 }
 

@@ -81,7 +81,9 @@ impl Outcome {
             took.replacen(" after ", preposition, 1)
         ));
         if let Some(reason) = &self.reason {
-            out.push(format!("failure reason: {}", escape_line(reason.lines().next().unwrap_or(""))));
+            // The last line of a traceback names the cause.
+            let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+            out.push(format!("failure reason: {}", escape_line(&reason)));
         }
         if let Some(billed) = self.billable_seconds {
             let count: u64 = self.instances.iter().map(|(_, count)| count).sum();
@@ -114,6 +116,18 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The service puts the cause below the first line, e.g. `AlgorithmError: ExecuteUserScriptError:`.
+    #[test]
+    fn a_reason_is_shown_whole() {
+        let answer = serde_json::json!({
+            "TrainingJobStatus": "Failed",
+            "FailureReason": "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"CUDA out of memory\"",
+        });
+        let lines = Outcome::from_response(&answer).unwrap().lines();
+        let reason = "failure reason: AlgorithmError: ExecuteUserScriptError: ExitCode 1 ErrorMessage \"CUDA out of memory\"";
+        assert!(lines.iter().any(|line| line == reason), "{lines:?}");
+    }
 
     #[test]
     fn a_finished_job_has_a_price() {

@@ -4,6 +4,7 @@ use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::launch::Decoded;
 use super::unsupported::Unsupported;
 use serde_json::Value;
+use trainc_catalog::reserved_names::{self, Kind};
 use trainc_emit::{UnmappedMembers, unquote};
 
 /// The program, from the hyperparameters.
@@ -18,11 +19,11 @@ pub(super) struct Script {
     pub(super) launcher: Decoded,
 }
 
+/// The variable whose value the toolkit starts in place of `sagemaker_program`.
+const PROGRAM_VARIABLE: &str = "SAGEMAKER_PROGRAM";
+
 /// The script for a request without one that requires one.
 const PLACEHOLDER: &str = "train.py";
-
-/// Keys that launchers read in addition to `sagemaker_…`.
-const LAUNCHER: &[&str] = &["mp_parameters"];
 
 impl Script {
     /// Separates the hyperparameters of script, launcher and toolkit.
@@ -41,7 +42,12 @@ impl Script {
         let scripted = out.entrypoint.is_empty() && keys.iter().any(|(key, _)| key == "sagemaker_program");
         for (key, text) in std::mem::take(keys) {
             if !scripted {
-                out.arguments_sent.push((key, text));
+                // A name that trainc reserves is sent through `request`.
+                if reserved_names::get(Kind::Hyperparameter, &key).is_some() {
+                    out.launcher.insert(key, Value::from(text));
+                } else {
+                    out.arguments_sent.push((key, text));
+                }
                 continue;
             }
             let decoded = serde_json::from_str::<Value>(&text).ok();
@@ -52,7 +58,7 @@ impl Script {
                 // Generated again by trainc.
                 "sagemaker_job_name" | "sagemaker_region" => {}
                 "sagemaker_container_log_level" if text == "20" => {}
-                _ if key.starts_with("sagemaker_") || LAUNCHER.contains(&key.as_str()) => {
+                _ if reserved_names::get(Kind::Hyperparameter, &key).is_some() => {
                     out.launcher.insert(key, decoded.unwrap_or(Value::from(text)));
                 }
                 _ => out.arguments_sent.push((key, text)),
@@ -80,7 +86,8 @@ impl Script {
             unsupported.add_difference(&format!("hyperparameter `{key}` of the toolkit, {value}: not supported by any node, so trainc does not send it"));
         }
         let mut node = Node::new("program");
-        if toolkit && self.entry.is_none() && self.entrypoint.is_empty() {
+        let named = environment.iter().any(|(name, _)| name == PROGRAM_VARIABLE);
+        if toolkit && !named && self.entry.is_none() && self.entrypoint.is_empty() {
             self.entry = Some(PLACEHOLDER.to_owned());
             unsupported.add_difference(&format!(
                 "`program`: the request has no script (`sagemaker_program`), which the toolkit of this image requires; `{PLACEHOLDER}` in the manifest is a placeholder"

@@ -36,6 +36,18 @@ fn imported(text: &str) -> Imported {
     import(SourceId(0), text, &mut Problems::default()).unwrap()
 }
 
+fn compiled(manifest: &str) -> trainc_plan::Compiled {
+    let mut sources = SourceMap::default();
+    let source = sources.add("imported.kdl", manifest);
+    compile(source, manifest, &Options::default(), &mut Nowhere, &mut sources)
+}
+
+/// Imports a request and compares it, as the command does.
+#[track_caller]
+fn reconciled(text: &str) -> Imported {
+    imported(text).reconcile(compiled)
+}
+
 /// Returns the request of a manifest.
 #[track_caller]
 fn emitted(manifest: &str) -> Value {
@@ -72,7 +84,7 @@ fn user_text_is_escaped_everywhere() {
         "HyperParameters": {"note": "\"a\u{202e}b\nc\""},
         "Made\u{202e}Up\nextends \"x\"": 1,
     });
-    let found = imported(&text.to_string()).with_differences(vec!["a line".to_owned()]);
+    let found = imported(&text.to_string());
     let lines = found.unsupported.iter().chain(&found.lost).cloned();
     let lines: Vec<String> = lines.chain(found.outcome.iter().flat_map(Outcome::lines)).collect();
     let unseen = |text: &str| text.contains(['\u{202e}', '\u{2028}']) || text.chars().any(char::is_control);
@@ -271,17 +283,105 @@ fn metrics_that_only_the_manifest_sends_are_listed() {
     assert_eq!(lost("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1"), Vec::<String>::new());
 }
 
+/// The text of a request of `tests/import`.
+#[track_caller]
+fn file(name: &str) -> String {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/import");
+    std::fs::read_to_string(format!("{dir}/{name}")).unwrap()
+}
+
+/// The manifest of every recorded request compiles without an error and sends the same request, member by member.
 #[test]
-fn added_differences_are_in_the_header() {
-    let found = smp_v1_with(r#"{"partitions": 2, "ddp": true, "fp16": true}"#);
-    let body = without_comments(&found.manifest);
-    let found = found
-        .with_differences(vec!["the request lacks `x`".to_owned()])
-        .with_differences(vec!["and `y`".to_owned()]);
-    assert_eq!(without_comments(&found.manifest), body);
-    assert_eq!(found.manifest.matches("Imported from").count(), 1);
-    assert!(found.manifest.contains("// - the request lacks `x`\n// - and `y`\n"), "{}", found.manifest);
-    assert!(!found.manifest.contains("same request."));
+fn recorded_requests_come_back() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/import");
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 13);
+    for name in names {
+        let found = reconciled(&file(&name));
+        assert_eq!(found.lost, Vec::<String>::new(), "{name}\n{}", found.manifest);
+        assert!(found.manifest.contains(": produces the same request."), "{}", found.manifest);
+        let sent = emitted(&found.manifest);
+        for (member, value) in found.request.as_object().unwrap() {
+            // In these, a documented default may be written or not.
+            let compared = [
+                "TrainingJobName",
+                "Tags",
+                "HyperParameters",
+                "InputDataConfig",
+                "DebugHookConfig",
+                "OutputDataConfig",
+            ];
+            if compared.contains(&member.as_str()) {
+                continue;
+            }
+            if *value == Value::Bool(false) && sent.get(member).is_none() {
+                continue;
+            }
+            let mut value = value.clone();
+            if member == "AlgorithmSpecification" {
+                // The input mode is set on each channel instead.
+                value["TrainingInputMode"] = sent[member]["TrainingInputMode"].clone();
+            }
+            assert_eq!(sent[member], value, "{name} {member}\n{}", found.manifest);
+        }
+        let formatted = trainc_syntax::format::format(&found.manifest);
+        assert!(formatted.is_ok_and(|text| text == found.manifest), "{}", found.manifest);
+    }
+}
+
+/// What no node sends is written in `request` with an `allow`; what is not sent is stated in the header.
+#[test]
+fn the_header_states_the_result_of_a_comparison() {
+    let compiler = reconciled(&file("03-hf-trcomp.json"));
+    assert!(compiler.manifest.contains("allow \"T0446\" reason="), "{}", compiler.manifest);
+    assert!(
+        compiler.manifest.contains("sagemaker_training_compiler_enabled \"true\""),
+        "{}",
+        compiler.manifest
+    );
+    // The service's own default is left to it.
+    let profiler = reconciled(&file("14-pt-profiler.json"));
+    assert!(profiler.manifest.contains("EnableSageMakerMetricsTimeSeries #null"), "{}", profiler.manifest);
+    assert!(
+        emitted(&profiler.manifest)["AlgorithmSpecification"]
+            .get("EnableSageMakerMetricsTimeSeries")
+            .is_none()
+    );
+    let mut request: Value = serde_json::from_str(&file("16-xgb-spot.json")).unwrap();
+    request["RoleArn"] = Value::from("${ROLE}");
+    request["HyperParameters"]["_tuning_objective_metric"] = Value::from("validation:rmse");
+    request["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] = Value::Bool(false);
+    let found = reconciled(&request.to_string());
+    assert_eq!(found.lost, ["`RoleArn` is \"${ROLE}\"; the manifest's request has \"${role_arn}\""]);
+    assert!(
+        found.manifest.contains("does not produce the same request; differences:\n// - `RoleArn`"),
+        "{}",
+        found.manifest
+    );
+    let sent = emitted(&found.manifest);
+    assert_eq!(sent["HyperParameters"], request["HyperParameters"]);
+    assert_eq!(sent["AlgorithmSpecification"], request["AlgorithmSpecification"]);
+}
+
+/// The toolkit starts the program that the variable names.
+#[test]
+fn a_variable_that_names_the_program_stays_one() {
+    let found = reconciled(&file("doc-p-unquoted-env.json"));
+    let sent = emitted(&found.manifest);
+    assert_eq!(found.lost, Vec::<String>::new(), "{}", found.manifest);
+    assert_eq!(sent["HyperParameters"], found.request["HyperParameters"]);
+    assert_eq!(sent["Environment"], serde_json::json!({"SAGEMAKER_PROGRAM": "iot_train_fixed.py"}));
+}
+
+#[test]
+fn the_region_of_an_algorithm_is_the_jobs() {
+    let found = reconciled(&file("doc-h-marketplace.json"));
+    assert!(found.manifest.contains("region \"eu-west-1\""), "{}", found.manifest);
 }
 
 #[test]

@@ -1,22 +1,6 @@
 //! Parts of a request that a manifest does not express, and the header comment that lists them.
 
-use super::Imported;
 use super::kdl::{Node, escape_line};
-
-impl Imported {
-    /// Adds differences between the manifest's request and the original one, also to the header.
-    #[must_use]
-    pub fn with_differences(mut self, lines: Vec<String>) -> Self {
-        if lines.is_empty() {
-            return self;
-        }
-        let body = self.manifest.split_off(header(&self.description, &self.lost).len());
-        self.unsupported.extend(lines.iter().cloned());
-        self.lost.extend(lines);
-        self.manifest = header(&self.description, &self.lost) + &body;
-        self
-    }
-}
 
 /// Returns the comment above the manifest: whether it produces the same request, otherwise the differences.
 pub(super) fn header(description: &str, lost: &[String]) -> String {

@@ -1,0 +1,104 @@
+//! Makes an imported manifest send the imported request: what the nodes send differently is written in `request`, and what
+//! still differs is stated in the header. Both requests are real: the manifest is compiled.
+
+use super::Imported;
+use super::comparison::{Difference, differences};
+use super::kdl::{Node, string};
+use super::unsupported::Unsupported;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use trainc_check::ALLOWABLE_ERRORS;
+use trainc_diag::Severity;
+use trainc_emit as emit;
+use trainc_plan::Compiled;
+
+impl Imported {
+    /// Compares the manifest's request with the imported one, and completes the manifest and its header.
+    #[must_use]
+    pub fn reconcile(mut self, mut compile: impl FnMut(&str) -> Compiled) -> Self {
+        let compiled = compile(&self.manifest);
+        for difference in self.differences(&compiled) {
+            if is_expressible(&difference) {
+                insert(&mut self.members, &difference.path, difference.imported.unwrap_or(Value::Null));
+            }
+        }
+        self.manifest = self.render();
+        let compiled = compile(&self.manifest);
+        let errors = |compiled: &Compiled| -> BTreeSet<&'static str> {
+            let errors = compiled.problems.iter().filter(|problem| problem.severity == Severity::Error);
+            errors.map(|problem| problem.code.id).collect()
+        };
+        for code in errors(&compiled).into_iter().filter(|code| ALLOWABLE_ERRORS.contains(code)) {
+            self.nodes.push(
+                Node::text("allow", code)
+                    .prop("reason", &string("imported: sent as in the original request")),
+            );
+        }
+        self.manifest = self.render();
+        let compiled = compile(&self.manifest);
+        let mut found = Unsupported::default();
+        for difference in self.differences(&compiled) {
+            found.add_difference(&difference.describe());
+        }
+        let errors: Vec<&str> = errors(&compiled).into_iter().collect();
+        if !errors.is_empty() {
+            found.add_difference(&format!(
+                "the manifest has errors, so nothing is sent: {}",
+                errors.join(", ")
+            ));
+        }
+        // The comparison replaces what was only expected to differ.
+        self.unsupported.retain(|line| !self.lost.contains(line));
+        self.unsupported.extend(found.all);
+        self.lost = found.lost;
+        self.manifest = self.render();
+        self
+    }
+
+    fn differences(&self, compiled: &Compiled) -> Vec<Difference> {
+        let sent = compiled
+            .plan
+            .as_deref()
+            .map_or(Value::Null, |plan| emit::training_job_request(plan, &emit::identity(plan)));
+        let mut found = differences(&self.request, &sent);
+        found.retain(|difference| !differs_in_digest(difference));
+        found
+    }
+}
+
+/// Returns whether `request` can express a difference: a placeholder in the imported request is not sent.
+fn is_expressible(difference: &Difference) -> bool {
+    difference.path.first().is_some_and(|name| name != "RoleArn" && name != "Tags")
+}
+
+/// Returns whether two texts differ only in a digest, which has another value for each manifest.
+fn differs_in_digest(difference: &Difference) -> bool {
+    let (Some(Value::String(old)), Some(Value::String(new))) = (&difference.imported, &difference.sent)
+    else {
+        return false;
+    };
+    let is_digit = |c: char| c.is_ascii_hexdigit();
+    let parts = |text: &str| -> Vec<String> {
+        let words = text.split(|c| !is_digit(c));
+        words.filter(|word| word.len() == 64).map(str::to_owned).collect()
+    };
+    let without =
+        |text: &str| parts(text).iter().fold(text.to_owned(), |text, digest| text.replace(digest, ""));
+    !parts(old).is_empty() && without(old) == without(new)
+}
+
+/// Sets a member by its path.
+fn insert(members: &mut Map<String, Value>, path: &[String], value: Value) {
+    let Some((name, rest)) = path.split_first() else { return };
+    if rest.is_empty() {
+        members.insert(name.clone(), value);
+        return;
+    }
+    let inner = members.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
+    if !inner.is_object() {
+        *inner = Value::Object(Map::new());
+    }
+    if let Value::Object(inner) = inner {
+        insert(inner, rest, value);
+    }
+}
