@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_predict::memory::{MemoryConstants, all_states, memory_with};
-use trainc_predict::{Layout, Memory};
+use trainc_predict::{Fit, Layout, Memory};
 
 /// Returns the memory constants of the command's cost model.
 pub(crate) fn memory_constants(context: &Context) -> MemoryConstants {
@@ -34,6 +34,12 @@ pub(crate) fn describe_fit(context: &Context) -> Option<String> {
         format_bytes(capacity),
         fit.as_phrase()
     ))
+}
+
+/// Returns whether the job is predicted to fit, at least by the point estimate.
+pub(crate) fn is_predicted_to_fit(context: &Context) -> bool {
+    let Ok(layout) = Layout::from_plan(context.plan) else { return false };
+    matches!(predicted_memory(context, &layout).fit(), Some(Fit::Surely | Fit::Maybe))
 }
 
 /// Formats a predicted number of bytes.

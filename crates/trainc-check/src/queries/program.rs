@@ -1,6 +1,63 @@
-//! The form of the program's entry point.
+//! The form of the program's entry point, and what its files contain.
 
 use std::path::Path;
+use trainc_ir::Plan;
+
+/// Words of scripts that start processes, connect hosts or use several GPUs by themselves.
+const OWN_PROCESSES: &[&str] = &[
+    "import ray",
+    "from ray",
+    "dask",
+    "SM_HOSTS",
+    "SM_CURRENT_HOST",
+    "SM_RESOURCE_CONFIG",
+    "init_process_group",
+    "torchrun",
+    "mp.spawn",
+    "mpirun",
+    "accelerate",
+    "deepspeed",
+    "DataParallel",
+    "device_map",
+    "Trainer(",
+    "MirroredStrategy",
+    "tf.distribute",
+];
+
+/// Words of scripts that wrap the model for FSDP by themselves, instead of by an argument of Hugging Face's Trainer.
+const OWN_WRAPPING: &[&str] = &[
+    "FullyShardedDataParallel",
+    "fully_shard",
+    "auto_wrap_policy",
+    "ModuleWrapPolicy",
+    "torchtitan",
+    "lightning",
+];
+
+/// Returns whether the number of processes is the container's or the script's own: an image that is not one of PyTorch
+/// (XGBoost, a built-in algorithm, TensorFlow), an entry point that starts any program, or a script that connects hosts.
+pub(crate) fn starts_own_processes(plan: &Plan) -> bool {
+    let has_entrypoint = plan.job.program.as_ref().is_some_and(|program| !program.entrypoint.is_empty());
+    let is_own =
+        plan.image.as_ref().is_some_and(|image| image.family == "own") || plan.job.has_algorithm_name();
+    has_entrypoint || is_own || source_contains(plan, OWN_PROCESSES)
+}
+
+/// Returns whether the script wraps the model for FSDP by itself.
+pub(crate) fn wraps_model_itself(plan: &Plan) -> bool {
+    source_contains(plan, OWN_WRAPPING)
+}
+
+/// Returns whether a script of the program contains one of the words.
+fn source_contains(plan: &Plan, words: &[&str]) -> bool {
+    let is_script = |path: &str| {
+        Path::new(path).extension().is_some_and(|extension| extension == "py" || extension == "sh")
+    };
+    plan.source.iter().flat_map(|tree| &tree.files).filter(|file| is_script(&file.path)).any(|file| {
+        let text = String::from_utf8_lossy(&file.bytes);
+        words.iter().any(|word| text.contains(word))
+    })
+}
 
 /// The environment variable whose value the toolkit starts instead of the entry point (sagemaker-training-toolkit @3383937,
 /// `environment.py`).

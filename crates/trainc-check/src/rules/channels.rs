@@ -8,7 +8,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Channel, Engine};
 
 declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc uses itself");
-declare_code!(T0409, "prefix-without-slash", Warning, "an S3 prefix that does not end with a slash");
+declare_code!(T0409, "prefix-without-slash", Note, "an S3 prefix that does not end with a slash");
 declare_code!(T0432, "channel-input-conflict", Error, "incompatible input settings of a channel");
 
 /// The codes of this file.

@@ -1,6 +1,7 @@
 //! The layer class that FSDP wraps, and by which it gathers parameters.
 
 use crate::Context;
+use crate::queries::program::wraps_model_itself;
 use crate::what_if;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -23,6 +24,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
     {
+        return;
+    }
+    // The node describes an argument of Hugging Face's Trainer; other code names its layers itself.
+    if wraps_model_itself(plan) {
         return;
     }
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());

@@ -76,8 +76,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if !toolkit {
             continue;
         }
-        check_name(h, problems);
-        check_quotes(h, context, problems);
+        // Without a script, the container reads the names and values from a file.
+        let is_script = !program.entry.is_absent();
+        check_name(h, is_script, problems);
+        if is_script {
+            check_quotes(h, context, problems);
+        }
         if let Some(first) = seen.insert(h.name.replace('-', "_"), h) {
             problems.push(
                 Diagnostic::new(&T0266, h.name_span, format!("`{}` and `{}` differ only in `-` and `_`", first.name, h.name))
@@ -142,7 +146,7 @@ fn invalid_characters(span: Span, whose: &str, what: &str) -> Diagnostic {
         .note("values in CreateTrainingJob must match `.*`, which excludes line breaks; arguments and environment variables of a process cannot contain NUL")
 }
 
-fn check_name(h: &Hyperparameter, problems: &mut Problems) {
+fn check_name(h: &Hyperparameter, is_script: bool, problems: &mut Problems) {
     if let Some(row) = reserved_names::get(Kind::Hyperparameter, &h.name) {
         let diagnostic = Diagnostic::new(
             &T0406,
@@ -175,7 +179,7 @@ fn check_name(h: &Hyperparameter, problems: &mut Problems) {
         } else {
             diagnostic.help(format!("write `\"{near}\"`")).fix(h.name_span, format!("\"{near}\""))
         });
-    } else if h.name.chars().count() == 1 {
+    } else if h.name.chars().count() == 1 && is_script {
         problems.push(
             Diagnostic::new(
                 &T0268,

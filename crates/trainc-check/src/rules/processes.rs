@@ -1,6 +1,7 @@
 //! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings without MPI.
 
 use crate::Context;
+use crate::queries::program::starts_own_processes;
 use crate::queries::torchrun::uses_torchrun;
 use trainc_catalog::instances;
 use trainc_diag::declare_code;
@@ -30,7 +31,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let gpus = machine.gpus_per_node;
     let noun = plan.chip_noun();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
-    if engine.value == Engine::None && !groups.is_empty() {
+    let is_own = starts_own_processes(plan);
+    if engine.value == Engine::None && is_own {
+        // The container or the script decides how many processes run.
+    } else if engine.value == Engine::None && !groups.is_empty() {
         for (group, price) in groups.iter().zip(&plan.group_prices) {
             if let Some(diagnostic) = idle_group(group, price.as_ref()) {
                 problems.push(diagnostic);
@@ -50,7 +54,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ));
         problems.push(with_idle_cost(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
     }
-    if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None) {
+    if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None && !is_own) {
         let diagnostic = Diagnostic::new(
             &T0361,
             engine.span_or(parallel.span),

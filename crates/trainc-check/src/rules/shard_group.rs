@@ -1,7 +1,7 @@
 //! The shard group: its nodes compared with the nodes that the model needs.
 
 use crate::Context;
-use crate::queries::memory::{describe_fit, has_excess_states};
+use crate::queries::memory::{describe_fit, is_predicted_to_fit, has_excess_states};
 use crate::queries::shard_group::{STATE_BYTES, group_gpus, group_span, minimum_nodes};
 use crate::what_if::{NoGain, assess, describe_difference};
 use trainc_diag::declare_code;
@@ -212,7 +212,11 @@ impl Group<'_> {
         .fact("nodes", nodes)
         .fact("minimum_nodes", minimum.value)
         .fact("parameters", parameters);
-        if let Some(recommended) = &self.mesh.recommended_nodes {
+        // A rule of thumb does not outweigh a prediction, and more nodes cost money.
+        let fits = is_predicted_to_fit(context);
+        if fits {
+            diagnostic = diagnostic.severity(Severity::Note);
+        } else if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = match self.suggest_wider_group(recommended.value, minimum.value) {
                 Some((write, degree)) => {
                     let bill = describe_difference(context, |layout| self.set_degree(layout, degree));

@@ -82,7 +82,9 @@ fn normalize(request: &Value) -> Value {
         }
     }
     if let Some(Value::Array(channels)) = members.get_mut("InputDataConfig") {
-        channels.iter_mut().for_each(|channel| normalize_channel(channel, &mode));
+        for channel in channels {
+            normalize_channel(channel, &mode);
+        }
     }
     default_member(&mut members, "OutputDataConfig", "CompressionType", json!("GZIP"));
     default_member(&mut members, "OutputDataConfig", "KmsKeyId", json!(""));
