@@ -29,8 +29,9 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// Turn a CreateTrainingJob request or an existing training job into a manifest
 ///
-/// Reads a CreateTrainingJob request or a DescribeTrainingJob response (JSON), or the training job of that name from the
-/// account. The manifest produces the same request; its header lists the members that the language does not support.
+/// Reads a CreateTrainingJob request or a DescribeTrainingJob response (JSON or YAML, also nested in another document), or the
+/// training job of that name from the account. The manifest is compiled, and its header states whether it produces the same
+/// request, or what differs.
 /// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on standard error.
 /// An existing job is also reviewed, with its cost.
 #[derive(clap::Args, Debug)]
@@ -38,7 +39,7 @@ const MOST_BYTES: u64 = 4 << 20;
     after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl"
 )]
 pub(super) struct Args {
-    /// JSON file, `-` for standard input, or else the name of a training job
+    /// JSON or YAML file, `-` for standard input, or else the name of a training job
     #[arg(value_name = "FILE|JOB")]
     file: String,
     /// Region of the training job [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]

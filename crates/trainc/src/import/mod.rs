@@ -7,6 +7,7 @@
 mod cluster;
 mod comparison;
 mod data;
+mod document;
 mod image;
 mod kdl;
 mod launch;
@@ -29,12 +30,12 @@ use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use unsupported::{Unsupported, header};
 
-declare_code!(T0530, "import-not-json", Error, "a file to import that is not JSON");
+declare_code!(T0530, "import-not-json", Error, "a file to import that is neither JSON nor YAML");
 declare_code!(
     T0531,
     "import-not-training-job",
     Error,
-    "a JSON file to import that does not contain a training job"
+    "a file to import that does not contain one training job"
 );
 
 /// Returns the codes of this stage.
@@ -67,12 +68,12 @@ pub struct Imported {
 
 /// Imports the text of a request or response as a manifest.
 pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<Imported> {
-    let value: Value = match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
+    let value: Value = match read(text) {
         Ok(value) => value,
         Err(error) => {
             let at = offset(text, error.line(), error.column());
             problems.push(
-                Diagnostic::new(&T0530, Span::new(source, at, at), "invalid JSON")
+                Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
                     .note(error.to_string())
                     .help(
                         "save a CreateTrainingJob request or the output of `aws sagemaker describe-training-job` to the file",
@@ -81,14 +82,12 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
             return None;
         }
     };
-    let Some((request, answer)) = job_of(&value) else {
-        problems.push(
-            Diagnostic::new(&T0531, Span::whole(source), "the file does not contain a training job")
-                .note("expected `AlgorithmSpecification` or `ServerlessJobConfig` at the top level or under `request`")
-                .help("pass a CreateTrainingJob request or a DescribeTrainingJob response"),
-        );
+    let mut jobs = document::jobs(&value);
+    let Some(job) = (jobs.len() == 1).then(|| jobs.pop()).flatten() else {
+        problems.push(not_one_job(source, &value, jobs.len()));
         return None;
     };
+    let (request, answer) = request_of(job.members)?;
     let outcome = answer.as_ref().and_then(Outcome::from_response);
     let described = answer
         .as_ref()
@@ -97,6 +96,14 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         .map(str::to_owned);
     let mut reader =
         Reader { unmapped: UnmappedMembers(request.clone()), unsupported: Unsupported::default(), described };
+    for line in &job.computed {
+        reader.unsupported.add(line);
+    }
+    if job.is_tuned {
+        reader.unsupported.add(
+            "the tuning job's ranges: the manifest is one training job with the parameters that are not tuned; `sweep` runs several",
+        );
+    }
     let (job, nodes, members) = reader.job();
     let Unsupported { all: unsupported, lost } = reader.unsupported;
     let kind = if reader.described.is_some() { "a described job" } else { "a request" };
@@ -141,26 +148,50 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
     (before + column.saturating_sub(1)).min(text.len())
 }
 
-/// Returns the request in a document, and the whole response if it is one.
-fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
-    let is_job =
-        |value: &&Value| ["AlgorithmSpecification", SERVERLESS].iter().any(|name| value.get(name).is_some());
-    // A capture wraps its request; some tools wrap an answer.
-    let inner =
-        [Some(value), value.get("request"), value.get("TrainingJob")].into_iter().flatten().find(is_job)?;
-    let answer =
-        ["TrainingJobStatus", "TrainingJobArn", "CreationTime"].iter().any(|name| inner.get(name).is_some());
-    let mut members = inner.as_object()?.clone();
+/// Reads JSON, otherwise YAML; the error is that of the JSON parser.
+fn read(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text.trim_start_matches('\u{feff}')).or_else(|error| {
+        // A text without a mapping is valid YAML, too.
+        let yaml: Option<Value> = serde_yaml_ng::from_str(text).ok();
+        yaml.filter(Value::is_object).ok_or(error)
+    })
+}
+
+/// Returns the problem of a document with no training job, or several.
+fn not_one_job(source: SourceId, document: &Value, jobs: usize) -> Diagnostic {
+    let at = Span::whole(source);
+    if jobs > 1 {
+        return Diagnostic::new(&T0531, at, format!("the file contains {jobs} training jobs; expected one"))
+            .help("save each of them to a file of its own");
+    }
+    match document::describe(document) {
+        Some((what, help)) => {
+            Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {what}")).help(help)
+        }
+        None => Diagnostic::new(&T0531, at, "the file does not contain a training job")
+            .note("expected an object with `AlgorithmSpecification` or `ServerlessJobConfig`, at the top level or nested")
+            .help("pass a CreateTrainingJob request or a DescribeTrainingJob response"),
+    }
+}
+
+/// Returns the request of a job, and the whole response if it is one.
+fn request_of(members: Map<String, Value>) -> Option<(Map<String, Value>, Option<Value>)> {
+    let answer = ["TrainingJobStatus", "TrainingJobArn", "CreationTime"]
+        .iter()
+        .any(|name| members.contains_key(*name));
+    let whole = answer.then(|| Value::Object(members.clone()));
+    let mut members = members;
     let known = &shapes::operation("CreateTrainingJob")?.input.members;
     if answer {
         // Members that only a response has are dropped; unknown members stay and are reported. boto3 adds `ResponseMetadata`.
         let only = &shapes::operation("DescribeTrainingJob")?.output_members;
         members.retain(|name, _| {
-            known.contains_key(name) || !(only.contains(name) || name == "ResponseMetadata")
+            known.contains_key(name)
+                || !(only.contains(name) || ["ResponseMetadata", "CreatedBy"].contains(&name.as_str()))
         });
     }
     members.retain(|_, value| !value.is_null());
-    Some((members, answer.then(|| inner.clone())))
+    Some((members, whole))
 }
 
 /// Replaces the job's digest, which starts with `short`, with its placeholder; returns whether it was found.
@@ -201,6 +232,14 @@ impl Reader {
         let stamped = split_digest_name(&full_name);
         let name = tag("trainc:job")
             .unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let name = if is_name {
+            name
+        } else {
+            self.unsupported.add("the job's name: not in the document; `imported` is a placeholder");
+            "imported".to_owned()
+        };
         let digest = tag("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned()));
         if digest.is_some_and(|digest| restore_digest(&mut self.unmapped.0, &digest)) {
             // Checkpoints under the old digest belong to the old job; this one starts without them.

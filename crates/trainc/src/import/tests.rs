@@ -418,6 +418,37 @@ fn explicit_defaults_round_trip() {
     }
 }
 
+/// A job nested in another document becomes a manifest; a document without one is named.
+#[test]
+fn nested_jobs_are_found_and_other_documents_named() {
+    for (name, line) in [
+        (
+            "doc-e-stepfunctions.json",
+            "image uri=\"382416733822.dkr.ecr.ap-northeast-1.amazonaws.com/randomcutforest:latest\"",
+        ),
+        ("doc-f-pipeline-step.json", "job \"imported\" {"),
+        ("doc-j-search-result.json", "hyperparameter \"training_steps\" 100"),
+        ("doc-ack-hpo.yaml", "hyperparameter \"booster\" \"gbtree\""),
+    ] {
+        let found = reconciled(&file(name));
+        assert!(found.manifest.contains(line), "{name}\n{}", found.manifest);
+    }
+    let tuned = reconciled(&file("doc-ack-hpo.yaml"));
+    assert!(tuned.unsupported.iter().any(|line| line.contains("ranges")), "{:?}", tuned.unsupported);
+    assert!(tuned.manifest.contains("channel \"train\" s3="), "{}", tuned.manifest);
+    let machine = reconciled(&file("doc-e-stepfunctions.json"));
+    assert!(
+        machine.unsupported.iter().any(|line| line.contains("`$.exportResult.s3Uri`")),
+        "{:?}",
+        machine.unsupported
+    );
+    let mut problems = Problems::default();
+    assert!(import(SourceId(0), &file("doc-o-create-response.json"), &mut problems).is_none());
+    let said: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    let answer = "the file contains no training job: it is the answer of CreateTrainingJob, which contains only the job's ARN";
+    assert_eq!(said, [answer]);
+}
+
 #[test]
 fn reports_input_without_a_job() {
     for (text, code) in [("{", "T0530"), ("[]", "T0531"), ("{\"request\": {}}", "T0531")] {

@@ -1,0 +1,135 @@
+//! Finds training jobs in a document: a request or response itself, or nested in a state machine, a pipeline's step, an
+//! event, a search result, a tuning job or a Kubernetes resource; otherwise says what the document is.
+
+use serde_json::{Map, Value};
+use trainc_catalog::shapes::{self, Shape};
+use trainc_ir::job::SERVERLESS;
+
+/// Maximum depth of a document that is searched.
+const MOST_NESTED: usize = 32;
+
+/// A training job in a document.
+#[derive(Debug)]
+pub(super) struct FoundJob {
+    /// The request or the response, with the names of the API.
+    pub(super) members: Map<String, Value>,
+    /// Members that are only known at run time, with their expressions.
+    pub(super) computed: Vec<String>,
+    /// The job is the definition of a tuning job.
+    pub(super) is_tuned: bool,
+}
+
+/// Returns the training jobs of a document, in its order.
+pub(super) fn jobs(document: &Value) -> Vec<FoundJob> {
+    let mut out = Vec::new();
+    collect(document, 0, &mut out);
+    out
+}
+
+fn collect(value: &Value, depth: usize, out: &mut Vec<FoundJob>) {
+    if depth > MOST_NESTED {
+        return;
+    }
+    match value {
+        Value::Object(members) => {
+            if let Some(found) = as_job(members) {
+                out.push(found);
+                return;
+            }
+            members.values().for_each(|inner| collect(inner, depth + 1, out));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| collect(inner, depth + 1, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns the job that an object describes; names may begin with a lowercase letter, as in Kubernetes.
+fn as_job(members: &Map<String, Value>) -> Option<FoundJob> {
+    let is_named =
+        |name: &str| members.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && value.is_object());
+    if !is_named("AlgorithmSpecification") && !is_named(SERVERLESS) {
+        return None;
+    }
+    let shape = &shapes::operation("CreateTrainingJob")?.input;
+    let mut computed = Vec::new();
+    let mut value = with_api_names(&Value::Object(members.clone()), shape, &mut computed);
+    let members = value.as_object_mut()?;
+    // The definition of a tuning job has its own name for parameters that are not tuned.
+    let fixed = members.keys().find(|key| key.eq_ignore_ascii_case("StaticHyperParameters")).cloned();
+    let fixed = fixed.and_then(|key| members.remove(&key));
+    let is_tuned = fixed.is_some();
+    if let Some(fixed) = fixed {
+        members.insert("HyperParameters".to_owned(), fixed);
+    }
+    Some(FoundJob { members: std::mem::take(members), computed, is_tuned })
+}
+
+/// Returns a value with the member names of the API. Step Functions marks an expression with a `.$` after the name.
+fn with_api_names(value: &Value, shape: &Shape, computed: &mut Vec<String>) -> Value {
+    match value {
+        Value::Object(members) if !shape.members.is_empty() => {
+            let rename = |(key, inner): (&String, &Value)| {
+                let bare = key.strip_suffix(".$").unwrap_or(key);
+                if bare != key {
+                    computed.push(format!(
+                        "`{bare}`: `{}`, which is only known when the state machine runs",
+                        inner.as_str().unwrap_or_default()
+                    ));
+                }
+                let known = shape.members.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
+                match known {
+                    Some((name, shape)) => (name.clone(), with_api_names(inner, shape, computed)),
+                    None => (bare.to_owned(), inner.clone()),
+                }
+            };
+            Value::Object(members.iter().map(rename).collect())
+        }
+        Value::Array(items) => match shape.item.as_deref() {
+            Some(item) => {
+                Value::Array(items.iter().map(|inner| with_api_names(inner, item, computed)).collect())
+            }
+            None => value.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+/// What a document without a training job is: a member that only it has, a description, and what to do.
+const OTHERS: &[(&str, &str, &str)] = &[
+    (
+        "TrainingJobSummaries",
+        "a list of training jobs, which contains no requests",
+        "pass the name of one job: `trainc import NAME --region us-west-2`",
+    ),
+    ("ProcessingResources", "a processing job", "trainc only describes training jobs"),
+    ("TransformInput", "a batch transform job", "trainc only describes training jobs"),
+    ("PrimaryContainer", "a model to deploy", "trainc only describes training jobs"),
+    ("ProductionVariants", "an endpoint's configuration", "trainc only describes training jobs"),
+    (
+        "cells",
+        "a notebook",
+        "save the request that it sends: `json.dumps(request)`, or describe the job after it ran",
+    ),
+    (
+        "TrainingJobArn",
+        "the answer of CreateTrainingJob, which contains only the job's ARN",
+        "pass the job's name: `trainc import NAME --region us-west-2`, or save `aws sagemaker describe-training-job`",
+    ),
+];
+
+/// Describes a document without a training job, and what to do instead.
+pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)> {
+    OTHERS.iter().find(|(name, ..)| has_member(document, name, 0)).map(|(_, what, help)| (*what, *help))
+}
+
+fn has_member(value: &Value, name: &str, depth: usize) -> bool {
+    match value {
+        _ if depth > MOST_NESTED => false,
+        Value::Object(members) => {
+            members.keys().any(|key| key.eq_ignore_ascii_case(name))
+                || members.values().any(|inner| has_member(inner, name, depth + 1))
+        }
+        Value::Array(items) => items.iter().any(|inner| has_member(inner, name, depth + 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
