@@ -125,7 +125,9 @@ impl Desired {
         let mut uploads: Vec<WantedObject> = archive_of(plan, account).into_iter().collect();
         uploads.extend(worker_of(plan, &identity, account));
         let default = emit::default_bucket(plan);
-        let bucket = uploads.iter().any(|object| object.upload.bucket == default).then_some(default);
+        let is_used = uploads.iter().any(|object| object.upload.bucket == default)
+            || emit::writes_to_default_bucket(plan);
+        let bucket = is_used.then_some(default);
         let file_systems = file_systems(plan, &identity);
         here.account_facts.role_arn = Some(role_arn.clone());
         let plan = &*here;

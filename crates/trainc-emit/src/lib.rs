@@ -33,7 +33,7 @@ pub use archive::{SECRETS_SHIM, basename as dependency_name};
 pub use launch_script::FILE as LAUNCH_SCRIPT;
 pub use python::python_str;
 pub use request::Tag;
-pub use resources::{Resource, resources};
+pub use resources::{Resource, resources, writes_to_default_bucket};
 pub use sagemaker::raw_to_json as raw_member;
 pub use shell::{is_shell_safe, quote, unquote};
 pub use unmapped::UnmappedMembers;

@@ -127,6 +127,17 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
     }
 }
 
+/// Returns whether the job writes its output or checkpoints to the default bucket of the SageMaker SDK, which the SDK creates on
+/// first use.
+pub fn writes_to_default_bucket(plan: &Plan) -> bool {
+    let bucket = format!("s3://{}", names::default_bucket(plan));
+    let checkpoint = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value());
+    [plan.output_path(), checkpoint]
+        .into_iter()
+        .flatten()
+        .any(|uri| uri.strip_prefix(&bucket).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
 fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     let bucket = names::default_bucket(plan);
     let mut sources = Vec::new();
@@ -158,9 +169,10 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
             },
         ));
     }
-    if sources.iter().any(|resource| {
+    let is_uploaded = sources.iter().any(|resource| {
         resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made
-    }) {
+    });
+    if is_uploaded || writes_to_default_bucket(plan) {
         out.push(Resource {
             kind: "bucket",
             name: bucket,

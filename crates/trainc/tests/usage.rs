@@ -236,6 +236,19 @@ fn import_writes_in_the_format_that_is_asked_for() {
     assert!(!dir.0.join("job2.kdl").exists());
 }
 
+/// Imported jobs use the SDK's default bucket, which `apply` creates and the simulated account has.
+#[test]
+fn imported_jobs_run_in_the_simulated_account() {
+    let dir = Scratch::new("usage-imported");
+    for name in ["16-xgb-spot.json", "02-hf-fsdp-neox.json", "27-remote.json"] {
+        dir.write(name, fs::read(root().join("tests/import").join(name)).unwrap());
+        let manifest = format!("{name}.kdl");
+        assert_eq!(run(&dir.0, &["import", name, "--out", &manifest]).code, Some(0));
+        let applied = run(&dir.0, &["apply", "--simulate", "--yes", &manifest]);
+        assert_eq!(applied.code, Some(0), "{name}\n{}{}", applied.out, applied.err);
+    }
+}
+
 /// A table without a usable row is an error.
 #[test]
 fn a_table_without_a_usable_row_is_refused() {

@@ -183,7 +183,7 @@ impl Observe for Fake {
     ) -> Answer<Vec<Object>> {
         let (call, path) = (Call::ListObjectsV2, format!("{bucket}/{prefix}"));
         self.call(call, &path, |account, _| {
-            if !account.has_bucket(bucket) {
+            if !account.has_readable_bucket(bucket) {
                 return Err(Fault::from_answer(
                     call,
                     Some(404),
