@@ -47,6 +47,29 @@ fn a_job_is_sent_as_it_stands() {
     }
 }
 
+/// The request may have been carried out: its answer was lost, so the state is read again.
+#[test]
+fn an_unreadable_answer_to_a_creation_is_a_lost_one() {
+    for answer in [
+        r#"{"TrainingJobArn":"arn:aws:sag"#,
+        "<html><body>sign in</body></html>",
+        "",
+        "[]",
+        r#"{"TrainingJobArn":7}"#,
+        r#"{"FileSystem":{"FileSystemId":"fs-1"#,
+        r#"{"FileSystem":{"FileSystemId":7}}"#,
+        r#"{"__type":"X","message":"a proxy's own"}"#,
+    ] {
+        let (account, _) = Replay::account(&[Some((200, answer)); 3]);
+        if let Err(fault) = run(account.create_training_job(&json!({"TrainingJobName": "a"}))) {
+            assert_eq!(fault.class, Class::NoResponse, "{answer}: {fault}");
+        }
+        let (account, _) = Replay::account(&[Some((200, answer)); 3]);
+        let fault = run(account.create_file_system(&CreateFileSystem::default())).unwrap_err();
+        assert_eq!(fault.class, Class::NoResponse, "{answer}: {fault}");
+    }
+}
+
 #[test]
 fn a_file_system_is_sent_as_it_stands_with_its_token() {
     let request = CreateFileSystem {
