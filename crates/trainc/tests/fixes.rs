@@ -713,7 +713,7 @@ fn fixes_add_no_error_and_all_keeps_the_training() {
         plain.then(|| if alone { text } else { crate::support::over_base(&text) })
     });
     let examples = files("examples", &[".kdl"]).into_iter().map(|path| read(&path));
-    let imported = files("tests/import", &[".json", ".yaml"]).into_iter().flat_map(|path| {
+    let imported = files("tests/import", &[".json", ".yaml"]).into_iter().filter_map(|path| {
         let text = read(&path);
         let mut problems = trainc_diag::Problems::default();
         let found = trainc::import::import(trainc_diag::source::SourceId(0), &text, &mut problems);
