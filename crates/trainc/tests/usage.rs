@@ -288,7 +288,7 @@ fn init_writes_the_examples() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 15);
+    assert_eq!(seen, 17);
     let wrong = run(&dir.0, &["init", "--example", "tiny-lama", "other"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.err.contains("tiny-llama"), "{}", wrong.err);

@@ -43,6 +43,8 @@ examples! {
     "distilbert-spot": "trainc.kdl" "scripts/train.py";
     "falcon-40b-qlora": "trainc.kdl" "scripts/requirements.txt" "scripts/run_clm.py";
     "qwen-32b-qlora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "qwen-vl-lora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "qwen3-30b-a3b": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
     "gpt2-30b-seq512": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
     "gpt2-30b-sharded": "trainc.kdl" "scripts/requirements.txt" "scripts/train_gpt_simple.py";
     "gptj-6b-pipeline": "trainc.kdl" "scripts/train_gptj_smp_script.py";
