@@ -358,3 +358,31 @@ fn small_configs_of_all_types_as_transformers_counts_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Forward FLOP of small models as torch's FlopCounterMode counts them (`tests/python/count_flops.py`).
+#[test]
+fn forward_flops_as_torch_counts_them() {
+    for line in include_str!("testdata/flops.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let a = Architecture::from_hf_config(&case["config"]).unwrap();
+        let forward = a.flops_forward_per_sequence(case["tokens"].as_u64().unwrap());
+        assert_eq!(Some(forward.total()), case["flops"].as_f64(), "{}", case["config"]["model_type"]);
+    }
+}
+
+/// A causal mask halves attention, and windows limit it (Megatron-Bridge: w - w(w - 1)/(2s) keys).
+#[test]
+fn training_flops_of_windows() {
+    let config = json!({"model_type": "gpt_oss", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "vocab_size": 128, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]});
+    let a = Architecture::from_hf_config(&config).unwrap();
+    let forward = a.flops_forward_per_sequence(32);
+    let per_key = 4.0 * 4.0 * 16.0;
+    assert_eq!(forward.attention_core, 2.0 * per_key * 32.0 * 32.0);
+    let seen = (8.0 - 8.0 * 7.0 / 64.0) + 33.0 / 2.0;
+    assert_eq!(forward.attention_visible, per_key * 32.0 * seen);
+    let matrices = forward.total() - forward.attention_core;
+    let training = 3.0 * (matrices + forward.attention_visible) / 32.0;
+    assert_eq!(a.training_flops_per_token(Class::CausalLm, 32), Some(training));
+}
