@@ -7,8 +7,8 @@ use super::family::Family;
 use super::fields::Fields;
 use super::kinds::{Activation, Positions};
 use super::modules::{ModuleList, ModulePlace, Tower, layer_kinds};
-use super::outside::outside_parts;
 use super::spec::intern;
+use super::uncounted_parts::uncounted_parts;
 use serde_json::Value;
 
 /// Maximum values: an order of magnitude above any existing model, and small enough that no count overflows.
@@ -182,7 +182,7 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
         layer_norms: number("layer_norms").min(u64::try_from(spec.norms.len()).unwrap_or(u64::MAX)),
         final_norm: fields.holds("final_norm"),
         embedding,
-        outside: outside_parts(fields, &kinds),
+        uncounted: uncounted_parts(fields, &kinds),
         layer_kinds: kinds,
         last,
         towers,

@@ -17,10 +17,10 @@ mod flops;
 mod kinds;
 mod modules;
 mod output_heads;
-mod outside;
 mod parameters;
 mod parts;
 mod spec;
+mod uncounted_parts;
 
 pub use config::parse_hf_config;
 pub use details::{Details, RopeScaling, ScalingKind};
@@ -29,9 +29,9 @@ pub use family::Family;
 pub use flops::{Convention, FlopsRecompute, ForwardFlops};
 pub use kinds::{Activation, Class, Norm, Positions};
 pub use modules::{Core, LayerKind, LinearModule, Module, ModulePlace, ModuleRole, Tower};
-pub use outside::OutsidePart;
 pub use parameters::{LoraProblem, ParameterCount};
 pub use parts::ModelPart;
+pub use uncounted_parts::UncountedPart;
 
 /// A complete model architecture.
 ///
@@ -110,7 +110,7 @@ pub struct Architecture {
     /// Vision and audio towers.
     pub towers: Vec<Tower>,
     /// What files of the model hold in addition to the class.
-    pub outside: Vec<OutsidePart>,
+    pub uncounted: Vec<UncountedPart>,
 }
 
 impl Architecture {

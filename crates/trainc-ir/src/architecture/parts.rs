@@ -2,7 +2,7 @@
 
 use super::kinds::Class;
 use super::modules::{Module, ModulePlace, ModuleRole};
-use super::{Architecture, OutsidePart};
+use super::{Architecture, UncountedPart};
 
 /// A part of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Architecture {
             let own = |module: &&Module| module.place != ModulePlace::Tower && name_of(module) == name;
             counted(name, sum(&mut modules.iter().filter(own)))
         }));
-        parts.extend(self.outside.iter().map(|OutsidePart { name, parameters, reason }| ModelPart {
+        parts.extend(self.uncounted.iter().map(|UncountedPart { name, parameters, reason }| ModelPart {
             name,
             parameters: *parameters,
             counted: false,

@@ -8,7 +8,7 @@ use super::modules::LayerKind;
 
 /// A part that transformers' class does not have as parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutsidePart {
+pub struct UncountedPart {
     /// `multi-token prediction`, `router correction bias`.
     pub name: &'static str,
     /// Numbers in it.
@@ -18,7 +18,7 @@ pub struct OutsidePart {
 }
 
 /// Returns what files hold in addition to the class.
-pub(super) fn outside_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<OutsidePart> {
+pub(super) fn uncounted_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<UncountedPart> {
     let mut parts = Vec::new();
     let hidden = u128::from(fields.number("hidden").unwrap_or(0));
     let depth = u128::from(fields.number("mtp").unwrap_or(0));
@@ -26,7 +26,7 @@ pub(super) fn outside_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<Out
         let per_layer = prediction_layer(fields, kinds);
         // The projection of embedding and hidden state, and three norms.
         let around = hidden.saturating_mul(hidden).saturating_mul(2).saturating_add(hidden.saturating_mul(3));
-        parts.push(OutsidePart {
+        parts.push(UncountedPart {
             name: "multi-token prediction",
             parameters: to_u64(per_layer.saturating_add(around).saturating_mul(depth)),
             reason: "in published files, not in the class of transformers",
@@ -35,7 +35,7 @@ pub(super) fn outside_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<Out
     let correction = u128::from(fields.number("correction").unwrap_or(0));
     let sparse: u64 = kinds.iter().filter(|kind| kind.parts.contains(&"moe")).map(|kind| kind.count).sum();
     if correction > 0 && sparse > 0 {
-        parts.push(OutsidePart {
+        parts.push(UncountedPart {
             name: "router correction bias",
             parameters: to_u64(correction.saturating_mul(u128::from(sparse))),
             reason: "a buffer, in published files",
