@@ -112,6 +112,13 @@ impl Autopsy {
         {
             return kind;
         }
+        // trainc's own scripts say what they ended.
+        if let Some(kind) = [FailureKind::Probe, FailureKind::Budget]
+            .into_iter()
+            .find(|kind| said == Some(*kind) || self.causes.contains_key(kind))
+        {
+            return kind;
+        }
         // A process killed for lack of memory rarely logs a message.
         let known = |kind| self.causes.contains_key(&kind);
         if let Some(kind) = said
@@ -198,6 +205,27 @@ mod tests {
         assert_eq!(finding.kind, FailureKind::Memory);
         let cause = finding.cause.unwrap();
         assert_eq!((cause.host.as_str(), cause.lines.len()), ("algo-1", 2));
+    }
+
+    #[test]
+    fn what_a_script_of_trainc_ended_is_its_cause() {
+        let stopped = read(&[
+            ("algo-1", 5, r#"{"trainc_brake": "stop", "text": "T0681 tokens/s were 60 % of the plan"}"#),
+            ("algo-1", 9, "RuntimeError: interrupted"),
+        ]);
+        assert_eq!((stopped.kind, stopped.kind.code().id), (FailureKind::Budget, "T0681"));
+        let probed = read(&[
+            ("algo-2", 4, "NCCL error"),
+            ("algo-1", 5, r#"{"trainc_probe": "ended", "host": "algo-3", "text": "T0680 slow: algo-3"}"#),
+        ]);
+        assert_eq!((probed.kind, probed.kind.code().id), (FailureKind::Probe, "T0680"));
+        assert!(probed.cause.unwrap().line.contains("algo-3"));
+        // The lines in which the scripts report that all is well are no cause.
+        let healthy = read(&[
+            ("algo-1", 1, r#"{"trainc_brake": "on", "slowest": 0.7}"#),
+            ("algo-1", 2, r#"{"trainc_probe": "done", "share": 0.98}"#),
+        ]);
+        assert_eq!(healthy.kind, FailureKind::Unknown);
     }
 
     #[test]

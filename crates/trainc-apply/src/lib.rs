@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod autopsy;
+pub mod brake;
 pub mod calls;
 pub mod change;
 pub mod cloud;

@@ -51,9 +51,15 @@ pub fn source_digest(plan: &Plan) -> String {
     SourceTree { dir: String::new(), files: files(plan) }.digest()
 }
 
-/// Returns the files that trainc adds to the source.
+/// Returns the files that trainc adds to the program's.
 fn generated_files(plan: &Plan) -> Vec<SourceFile> {
-    [secrets_shim(plan), super::launch_script::file(plan)].into_iter().flatten().collect()
+    let mut files = match (super::start::is_started(plan), plan.is_worker()) {
+        (true, true) => Vec::new(),
+        (true, false) => super::start::files(plan),
+        (false, _) => secrets_shim(plan).into_iter().collect(),
+    };
+    files.extend(super::launch_script::file(plan));
+    files
 }
 
 fn secrets_shim(plan: &Plan) -> Option<SourceFile> {

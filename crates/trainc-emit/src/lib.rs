@@ -18,6 +18,7 @@ mod sagemaker;
 #[cfg(test)]
 pub(crate) mod sample;
 mod shell;
+mod start;
 mod tags;
 mod template;
 mod unmapped;
@@ -36,6 +37,10 @@ pub use request::Tag;
 pub use resources::{Resource, resources, writes_to_default_bucket};
 pub use sagemaker::raw_to_json as raw_member;
 pub use shell::{is_shell_safe, quote, unquote};
+pub use start::{
+    PLAN_VARIABLE, PROBE as PROBE_SCRIPT, SETTINGS as START_SETTINGS, can_start,
+    file_names as generated_file_names, files as start_files, planned_figures, probe_files,
+};
 pub use unmapped::UnmappedMembers;
 pub use worker::{
     BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, KEY as WORKER_KEY, config as worker_config,
@@ -89,6 +94,14 @@ pub fn identity(plan: &Plan) -> Identity {
         if let Some(Value::Object(hyperparameters)) = members.get_mut("HyperParameters") {
             hyperparameters.remove("sagemaker_job_name");
             hyperparameters.remove("sagemaker_submit_directory");
+        }
+        // Predictions and prices may change without the job.
+        let emptied =
+            members.get_mut("Environment").and_then(Value::as_object_mut).is_some_and(|variables| {
+                variables.remove(start::PLAN_VARIABLE).is_some() && variables.is_empty()
+            });
+        if emptied {
+            members.remove("Environment");
         }
     }
     sort_named_lists(&mut request);

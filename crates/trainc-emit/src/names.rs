@@ -91,7 +91,8 @@ pub(super) fn default_bucket(plan: &Plan) -> String {
 pub(super) fn sagemaker_program(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return String::new() };
     let entry = program.entry.value().cloned().unwrap_or_default();
-    if program.secrets.is_empty() { entry } else { super::archive::SECRETS_SHIM.to_owned() }
+    let is_direct = program.secrets.is_empty() && !super::start::is_started(plan);
+    if is_direct { entry } else { super::archive::SECRETS_SHIM.to_owned() }
 }
 
 /// Returns whether the program is a script that the training toolkit of the image starts, instead of an entry point of the

@@ -357,6 +357,7 @@ fn environment(plan: &Plan) -> BTreeMap<String, String> {
             out.entry(key).or_insert(value);
         }
     }
+    out.extend(super::start::variable(plan));
     out
 }
 

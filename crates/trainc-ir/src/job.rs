@@ -67,6 +67,8 @@ pub struct Job {
     pub health_check: Field<bool>,
     /// Session chaining of the job's tags, on or off.
     pub session_chaining: Field<bool>,
+    /// Measurements before the program starts.
+    pub probe: Option<Probe>,
     /// The budget.
     pub budget: Option<Budget>,
     /// Raw members of the request.
@@ -799,6 +801,31 @@ pub struct Budget {
     pub usd: Field<f64>,
     /// Whether exceeding it is an error.
     pub hard: Field<bool>,
+    /// Whether a running job that will exceed it, or stays too slow, is stopped.
+    pub enforce: Field<bool>,
+    /// Share of the planned tokens/s below which the job is stopped.
+    pub slowest: Field<f64>,
+    /// Steps for which it must stay below.
+    pub steps: Field<u64>,
+}
+
+impl Budget {
+    /// Steps of the window if `steps` is not given.
+    pub const DEFAULT_STEPS: u64 = 50;
+
+    /// Returns true if a running job may be stopped.
+    pub fn is_enforced(&self) -> bool {
+        self.enforce.get() == Some(true)
+    }
+}
+
+/// `probe`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// The word `probe`.
+    pub span: Span,
+    /// Share of the planned rate below which the job ends before training.
+    pub minimum: Field<f64>,
 }
 
 /// `vary` of a sweep.

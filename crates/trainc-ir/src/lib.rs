@@ -4,6 +4,7 @@ pub mod account;
 pub mod architecture;
 pub mod checkpoint_parts;
 pub mod digest;
+pub mod expectation;
 pub mod hardware;
 pub mod image;
 pub mod job;
@@ -22,6 +23,7 @@ pub mod units;
 pub mod worker;
 
 pub use account::{ACCOUNT_MARK, AccountFacts};
+pub use expectation::{Collective, Expectation, ExpectedSpeed, ProbeWork};
 pub use image::Image;
 pub use job::*;
 pub use launch::{Launch, Launcher};

@@ -1,9 +1,10 @@
 //! The plan: a job with all choices made.
 
 use super::account::AccountFacts;
+use super::expectation::Expectation;
 use super::hardware::Instance;
 use super::image::Image;
-use super::job::{Debugger, Engine, Job, Storage};
+use super::job::{Budget, Debugger, Engine, Job, Storage};
 use super::launch::Launch;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
@@ -62,9 +63,21 @@ pub struct Plan {
     pub deployable: bool,
     /// Facts of the account, once known.
     pub account_facts: AccountFacts,
+    /// The planned figures that the job's start script receives; `None` unless `probe` or an enforced budget needs them.
+    pub expectation: Option<Box<Expectation>>,
 }
 
 impl Plan {
+    /// Returns true if the cluster is measured before the program starts.
+    pub fn is_probed(&self) -> bool {
+        self.job.probe.is_some()
+    }
+
+    /// Returns the budget, if a running job may be stopped for it.
+    pub fn enforced_budget(&self) -> Option<&Budget> {
+        self.job.budget.as_ref().filter(|budget| budget.is_enforced())
+    }
+
     /// Returns the engine, if one is set.
     pub fn engine(&self) -> Option<Engine> {
         self.job.engine()

@@ -65,6 +65,7 @@ pub fn plan_and_predict(
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
     let plan = plan::decide_bound_values(plan);
     let prediction = predict(&plan, options);
+    let plan = with_expectation(plan, &prediction, options);
     Compiled {
         job: name,
         plan: Some(Box::new(plan)),
@@ -78,6 +79,15 @@ pub fn plan_and_predict(
 /// Predicts memory, time and cost with the chosen constants.
 fn predict(plan: &Plan, options: &Options) -> predict::Prediction {
     predict::of_plan(plan, options.constants.as_ref().unwrap_or_else(|| predict::Constants::shipped()))
+}
+
+/// Adds the planned figures that the job's start script receives, if the job has one that needs them.
+fn with_expectation(mut plan: Plan, prediction: &predict::Prediction, options: &Options) -> Plan {
+    if plan.is_probed() || plan.enforced_budget().is_some() {
+        let constants = options.constants.as_ref().unwrap_or_else(|| predict::Constants::shipped());
+        plan.expectation = Some(Box::new(predict::expectation(&plan, prediction, constants)));
+    }
+    plan
 }
 
 /// Reads the files that the job names, through the caller.

@@ -6,6 +6,7 @@
 
 pub mod bills;
 pub mod constants;
+mod expectation;
 mod extrapolation;
 mod figures;
 mod from_plan;
@@ -31,6 +32,7 @@ mod system;
 mod worker;
 
 pub use constants::Constants;
+pub use expectation::expectation;
 pub use extrapolation::{Extrapolation, LargerCount, NewGpu, UnseenSetting};
 pub use from_plan::{Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};

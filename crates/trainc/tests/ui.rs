@@ -31,6 +31,8 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0525", "packing: too little to pack"),
     ("T0526", "packing: a template that drops what was said"),
     ("T0527", "packing: what the tokenizer cannot do"),
+    ("T0680", "the unit tests of the autopsy"),
+    ("T0681", "the unit tests of the autopsy"),
     ("T0690", "packing: a document that is too large"),
     ("T0528", "calibrate/impossible.rs: rows that cannot be"),
     ("T0530", "import/tests.rs: a file that is no JSON"),

@@ -26,14 +26,27 @@ declare_code!(
     Error,
     "a training job that could not read its input or write its output"
 );
+declare_code!(
+    T0680,
+    "probe-below-minimum",
+    Error,
+    "a training job that its probe ended before the program started"
+);
+declare_code!(T0681, "stopped-by-budget", Error, "a training job that its enforced budget stopped");
 
 /// The codes of this file.
-pub(crate) static CODES: &[&Code] =
-    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0662];
+pub(crate) static CODES: &[&Code] = &[
+    &T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0662,
+    &T0680, &T0681,
+];
 
 /// The kind of a cause. Kinds that follow from other kinds come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
+    /// The probe measured too little before the program started.
+    Probe,
+    /// The enforced budget stopped the run.
+    Budget,
     /// Out of GPU memory.
     Memory,
     /// Out of host memory: the kernel kills a process.
@@ -68,6 +81,9 @@ pub enum FailureKind {
 
 /// Texts that identify the kind of a cause, taken from logs of PyTorch, NCCL and S3.
 const SIGNS: &[(FailureKind, &[&str])] = &[
+    // Lines and failure files of trainc's own scripts.
+    (FailureKind::Probe, &[r#""trainc_probe": "ended""#, "T0680 "]),
+    (FailureKind::Budget, &[r#""trainc_brake": "stop""#, "T0681 "]),
     (FailureKind::Memory, &["CUDA out of memory", "OutOfMemoryError", "cudaErrorMemoryAllocation"]),
     (
         FailureKind::HostMemory,
@@ -95,6 +111,8 @@ const SIGNS: &[(FailureKind, &[&str])] = &[
 impl FailureKind {
     /// All kinds.
     pub const ALL: &[Self] = &[
+        Self::Probe,
+        Self::Budget,
         Self::Memory,
         Self::HostMemory,
         Self::Disk,
@@ -115,6 +133,8 @@ impl FailureKind {
     /// Returns the diagnostic code of this kind.
     pub fn code(self) -> &'static Code {
         match self {
+            Self::Probe => &T0680,
+            Self::Budget => &T0681,
             Self::Memory | Self::HostMemory => &T0651,
             Self::Collective => &T0652,
             Self::Disk => &T0653,
@@ -134,6 +154,8 @@ impl FailureKind {
     /// Describes what happened, as a sentence fragment.
     pub fn describe(self) -> &'static str {
         match self {
+            Self::Probe => "its probe measured less than the minimum, and the program was not started",
+            Self::Budget => "its budget stopped it: too slow, or too expensive",
             Self::Memory => "out of GPU memory",
             Self::HostMemory => "out of host memory",
             Self::Disk => "the volume is full",
@@ -167,6 +189,8 @@ impl FailureKind {
             Self::Wait => &["T0425", "T0496"],
             Self::Quota => &["T0621"],
             Self::Input => &["T0628", "T0630"],
+            Self::Probe => &["T0572"],
+            Self::Budget => &["T0329", "T0571"],
             Self::Stopped | Self::Service | Self::Unknown => &[],
         }
     }
@@ -174,6 +198,17 @@ impl FailureKind {
     /// Returns the help for a job that failed with this cause.
     pub fn help(self, plan: &Plan, job: &TrainingJob) -> Help {
         match self {
+            Self::Probe => help![
+                new_run(),
+                " starts it on other instances; the lines of the probe in ",
+                NextCommand::new("logs"),
+                " have the figures of each node",
+            ],
+            Self::Budget => help![
+                NextCommand::new("report"),
+                " compares its steps with the plan; raise `usd`, or lower `slowest`, then ",
+                new_run(),
+            ],
             Self::Memory => help![
                 "lower the micro-batch and raise accumulation, or increase the shard degree: ",
                 NextCommand::new("plan").flag("-v"),

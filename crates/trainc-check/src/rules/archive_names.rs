@@ -72,8 +72,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         before.push((span, tree));
-        // A conflict with trainc's own secrets shim is reported by another rule.
-        if name != Some(emit::SECRETS_SHIM) || program.secrets.is_empty() {
+        // A conflict with a file that trainc adds is reported by another rule.
+        if !name.is_some_and(|name| emit::generated_file_names(plan).contains(&name)) {
             problems.extend(conflicts(&archive, span, tree, name));
         }
         archive.add(span, tree, name);

@@ -79,6 +79,7 @@ rules! {
         predicted_cost,
         predicted_time,
         preferences,
+        probe,
         processes,
         program_source,
         quantize,

@@ -21,7 +21,7 @@ pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
 /// startup.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
-    check_generated_files(context, program, problems);
+    check_added_files(context, program, problems);
     if let Some(entry) = program.entry.val().filter(|entry| entry.value.is_empty()) {
         problems.push(
             Diagnostic::new(&T0502, entry.span_or(program.span), "`program` has an empty entry point")
@@ -88,61 +88,52 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
 }
 
-/// Reports files with the names of the scripts that trainc adds to the archive.
-fn check_generated_files(context: &Context, program: &Program, problems: &mut Problems) {
-    let secret = program.secrets.first().filter(|_| program.entrypoint.is_empty());
-    if let Some(secret) = secret {
-        check_generated_file(
-            context,
-            program,
-            (emit::SECRETS_SHIM, secret.name_span, "trainc's file fetches this secret"),
-            problems,
-        );
-    }
-    let image = context.plan.job.image.as_ref();
-    if let Some(image) = image.filter(|_| context.plan.launch.launcher == Launcher::LaunchScript) {
-        check_generated_file(
-            context,
-            program,
-            (emit::LAUNCH_SCRIPT, image.span, "trainc's file starts torchrun in this container"),
-            problems,
-        );
-    }
-}
-
-fn check_generated_file(
-    context: &Context,
-    program: &Program,
-    (file, cause, why): (&str, Span, &str),
-    problems: &mut Problems,
-) {
+/// Reports a file with the name of one that trainc adds to the archive: the script that fetches secrets or watches the run,
+/// what it reads, and the script that starts torchrun.
+fn check_added_files(context: &Context, program: &Program, problems: &mut Problems) {
     let plan = context.plan;
-    let named = |tree: &SourceTree| tree.get(file).is_some();
-    // A dependency directory that has this name in the archive.
-let dependency = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
-        Some(name) => name == file,
-        None => named(tree),
-    });
-    let entry = program.entry.val().filter(|entry| entry.value == file);
-    let source = program.source.val().or(program.git.val());
-    let source = source.filter(|_| plan.source.as_ref().is_some_and(named));
-    let Some(place) = entry.or(source).or(dependency.map(|(dir, _)| dir)) else { return };
-    let (what, help) = match dependency.filter(|(dir, tree)| *dir == place && !named(tree)) {
-        Some((dir, _)) => {
-            (format!("`{}` is packed as", dir.value), "rename the directory")
-        }
-        None => ("the program has a file".to_owned(), "rename the file"),
-    };
-    problems.push(
-        Diagnostic::new(
-            &T0510,
-            place.span_or(program.span),
-            format!("{what} `{file}`, which trainc adds to the archive itself"),
-        )
-        .label(cause, why)
-        .help(help)
-        .note("the container starts trainc's file, which then starts the entry point"),
-    );
+    let image = plan.job.image.as_ref();
+    for added in emit::generated_file_names(plan) {
+        let (user, label, does) = match (program.secrets.first(), &plan.job.probe, plan.enforced_budget(), image) {
+            (.., Some(image)) if added == emit::LAUNCH_SCRIPT => {
+                (image.span, "trainc's file starts torchrun in this container", "")
+            }
+            _ if !program.entrypoint.is_empty() => continue,
+            (Some(secret), ..) => {
+                (secret.name_span, "trainc's file fetches this secret", "fetches the secrets and then ")
+            }
+            (None, Some(probe), ..) => {
+                (probe.span, "trainc's file measures the cluster", "measures the cluster and then ")
+            }
+            (None, None, Some(budget), _) => (budget.span, "trainc's file enforces the budget", ""),
+            (None, None, None, _) => continue,
+        };
+        let named = |tree: &SourceTree| tree.get(added).is_some();
+        // A dependency directory that has this name in the archive.
+        let dependency = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
+            Some(name) => name == added,
+            None => named(tree),
+        });
+        let entry = program.entry.val().filter(|entry| entry.value == added);
+        let source = program.source.val().or(program.git.val());
+        let source = source.filter(|_| plan.source.as_ref().is_some_and(named));
+        let Some(place) = entry.or(source).or(dependency.map(|(dir, _)| dir)) else { continue };
+        let (what, help) = match dependency.filter(|(dir, tree)| *dir == place && !named(tree)) {
+            Some((dir, _)) => (format!("`{}` is packed as", dir.value), "rename the directory"),
+            None => ("the program has a file".to_owned(), "rename the file"),
+        };
+        problems.push(
+            Diagnostic::new(
+                &T0510,
+                place.span_or(program.span),
+                format!("{what} `{added}`, which trainc adds to the archive itself"),
+            )
+            .label(user, label)
+            .help(help)
+            .note(format!("the container starts trainc's file, which {does}starts the entry point")),
+        );
+        return;
+    }
 }
 
 /// Returns a note on the path, depending on why it could not be read.

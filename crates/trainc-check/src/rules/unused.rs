@@ -30,6 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check.role();
     check.cluster();
     check.experiment();
+    check.budget();
     if let Some(dataset) = &context.plan.job.train.dataset {
         check.dataset(dataset);
     }
@@ -179,6 +180,21 @@ impl UnusedCheck<'_, '_> {
                 "engine `worker` reads its settings from `train` and `parallel`",
                 "remove it",
             );
+        }
+    }
+
+    fn budget(&mut self) {
+        let Some(budget) = &self.context.plan.job.budget else { return };
+        if budget.enforce.get() != Some(true) && !budget.enforce.is_bad() {
+            for (name, span) in [("slowest", budget.slowest.span()), ("steps", budget.steps.span())] {
+                if let Some(span) = span {
+                    let why = "only an enforced budget stops a job";
+                    self.report_unused_at(span, name, why, "add `enforce=#true`, or remove it");
+                }
+            }
+        } else if budget.slowest.is_absent() {
+            let why = "it is the length of the window of `slowest`";
+            self.report_unused(&budget.steps, "steps", why, "add `slowest=0.7`, or remove it");
         }
     }
 

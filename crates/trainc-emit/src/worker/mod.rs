@@ -47,10 +47,13 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
             environment: BTreeMap::new(),
         }
     };
-    vec![
+    let mut out = vec![
         ("worker/launch.json".to_owned(), canonical_json::to_file_bytes(&launch)),
         ("worker/worker.json".to_owned(), canonical_json::to_file_bytes(&config)),
-    ]
+    ];
+    let scripts = super::start::files(plan).into_iter().filter(|_| plan.deployable);
+    out.extend(scripts.map(|file| (format!("worker/{}", file.path), file.bytes.to_vec())));
+    out
 }
 
 /// Returns the files of the worker's channel: S3 URI and content of the config and, if available, of the binary. None for
@@ -61,7 +64,9 @@ pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     let binary = plan.worker.as_ref().and_then(|worker| worker.binary.as_ref());
     let binary = binary.map(|file| (format!("{prefix}{BINARY}"), Arc::clone(&file.bytes)));
     let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical_json::to_file_bytes(&config)));
-    std::iter::once(config).chain(binary).collect()
+    let scripts = super::start::files(plan).into_iter();
+    let scripts = scripts.map(|file| (format!("{prefix}{}", file.path), Arc::clone(&file.bytes)));
+    std::iter::once(config).chain(scripts).chain(binary).collect()
 }
 
 /// Returns the S3 URI of the job's key. None where [`uploads`] returns no files.
@@ -88,16 +93,31 @@ pub(super) fn digest_inputs(plan: &Plan) -> Value {
     let Some(config) = config::config(plan, "") else { return Value::Object(serde_json::Map::new()) };
     let binary =
         plan.worker.as_ref().and_then(|worker| worker.binary.as_ref().map(|file| file.sha256().to_owned()));
-    serde_json::json!({ "config": config, "binary": binary })
+    let mut inputs = serde_json::json!({ "config": config, "binary": binary });
+    let scripts: Vec<String> =
+        super::start::files(plan).iter().map(|file| file.sha256().to_owned()).collect();
+    if let Some(members) = inputs.as_object_mut().filter(|_| !scripts.is_empty()) {
+        members.insert("scripts".to_owned(), scripts.into());
+    }
+    inputs
 }
 
 /// Returns the command that the container's shell runs. `exec` makes the launcher the first process, so that it receives
 /// SIGTERM; `install` restores the execute bit, which S3 does not store.
 pub(super) fn start_line(plan: &Plan) -> String {
     let channel = channel_name(plan);
-    format!(
-        "install -m 755 /opt/ml/input/data/{channel}/trainc-worker /tmp/ && exec /tmp/trainc-worker launch /opt/ml/input/data/{channel}/worker.json"
-    )
+    let start = if super::start::is_started(plan) {
+        format!("python3 /opt/ml/input/data/{channel}/{}", super::SECRETS_SHIM)
+    } else {
+        command(plan).join(" ")
+    };
+    format!("install -m 755 /opt/ml/input/data/{channel}/trainc-worker /tmp/ && exec {start}")
+}
+
+/// Returns the command that launches the ranks of a host.
+pub(super) fn command(plan: &Plan) -> Vec<String> {
+    let config = format!("/opt/ml/input/data/{}/worker.json", channel_name(plan));
+    vec!["/tmp/trainc-worker".to_owned(), "launch".to_owned(), config]
 }
 
 /// Returns the name of the channel: `worker`, or the next free name.

@@ -105,6 +105,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),
         deployable,
         account_facts: AccountFacts::default(),
+        expectation: None,
     }
 }
 

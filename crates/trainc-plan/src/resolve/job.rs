@@ -16,8 +16,8 @@ use trainc_ir::job::SERVERLESS;
 use trainc_ir::{
     Adapter, Allow, Budget, CheckpointInterval, Cluster, Collection, CustomGpu, Dataset, Debugger,
     Experiment, Field, Hyperparameter, ImageRequest, InstanceGroup, Job, Metric, Model, Network, Optimizer,
-    Origin, Placement, Profiler, Program, Quantize, Raw, Recompute, RequestMember, Role, RoleRead, Scalar,
-    Secret, Spot, Tensorboard, Train, Val, Warmup,
+    Origin, Placement, Probe, Profiler, Program, Quantize, Raw, Recompute, RequestMember, Role, RoleRead,
+    Scalar, Secret, Spot, Tensorboard, Train, Val, Warmup,
 };
 use trainc_syntax::ast::{Node, Value};
 
@@ -118,10 +118,14 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         remote_debug: switch_or_true(node.child("remote-debug")),
         health_check: switch_or_true(node.child("health-check")),
         session_chaining: switch_or_true(node.child("session-chaining")),
+        probe: node.child("probe").map(|n| Probe { span: n.name.span, minimum: number(n.prop("minimum")) }),
         budget: node.child("budget").map(|n| Budget {
             span: n.name.span,
             usd: number(n.prop("usd")),
             hard: boolean(n.prop("hard")),
+            enforce: boolean(n.prop("enforce")),
+            slowest: number(n.prop("slowest")),
+            steps: integer(n.prop("steps")),
         }),
         request: node.child("request").map_or_else(Vec::new, |n| {
             // The members have no spec; an `allow` has.

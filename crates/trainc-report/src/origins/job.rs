@@ -36,6 +36,7 @@ pub(super) fn job(table: &mut OriginTable, it: &Job) {
         remote_debug,
         health_check,
         session_chaining,
+        probe,
         budget,
         request,
         sweep,
@@ -78,6 +79,7 @@ pub(super) fn job(table: &mut OriginTable, it: &Job) {
     table.switch("remote-debug", remote_debug);
     table.switch("health-check", health_check);
     table.switch("session-chaining", session_chaining);
+    section(table, "probe", probe.as_ref(), places::probe);
     section(table, "budget", budget.as_ref(), places::budget);
     table.set_prefix("request");
     for RequestMember { name, span, value } in request {

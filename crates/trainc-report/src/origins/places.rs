@@ -4,8 +4,8 @@ use super::{OriginTable, scalar};
 use trainc_diag::text;
 use trainc_ir::{
     Allow, Budget, Channel, Checkpoint, CheckpointInterval, Collection, Debugger, Experiment, Hyperparameter,
-    ImageRequest, Metric, Network, Output, Profiler, Program, Role, RoleRead, Secret, Storage, StorageLink,
-    Tensorboard,
+    ImageRequest, Metric, Network, Output, Probe, Profiler, Program, Role, RoleRead, Secret, Storage,
+    StorageLink, Tensorboard,
 };
 
 pub(super) fn program(table: &mut OriginTable, it: &Program) {
@@ -256,9 +256,17 @@ pub(super) fn experiment(table: &mut OriginTable, it: &Experiment) {
 }
 
 pub(super) fn budget(table: &mut OriginTable, it: &Budget) {
-    let Budget { span: _, usd, hard } = it;
+    let Budget { span: _, usd, hard, enforce, slowest, steps } = it;
     table.number("usd", usd);
     table.switch("hard", hard);
+    table.switch("enforce", enforce);
+    table.number("slowest", slowest);
+    table.count("steps", steps);
+}
+
+pub(super) fn probe(table: &mut OriginTable, it: &Probe) {
+    let Probe { span: _, minimum } = it;
+    table.number("minimum", minimum);
 }
 
 pub(super) fn allow(table: &mut OriginTable, it: &Allow) {

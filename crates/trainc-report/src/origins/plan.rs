@@ -34,6 +34,8 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         missing_dependencies: _,
         deployable,
         account_facts: _,
+        // Derived from the prediction, which the report shows.
+        expectation: _,
     } = plan;
     super::job::job(table, job);
     if let Some(Region { name: _, partition, dns_suffix }) = region {

@@ -40,6 +40,7 @@ pub const JOB_CHILDREN: &[&NodeSpec] = &[
     &identity::REMOTE_DEBUG,
     &identity::HEALTH_CHECK,
     &identity::SESSION_CHAINING,
+    &PROBE,
     &BUDGET,
     &SWEEP,
     &REQUEST,
@@ -55,6 +56,16 @@ static TAGS: NodeSpec = NodeSpec {
     free_props: Some(Ty::Text),
     ..NodeSpec::LEAF
 };
+static PROBE: NodeSpec = NodeSpec {
+    name: "probe",
+    doc: "measures the cluster for 60 to 90 seconds before the program starts",
+    props: &[prop(
+        "minimum",
+        Ty::Number(0.01, 1.0),
+        "share of the planned rate below which the job ends before training, also for a single slow node",
+    )],
+    ..NodeSpec::LEAF
+};
 static BUDGET: NodeSpec = NodeSpec {
     name: "budget",
     doc: "cost limit of the job",
@@ -64,6 +75,21 @@ static BUDGET: NodeSpec = NodeSpec {
             "hard",
             Ty::Bool,
             "a cost that may exceed the limit is an error, not a warning; a cost that certainly exceeds it is always an error",
+        ),
+        prop(
+            "enforce",
+            Ty::Bool,
+            "stop the running job, with a checkpoint, if its cost will exceed a hard limit or if it stays too slow",
+        ),
+        prop(
+            "slowest",
+            Ty::Number(0.01, 1.0),
+            "share of the planned tokens/s below which `enforce` stops the job, such as 0.7",
+        ),
+        prop(
+            "steps",
+            Ty::Int(10, 1_000_000),
+            "steps for which the job must stay below `slowest`; 50 if not given",
         ),
     ],
     ..NodeSpec::LEAF

@@ -6,6 +6,8 @@ use trainc_apply::autopsy::FailureKind;
 /// What a rule that speaks of a class has in its name or its summary, and what the next command says.
 fn speaks(kind: FailureKind) -> (&'static [&'static str], &'static str) {
     match kind {
+        FailureKind::Probe => (&["rate"], "of the probe"),
+        FailureKind::Budget => (&["budget"], "`usd`"),
         FailureKind::Memory => (&["memory than its GPUs"], "micro-batch"),
         FailureKind::HostMemory => (&["host memory"], "instance type with more memory"),
         FailureKind::Disk => (&["volume"], "`volume`"),

@@ -1,0 +1,168 @@
+use super::*;
+use serde_json::Value;
+
+fn number(value: &Value, key: &str) -> Option<f64> {
+    value.get(key).and_then(Value::as_f64)
+}
+
+fn limits(value: &Value) -> Limits {
+    Limits {
+        steps: number(value, "steps"),
+        step_seconds: number(value, "step_seconds"),
+        slowest: number(value, "slowest"),
+        window: number(value, "window").unwrap(),
+        usd_per_hour: number(value, "usd_per_hour"),
+        hard_usd: number(value, "hard_usd"),
+    }
+}
+
+/// Replays the lines of a case.
+fn replay(case: &Value) -> Option<Stop> {
+    let mut now = number(case, "begins").unwrap();
+    let mut brake = Brake::new(limits(&case["limits"]), 0.0);
+    let mut step = 0.0;
+    for entry in case["logged"].as_array().unwrap() {
+        match (entry[0].as_str(), entry[1].as_f64().unwrap()) {
+            (Some("pause"), seconds) => now += seconds,
+            (Some(_), at) => step = at,
+            (None, each) => {
+                for _ in 0..entry[0].as_u64().unwrap() {
+                    now += each * entry[2].as_f64().unwrap();
+                    step += each;
+                    let stop = brake.observe(now, step);
+                    if stop.is_some() {
+                        return stop;
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+/// The cases are computed by hand, and the script in the containers decides them alike.
+#[test]
+fn the_decisions_are_those_of_the_script() {
+    let all: Value = serde_json::from_str(include_str!("../../testdata/brake.json")).unwrap();
+    let cases = all["cases"].as_array().unwrap();
+    assert!(cases.len() > 10);
+    for case in cases {
+        let (found, expected) = (replay(case), &case["stop"]);
+        let name = &case["name"];
+        let near = |value: f64, key: &str| (value / number(expected, key).unwrap() - 1.0).abs() < 1e-3;
+        match found {
+            None => assert!(expected.is_null(), "{name}: not stopped"),
+            Some(Stop::Slow { at, over, share }) => {
+                assert_eq!(expected["reason"], "slow", "{name}");
+                assert!(near(at, "at") && near(over, "over") && near(share, "share"), "{name}: {found:?}");
+            }
+            Some(Stop::Budget { at, usd, .. }) => {
+                assert_eq!(expected["reason"], "budget", "{name}");
+                assert!(near(at, "at") && near(usd, "usd"), "{name}: {found:?}");
+            }
+        }
+    }
+}
+
+/// Numbers of a fixed sequence (SplitMix64, Steele et al. 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A normal variable (Box and Muller 1958).
+    fn normal(&mut self) -> f64 {
+        let (a, b) = (self.next().max(1e-300), self.next());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    }
+}
+
+/// A simulated run: its steps vary by 4 %, one in ten by 18 %, and it pauses for checkpoints. Where every step is logged
+/// the pauses may be long; elsewhere a line cannot tell them from steps, and they cost up to a quarter of the time. Returns
+/// the reason to stop it, its whole cost and its steps.
+fn simulate(seed: u64, slower: f64, hard_share: f64) -> (Option<Stop>, f64, f64) {
+    let mut random = Random(seed);
+    let steps = (600.0 + 1_400.0 * random.next()).floor();
+    let planned = 0.2 + 10.0 * random.next();
+    let every = (25.0 + 400.0 * random.next()).floor();
+    let per_line = match random.next() {
+        share if share < 0.4 => 1.0,
+        share if share < 0.6 => 5.0,
+        share if share < 0.8 => 10.0,
+        _ => 50.0,
+    };
+    let longest = if per_line > 1.0 { every * planned / 3.0 } else { f64::INFINITY };
+    let pause = (120.0 * random.next()).min(longest);
+    let times: Vec<f64> = std::iter::successors(Some(1.0), |step| Some(step + 1.0))
+        .take_while(|step| *step <= steps)
+        .map(|_| {
+            let width = if random.next() < 0.1 { 0.18 } else { 0.04 };
+            planned * slower * (1.0 + width * random.normal()).max(0.2)
+        })
+        .collect();
+    let pauses = (steps / every).floor() * pause;
+    let start = 300.0 * random.next();
+    let usd = (start + times.iter().sum::<f64>() + pauses) / HOUR * 100.0;
+    let limits = Limits {
+        steps: Some(steps),
+        step_seconds: Some(planned),
+        slowest: Some(0.7),
+        window: 50.0,
+        usd_per_hour: Some(100.0),
+        hard_usd: Some(usd * hard_share),
+    };
+    let mut brake = Brake::new(limits, 0.0);
+    let mut now = start;
+    for (at, seconds) in times.iter().enumerate() {
+        now += seconds;
+        let step = at as f64 + 1.0;
+        if step % every == 0.0 {
+            now += pause;
+        }
+        if step % per_line == 0.0
+            && let Some(stop) = brake.observe(now, step)
+        {
+            return (Some(stop), usd, steps);
+        }
+    }
+    (None, usd, steps)
+}
+
+#[test]
+fn a_healthy_run_is_never_stopped() {
+    for seed in 0..1_000 {
+        let (stop, usd, _) = simulate(seed, 1.0, 1.01);
+        assert_eq!(stop, None, "run {seed}, which costs {usd}");
+    }
+}
+
+#[test]
+fn a_run_that_is_40_percent_slower_is_stopped() {
+    for seed in 0..1_000 {
+        let (stop, ..) = simulate(seed, 1.0 / 0.6, 2.0);
+        // A program that logs every 50th step needs more lines than a short run has.
+        match stop {
+            Some(Stop::Slow { share, .. }) => assert!(share < 0.7, "run {seed}: {share}"),
+            Some(other) => panic!("run {seed}: {other:?}"),
+            None => {}
+        }
+    }
+    let stopped = (0..1_000).filter(|seed| simulate(*seed, 1.0 / 0.6, 2.0).0.is_some()).count();
+    assert!(stopped >= 990, "{stopped} of 1,000");
+}
+
+/// A run that costs a quarter more than its hard budget is stopped before the budget is spent.
+#[test]
+fn a_run_that_passes_a_hard_budget_is_stopped_early() {
+    for seed in 0..1_000 {
+        let (stop, usd, steps) = simulate(seed, 1.0, 0.8);
+        let Some(Stop::Budget { at, usd: least, hard_usd }) = stop else { panic!("run {seed}: {stop:?}") };
+        assert!(least > hard_usd && least < usd * 1.02 && at < steps, "run {seed}: {least} of {usd}");
+    }
+}

@@ -1,0 +1,358 @@
+//! The script that trainc starts in place of the program, if the cluster is measured first or a budget is enforced.
+
+use super::{archive, canonical_json, launch_script, names, worker};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use trainc_ir::{Budget, Expectation, Field, Plan, Program, SourceFile};
+
+/// The script's settings, in the same directory.
+pub const SETTINGS: &str = "trainc_start.json";
+/// The script that measures the cluster, in the same directory.
+pub const PROBE: &str = "trainc_probe.py";
+/// The variable with the planned figures, which are no part of the job's digest.
+pub const PLAN_VARIABLE: &str = "TRAINC_PLAN";
+
+/// The text of [`archive::SECRETS_SHIM`] where it does more than fetch secrets.
+const START_TEXT: &str = include_str!("../templates/source/start.py");
+/// The text of [`PROBE`].
+const PROBE_TEXT: &str = include_str!("../templates/source/probe.py");
+
+/// Directory of the input channels in a container.
+const INPUT: &str = "/opt/ml/input/data";
+/// Default directory of checkpoints in a container (CheckpointConfig, LocalPath).
+const CHECKPOINTS: &str = "/opt/ml/checkpoints";
+/// Finds the step in a line of a program without a metric for it: `step=12`, `Step 12`, `"global_step": 12`.
+const STEP: &str = r#"(?i)\b(?:global_)?step["']?\s*[=:]?\s*(\d+)"#;
+/// Last components of the names of metrics that are the step.
+const STEP_NAMES: &[&str] = &["step", "global_step", "iteration"];
+
+/// `trainc_start.json`.
+#[derive(Serialize)]
+struct Settings {
+    entry: Option<String>,
+    command: Vec<String>,
+    secrets: BTreeMap<String, String>,
+    processes: u64,
+    probe: Option<ProbeSettings>,
+    brake: Option<Brake>,
+    work: Option<Work>,
+    channels: BTreeMap<String, String>,
+    checkpoint: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ProbeSettings {
+    minimum: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Brake {
+    hard_usd: Option<f64>,
+    slowest: Option<f64>,
+    window: u64,
+    steps: Option<u64>,
+    patterns: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Work {
+    dtype: &'static str,
+    hidden: u64,
+    heads: u64,
+    kv_heads: u64,
+    head_dim: u64,
+    ffn: u64,
+    ffn_matrices: u64,
+    is_causal: bool,
+    sequence_length: u64,
+    sequences: u64,
+    products: Vec<[u64; 3]>,
+    collectives: Vec<Collective>,
+    order: Vec<(&'static str, u64)>,
+    checkpoint_bytes_per_node: u64,
+}
+
+#[derive(Serialize)]
+struct Collective {
+    operation: &'static str,
+    axis: Option<&'static str>,
+    bytes: u64,
+    constant: &'static str,
+}
+
+/// The value of [`PLAN_VARIABLE`].
+#[derive(Default, Serialize)]
+struct Planned {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compute_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communication_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    product_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attention_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    collective_seconds: Vec<f64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    constants: BTreeMap<String, f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usd_per_hour: Option<f64>,
+}
+
+/// Returns true if trainc can start a script of its own in the job's containers: before a program that the toolkit starts
+/// from an archive that trainc packs, and before the worker.
+pub fn can_start(plan: &Plan) -> bool {
+    plan.is_worker() || (names::is_script(plan) && names::has_archive(plan))
+}
+
+/// Returns true if the job has a script that measures the cluster or watches the run.
+pub(super) fn is_started(plan: &Plan) -> bool {
+    plan.expectation.is_some() && can_start(plan)
+}
+
+/// Returns the names of the files that trainc adds to the program's, if it adds any.
+pub fn file_names(plan: &Plan) -> Vec<&'static str> {
+    let has_secrets = plan.job.program.as_ref().is_some_and(|program| !program.secrets.is_empty());
+    let mut names = match is_started(plan) && !plan.is_worker() {
+        true => vec![archive::SECRETS_SHIM, SETTINGS, PROBE],
+        false if has_secrets => vec![archive::SECRETS_SHIM],
+        false => Vec::new(),
+    };
+    if launch_script::is_used(plan) {
+        names.push(launch_script::FILE);
+    }
+    names
+}
+
+/// Returns the files of the script, for the source archive or the worker's channel.
+pub fn files(plan: &Plan) -> Vec<SourceFile> {
+    if !is_started(plan) {
+        return Vec::new();
+    }
+    let Some(expectation) = plan.expectation.as_deref() else { return Vec::new() };
+    let settings = canonical_json::to_file_bytes(&settings(plan, expectation));
+    let mut out = vec![
+        SourceFile::new(archive::SECRETS_SHIM, START_TEXT.as_bytes(), false),
+        SourceFile::new(SETTINGS, settings, false),
+    ];
+    if plan.is_probed() {
+        out.push(SourceFile::new(PROBE, PROBE_TEXT.as_bytes(), false));
+    }
+    out
+}
+
+/// Returns the probe and its settings for a run outside of a container; none where the layout is unknown.
+pub fn probe_files(plan: &Plan) -> Vec<SourceFile> {
+    let Some(expectation) = plan.expectation.as_deref().filter(|one| one.work.is_some()) else {
+        return Vec::new();
+    };
+    let settings = canonical_json::to_file_bytes(&settings(plan, expectation));
+    vec![SourceFile::new(SETTINGS, settings, false), SourceFile::new(PROBE, PROBE_TEXT.as_bytes(), false)]
+}
+
+/// Returns the variable with the planned figures; `None` without the script.
+pub(super) fn variable(plan: &Plan) -> Option<(String, String)> {
+    let expectation = plan.expectation.as_deref().filter(|_| is_started(plan))?;
+    Some((PLAN_VARIABLE.to_owned(), planned_figures(expectation)))
+}
+
+/// Returns the planned figures as the scripts read them: JSON, each number with four digits.
+pub fn planned_figures(expectation: &Expectation) -> String {
+    let speed = expectation.speed.as_ref();
+    let planned = Planned {
+        step_seconds: speed.map(|speed| four_digits(speed.step_seconds)),
+        compute_seconds: speed.map(|speed| four_digits(speed.compute_seconds)),
+        communication_seconds: speed.map(|speed| four_digits(speed.communication_seconds)),
+        product_seconds: speed.map(|speed| four_digits(speed.product_seconds)),
+        attention_seconds: speed.and_then(|speed| speed.attention_seconds).map(four_digits),
+        collective_seconds: speed
+            .map(|speed| speed.collective_seconds.iter().copied().map(four_digits).collect())
+            .unwrap_or_default(),
+        constants: speed
+            .map(|speed| {
+                speed.constants.iter().map(|(key, value)| (key.clone(), four_digits(*value))).collect()
+            })
+            .unwrap_or_default(),
+        usd_per_hour: expectation.usd_per_hour.map(four_digits),
+    };
+    serde_json::to_string(&planned).unwrap_or_default()
+}
+
+/// Rounds to four significant digits, so that the variable stays within its limit of 512 characters.
+fn four_digits(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+fn settings(plan: &Plan, expectation: &Expectation) -> Settings {
+    let program = plan.job.program.as_ref().filter(|_| !plan.is_worker());
+    let checkpoint = plan.job.checkpoint.as_ref();
+    let work = expectation.work.as_ref();
+    Settings {
+        entry: program.and_then(|program| program.entry.value().cloned()),
+        command: if plan.is_worker() { worker::command(plan) } else { Vec::new() },
+        secrets: program.map(secrets).unwrap_or_default(),
+        processes: plan.mesh.as_ref().map_or(1, |mesh| mesh.gpus_per_node.max(1)),
+        probe: plan
+            .job
+            .probe
+            .as_ref()
+            .filter(|_| work.is_some())
+            .map(|probe| ProbeSettings { minimum: probe.minimum.get() }),
+        brake: plan.enforced_budget().map(|budget| brake(plan, budget)),
+        work: work.map(|work| Work {
+            dtype: work.dtype,
+            hidden: work.hidden,
+            heads: work.heads,
+            kv_heads: work.kv_heads,
+            head_dim: work.head_dim,
+            ffn: work.ffn,
+            ffn_matrices: work.ffn_matrices,
+            is_causal: work.is_causal,
+            sequence_length: work.sequence_length,
+            sequences: work.sequences,
+            products: work.products.clone(),
+            collectives: work
+                .collectives
+                .iter()
+                .map(|one| Collective {
+                    operation: one.operation,
+                    axis: one.axis.map(trainc_ir::Axis::word),
+                    bytes: one.bytes,
+                    constant: one.constant,
+                })
+                .collect(),
+            order: work.order.iter().map(|(axis, degree)| (axis.word(), *degree)).collect(),
+            checkpoint_bytes_per_node: work.checkpoint_bytes_per_node,
+        }),
+        channels: plan
+            .job
+            .channels
+            .iter()
+            .filter(|channel| channel.input.value().is_none_or(|mode| mode != "pipe"))
+            .filter_map(|channel| channel.name.value())
+            .map(|name| (name.clone(), format!("{INPUT}/{name}")))
+            .collect(),
+        checkpoint: checkpoint
+            .map(|checkpoint| checkpoint.local.value().cloned().unwrap_or_else(|| CHECKPOINTS.to_owned())),
+    }
+}
+
+fn secrets(program: &Program) -> BTreeMap<String, String> {
+    let of = |secret: &trainc_ir::Secret| Some((secret.name.clone(), secret.from.value()?.clone()));
+    program.secrets.iter().filter_map(of).collect()
+}
+
+fn brake(plan: &Plan, budget: &Budget) -> Brake {
+    let is_step = |name: &str| {
+        let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
+        STEP_NAMES.contains(&last.as_str())
+    };
+    let metrics: Vec<(String, String)> = if plan.is_worker() {
+        worker::metrics().into_iter().map(|metric| (metric.name, metric.regex)).collect()
+    } else {
+        let of = |field: &Field<String>| field.value().cloned();
+        let metrics = plan.job.program.iter().flat_map(|program| &program.metrics);
+        metrics.filter_map(|metric| Some((metric.name.clone(), of(&metric.regex)?))).collect()
+    };
+    let mut patterns: Vec<String> =
+        metrics.into_iter().filter(|(name, _)| is_step(name)).map(|(_, regex)| regex).collect();
+    if patterns.is_empty() {
+        patterns.push(STEP.to_owned());
+    }
+    Brake {
+        hard_usd: budget.usd.get().filter(|_| budget.hard.get() == Some(true)),
+        slowest: budget.slowest.get(),
+        window: budget.steps.get().unwrap_or(Budget::DEFAULT_STEPS),
+        steps: plan.run.steps.as_ref().map(|steps| steps.value),
+        patterns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::small_plan;
+    use trainc_ir::{Axis, ExpectedSpeed, ProbeWork};
+
+    fn planned(step_seconds: f64) -> Box<Expectation> {
+        let speed = ExpectedSpeed {
+            step_seconds,
+            tokens_per_second: 123_456.789 / step_seconds,
+            compute_seconds: step_seconds * 0.912_345_6,
+            communication_seconds: step_seconds * 0.054_321_9,
+            product_seconds: 1.234_567_8e-3,
+            attention_seconds: Some(2.345_678_9e-4),
+            collective_seconds: vec![1.234_567e-4; 4],
+            constants: [
+                "gpu.A100.gemm",
+                "gpu.A100.flash",
+                "links.fabric",
+                "links.nvlink",
+                "links.tensor_fabric",
+            ]
+            .map(|key| (key.to_owned(), 0.123_456))
+            .to_vec(),
+        };
+        let collective = trainc_ir::Collective {
+            operation: "all_gather",
+            axis: Some(Axis::Shard),
+            bytes: 4096,
+            constant: "links.fabric",
+        };
+        let work = ProbeWork { collectives: vec![collective], dtype: "bf16", ..ProbeWork::default() };
+        Box::new(Expectation { speed: Some(speed), usd_per_hour: Some(50.5), work: Some(work) })
+    }
+
+    fn request(plan: &Plan) -> serde_json::Value {
+        crate::training_job_request(plan, &crate::identity(plan))
+    }
+
+    #[test]
+    fn a_job_without_probe_and_enforced_budget_is_started_directly() {
+        let plan = small_plan("a", "budget usd=5000 hard=#true");
+        assert!(files(&plan).is_empty() && variable(&plan).is_none() && file_names(&plan).is_empty());
+        assert_eq!(request(&plan)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
+    }
+
+    #[test]
+    fn the_script_is_started_with_settings_and_planned_figures() {
+        let nodes = "probe minimum=0.7\nbudget usd=5000 hard=#true enforce=#true slowest=0.7 steps=80";
+        let mut plan = small_plan("a", nodes);
+        plan.expectation = Some(planned(2.0));
+        let request = request(&plan);
+        assert_eq!(request["HyperParameters"]["sagemaker_program"], "\"trainc_start.py\"");
+        let text = request["Environment"][PLAN_VARIABLE].as_str().unwrap();
+        // Values of `Environment` have at most 512 characters (CreateTrainingJob).
+        assert!(text.len() <= 512, "{}: {text}", text.len());
+        let figures: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            (figures["step_seconds"].as_f64(), figures["usd_per_hour"].as_f64()),
+            (Some(2.0), Some(50.5))
+        );
+        let files = files(&plan);
+        assert_eq!(files.len(), 3);
+        let settings = files.iter().find(|file| file.path == SETTINGS).unwrap();
+        let settings: serde_json::Value = serde_json::from_slice(&settings.bytes).unwrap();
+        assert_eq!(settings["entry"], "train.py");
+        assert_eq!(settings["probe"]["minimum"], 0.7);
+        let brake = &settings["brake"];
+        assert_eq!(
+            (&brake["hard_usd"], &brake["slowest"], &brake["window"]),
+            (&5000.0.into(), &0.7.into(), &80.into())
+        );
+    }
+
+    /// A prediction is no part of the job.
+    #[test]
+    fn planned_figures_do_not_change_the_digest() {
+        let digest = |nodes: &str, step_seconds: f64| {
+            let mut plan = small_plan("a", nodes);
+            plan.expectation = Some(planned(step_seconds));
+            crate::identity(&plan).digest
+        };
+        assert_eq!(digest("probe minimum=0.7", 2.0), digest("probe minimum=0.7", 3.0));
+        assert_ne!(digest("probe minimum=0.7", 2.0), digest("probe minimum=0.8", 2.0));
+    }
+}
