@@ -17,6 +17,7 @@ pub mod diff;
 pub mod fake;
 pub mod fault;
 mod file_systems;
+pub mod forecast;
 pub mod inventory;
 pub mod ledger;
 pub mod logs;

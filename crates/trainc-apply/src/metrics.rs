@@ -105,6 +105,11 @@ impl Metrics {
         }
     }
 
+    /// Returns the first and the last step of the current attempt, each with its time in milliseconds since 1970.
+    pub fn steps(&self) -> Option<((f64, i64), (f64, i64))> {
+        self.steps.as_ref().map(|steps| (steps.first, steps.last))
+    }
+
     /// Returns the mean seconds per step from the first to the last step seen, without start-up; `None` before the
     /// second step.
     pub fn step_seconds(&self) -> Option<f64> {

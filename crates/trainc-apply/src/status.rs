@@ -60,6 +60,19 @@ pub struct Planned {
     pub seconds: Option<f64>,
     /// Tokens per second, over all ranks.
     pub tokens_per_second: Option<f64>,
+    /// Seconds before the first step: start and download.
+    pub start_seconds: Option<f64>,
+    /// Seconds of all steps, with checkpoints.
+    pub steps_seconds: Option<f64>,
+}
+
+/// Returns US dollars per hour of a job's instances; `None` if a price is unknown, as that of spot instances.
+pub fn usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
+    let hourly = match &plan.price {
+        Some(price) => Some(price.usd_per_hour * job.instance_count() as f64),
+        None => plan.usd_per_hour(),
+    };
+    hourly.filter(|_| is_priced(plan))
 }
 
 /// Returns the status of a job at a time, compared with the plan.

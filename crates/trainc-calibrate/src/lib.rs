@@ -17,6 +17,7 @@ mod memory_columns;
 pub mod memory_fit;
 mod plausibility;
 mod priors;
+pub mod probe;
 mod render;
 mod row_fidelity;
 mod row_layout;

@@ -33,6 +33,7 @@ mod packing;
 mod pages;
 mod parity;
 mod pictures;
+mod probe;
 mod props;
 mod published;
 mod refused;

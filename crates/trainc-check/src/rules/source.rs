@@ -3,11 +3,10 @@
 use crate::Context;
 use crate::queries::program::is_outside_source;
 use trainc_diag::declare_code;
-use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_emit as emit;
-use trainc_ir::{Launcher, Program, SourceTree, UnreadCause, UnreadDirectory};
+use trainc_ir::{Program, SourceTree, UnreadCause, UnreadDirectory};
 
 declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
 declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");

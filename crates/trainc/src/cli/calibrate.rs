@@ -8,6 +8,7 @@ use super::io::Io;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_calibrate::bounds::out_of_range_comment;
+use trainc_calibrate::probe::Probe;
 use trainc_calibrate::verdict::Verdict;
 use trainc_calibrate::{self as calibrate, judge};
 use trainc_emit::quote;
@@ -133,6 +134,15 @@ fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> S
 pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
     let Some(path) = path else { return Ok(Constants::shipped().clone()) };
     let text = read(path).map_err(|why| format!("error: `{}` cannot be read: {why}\n", path.display()))?;
+    if let Some(probe) = Probe::from_text(&text) {
+        let measured = probe.constants(Constants::shipped());
+        return measured.ok_or_else(|| {
+            format!(
+                "`{}` is the output of a probe without constants: it had no planned figures",
+                path.display()
+            )
+        });
+    }
     if text.trim_start().starts_with('{') {
         let unreadable = |why: String| format!("`{}` cannot be used as a self-check: {why}", path.display());
         let check: SelfCheck = serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;

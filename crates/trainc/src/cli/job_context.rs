@@ -196,6 +196,8 @@ pub(super) fn planned_from_prediction(manifest: &Manifest) -> Planned {
     Planned {
         seconds: seconds.filter(|seconds| seconds.is_finite()),
         tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
+        start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
+        steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
     }
 }
 

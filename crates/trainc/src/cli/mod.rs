@@ -44,6 +44,7 @@ mod overlay;
 mod parallel;
 mod partial_plan;
 mod plan;
+mod probe;
 mod progress;
 mod report;
 mod run;
@@ -103,6 +104,7 @@ enum Command {
     Stop(stop::Args),
     Destroy(destroy::Args),
     Run(run::Args),
+    Probe(probe::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
@@ -157,6 +159,7 @@ pub fn main() -> ExitCode {
         Command::Destroy(args) => destroy::run(&mut io, &app.global, args),
         Command::Run(args) => run::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
+        Command::Probe(args) => probe::run(&mut io, &app.global, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),

@@ -31,7 +31,8 @@ pub(super) struct Overlay {
     /// The `trainc-worker` binary for engine `worker` [default: next to trainc]
     #[arg(long, value_name = "PATH", value_parser = parse_binary_path)]
     pub worker: Option<PathBuf>,
-    /// Constants of the cost model, written by `trainc calibrate --write`, or the JSON of `trainc-worker selfcheck`
+    /// Constants of the cost model: a file of `trainc calibrate --write`, the output of a probe, or the JSON of
+    /// `trainc-worker selfcheck`
     #[arg(long, value_name = "FILE", value_parser = calibration)]
     pub calibration: Option<Calibration>,
 }

@@ -8,6 +8,7 @@ use super::invalid_rows::InvalidRows;
 use super::io::Io;
 use super::job_context::{Form, JobArgs, JobContext, existing, run_for_each_job};
 use super::manifests::{Manifest, compile_all};
+use super::probe::describe_plan_again;
 use super::progress::{Mode, Progress, READING};
 use std::fs;
 use std::io::Write as _;
@@ -19,6 +20,7 @@ use trainc_apply::look::Look;
 use trainc_apply::status::{describe_early_end, early_end};
 use trainc_apply::verdict;
 use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};
+use trainc_calibrate::probe::Probe;
 use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
@@ -99,9 +101,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::MANIFEST;
     };
     let mut reader = reader(plan);
+    let mut probe = Probe::default();
     for path in &here {
         match read(path) {
-            Ok(text) => reader.read_file_text(&text),
+            Ok(text) => {
+                reader.read_file_text(&text);
+                text.lines().for_each(|line| {
+                    probe.read_line(line);
+                });
+            }
             Err(why) => {
                 io.note(&format!("error: `{}` cannot be read: {why}\n", path.display()));
                 return exit::USAGE;
@@ -121,7 +129,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let names: Vec<String> = here.iter().map(named).collect();
     let found = InvalidRows::from_logs(reader.faults(), &names);
     io.note_colored(&found.format_first(io, global));
-    shared.print_report(io, manifest, plan, (&reader, &found), None)
+    shared.print_report(io, manifest, plan, (&reader, &found, &probe), None)
 }
 
 /// Returns the logs of `--log`, or that of the job's last run on this machine.
@@ -187,7 +195,7 @@ impl Shared {
         io: &mut Io,
         manifest: &Manifest,
         plan: &Plan,
-        (reader, wrong): (&Reader, &InvalidRows),
+        (reader, wrong, probe): (&Reader, &InvalidRows, &Probe),
         job: Option<&trainc_apply::account::TrainingJob>,
     ) -> u8 {
         let measured = Measured::from_reports(plan, &reader.reports, self.warm_up, reader.out_of_memory);
@@ -199,6 +207,7 @@ impl Shared {
         let mut notes = Vec::new();
         let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("no prediction: {}", why.0)));
+        notes.extend(describe_probe(plan, constants, probe));
         let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
         if left_out > 0 {
             let lines = trainc_diag::text::count(left_out as u64, "line");
@@ -285,6 +294,21 @@ impl Shared {
         }
         code
     }
+}
+
+/// Returns notes on the output of a probe: the plan by its rates, and slow nodes.
+fn describe_probe(plan: &Plan, constants: &Constants, probe: &Probe) -> Vec<String> {
+    let again = probe.constants(constants).map(|measured| describe_plan_again(plan, constants, &measured));
+    let mut out: Vec<String> = again
+        .filter(|words| !words.is_empty())
+        .map(|words| format!("probe: {}", words.trim_end()))
+        .into_iter()
+        .collect();
+    if !probe.slow_nodes.is_empty() {
+        let names: Vec<&str> = probe.slow_nodes.iter().map(String::as_str).collect();
+        out.push(format!("probe: slower than the other nodes: {}", names.join(", ")));
+    }
+    out
 }
 
 /// Returns a note if a step is faster than the peak of the GPUs, with a likely reason.
@@ -390,7 +414,9 @@ impl Task for Online {
             return verdict::exit::FOREIGN;
         }
         let mut reader = reader(&self.about.plan);
+        let mut probe = Probe::default();
         let mut sink = |host: &str, event: &LogEvent| {
+            probe.read_line(&event.text);
             reader.read_line(Some(host), Some(event.time as f64 / 1_000.0), &event.text);
         };
         let mut tail = Tail::new(None);
@@ -404,7 +430,7 @@ impl Task for Online {
             io,
             &self.about.manifest,
             &self.about.plan,
-            (&reader, &wrong),
+            (&reader, &wrong, &probe),
             Some(&found.job),
         )
     }

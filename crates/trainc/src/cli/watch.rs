@@ -9,6 +9,7 @@ use super::job_context::{
     Form, JobArgs, JobContext, existing, format_time_of_day, job_contexts, worst_exit_code,
 };
 use super::manifests::{Manifest, Set};
+use super::probe::describe_plan_again;
 use super::progress::{Mode, Progress, print_json_line};
 use super::transcript::Transcript;
 use futures_util::StreamExt as _;
@@ -16,18 +17,22 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::autopsy::{Autopsy, Finding};
+use trainc_apply::brake::{Brake, Limits, Stop};
 use trainc_apply::cloud::{Clock, Cloud, Observe};
+use trainc_apply::forecast::forecast;
 use trainc_apply::ledger::{Item, Ledger, Recorder};
 use trainc_apply::logs::{GROUP, Tail};
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::patience::{Outage, OutageStep};
-use trainc_apply::status::{Planned, Status, describe_early_end, status};
+use trainc_apply::status::{Planned, Status, describe_early_end, status, usd_per_hour};
 use trainc_apply::verdict::{self, Verdict};
+use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Invocation, NextCommand};
-use trainc_ir::Plan;
+use trainc_ir::{Budget, Plan};
+use trainc_predict::Constants;
 
 /// Follow the job until it ends: status, loss, throughput and cost
 ///
@@ -40,6 +45,10 @@ pub(super) struct Args {
     /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
+    /// Stop the job if it passes the limits of its `budget`: a hard limit, or `slowest`. Only while this command runs; the
+    /// containers do the same for a budget with `enforce`
+    #[arg(long)]
+    enforce: bool,
 }
 
 /// Runs the command.
@@ -55,7 +64,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let code = accounts.run_all(
             io,
             &plans,
-            Watches { output: &args.output, job_contexts: &job_contexts, desk: &desk },
+            Watches { output: &args.output, enforce: args.enforce, job_contexts: &job_contexts, desk: &desk },
         );
         desk.print_all(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
     }
@@ -66,6 +75,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 /// All jobs of a command, followed concurrently.
 struct Watches<'a> {
     output: &'a str,
+    enforce: bool,
     job_contexts: &'a [JobContext],
     desk: &'a Transcript,
 }
@@ -74,12 +84,13 @@ impl Tasks for Watches<'_> {
     const LEAVES_RESOURCES: bool = true;
 
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let Self { output, job_contexts, desk } = self;
+        let Self { output, enforce, job_contexts, desk } = self;
         let quiet = job_contexts.first().is_some_and(|about| about.global.quiet);
         let progress = Progress::new(Mode::from_flags(output, quiet));
         let watch = async |io: &mut Io<'_>, about: &JobContext, look: &Look<'_, C, K>| {
             let name = about.plan.job.name.value().map_or("", String::as_str);
-            watch(io, look, about, output, &progress.for_job(name, job_contexts.len() > 1)).await
+            let progress = progress.for_job(name, job_contexts.len() > 1);
+            watch(io, look, about, (output, enforce), &progress).await
         };
         if let ([about], [look]) = (job_contexts, looks) {
             // A single job writes its output directly.
@@ -107,13 +118,20 @@ impl Tasks for Watches<'_> {
     }
 }
 
-async fn watch<C: Observe, K: Clock>(
+async fn watch<C: Cloud, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
     about: &JobContext,
-    output: &str,
+    (output, enforce): (&str, bool),
     progress: &Progress,
 ) -> u8 {
+    let has_limit = |budget: &Budget| budget.hard.get() == Some(true) || budget.slowest.get().is_some();
+    if enforce && !about.plan.job.budget.as_ref().is_some_and(has_limit) {
+        io.note(
+            "error: `--enforce` has no limit: write `budget usd=1000 hard=#true`, or `slowest=0.7`, in the manifest\n",
+        );
+        return exit::USAGE;
+    }
     let found = match existing(io, look, about, progress).await {
         Ok(found) => found,
         Err(code) => return code,
@@ -124,7 +142,9 @@ async fn watch<C: Observe, K: Clock>(
     }
     let JobContext { global, set, manifest, invocation, .. } = about;
     let planned = about.prediction_for_run(found.is_other || !found.is_ours);
-    let stay = Stay::WhileRead;
+    // A run of another version, or of another owner, has other limits.
+    let enforce = enforce && !found.is_other && found.is_ours;
+    let stay = if enforce { Stay::Enforce } else { Stay::WhileRead };
     let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
@@ -146,6 +166,14 @@ struct Following {
     logs: bool,
     /// Transient fault of reading the logs.
     trouble: Outage,
+    /// Compares its steps with the budget, from the time of its first billed second.
+    brake: Option<Brake>,
+    /// The reason to stop it, and whether it was shown.
+    stop: Option<(Stop, bool)>,
+    /// The last forecast that was shown, in seconds.
+    forecast: Option<f64>,
+    /// Output of a probe, and whether the plan by its rates was shown.
+    probe: (Probe, bool),
 }
 
 impl Following {
@@ -156,6 +184,21 @@ impl Following {
             autopsy: Autopsy::default(),
             logs: true,
             trouble: Outage::default(),
+            brake: None,
+            stop: None,
+            forecast: None,
+            probe: (Probe::default(), false),
+        }
+    }
+
+    /// Starts to compare the steps with the budget, once the job is billed.
+    fn start_brake(&mut self, plan: &Plan, planned: &Planned, job: &TrainingJob) {
+        if let (None, Some(begin)) = (&self.brake, job.started) {
+            let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
+            let step_seconds =
+                tokens.zip(planned.tokens_per_second).map(|(tokens, rate)| tokens as f64 / rate);
+            let limits = Limits::from_plan(plan, step_seconds, usd_per_hour(plan, job));
+            self.brake = limits.map(|limits| Brake::new(limits, begin));
         }
     }
 
@@ -172,9 +215,14 @@ impl Following {
             return true;
         }
         let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
+        let (brake, stop, probe) = (&mut self.brake, &mut self.stop, &mut self.probe.0);
         let mut sink = |host: &str, event: &LogEvent| {
             metrics.read_event(host, event);
             autopsy.read(host, event);
+            probe.read_line(&event.text);
+            if let (Some(brake), Some((_, (step, time))), None) = (brake.as_mut(), metrics.steps(), &stop) {
+                *stop = brake.observe(time as f64 / 1_000.0, step).map(|why| (why, false));
+            }
         };
         let read = if job.is_over() {
             self.tail.read_remaining(look, job, &mut sink).await
@@ -202,6 +250,49 @@ impl Following {
     }
 }
 
+impl Following {
+    /// Shows the plan by the rates of the probe, and the end and the cost by the run's own steps: once, and again when
+    /// they have changed by a twentieth.
+    fn show_findings(
+        &mut self,
+        io: &mut Io<'_>,
+        plan: &Plan,
+        planned: &Planned,
+        job: &TrainingJob,
+        progress: &Progress,
+    ) {
+        let mode = progress.mode();
+        let shipped = Constants::shipped();
+        if let (Some(measured), false) = (self.probe.0.constants(shipped), self.probe.1) {
+            self.probe.1 = true;
+            let words = describe_plan_again(plan, shipped, &measured);
+            if !words.is_empty() {
+                progress.suspend_while(|| show_line(io, mode, plan, "probe", words.trim_end()));
+            }
+        }
+        let Some(now) = forecast(plan, planned, job, &self.metrics) else { return };
+        let changed = self.forecast.is_none_or(|shown| (now.seconds / shown - 1.0).abs() > 0.05);
+        if changed && planned.seconds.is_some() {
+            self.forecast = Some(now.seconds);
+            if mode == Mode::Json {
+                let job = plan.job.name.value();
+                print_json_line(&json!({"type": "forecast", "job": job, "forecast": now}));
+            } else if mode != Mode::Silent {
+                progress.suspend_while(|| io.note(&format!("{}\n", now.describe())));
+            }
+        }
+    }
+}
+
+/// Shows a line of text, or an object with it.
+fn show_line(io: &mut Io<'_>, mode: Mode, plan: &Plan, kind: &str, words: &str) {
+    if mode == Mode::Json {
+        print_json_line(&json!({"type": kind, "job": plan.job.name.value(), "text": words}));
+    } else {
+        io.note(&format!("{words}\n"));
+    }
+}
+
 /// Duration for which a job is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stay {
@@ -209,11 +300,13 @@ pub(super) enum Stay {
     ToTheEnd,
     /// Until it ends or the reader closes the pipe.
     WhileRead,
+    /// Until it ends; it is stopped if it passes the limits of its budget.
+    Enforce,
 }
 
 /// Follows a job to its end.
 #[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
-pub(super) async fn follow<C: Observe, K: Clock>(
+pub(super) async fn follow<C: Cloud, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
     set: &Set,
@@ -272,7 +365,23 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             }
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
+        following.start_brake(plan, planned, &job);
         let read = following.read_new_logs(look, &job, io, progress).await;
+        following.show_findings(io, plan, planned, &job, progress);
+        if let Some((why, shown @ false)) = &mut following.stop
+            && !job.is_over()
+        {
+            *shown = true;
+            let stops = stay == Stay::Enforce;
+            let then = if stops { "stopping the job" } else { "`--enforce` would stop the job" };
+            let words = format!("{}: {then}", why.describe());
+            progress.suspend_while(|| show_line(io, mode, plan, "limit", &words));
+            if stops && let Err(fault) = look.ask(async |cloud| cloud.stop_training_job(name).await).await {
+                progress.suspend_while(|| io.note(&format!("note: {}\n", fault.message)));
+                // The next reading asks again.
+                *shown = false;
+            }
+        }
         let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
             let read = print_json_line(&json!({"type": "status", "job": now.job, "status": now}));

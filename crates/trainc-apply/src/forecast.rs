@@ -1,0 +1,103 @@
+//! Time and cost of a run, predicted again from its own steps.
+
+use super::account::TrainingJob;
+use super::brake::WARM_UP;
+use super::metrics::Metrics;
+use super::status::{Planned, usd_per_hour};
+use serde::Serialize;
+use trainc_diag::text;
+use trainc_ir::Plan;
+
+/// A part of a run, planned and as it will be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ForecastPart {
+    /// `start` (before the first step) or `steps` (with the pauses between them).
+    pub name: &'static str,
+    /// Planned seconds.
+    pub planned_seconds: Option<f64>,
+    /// Seconds by the run's own steps.
+    pub seconds: f64,
+}
+
+/// Time and cost of a whole run by its own steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Forecast {
+    /// The last step that it is based on.
+    pub step: f64,
+    /// Seconds per step, with the pauses between steps.
+    pub step_seconds: f64,
+    /// Billed seconds of the whole run.
+    pub seconds: f64,
+    /// Planned ones.
+    pub planned_seconds: Option<f64>,
+    /// US dollars of the instances.
+    pub usd: Option<f64>,
+    /// Planned ones.
+    pub planned_usd: Option<f64>,
+    /// Where the time goes.
+    pub parts: [ForecastPart; 2],
+}
+
+/// Predicts the rest of a run from its own steps, once 20 of them are measured.
+pub fn forecast(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics) -> Option<Forecast> {
+    let steps = plan.run.steps.as_ref()?.value as f64;
+    let (first, last) = metrics.steps()?;
+    if job.is_over() || last.0 - first.0 < WARM_UP {
+        return None;
+    }
+    let step_seconds = metrics.step_seconds()?;
+    let start = (first.1 as f64 / 1_000.0 - first.0 * step_seconds - job.started?).max(0.0);
+    let of_steps = steps * step_seconds;
+    let hourly = usd_per_hour(plan, job);
+    let usd = |seconds: f64| Some(hourly? * seconds / 3_600.0);
+    Some(Forecast {
+        step: last.0,
+        step_seconds,
+        seconds: start + of_steps,
+        planned_seconds: planned.seconds,
+        usd: usd(start + of_steps),
+        planned_usd: planned.seconds.and_then(usd),
+        parts: [
+            ForecastPart { name: "start", planned_seconds: planned.start_seconds, seconds: start },
+            ForecastPart { name: "steps", planned_seconds: planned.steps_seconds, seconds: of_steps },
+        ],
+    })
+}
+
+impl Forecast {
+    /// Describes it on one line, with what each part adds to the plan.
+    pub fn describe(&self) -> String {
+        let time = |seconds: f64| text::duration(whole(seconds));
+        let mut out = format!(
+            "by its own steps up to step {} the run takes {}",
+            text::group_digits(whole(self.step)),
+            time(self.seconds)
+        );
+        if let Some(planned) = self.planned_seconds {
+            out.push_str(&format!(" instead of {}", time(planned)));
+        }
+        if let Some(usd) = self.usd {
+            out.push_str(&format!(" and costs {}", text::dollars(usd)));
+            if let Some(planned) = self.planned_usd {
+                out.push_str(&format!(" instead of {}", text::dollars(planned)));
+            }
+        }
+        let parts: Vec<String> = self
+            .parts
+            .iter()
+            .filter_map(|part| {
+                let more = Some(part.seconds - part.planned_seconds?).filter(|more| more.abs() >= 1.0)?;
+                let sign = if more < 0.0 { '−' } else { '+' };
+                Some(format!("{} {sign}{}", part.name, time(more.abs())))
+            })
+            .collect();
+        if !parts.is_empty() {
+            out.push_str(&format!(": {}", parts.join(", ")));
+        }
+        out
+    }
+}
+
+fn whole(value: f64) -> u64 {
+    std::time::Duration::try_from_secs_f64(value.max(0.0).round()).unwrap_or_default().as_secs()
+}

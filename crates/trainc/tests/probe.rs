@@ -1,0 +1,79 @@
+//! Measured rates and enforced budgets, as commands show them.
+
+use crate::support::{Ran, Scratch, read, trainc_in};
+use std::time::Duration;
+
+fn run(dir: &Scratch, args: &[&str]) -> Ran {
+    trainc_in(&dir.0, args, b"", Duration::from_mins(1))
+}
+
+/// A job over the fixtures' base, with these nodes.
+fn job(name: &str, nodes: &str) -> Scratch {
+    let dir = Scratch::new(name);
+    dir.write(".git/HEAD", "");
+    dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "print('step=1')\n");
+    dir.write("job.kdl", format!("extends \"base.kdl\"\njob \"a\" {{\n{nodes}\n}}\n"));
+    dir
+}
+
+const OUTPUT: &str = r#"{"trainc_probe": "begin", "ranks": 16, "nodes": 2, "device": "NVIDIA A100-SXM4-40GB"}
+{"trainc_probe": "constants", "values": {"gpu.A100.gemm": 0.42455, "links.fabric": 0.41715}}
+{"trainc_probe": "done", "share": 0.62, "minimum": null, "slow_nodes": ["algo-2"]}
+"#;
+
+/// Half of the shipped shares: the plan becomes slower, and `report` shows both.
+#[test]
+fn the_output_of_a_probe_is_a_calibration() {
+    let dir = job("probe-calibration", "probe");
+    let rate = |args: &[&str]| {
+        let base = ["plan", "job.kdl", "--offline", "-o", "json", "--exit-zero"];
+        run(&dir, &[&base[..], args].concat()).json()["speed"]["tokens_per_second"].as_f64().unwrap()
+    };
+    dir.write("probe.log", OUTPUT);
+    let (first, again) = (rate(&[]), rate(&["--calibration", "probe.log"]));
+    assert!(again < 0.95 * first && again > 0.4 * first, "{again} of {first}");
+    dir.write("train.log", format!("{OUTPUT}step=1 step_time=2\nstep=2 step_time=2\nstep=3 step_time=2\n"));
+    let report = run(&dir, &["report", "job.kdl", "--log", "train.log", "-o", "json"]).json();
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("by the measured rates") && notes.contains("other nodes: algo-2"), "{notes}");
+}
+
+/// The simulated job runs as the shipped constants predict, and the plan of `watch` expects more.
+#[test]
+fn watch_stops_a_run_that_is_slower_than_its_plan() {
+    let dir = job("watch-enforce", "train { steps 2000; }\nbudget usd=5000 slowest=0.7 enforce=#true");
+    let mut faster = read("crates/trainc-predict/src/constants.toml");
+    for (from, to) in [
+        ("\neager = ", "\neager = 15.0 # "),
+        ("\nweights = ", "\nweights = 10.0 # "),
+        ("\nlogits = ", "\nlogits = 10.0 # "),
+        ("gemm = 0.8491", "gemm = 1.0"),
+        ("launch = 0.002496", "launch = 0.0006"),
+    ] {
+        assert!(faster.contains(from), "{from}");
+        faster = faster.replace(from, to);
+    }
+    dir.write("faster.toml", faster);
+    let applied = run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    // Only what passes its limits is stopped, and only by `--enforce`.
+    let slow = ["watch", "job.kdl", "--simulate=account.json", "--calibration", "faster.toml", "--enforce"];
+    let watched = run(&dir, &slow);
+    assert_eq!(watched.code, Some(8), "{}", watched.err);
+    for words in ["% of the plan over", "stopping the job", "by its own steps up to step"] {
+        assert!(watched.err.contains(words), "{words}: {}", watched.err);
+    }
+    run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes", "--new-run"]);
+    let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
+    assert_eq!(watched.code, Some(0), "{}", watched.err);
+}
+
+#[test]
+fn enforcing_needs_a_limit() {
+    let dir = job("watch-enforce-nothing", "budget usd=5000");
+    run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes"]);
+    let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
+    assert_eq!(watched.code, Some(2), "{}", watched.err);
+    assert!(watched.err.contains("`--enforce` has no limit"), "{}", watched.err);
+}
