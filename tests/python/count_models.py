@@ -103,6 +103,20 @@ TYPES = {
 }
 
 
+# Models with towers: the default configuration, written out.
+WITH_TOWERS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma3", "mistral3", "minimax_m3_vl",
+               "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe"]
+
+
+def without_noise(value):
+    """Returns a config without the keys that every configuration class has."""
+    if not isinstance(value, dict):
+        return value
+    usual = transformers.PretrainedConfig().to_dict()
+    kept = {key: without_noise(item) for key, item in value.items() if key == "tie_word_embeddings" or usual.get(key, "") != item}
+    return {key: item for key, item in kept.items() if key not in ("transformers_version", "rope_parameters", "_name_or_path")}
+
+
 def class_of(model_type):
     """Returns the name of the class that is counted."""
     for names in (modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES):
@@ -128,6 +142,13 @@ def main():
             total = sum(parameter.numel() for parameter in model.parameters())
             written = {"model_type": model_type} | values
             print(json.dumps({"class": name, "parameters": total, "config": written}))
+    for model_type in WITH_TOWERS:
+        config = CONFIG_MAPPING[model_type]()
+        name = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[model_type]
+        with torch.device("meta"):
+            model = getattr(transformers, name)(config)
+        total = sum(parameter.numel() for parameter in model.parameters())
+        print(json.dumps({"class": name, "parameters": total, "config": without_noise(config.to_dict())}))
     return 1 if failed else 0
 
 
