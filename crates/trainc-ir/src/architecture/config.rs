@@ -72,6 +72,7 @@ impl Architecture {
         if unknown_type.is_some() {
             report_unknown_keys(&read, text);
         }
+        report_unknown_towers(&read, container.or(top), config);
         let problems = read.into_problems();
         match architecture {
             Some(architecture) if problems.is_empty() => Ok(architecture),
@@ -112,6 +113,22 @@ fn family(config: &Value) -> Result<Option<Family>, ArchitectureProblem> {
             found: format!("`{}`", truncate_value(value)),
             expected,
         }),
+    }
+}
+
+/// Reports the config of a tower that no row of the table counts.
+fn report_unknown_towers(read: &Fields<'_>, family: Option<Family>, config: &Value) {
+    for key in ["vision_config", "audio_config"] {
+        let known = family.is_some_and(|family| family.spec().towers.iter().any(|tower| tower.config == key));
+        let Some(value) =
+            config.get(key).filter(|value| value.as_object().is_some_and(|object| !object.is_empty()))
+        else {
+            continue;
+        };
+        if !known {
+            let found = format!("`{}`", truncate_value(value));
+            read.report(ArchitectureProblem::Unknown { key: key.to_owned(), found });
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub enum ArchitectureProblem {
     },
     /// A field whose meaning is not known, and which could change the count.
     #[error(
-        "`{key}` is {found}, and the model type and this field are not known: it could change the number of parameters"
+        "`{key}` is {found}, which is not known for this model type and could change the number of parameters"
     )]
     Unknown {
         /// The name in the source.

@@ -386,3 +386,20 @@ fn training_flops_of_windows() {
     let training = 3.0 * (matrices + forward.attention_visible) / 32.0;
     assert_eq!(a.training_flops_per_token(Class::CausalLm, 32), Some(training));
 }
+
+#[test]
+fn unknown_types_are_counted_or_name_the_field() {
+    let mut config = json!({"model_type": "newer_model", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 96, "vocab_size": 128, "rms_norm_eps": 1e-6, "memory_slots": 0, "pad_token_id": 3});
+    let a = Architecture::from_hf_config(&config).unwrap();
+    assert_eq!(a.unknown_type.as_deref(), Some("newer_model"));
+    assert_eq!(a.parameters().total, 2 * 128 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 64);
+    config["memory_slots"] = json!(8);
+    assert_refused(&config, &["memory_slots"]);
+    let mut llama4 = json!({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
+        "intermediate_size_mlp": 128}});
+    assert!(Architecture::from_hf_config(&llama4).is_ok());
+    llama4["vision_config"] = json!({"hidden_size": 32});
+    assert_refused(&llama4, &["vision_config"]);
+}
