@@ -154,8 +154,8 @@ impl FailureKind {
     /// Describes what happened, as a sentence fragment.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Probe => "its probe measured less than the minimum, and the program was not started",
-            Self::Budget => "its budget stopped it: too slow, or too expensive",
+            Self::Probe => "its probe measured less than the minimum",
+            Self::Budget => "its enforced budget stopped it",
             Self::Memory => "out of GPU memory",
             Self::HostMemory => "out of host memory",
             Self::Disk => "the volume is full",
