@@ -37,7 +37,7 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut V
                 None => is(rule.as_str().unwrap()),
             },
             "enum" => rule.as_array().unwrap().contains(value),
-            "minimum" => value.is_null() || value.as_i64() >= rule.as_i64(),
+            "minimum" => value.is_null() || value.as_f64() >= rule.as_f64(),
             "pattern" => value
                 .as_str()
                 .is_none_or(|text| regex::Regex::new(rule.as_str().unwrap()).unwrap().is_match(text)),
