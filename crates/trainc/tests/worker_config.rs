@@ -190,7 +190,7 @@ fn remote_dma_is_asked_for_where_the_device_has_to_be_asked() {
 fn a_plan_on_gpus_has_time_and_dollars_and_says_that_nothing_was_measured() {
     let manifest = root().join("examples/llama-7b-worker/trainc.kdl");
     let ran = trainc(
-        &root(),
+        root(),
         &[
             "plan",
             manifest.to_str().unwrap(),

@@ -274,7 +274,7 @@ fn exact_numbers(format: Kind, ranks: usize) -> (usize, f32) {
         Kind::Bf16 if ranks <= 128 => (256 / ranks + 1, 0.0),
         // Each partial sum is rounded to 8 bits.
         Kind::Bf16 => (3, 0.05),
-        _ => (256, 0.0),
+        Kind::F32 | Kind::F64 | Kind::I64 | Kind::I32 => (256, 0.0),
     }
 }
 
