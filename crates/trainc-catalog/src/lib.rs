@@ -6,6 +6,7 @@
 
 pub mod accelerators;
 pub mod arn;
+pub mod container_paths;
 pub mod credentials;
 pub mod cuda;
 pub mod efa;
@@ -37,6 +38,7 @@ pub const VERSION: &str = "2026-11-25";
 /// All tables.
 const TABLES: &[table::Table] = &[
     accelerators::TABLE,
+    container_paths::TABLE,
     credentials::FILES,
     credentials::NAMES,
     credentials::TABLE,

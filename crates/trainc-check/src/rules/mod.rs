@@ -42,6 +42,7 @@ rules! {
         checkpoint_room,
         checkpoints,
         container_network,
+        container_paths,
         credential_files,
         credentials,
         cuda,

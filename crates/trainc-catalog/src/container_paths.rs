@@ -1,0 +1,49 @@
+//! The directories of a training container under `/opt/ml`.
+
+use serde::Deserialize;
+
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("container-paths", include_str!("data/container_paths.toml"));
+
+#[derive(Clone, Deserialize)]
+struct DirectoryRow {
+    statement: String,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// A directory under `/opt/ml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// What it is for, as a phrase.
+    pub statement: String,
+    /// The source of the row.
+    pub provenance: Provenance,
+}
+
+/// Returns the names of the directories.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.keys()
+}
+
+/// Returns a directory by its name.
+pub fn get(name: &str) -> Option<Directory> {
+    let row: DirectoryRow = TABLE.row(name)?;
+    Some(Directory { statement: row.statement, provenance: row.sourced.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_directory_has_a_row_with_a_source() {
+        for name in names() {
+            let directory = get(name).unwrap();
+            assert!(!directory.statement.is_empty() && !directory.provenance.source.is_empty(), "{name}");
+        }
+        assert_eq!(get("models"), None);
+    }
+}
