@@ -23,6 +23,7 @@ pub mod quotas;
 pub mod regions;
 pub mod reserved_names;
 pub mod rules;
+pub mod script_options;
 pub mod shapes;
 pub mod smp;
 pub mod support;
@@ -57,6 +58,7 @@ const TABLES: &[table::Table] = &[
     regions::TABLE,
     images::REGISTRIES,
     reserved_names::TABLE,
+    script_options::TABLE,
     smp::TABLE,
     prices::STORAGE,
     support::TABLE,

@@ -57,6 +57,7 @@ rules! {
         fsdp_wrap,
         git_names,
         groups,
+        hyperparameter_conflict,
         hyperparameters,
         images,
         instance_groups,

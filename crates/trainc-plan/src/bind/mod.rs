@@ -31,6 +31,14 @@ pub fn codes() -> Vec<&'static Code> {
     vec![&slots::T0214, &T0230, &T0231, &T0232, &substitutions::T0272]
 }
 
+/// Returns the value that a placeholder of this path has in the plan: `train.steps`.
+pub fn placeholder_value(plan: &Plan, path: &str) -> Option<Scalar> {
+    match PlanValues::new(plan).entries.get(path)? {
+        ValueEntry::Value(value) => scalar_from_template_value(value),
+        ValueEntry::Missing(_) | ValueEntry::AlreadyReported => None,
+    }
+}
+
 /// Replaces every placeholder of the plan.
 pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
     substitutions::check(&mut plan, sources, problems);
