@@ -142,7 +142,8 @@ def test_a_watched_program_ends_as_it_would(job, end, code):
 
 
 def test_a_slow_program_is_stopped_with_a_checkpoint_on_every_rank(job):
-    running = job(BRAKE, {"step_seconds": 0.004}, ranks=3, STEPS=2000)
+    # More steps than any rank can do before all have received the stop.
+    running = job(BRAKE, {"step_seconds": 0.004}, ranks=3, STEPS=100_000)
     outs = [process.communicate(timeout=60)[0] for process in running]
     assert [process.returncode for process in running] == [8, 8, 8]
     assert len(list(job.path.glob("saved-*"))) == 3

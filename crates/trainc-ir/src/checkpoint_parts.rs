@@ -28,10 +28,13 @@ pub fn checkpoint_channel(plan: &Plan) -> Option<&Channel> {
     plan.job.channels.iter().find(|channel| {
         let Some(name) = channel.name.value() else { return false };
         let mount = format!("/opt/ml/input/data/{name}");
-        !channel.from.is_absent()
-            && channel.mode.value().map(String::as_str) == Some("rw")
-            && (*local == mount || local.starts_with(&format!("{mount}/")))
+        is_writable_file_system(channel) && (*local == mount || local.starts_with(&format!("{mount}/")))
     })
+}
+
+/// Returns whether a channel is a file system that the job may write to.
+pub fn is_writable_file_system(channel: &Channel) -> bool {
+    !channel.from.is_absent() && channel.mode.value().map(String::as_str) == Some("rw")
 }
 
 /// Returns the shard group of engine `worker` if it spans hosts that would each hold only a part of its checkpoints. The

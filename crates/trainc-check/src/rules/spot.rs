@@ -5,7 +5,7 @@ use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::checkpoint_parts::checkpoint_channel;
+use trainc_ir::checkpoint_parts::{checkpoint_channel, is_writable_file_system};
 use trainc_ir::{Cluster, Plan, Spot};
 
 declare_code!(
@@ -89,9 +89,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Returns whether checkpoints survive an interruption: in S3, or on a file system that the job writes to.
+/// Returns whether checkpoints survive an interruption: in S3, or on a file system that the job writes to. Without
+/// `checkpoint`, the program may write them to any such file system.
 fn has_durable_checkpoint(plan: &Plan) -> bool {
-    let Some(checkpoint) = &plan.job.checkpoint else { return false };
+    let Some(checkpoint) = &plan.job.checkpoint else {
+        return plan.job.channels.iter().any(is_writable_file_system);
+    };
     if !checkpoint.s3.is_absent() {
         return true;
     }
