@@ -10,6 +10,7 @@ pub mod container_paths;
 pub mod credentials;
 pub mod cuda;
 pub mod efa;
+pub mod environment_effects;
 pub mod fsx;
 pub mod generic_listing;
 pub mod iam_actions;
@@ -45,6 +46,7 @@ const TABLES: &[table::Table] = &[
     credentials::TABLE,
     cuda::TABLE,
     efa::TABLE,
+    environment_effects::TABLE,
     shapes::ENUMS,
     fsx::TABLE,
     iam_actions::TABLE,

@@ -25,6 +25,8 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
     ("T0376", Scope::Job, &["T0347", "T0367", "T0368", "T0369", "T0370", "T0371", "T0372", "T0374"]),
     // A group that shares a node with another is worse than one that is not a power of two.
     ("T0388", Scope::Value, &["T0386"]),
+    // The container overwrites the variable, so that its value has no effect.
+    ("T0411", Scope::Value, &["T0585"]),
     // Several jobs write to the prefix, not only several versions of one.
     ("T0467", Scope::Value, &["T0448"]),
     // Git cannot fetch an invalid reference.

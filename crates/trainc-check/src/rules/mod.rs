@@ -48,6 +48,7 @@ rules! {
         cuda,
         debugger,
         degrees,
+        disabled_hardware,
         divisibility,
         duplicates,
         durations,
