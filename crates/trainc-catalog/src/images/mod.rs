@@ -3,11 +3,16 @@
 //! Input: framework, versions as spelled, region, instance type. Output: an [`Image`], or an [`ImageProblem`]. The tag
 //! keeps the user's spelling; an alias is only used to find the row.
 
+mod names;
 mod processor;
 mod query;
 mod rows;
 mod uri;
 
+pub use names::{
+    NamedProcessor, account_for, has_repository, is_registry_account, processor_in_name,
+    processor_of_instance, regions_of_account,
+};
 pub use query::{Framework, Image, ImageProblem, ImageQuery};
 pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of_family, version_key};
 pub use uri::{ImageUri, parse_uri};

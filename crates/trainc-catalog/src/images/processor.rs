@@ -11,6 +11,19 @@ pub(super) fn family(instance: &str) -> Option<&str> {
     (!family.is_empty() && family_ok && size_ok).then_some(family)
 }
 
+/// Returns the processor of a family, as the SageMaker SDK writes it.
+pub(super) fn of_family(family: &str) -> &'static str {
+    if family.starts_with("inf") {
+        "inf"
+    } else if family.starts_with("trn") {
+        "trn"
+    } else if family.starts_with(['g', 'p']) {
+        "gpu"
+    } else {
+        "cpu"
+    }
+}
+
 /// Returns the processor of the instance type, if it is among `available`.
 pub(super) fn for_instance(instance: &str, available: &[String]) -> Result<String, ImageProblem> {
     let Some(family) = family(instance) else {
@@ -18,10 +31,7 @@ pub(super) fn for_instance(instance: &str, available: &[String]) -> Result<Strin
     };
     let processor = match family {
         _ if available.iter().any(|word| word == family) => family,
-        _ if family.starts_with("inf") => "inf",
-        _ if family.starts_with("trn") => "trn",
-        _ if family.starts_with(['g', 'p']) => "gpu",
-        _ => "cpu",
+        _ => of_family(family),
     };
     if available.iter().any(|word| word == processor) {
         return Ok(processor.to_owned());

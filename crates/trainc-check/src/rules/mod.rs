@@ -60,6 +60,7 @@ rules! {
         groups,
         hyperparameter_conflict,
         hyperparameters,
+        image_kind,
         images,
         instance_groups,
         instances,

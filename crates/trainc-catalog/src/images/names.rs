@@ -1,0 +1,121 @@
+//! What the names of images say: their processor, and the account of their registry.
+
+use std::collections::BTreeSet;
+
+use super::processor::{family, of_family};
+use super::rows::{ImageRow, REGISTRIES, TABLE, accounts};
+use super::uri::ImageUri;
+use crate::cuda;
+
+/// The processor that the name of an image says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedProcessor {
+    /// `cpu`, `gpu` or `trn`, as the SageMaker SDK writes it.
+    pub processor: &'static str,
+    /// The part of the name that says so.
+    pub word: String,
+}
+
+/// Returns the processor in the name of an image, if exactly one is there: `gpu`, `cu121`, `cpu`, `neuronx`.
+pub fn processor_in_name(uri: &ImageUri) -> Option<NamedProcessor> {
+    let words = uri
+        .repository
+        .split(['-', '/', '_'])
+        .chain(uri.tag.iter().flat_map(|tag| tag.split(['-', '_', '+'])));
+    let named: Vec<NamedProcessor> = words
+        .filter_map(|word| {
+            let processor = match word {
+                "cpu" => "cpu",
+                "gpu" => "gpu",
+                "neuron" | "neuronx" => "trn",
+                _ if cuda::of_tag(word).is_some() => "gpu",
+                _ => return None,
+            };
+            Some(NamedProcessor { processor, word: word.to_owned() })
+        })
+        .collect();
+    let first = named.first()?;
+    named.iter().all(|other| other.processor == first.processor).then(|| first.clone())
+}
+
+/// Returns the processor of an instance type, as the SageMaker SDK writes it; `None` for a name that is not one.
+pub fn processor_of_instance(instance: &str) -> Option<&'static str> {
+    family(instance).map(of_family)
+}
+
+/// Returns whether an account has a registry of AWS.
+pub fn is_registry_account(account: &str) -> bool {
+    !regions_of_account(account).is_empty()
+}
+
+/// Returns whether a repository of training images has this name.
+pub fn has_repository(name: &str) -> bool {
+    TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key)).any(|row| row.repository == name)
+}
+
+/// Returns the regions in which an account has a registry of AWS; empty for other accounts.
+pub fn regions_of_account(account: &str) -> Vec<String> {
+    let all = REGISTRIES.keys().flat_map(accounts);
+    all.filter(|(_, other)| other == account)
+        .map(|(region, _)| region)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+/// Returns the account of another region whose registry has the same images as that of an account.
+pub fn account_for(account: &str, region: &str) -> Option<String> {
+    let rows = REGISTRIES.keys().map(accounts).filter(|row| row.values().any(|other| other == account));
+    let found: BTreeSet<String> = rows.filter_map(|mut row| row.remove(region)).collect();
+    let mut found = found.into_iter();
+    let only = found.next()?;
+    found.next().is_none().then_some(only)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::uri::parse_uri;
+    use super::*;
+
+    fn named(path: &str) -> Option<&'static str> {
+        let uri = parse_uri(&format!("763104351884.dkr.ecr.us-west-2.amazonaws.com/{path}")).unwrap();
+        processor_in_name(&uri).map(|named| named.processor)
+    }
+
+    #[test]
+    fn names_say_their_processor() {
+        for (path, processor) in [
+            ("pytorch-training:2.8.0-cpu-py312", Some("cpu")),
+            ("pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker", Some("gpu")),
+            ("pytorch-training-neuronx:1.13.1-neuronx-py310-sdk2.12.0-ubuntu20.04", Some("trn")),
+            ("train:2.4.0-cuda12.4-cudnn9-devel", Some("gpu")),
+            ("sagemaker-xgboost:1.7-1", None),
+            ("train:cpu-gpu", None),
+            ("gpus:1", None),
+        ] {
+            assert_eq!(named(path), processor, "{path}");
+        }
+    }
+
+    #[test]
+    fn instance_types_have_a_processor() {
+        let of = processor_of_instance;
+        assert_eq!(
+            (of("ml.m5.xlarge"), of("ml.p4d.24xlarge"), of("ml.g5.xlarge")),
+            (Some("cpu"), Some("gpu"), Some("gpu"))
+        );
+        assert_eq!(
+            (of("ml.trn1.32xlarge"), of("ml.inf2.xlarge"), of("p4d")),
+            (Some("trn"), Some("inf"), None)
+        );
+    }
+
+    #[test]
+    fn registries_belong_to_regions() {
+        assert!(regions_of_account("763104351884").contains(&"us-west-2".to_owned()));
+        assert_eq!(regions_of_account("692866216735"), ["eu-south-1"]);
+        assert_eq!(regions_of_account("111122223333"), [""; 0]);
+        assert_eq!(account_for("763104351884", "eu-south-1").as_deref(), Some("692866216735"));
+        assert_eq!(account_for("692866216735", "us-west-2").as_deref(), Some("763104351884"));
+    }
+}
