@@ -27,6 +27,8 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
     ("T0388", Scope::Value, &["T0386"]),
     // The container overwrites the variable, so that its value has no effect.
     ("T0411", Scope::Value, &["T0585"]),
+    // A digest written with one brace.
+    ("T0448", Scope::Value, &["T0590"]),
     // Several jobs write to the prefix, not only several versions of one.
     ("T0467", Scope::Value, &["T0448"]),
     // Git cannot fetch an invalid reference.

@@ -12,9 +12,10 @@ use trainc_ir::s3::{self, Uri};
 use trainc_ir::ACCOUNT_MARK;
 
 declare_code!(T0439, "invalid-s3-uri", Error, "an invalid S3 URI");
+declare_code!(T0590, "literal-s3-pattern", Warning, "a pattern or an empty directory in an S3 key");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0439];
+pub(super) static CODES: &[&Code] = &[&T0439, &T0590];
 
 /// Checks each S3 URI.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -68,8 +69,39 @@ let accepts_web = what.starts_with("channel") && s3::parse(&uri.value).is_some()
                 }
                 None => diagnostic,
             });
+        } else if let Some((why, help)) = pattern(&checked) {
+            problems.push(
+                Diagnostic::new(&T0590, span, format!("`{what}`: `{shown}` {why}"))
+                    .help(help)
+                    .note("a key is plain text: SageMaker lists the objects whose keys start with it"),
+            );
         }
     }
+}
+
+/// Returns why a key is probably not meant as it is written, and what to write.
+fn pattern(uri: &str) -> Option<(&'static str, String)> {
+    let key = s3::parse(uri)?.key;
+    // The mark of the account has braces, and so has a name that the program replaces.
+    let literal = key.replace(ACCOUNT_MARK, "0");
+    if !literal.contains("${") && literal.contains(['*', '{', '}']) {
+        let end = uri.len() - key.len() + key.find(['*', '{', '}', '$']).unwrap_or_default();
+        let prefix = uri.get(..end).and_then(|head| head.rsplit_once('/')).map_or(uri, |(head, _)| head);
+        return Some((
+            "contains a pattern, which S3 does not expand",
+            format!("write the prefix of the objects, `\"{prefix}/\"`, or a channel for each of them"),
+        ));
+    }
+    if literal.contains("//") || literal.starts_with('/') {
+        let head = uri.get(..uri.len() - key.len())?;
+        let parts: Vec<&str> = key.split('/').filter(|part| !part.is_empty()).collect();
+        let end = if key.ends_with('/') { "/" } else { "" };
+        return Some((
+            "contains `//`, which is another key than `/`",
+            format!("write `\"{head}{}{end}\"`", parts.join("/").replace(DIGEST_MARK, "{{ job.digest }}")),
+        ));
+    }
+    None
 }
 
 struct Fault {
@@ -180,6 +212,22 @@ mod tests {
         assert_eq!(to_s3_uri("https://bucket.s3.us-west-2.amazonaws.com/x/y"), "s3://bucket/x/y");
         assert_eq!(to_s3_uri("https://s3.us-west-2.amazonaws.com/a/x"), "s3://a/x");
         assert_eq!(to_s3_uri("https://example.com/x"), "https://example.com/x");
+    }
+
+    #[test]
+    fn finds_patterns_in_keys() {
+        for (uri, help) in [
+            ("s3://a-bucket/x/*.csv", "write the prefix of the objects, `\"s3://a-bucket/x/\"`"),
+            ("s3://a-bucket/{train,test}/", "write the prefix of the objects, `\"s3://a-bucket/\"`"),
+            ("s3://a-bucket//x//y/", "write `\"s3://a-bucket/x/y/\"`"),
+        ] {
+            let found = pattern(uri).expect(uri).1;
+            assert!(found.starts_with(help), "{uri}: {found}");
+        }
+        for fine in ["s3://a-bucket/x/y/", "s3://a-bucket", "s3://sagemaker-us-east-1-${account}/${account}/x", "s3://a-bucket/"] {
+            assert!(pattern(fine).is_none(), "{fine}");
+        }
+        assert!(pattern(&format!("s3://a-bucket/{DIGEST_MARK}/")).is_none());
     }
 
     #[test]
