@@ -152,6 +152,18 @@ fn check_arns(plan: &Plan, problems: &mut Problems) {
     for member in &job.request {
         check_member(&member.value, problems);
     }
+    let algorithm = job.request.iter().find(|member| member.name == "AlgorithmSpecification");
+    let name = algorithm.and_then(|member| member.value.member("AlgorithmName"));
+    if let Some(Raw::Scalar(Spanned { value: Scalar::Text(text), span })) = name.map(|member| &member.value) {
+        check_scope(plan, &Val::written(text.clone(), *span), *span, "the algorithm", false, problems);
+    }
+    for channel in &job.channels {
+        for (field, what) in [(&channel.dataset, "the data set"), (&channel.hub, "the hub's reference")] {
+            if let Some(arn) = field.val() {
+                check_scope(plan, arn, channel.span, what, false, problems);
+            }
+        }
+    }
 }
 
 /// Reports unknown partitions and regions in ARNs at any depth of a raw value.
@@ -270,10 +282,10 @@ fn check_scope(
                 if secret { Severity::Warning } else { Severity::Error },
                 format!("{what} is in `{}`, but the job is in `{}`", arn.region, region.name),
                 job_region,
-                if secret {
-                    "every start of the job then depends on that region, and a job in a VPC needs an endpoint or a route to it"
-                } else {
-                    "KMS keys and training plans are only valid in their own region"
+                match arn.service {
+                    "secretsmanager" => "every start of the job then depends on that region, and a job in a VPC needs an endpoint or a route to it",
+                    "kms" => "a KMS key is only valid in its own region",
+                    _ => "SageMaker looks up a resource in the region of the job only",
                 },
             );
         }
