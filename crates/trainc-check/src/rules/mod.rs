@@ -46,6 +46,7 @@ rules! {
         credential_files,
         credentials,
         cuda,
+        cuda_only,
         debugger,
         degrees,
         disabled_hardware,

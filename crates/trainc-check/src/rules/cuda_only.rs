@@ -1,0 +1,38 @@
+//! Quantised weights and optimizers whose libraries have no kernels for Trainium.
+
+use crate::Context;
+use crate::queries::optimizer::requires_cuda_tensors;
+use crate::queries::torchrun::is_trainium;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0591, "cuda-only-library", Error, "quantized weights or an optimizer that require CUDA, on Trainium");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0591];
+
+/// Reports what bitsandbytes and apex compute, which have kernels for GPUs only.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    if !is_trainium(context.plan) {
+        return;
+    }
+    let mut report = |what: String, span: Span, help: &str| {
+        let mut diagnostic = Diagnostic::new(&T0591, span, format!("{what} require CUDA, which Trainium does not have"))
+            .help(help)
+            .note("bitsandbytes and apex have no kernels for Neuron: the program stops at its first step");
+        if let Some(instance) = job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
+            diagnostic = diagnostic.label(instance, "Trainium");
+        }
+        problems.push(diagnostic);
+    };
+    if let Some((quantize, kind)) = job.quantize.as_ref().and_then(|node| Some((node, node.kind.val()?))) {
+        report(format!("{} weights", kind.value), kind.span_or(quantize.span), "remove `quantize`, or use a GPU instance");
+    }
+    if let Some((optimizer, name)) = job.train.optimizer.as_ref().and_then(|node| Some((node, node.name.val()?)))
+        && requires_cuda_tensors(&name.value)
+    {
+        report(format!("the kernels of `{}`", name.value), name.span_or(optimizer.span), "write `optimizer \"adamw\"`");
+    }
+}
