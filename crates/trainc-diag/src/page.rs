@@ -58,7 +58,9 @@ pub fn rule_source(page: &str) -> Option<(String, Option<String>)> {
     let rationale = rationale(page);
     let (_, source) = rationale.rsplit_once("Source: ")?;
     let source = source.trim_end_matches('.');
-    let dated = source.strip_suffix(')').and_then(|source| source.rsplit_once(" (read "));
+    // A recalled source was not opened when the page was written.
+    let dated = source.strip_suffix(')');
+    let dated = dated.and_then(|it| it.rsplit_once(" (read ").or_else(|| it.rsplit_once(" (recalled ")));
     Some(match dated {
         Some((source, date)) => (source.to_owned(), Some(date.to_owned())),
         None => (source.to_owned(), None),
