@@ -102,7 +102,7 @@ def job(tmp_path):
     (tmp_path / "trainc_start.py").write_text(SCRIPT.read_text())
     (tmp_path / "train.py").write_text(PROGRAM)
 
-    def run(brake=None, plan=None, ranks=1, **variables):
+    def run(brake=None, plan=None, ranks=1, late=0, **variables):
         settings = {"entry": "train.py", "command": [], "secrets": {}, "processes": 1, "probe": None, "brake": brake}
         (tmp_path / "trainc_start.json").write_text(json.dumps(settings))
         port = random.Random(os.getpid() + time.time()).randint(20000, 50000)
@@ -116,6 +116,7 @@ def job(tmp_path):
         for rank in range(ranks):
             if ranks > 1:
                 env.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
+            time.sleep(late if rank else 0)
             command = [sys.executable, "trainc_start.py", "--lr", "a b"]
             running.append(subprocess.Popen(command, cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True))
         return running
@@ -149,6 +150,13 @@ def test_a_slow_program_is_stopped_with_a_checkpoint_on_every_rank(job):
     assert len(list(job.path.glob("saved-*"))) == 3
     stops = [json.loads(line) for out in outs for line in out.splitlines() if '"stop"' in line]
     assert len(stops) == 1 and stops[0]["reason"] == "slow" and stops[0]["text"].startswith("T0681 ")
+
+
+def test_a_rank_that_connects_after_the_stop_is_stopped(job):
+    running = job(BRAKE, {"step_seconds": 0.004}, ranks=2, late=2, STEPS=100_000)
+    for process in running:
+        process.communicate(timeout=60)
+    assert [process.returncode for process in running] == [8, 8]
 
 
 def test_a_program_that_passes_its_budget_is_stopped(job):

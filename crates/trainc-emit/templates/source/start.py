@@ -204,6 +204,9 @@ class Links(object):
     def __init__(self, place, on_stop):
         self.on_stop, self.lock, self.over = on_stop, threading.Lock(), threading.Event()
         self.peers, self.done, self.hub, self.link = {}, set(), None, None
+        # A stop is sent to ranks that connect after it, too.
+        self.stopped, self.others = None, place.world - 1
+        self.run = None
         if place.world <= 1:
             return
         if place.rank == 0:
@@ -211,13 +214,16 @@ class Links(object):
             self.hub.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.hub.bind(("", place.port + 1))
             self.hub.listen(1024)
-            run = self.serve
+            self.run = self.serve
         else:
-            def run():
-                self.follow(place.master, place.port + 1)
-        thread = threading.Thread(target=run)
-        thread.daemon = True
-        thread.start()
+            self.run = lambda: self.follow(place.master, place.port + 1)
+
+    def start(self):
+        """Connects in a thread. A stop may come at once."""
+        if self.run:
+            thread = threading.Thread(target=self.run)
+            thread.daemon = True
+            thread.start()
 
     def serve(self):
         waiting = selectors.DefaultSelector()
@@ -228,6 +234,12 @@ class Links(object):
                     peer, _ = self.hub.accept()
                     with self.lock:
                         self.peers[peer] = b""
+                        stopped = self.stopped
+                    if stopped:
+                        try:
+                            peer.sendall(stopped + b"\n")
+                        except OSError:
+                            pass
                     waiting.register(peer, selectors.EVENT_READ)
                     continue
                 peer = key.fileobj
@@ -275,6 +287,8 @@ class Links(object):
 
     def tell(self, line):
         with self.lock:
+            if line.startswith(b"stop "):
+                self.stopped = line
             targets = list(self.peers) if self.hub else [self.link]
         for target in targets:
             try:
@@ -293,7 +307,7 @@ class Links(object):
             return
         while time.time() < deadline:
             with self.lock:
-                if len(self.done) == len(self.peers):
+                if len(self.done) >= (self.others if self.stopped else len(self.peers)):
                     break
             time.sleep(0.1)
         self.tell(b"end")
@@ -311,13 +325,13 @@ class Supervisor(object):
         self.brake, self.place = brake, place
         self.patterns = [re.compile(pattern) for pattern in patterns]
         self.lock, self.why = threading.Lock(), None
-        self.child = None
         self.links = Links(place, self.stop)
         self.child = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent
         )
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self.forward)
+        self.links.start()
 
     def forward(self, number, _):
         # The launcher ends the other ranks when one has ended: they are saving already.
