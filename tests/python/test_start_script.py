@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +98,23 @@ if os.environ.get("END") == "kill":
 """
 
 
+def hub_of(port):
+    """The port by which the ranks of a job with that MASTER_PORT find each other."""
+    return port + 212
+
+
+def free_port():
+    # Below the ports of outgoing connections, of which other tests open many.
+    while True:
+        port = random.SystemRandom().randint(20000, 32000)
+        with socket.socket() as hub:
+            try:
+                hub.bind(("", hub_of(port)))
+                return port
+            except OSError:
+                continue
+
+
 @pytest.fixture
 def job(tmp_path):
     (tmp_path / "trainc_start.py").write_text(SCRIPT.read_text())
@@ -105,8 +123,7 @@ def job(tmp_path):
     def run(brake=None, plan=None, ranks=1, late=0, **variables):
         settings = {"entry": "train.py", "command": [], "secrets": {}, "processes": 1, "probe": None, "brake": brake}
         (tmp_path / "trainc_start.json").write_text(json.dumps(settings))
-        port = random.Random(os.getpid() + time.time()).randint(20000, 50000)
-        env = dict(os.environ, SAVED=str(tmp_path / "saved-"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        env = dict(os.environ, SAVED=str(tmp_path / "saved-"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         env.update(STEPS="200", SECONDS="0.01")
         env.update((name, str(value)) for name, value in variables.items())
         env.pop("TRAINC_PLAN", None)
@@ -157,6 +174,16 @@ def test_a_rank_that_connects_after_the_stop_is_stopped(job):
     for process in running:
         process.communicate(timeout=60)
     assert [process.returncode for process in running] == [8, 8]
+
+
+def test_a_port_in_use_leaves_the_program_and_its_budget(job):
+    port = free_port()
+    with socket.socket() as other:
+        other.bind(("", hub_of(port)))
+        other.listen()
+        (process,) = job(BRAKE, {"step_seconds": 0.004}, RANK=0, WORLD_SIZE=2, MASTER_PORT=port, STEPS=100_000)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 8 and '"error"' in out and '"reason": "slow"' in out
 
 
 def test_a_program_that_passes_its_budget_is_stopped(job):
@@ -256,7 +283,7 @@ def test_the_probe_measures_four_processes(tmp_path, kind):
     (tmp_path / "slowed.py").write_text(SLOWED)
     script = [str(tmp_path / "slowed.py")] if kind == "slow node" else []
     env = dict(os.environ, WORLD_SIZE="4", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
-    env.update(MASTER_PORT=str(random.Random(time.time()).randint(20000, 50000)))
+    env.update(MASTER_PORT=str(free_port()))
     env["TRAINC_PLAN"] = "{}" if kind == "slow node" else json.dumps(PLANNED)
     begin = time.time()
     running = [

@@ -210,11 +210,17 @@ class Links(object):
         if place.world <= 1:
             return
         if place.rank == 0:
-            self.hub = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            self.hub.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.hub.bind(("", place.port + 1))
-            self.hub.listen(1024)
-            self.run = self.serve
+            hub = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            hub.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                hub.bind(("", place.port + 1))
+                hub.listen(1024)
+            except OSError as error:
+                # The launcher ends the other ranks when this one has ended.
+                say("trainc_brake", event="error", host=place.host, why="port %d: %s" % (place.port + 1, error))
+                hub.close()
+                return
+            self.hub, self.run = hub, self.serve
         else:
             self.run = lambda: self.follow(place.master, place.port + 1)
 
