@@ -7,7 +7,7 @@
 use super::priors::{Prior, priors};
 use super::run::Run;
 use std::collections::BTreeMap;
-use trainc_predict::constants::Range;
+use trainc_predict::constants::{MeasuredRuns, Range};
 use trainc_predict::{Constants, FEWEST_OWN, GpuKind, Layout, Setting, System, speed};
 
 /// Residuals above this (a natural logarithm) count with their square root.
@@ -49,11 +49,17 @@ pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample
 /// With fewer than [`STANDALONE`] samples the constants are regularised towards the values of `start` instead of the
 /// priors.
 pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
-    fit_without_family(None, samples, start)
+    fit_without_family(None, samples, start, None)
 }
 
-/// Fits the constants with priors that do not use the runs of a family either.
-pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Constants) -> Constants {
+/// Fits the constants with priors that do not use the runs of a family either. The solver begins with the constants
+/// `near`, by default the priors.
+pub fn fit_without_family(
+    family: Option<&str>,
+    samples: &[Sample],
+    start: &Constants,
+    near: Option<&Constants>,
+) -> Constants {
     let mut constants = start.clone();
     let kinds: Vec<&str> = GpuKind::with_own_constants()
         .filter(|kind| {
@@ -101,7 +107,12 @@ pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Cons
     }
     constants.set_fitted_settings(count_settings(samples, &constants, adjusts));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
-    let x = problem.solve();
+    let mut near = near.cloned();
+    let begin = problem.free.iter().map(|(key, prior)| {
+        let near = near.as_mut().and_then(|near| near.value_mut(key)).map_or(prior.value, |value| *value);
+        near.clamp(prior.low, prior.high).ln()
+    });
+    let x = problem.solve(begin.collect());
     problem.constants(&x)
 }
 
@@ -117,16 +128,16 @@ fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System
 
 /// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their settings
 /// are kept, and a new one requires enough runs to narrow an interval.
-fn count_settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, f64)> {
+fn count_settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, MeasuredRuns)> {
     let mut out = if adjusts { constants.settings().to_vec() } else { Vec::new() };
     for setting in samples.iter().filter_map(|one| Setting::from_layout(one.layout)) {
         match out.iter_mut().find(|(known, _)| known.is_like(&setting)) {
-            Some((_, rows)) => *rows += 1.0,
-            None => out.push((setting, 1.0)),
+            Some((_, runs)) => runs.rows += 1.0,
+            None => out.push((setting, MeasuredRuns { rows: 1.0, half_width: None })),
         }
     }
-    let is_old = |setting: &Setting| constants.runs_of(setting) > 0.0;
-    out.retain(|(setting, rows)| !adjusts || is_old(setting) || *rows >= FEWEST_OWN);
+    let is_old = |setting: &Setting| constants.runs_of(setting).rows > 0.0;
+    out.retain(|(setting, runs)| !adjusts || is_old(setting) || runs.rows >= FEWEST_OWN);
     out
 }
 
@@ -173,7 +184,7 @@ impl Problem<'_> {
                 if !error.is_finite() {
                     return 0.0;
                 }
-                let soft = 2.0 * SOFT * SOFT * ((1.0 + (error / SOFT).powi(2)).sqrt() - 1.0);
+                let soft = SOFT * SOFT * (error / SOFT).powi(2).ln_1p();
                 weight * error.signum() * soft.sqrt()
             })
             .collect();
@@ -183,11 +194,10 @@ impl Problem<'_> {
         out
     }
 
-    /// Runs Levenberg-Marquardt within the bounds.
-    fn solve(&self) -> Vec<f64> {
+    /// Runs Levenberg-Marquardt within the bounds, from `x`.
+    fn solve(&self, mut x: Vec<f64>) -> Vec<f64> {
         let low: Vec<f64> = self.free.iter().map(|(_, prior)| prior.low.ln()).collect();
         let high: Vec<f64> = self.free.iter().map(|(_, prior)| prior.high.ln()).collect();
-        let mut x: Vec<f64> = self.free.iter().map(|(_, prior)| prior.value.ln()).collect();
         let cost = |r: &[f64]| r.iter().map(|r| r * r).sum::<f64>();
         let mut r = self.residuals(&x);
         let mut damping = 1e-2;

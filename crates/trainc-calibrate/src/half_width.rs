@@ -1,6 +1,7 @@
 //! Half-widths of the intervals, from held-out errors.
 
 use super::fit::Sample;
+use std::collections::BTreeMap;
 use trainc_predict::{FEWEST_OWN, GpuKind};
 
 /// Returns the half-width, a natural logarithm, of a GPU type by a user's own runs; `None` if these do not change it.
@@ -45,10 +46,55 @@ pub(super) fn seen_half_width(residual: Option<f64>) -> f64 {
 }
 
 /// Returns the half-width of settings that were not fitted, a natural logarithm: that of the errors on held-out
-/// sources, at least [`MAX_SEEN`], at most 35 % of the prediction.
+/// sources, at least [`MAX_SEEN`], at most 45 % of the prediction.
 pub(super) fn unseen_half_width(residual: Option<f64>) -> f64 {
-    let most = 0.35_f64.asinh();
+    let most = 0.45_f64.asinh();
     residual.unwrap_or(most).clamp(MAX_SEEN, most)
+}
+
+/// Ratio of measured to predicted time above which a run of a setting that was fitted counts as disturbed: a full card whose
+/// allocator frees and allocates in every step, a slow node, a wait on the host. On the clusters of the ultra-scale playbook
+/// the same layout took up to nine times as long in one run as in another.
+const DISTURBED: f64 = 1.5;
+
+/// The same of a setting that was not fitted, where the cost model may be wrong by more.
+const DISTURBED_ELSEWHERE: f64 = 2.0;
+
+/// Returns the half-width of a setting by its held-out errors, a natural logarithm; `None` if there are too few to narrow
+/// `general`, and none of them is outside of it.
+pub(super) fn setting_half_width(errors: &[f64], general: f64) -> Option<f64> {
+    let mut errors: Vec<f64> = errors
+        .iter()
+        .copied()
+        .filter(|error| error.is_finite() && *error > -DISTURBED.ln())
+        .map(f64::abs)
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    if (errors.len() as f64) < FEWEST_OWN {
+        return errors.last().copied().filter(|worst| *worst > general);
+    }
+    let place = (9 * (errors.len() + 1)).div_ceil(10);
+    errors.get(place - 1).map(|width| width.max(0.05))
+}
+
+/// Returns the 90 % quantile of absolute errors, whose families weigh alike.
+pub(super) fn quantile_of_families(errors: &[(&str, f64)]) -> Option<f64> {
+    let mut sizes: BTreeMap<&str, f64> = BTreeMap::new();
+    let kept: Vec<&(&str, f64)> =
+        errors.iter().filter(|(_, error)| error.is_finite() && *error > -DISTURBED_ELSEWHERE.ln()).collect();
+    for (family, _) in &kept {
+        *sizes.entry(family).or_insert(0.0) += 1.0;
+    }
+    let mut weighted: Vec<(f64, f64)> = kept
+        .iter()
+        .map(|(family, error)| (error.abs(), 1.0 / sizes.get(family).map_or(1.0, |n| *n)))
+        .collect();
+    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut sum = 0.0;
+    weighted.into_iter().find_map(|(error, weight)| {
+        sum += weight;
+        (sum >= 0.9 * sizes.len() as f64 - 1e-9).then_some(error)
+    })
 }
 
 /// Returns the 92 % quantile of absolute errors that may contain non-finite ones.
@@ -85,6 +131,27 @@ mod tests {
         // Of nineteen errors, the second largest.
         let more: Vec<f64> = (1..20).map(|n| f64::from(n) / 100.0).collect();
         assert!((width(&more).unwrap() - 0.18).abs() < 1e-12);
+    }
+
+    /// By hand: of ten errors the one at rank 10 has a probability of 1 in 11 to be exceeded; a disturbed run is not one of them.
+    #[test]
+    fn a_setting_is_as_wide_as_its_errors() {
+        let ten: Vec<f64> = (1..=10).map(|n| f64::from(n) / 100.0).collect();
+        assert!((setting_half_width(&ten, 0.19).unwrap() - 0.1).abs() < 1e-12);
+        let disturbed = [&ten[..], &[-1.5]].concat();
+        assert_eq!(setting_half_width(&disturbed, 0.19), setting_half_width(&ten, 0.19));
+        assert_eq!(setting_half_width(&[0.1, -0.15], 0.19), None);
+        assert!((setting_half_width(&[0.1, -0.25], 0.19).unwrap() - 0.25).abs() < 1e-12);
+        // A prediction that is twice too slow is an error of the model.
+        assert!((setting_half_width(&[0.9], 0.19).unwrap() - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn families_weigh_alike_in_a_quantile() {
+        let mut errors = vec![("large", 0.1); 90];
+        errors.extend([("small", 0.3), ("small", 0.4)]);
+        assert_eq!(quantile_of_families(&errors), Some(0.4));
+        assert_eq!(quantile_of_families(&[]), None);
     }
 
     #[test]

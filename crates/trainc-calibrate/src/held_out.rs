@@ -1,11 +1,15 @@
 //! Step times predicted by fits that did not use the row, its model or its source.
 
-use super::fit::{Sample, fit_without_family, samples};
-use super::half_width::{MAX_SEEN, quantile_92, unseen_half_width};
+use super::fit::{Sample, fit, fit_without_family, samples};
+use super::half_width::{MAX_SEEN, quantile_92, quantile_of_families, setting_half_width, unseen_half_width};
 use super::run::Table;
 use super::verdict::{RowVerdict, StepTime};
 use std::collections::BTreeMap;
+use trainc_predict::constants::Name;
 use trainc_predict::{Constants, FEWEST_RUNS, Setting, speed};
+
+/// Largest number of fits of tier B: with more shapes, several are held out at a time.
+const MAX_FOLDS: usize = 20;
 
 /// Scope of what is held out with a row. Errors of different tiers differ by a factor of two to four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +62,7 @@ impl Tier {
                 shapes.dedup();
                 samples
                     .iter()
-                    .map(|one| shapes.iter().position(|other| *other == shape(one)).unwrap_or(0))
+                    .map(|one| shapes.iter().position(|other| *other == shape(one)).unwrap_or(0) % MAX_FOLDS)
                     .collect()
             }
             Self::C => {
@@ -74,19 +78,46 @@ impl Tier {
     }
 }
 
+/// Largest number of rows of a family in the fit of a fold: more of the same kind take time and say little.
+const MAX_OF_FAMILY: usize = 60;
+
+/// Returns at most [`MAX_OF_FAMILY`] samples of each family, evenly spaced.
+fn thin_families<'a>(samples: &[Sample<'a>]) -> Vec<Sample<'a>> {
+    let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in samples {
+        *sizes.entry(one.family).or_insert(0) += 1;
+    }
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut out = Vec::new();
+    for one in samples {
+        let size = sizes.get(one.family).copied().unwrap_or(1);
+        let at = seen.entry(one.family).or_insert(0);
+        let kept = size.min(MAX_OF_FAMILY);
+        if *at * kept / size != (*at + 1) * kept / size {
+            out.push(*one);
+        }
+        *at += 1;
+    }
+    out
+}
+
 /// Returns each sample's step time in seconds by constants fitted without it.
-fn predictions(tier: Tier, samples: &[Sample], start: &Constants) -> Vec<f64> {
+fn predictions(tier: Tier, samples: &[Sample], start: &Constants, near: &Constants) -> Vec<f64> {
     let folds = tier.folds(samples);
     let last = folds.iter().copied().max().unwrap_or(0);
     let mut out = vec![f64::NAN; samples.len()];
     for fold in 0..=last {
         let fitted: Vec<Sample> =
             samples.iter().zip(&folds).filter(|(_, at)| **at != fold).map(|(one, _)| *one).collect();
+        let fitted = thin_families(&fitted);
         // The priors do not use a source that is held out either.
         let family = samples.iter().zip(&folds).find(|(_, at)| **at == fold).map(|(one, _)| one.family);
         let family = family.filter(|_| tier == Tier::C);
-        let constants =
-            if fitted.is_empty() { start.clone() } else { fit_without_family(family, &fitted, start) };
+        let constants = if fitted.is_empty() {
+            start.clone()
+        } else {
+            fit_without_family(family, &fitted, start, Some(near))
+        };
         for ((one, at), slot) in samples.iter().zip(&folds).zip(&mut out) {
             if *at == fold {
                 *slot = speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
@@ -120,7 +151,9 @@ impl<'a> HeldOut<'a> {
     /// Fits constants without each fold of each tier, starting from `start`.
     pub fn new(table: &'a Table, start: &Constants) -> Self {
         let (rows, samples): (Vec<usize>, Vec<Sample>) = samples(&table.runs, start).into_iter().unzip();
-        let by_tier = Tier::ALL.map(|tier| predictions(tier, &samples, start));
+        // The fits of the folds differ little from that of all rows, from which the solver begins.
+        let near = fit(&samples, start);
+        let by_tier = Tier::ALL.map(|tier| predictions(tier, &samples, start, &near));
         Self { table, rows, samples, by_tier }
     }
 
@@ -164,7 +197,7 @@ impl<'a> HeldOut<'a> {
     /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the system on that
     /// GPU type over those links.
     pub fn widen_tier_c(&self, times: &mut [HeldOutTime]) {
-        let factor = (unseen_half_width(self.residual_half_width(&[Tier::C])) - MAX_SEEN).exp();
+        let factor = (unseen_half_width(self.half_width_of_sources()) - MAX_SEEN).exp();
         let has_runs = |setting: &Setting, without: Option<&str>| {
             let is_like =
                 |one: &&Sample| Setting::from_layout(one.layout).is_some_and(|other| other.is_like(setting));
@@ -179,6 +212,32 @@ impl<'a> HeldOut<'a> {
                 (time.low, time.high) = (time.low / factor, time.high * factor);
             }
         }
+    }
+
+    /// Returns the errors of a tier, natural logarithms of predicted over measured time.
+    fn errors(&self, tier: Tier) -> impl Iterator<Item = (&Sample<'a>, f64)> {
+        let pairs = self.samples.iter().zip(self.predicted_seconds(tier));
+        pairs.map(|(one, predicted)| (one, (predicted / one.measured).ln()))
+    }
+
+    /// Returns the half-width, a natural logarithm, that contains 90 % of the errors of held-out sources, which weigh alike.
+    pub fn half_width_of_sources(&self) -> Option<f64> {
+        let errors: Vec<(&str, f64)> = self.errors(Tier::C).map(|(one, error)| (one.family, error)).collect();
+        quantile_of_families(&errors)
+    }
+
+    /// Sets the half-width of each setting by the errors of its held-out shapes.
+    pub fn set_half_widths(&self, constants: &mut Constants) {
+        let (known, unseen) = (constants.get(Name::Known), constants.get(Name::Unseen));
+        let mut settings = constants.settings().to_vec();
+        for (setting, runs) in &mut settings {
+            let is_like =
+                |one: &Sample| Setting::from_layout(one.layout).is_some_and(|own| own.is_like(setting));
+            let errors: Vec<f64> =
+                self.errors(Tier::B).filter(|(one, _)| is_like(one)).map(|(_, error)| error).collect();
+            runs.half_width = setting_half_width(&errors, known).map(|width| width.min(unseen));
+        }
+        constants.set_fitted_settings(settings);
     }
 
     /// Returns the half-width, a natural logarithm, that contains 92 % of the errors of these tiers.

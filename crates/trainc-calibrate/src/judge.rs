@@ -76,8 +76,9 @@ pub fn fit_table(table: &Table, start: &Constants, held_out: &HeldOut) -> Option
             *slot = seen_half_width(held_out.residual_half_width(&[Tier::B, Tier::C]));
         }
         if let Some(slot) = constants.value_mut("interval.unseen") {
-            *slot = unseen_half_width(held_out.residual_half_width(&[Tier::C]));
+            *slot = unseen_half_width(held_out.half_width_of_sources());
         }
+        held_out.set_half_widths(&mut constants);
     }
     Some(constants)
 }
@@ -149,7 +150,7 @@ fn row_verdict(run: &Run, constants: &Constants) -> RowVerdict {
         row.fits = memory_with(layout, &memory).fits;
         if let Some((measured, kind)) = run.peak_memory.filter(|_| !run.oom) {
             let predicted = peak_by_instrument(layout, kind.measured_as(), &memory);
-            row.peak_memory_bytes = Some(PeakMemory::new(measured, predicted, (memory.below, memory.above)));
+            row.peak_memory_bytes = Some(PeakMemory::new(measured, predicted, memory.ends(layout)));
         }
     }
     if row.step_seconds.is_none() && row.peak_memory_bytes.is_none() && !(run.oom && row.fits.is_some()) {

@@ -9,7 +9,6 @@ use trainc_predict::Recompute;
 #[serde(deny_unknown_fields)]
 struct Meanings {
     selective: Vec<Selective>,
-    interleaved: Vec<Interleaved>,
     card: Vec<Card>,
 }
 
@@ -34,22 +33,16 @@ enum Means {
     Blocks,
 }
 
-/// Default number of stages per GPU of a framework's interleaved schedule.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Interleaved {
-    framework: String,
-    stages: f64,
-    #[serde(rename = "source")]
-    _source: String,
-}
-
 /// A card that differs from the row of its kind in the catalogue.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Card {
     name: String,
-    pub(super) memory_bytes_per_second: f64,
+    #[serde(default)]
+    pub(super) memory_bytes_per_second: Option<f64>,
+    /// GPUs that NVLink connects, if they are those of several nodes.
+    #[serde(default)]
+    pub(super) nvlink_gpus: Option<f64>,
     /// Dense 16-bit FLOP/s.
     pub(super) peak_flops: Option<f64>,
     #[serde(rename = "source")]
@@ -73,13 +66,6 @@ impl RunRow<'_> {
         format!("{} {}", self.text("framework"), self.text("engine")).to_ascii_lowercase()
     }
 
-    /// Returns the items of the notes, in lower case. Three properties without a column are read from them:
-    /// compilation, interleaving of the pipeline, and EFA.
-    fn notes(&self) -> Vec<String> {
-        let notes = self.text("notes").to_ascii_lowercase();
-        notes.split([';', ',', '+']).map(|item| item.trim().to_owned()).collect()
-    }
-
     /// Returns the recomputation that the row's framework calls `selective`.
     pub(super) fn selective_recompute(&self) -> Recompute {
         let names = self.framework_and_engine();
@@ -91,30 +77,24 @@ impl RunRow<'_> {
         }
     }
 
-    /// Returns true if an item of the notes is `EFA` or ends with it, as `4x p5.48xlarge on AWS with EFA`.
+    /// Returns true if the nodes communicate over EFA.
     pub(super) fn has_efa(&self) -> bool {
-        let is_efa = |item: &String| item == "efa" || item.ends_with(" with efa");
-        self.notes().iter().any(is_efa)
+        self.text("fabric") == "efa"
     }
 
-    /// Returns true if a compiler fused the operations, by the names of engine and framework or by an item of the
-    /// notes.
+    /// Returns true if a compiler fused the operations, by the column `compiled`, or else by the names of engine and
+    /// framework.
     pub(super) fn is_compiled(&self) -> bool {
         let names = self.framework_and_engine();
-        ["compile", "fms-fsdp", "transformer kernel"].iter().any(|word| names.contains(word))
-            || self.notes().iter().any(|item| matches!(item.as_str(), "compile" | "torch.compile"))
+        match self.text("compiled") {
+            "" => ["compile", "fms-fsdp", "transformer kernel"].iter().any(|word| names.contains(word)),
+            cell => cell == "1",
+        }
     }
 
     /// Returns the number of stages per GPU of a pipeline.
     pub(super) fn virtual_stages(&self) -> f64 {
-        let names = self.framework_and_engine();
-        let default = || meanings().interleaved.iter().find(|row| names.contains(&row.framework));
-        let stages = self.notes().iter().find_map(|item| match item.strip_prefix("interleave ") {
-            Some(number) => number.parse::<f64>().ok(),
-            None if item == "interleaved 1f1b" => default().map(|row| row.stages),
-            None => None,
-        });
-        stages.filter(|stages| stages.is_finite() && *stages >= 1.0).unwrap_or(1.0)
+        self.number("virtual_stages").filter(|stages| *stages >= 1.0).unwrap_or(1.0)
     }
 }
 
@@ -129,7 +109,7 @@ mod tests {
     #[test]
     fn the_table_is_read() {
         assert_eq!(meanings().selective.len(), 3);
-        assert_eq!(card("H100-96GB-HBM2e").map(|card| card.memory_bytes_per_second), Some(2.4e12));
+        assert_eq!(card("H100-96GB-HBM2e").map(|card| card.memory_bytes_per_second), Some(Some(2.4e12)));
         assert!(card("H100-80GB").is_none());
     }
 
@@ -144,38 +124,17 @@ mod tests {
     }
 
     #[test]
-    fn efa_is_an_item_of_the_notes() {
-        let of = |notes| row(&[("framework", "torchtitan"), ("notes", notes)]).has_efa();
-        assert!(of("EFA") && of("4x p5.48xlarge on AWS with EFA; log line"));
-        assert!(!of("") && !of("no EFA") && !of("InfiniBand; EFAX"));
-    }
-
-    #[test]
-    fn a_compiler_is_an_item_of_the_notes() {
-        let of =
-            |notes| row(&[("framework", "torchtitan"), ("engine", "FSDP2"), ("notes", notes)]).is_compiled();
-        assert!(of("500 W power limit; compile; per-op"));
-        assert!(of("1F1B; compile+float8+asyncTP"));
-        assert!(of("vanilla TP bf16; torch.compile; seq 8192"));
-        for without in ["", "eager", "without torch.compile", "compile time not counted", "no compile"] {
-            assert!(!of(without), "{without}");
-        }
-        assert!(row(&[("engine", "FSDP2 + compile")]).is_compiled());
-    }
-
-    #[test]
-    fn a_pipeline_s_stages_are_an_item_of_the_notes() {
-        let of = |framework, notes| row(&[("framework", framework), ("notes", notes)]).virtual_stages();
-        for (framework, notes, stages) in [
-            ("Megatron-LM", "interleave 3; sequence parallel with selective", 3.0),
-            ("Megatron-LM", "interleave 1; V=51200", 1.0),
-            ("torchtitan", "500 W; interleaved 1F1B; compile+float8+asyncTP", 2.0),
-            ("torchtitan", "1F1B; compile+float8+asyncTP", 1.0),
-            // Unknown schedules count as one stage.
-            ("other", "interleaved 1F1B", 1.0),
-            ("other", "interleave NaN", 1.0),
-        ] {
-            assert!((of(framework, notes) - stages).abs() < 1e-12, "{notes}");
+    fn efa_compilation_and_stages_are_columns() {
+        assert!(row(&[("fabric", "efa")]).has_efa());
+        assert!(!row(&[("fabric", "infiniband"), ("notes", "EFA")]).has_efa());
+        let compiled = |cells: &[(&'static str, &'static str)]| row(cells).is_compiled();
+        assert!(compiled(&[("compiled", "1")]) && compiled(&[("engine", "FSDP2 + compile")]));
+        assert!(compiled(&[("framework", "fms-fsdp")]));
+        assert!(!compiled(&[("framework", "fms-fsdp"), ("compiled", "0")]));
+        assert!(!compiled(&[("notes", "compile")]), "notes are not read");
+        for (cell, stages) in [("3", 3.0), ("1", 1.0), ("", 1.0), ("0", 1.0), ("x", 1.0)] {
+            let row = row(&[("virtual_stages", cell), ("notes", "interleave 7")]);
+            assert!((row.virtual_stages() - stages).abs() < 1e-12, "{cell}");
         }
     }
 }

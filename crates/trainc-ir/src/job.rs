@@ -356,8 +356,10 @@ pub struct EngineOption {
 pub struct Train {
     /// The word `train`, where it was written.
     pub span: Option<Span>,
-    /// `fp32`, `fp16` or `bf16`.
+    /// `fp32`, `fp16`, `bf16` or `fp8`.
     pub precision: Field<String>,
+    /// Scaling of 8-bit operands.
+    pub recipe: Field<String>,
     /// Tokens in one sequence.
     pub sequence_length: Field<u64>,
     /// Sequences through one model replica at a time.
@@ -370,6 +372,12 @@ pub struct Train {
     pub activation_checkpointing: Field<Recompute>,
     /// Whether attention runs without the s × s matrix.
     pub flash_attention: Field<bool>,
+    /// True if layers are compiled.
+    pub compile: Field<bool>,
+    /// `sdpa`, `fa2`, `fa3`, `cudnn` or `flex`.
+    pub attention: Field<String>,
+    /// `whole`, `chunked`, `fused` or `parallel`.
+    pub loss: Field<String>,
     /// The optimizer.
     pub optimizer: Option<Optimizer>,
     /// Optimizer steps.
@@ -474,6 +482,8 @@ pub struct Program {
     pub s3: Field<String>,
     /// The S3 location to which the archive is uploaded.
     pub upload: Field<String>,
+    /// Implementation whose modules and kernels run.
+    pub code: Field<String>,
     /// Arguments of the script, in the order written.
     pub hyperparameters: Vec<Hyperparameter>,
     /// Environment of the container, in the order written.

@@ -7,7 +7,7 @@ use super::figures::{flatten_toml, format_four_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
 pub use super::ranges::Range;
 use super::ranges::{RANGES, range_name};
-use super::settings::{FEWEST_OWN, Setting};
+use super::settings::{FEWEST_OWN, MemorySetting, PeakEnds, Setting};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -45,7 +45,9 @@ pub struct Constants {
     /// Ranges by the words of [`RANGES`]; a file without any uses those of the shipped one.
     ranges: BTreeMap<&'static str, Range>,
     /// Settings with the number of runs behind each; a file without any uses those of the shipped one.
-    settings: Vec<(Setting, f64)>,
+    settings: Vec<(Setting, MeasuredRuns)>,
+    /// Ends of the intervals of peaks by setting.
+    peak_ends: Vec<PeakEnds>,
 }
 
 /// Declares the constants that are independent of the GPU type.
@@ -81,10 +83,14 @@ names! {
     /// gathered and flattened, gradients are copied, divided, accumulated and reduced. Megatron's products accumulate
     /// directly into the buffer that is reduced.
     Weights = "kernels.weights";
+    /// The same of Megatron-like code that adds 16-bit gradients to 32-bit ones outside of the products (nanotron).
+    Accumulation = "kernels.accumulation";
     /// Traffic of eager attention, in 16-bit elements per score, forward and backward.
     Scores = "kernels.scores";
     /// Traffic of logits and loss, bytes per logit.
     Logits = "kernels.logits";
+    /// The same of nanotron, whose cross entropy over tensor ranks is made of separate 32-bit operations.
+    NanotronLogits = "kernels.nanotron_logits";
     /// Slowdown of eager attention if the head width is not a multiple of 8.
     OddHeads = "kernels.odd_heads";
     /// FlashAttention is slower by `1 + narrow_heads / d` for heads of width d.
@@ -93,8 +99,28 @@ names! {
     FlashBackward = "kernels.flash_backward";
     /// FlashAttention 2 over 1, a ratio of speeds.
     Flash2 = "kernels.flash2";
-    /// Matrix products in 8 bit over those in 16, a ratio of speeds.
+    /// Kernels for Hopper and later (FlashAttention 3, cuDNN) over FlashAttention 1, a ratio of speeds.
+    Flash3 = "kernels.flash3";
+    /// Matrix products in 8 bit with a scale per tensor over those in 16, a ratio of speeds.
     Fp8 = "kernels.fp8";
+    /// The same with a scale per row.
+    Fp8Rowwise = "kernels.fp8_rowwise";
+    /// The same with a scale per block of 128.
+    Fp8Blockwise = "kernels.fp8_blockwise";
+    /// The same with a scale per 32 elements in hardware.
+    Mxfp8 = "kernels.mxfp8";
+    /// The same in 4 bit.
+    Nvfp4 = "kernels.nvfp4";
+    /// Time to unpack quantised weights, over their bytes at memory bandwidth.
+    Dequantise = "kernels.dequantise";
+    /// Time of an adapter's small matrices, over their FLOP at the rate of large ones.
+    Adapter = "kernels.adapter";
+    /// Launches that an adapter adds, a share of a layer's.
+    AdapterLaunches = "kernels.adapter_launches";
+    /// Launches of a layer of nanotron under tensor parallelism, over those of one GPU.
+    NanotronLaunches = "kernels.nanotron_launches";
+    /// Launches that each tensor rank adds to a layer of nanotron in a pipeline over nodes, over those of one GPU.
+    NanotronPipeline = "kernels.nanotron_pipeline_launches";
     /// Exponent of the overlap of launching and computing: `(gpu^n + host^n)^(1/n)`.
     Hiding = "kernels.hiding";
     /// Launches that a tensor-parallel collective adds, a share of a layer's.
@@ -118,13 +144,20 @@ names! {
     TensorFabric = "links.tensor_fabric";
     /// Share of the line rate of gradient all-reduces under Megatron.
     Gradients = "links.gradients";
+    /// Nodes at which gradient all-reduces run at half that share.
+    GradientNodes = "links.gradient_nodes";
+    /// Seconds that each data-parallel rank adds to a collective over a layer's gradients or weights that is not bucketed
+    /// (nanotron).
+    ShardLatency = "links.shard_latency_seconds";
+    /// Share of the line rate of experts' all-to-alls.
+    Experts = "links.experts";
     /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not used for other optimizers.
     Zero1 = "links.zero1";
     /// Share of the line rate that sends between stages reach.
     Pipeline = "links.pipeline";
     /// SMDDP's collectives over EFA against NCCL's, a ratio of speeds.
     Smddp = "links.smddp";
-    /// Bytes per second and GPU of states that the host stores and updates.
+    /// Bytes per second of states that the host of a node stores and updates, for all its GPUs together.
     Host = "links.host_bytes_per_second";
     /// Bytes per second and GPU between GPU and host memory.
     HostCopy = "links.host_copy_bytes_per_second";
@@ -132,6 +165,10 @@ names! {
     OverlapFsdp = "overlap.fsdp";
     /// The same for DeepSpeed's ZeRO-3.
     OverlapDeepSpeed = "overlap.deepspeed";
+    /// Share of tensor-parallel collectives that overlapping them with products leaves exposed.
+    OverlapTensor = "overlap.tensor";
+    /// Share of experts' all-to-alls that computing leaves exposed.
+    OverlapExperts = "overlap.experts";
     /// Seconds from the start of billing to the first step: image, start of the processes, model. SageMaker takes three
     /// to ten minutes for it.
     Startup = "run.startup_seconds";
@@ -175,8 +212,34 @@ names! {
     HostProcessHigh = "host.process_high_bytes";
 }
 
+/// Measured runs of a setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MeasuredRuns {
+    /// Number of runs.
+    pub rows: f64,
+    /// Half-width of the step-time interval by their held-out errors, a natural logarithm, if they are enough.
+    pub half_width: Option<f64>,
+}
+
 /// Constants added after the first release: a file without them uses the shipped value.
 const YOUNGER: &[Name] = &[
+    Name::Flash3,
+    Name::Fp8Rowwise,
+    Name::Fp8Blockwise,
+    Name::Mxfp8,
+    Name::Nvfp4,
+    Name::Dequantise,
+    Name::Adapter,
+    Name::AdapterLaunches,
+    Name::NanotronLaunches,
+    Name::NanotronPipeline,
+    Name::NanotronLogits,
+    Name::Accumulation,
+    Name::GradientNodes,
+    Name::ShardLatency,
+    Name::Experts,
+    Name::OverlapTensor,
+    Name::OverlapExperts,
     Name::Unseen,
     Name::AroundLow,
     Name::AroundHigh,
@@ -209,6 +272,7 @@ impl Constants {
             gpus: BTreeMap::new(),
             ranges: BTreeMap::new(),
             settings: Vec::new(),
+            peak_ends: Vec::new(),
         }
     }
 
@@ -261,13 +325,25 @@ impl Constants {
         let mut settings = Vec::new();
         for (key, rows) in flat.iter().filter_map(|(key, rows)| Some((key.strip_prefix("setting.")?, *rows)))
         {
-            let setting = key.strip_suffix(".rows").and_then(Setting::parse_key);
-            let setting = setting.ok_or_else(|| {
-                Unreadable(format!("`setting.{key}` is not a setting of GPU type, links and system"))
+            let Some(key) = key.strip_suffix(".rows") else { continue };
+            let setting = Setting::parse_key(key).ok_or_else(|| {
+                Unreadable(format!(
+                    "`setting.{key}` is not a setting of GPU type, links, system, code and kind of work"
+                ))
             })?;
-            settings.push((setting, rows));
+            let half_width = flat.get(&format!("setting.{key}.interval")).copied();
+            settings.push((setting, MeasuredRuns { rows, half_width }));
         }
         out.set_fitted_settings(settings);
+        for (key, below) in flat.iter().filter_map(|(key, value)| Some((key.strip_prefix("peak.")?, *value)))
+        {
+            let Some(key) = key.strip_suffix(".below") else { continue };
+            let setting = MemorySetting::parse_key(key).ok_or_else(|| {
+                Unreadable(format!("`peak.{key}` is not a setting of system, code and kind of work"))
+            })?;
+            let above = flat.get(&format!("peak.{key}.above")).copied().unwrap_or(f64::NAN);
+            out.peak_ends.push(PeakEnds { setting, below, above });
+        }
         Ok(out)
     }
 
@@ -306,8 +382,20 @@ impl Constants {
             let (gpus, parameters) = (format_four_digits(range.gpus), format_four_digits(range.parameters));
             out.push_str(&format!("\n[range.{word}]\ngpus = {gpus}\nparameters = {parameters}\n"));
         }
+        for PeakEnds { setting, below, above } in &self.peak_ends {
+            let ends = [below, above].map(|end| format_four_digits(*end));
+            out.push_str(&format!(
+                "\n[peak.\"{}\"]\nbelow = {}\nabove = {}\n",
+                setting.key(),
+                ends[0],
+                ends[1]
+            ));
+        }
         for (setting, rows) in &self.settings {
-            out.push_str(&format!("\n[setting.{}]\nrows = {rows}\n", setting.key()));
+            out.push_str(&format!("\n[setting.\"{}\"]\nrows = {}\n", setting.key(), rows.rows));
+            if let Some(width) = rows.half_width {
+                out.push_str(&format!("interval = {}\n", format_four_digits(width)));
+            }
         }
         out
     }
@@ -330,17 +418,27 @@ impl Constants {
     }
 
     /// Returns the settings behind the constants (system, GPU type and links), with the number of runs of each.
-    pub fn settings(&self) -> &[(Setting, f64)] {
+    pub fn settings(&self) -> &[(Setting, MeasuredRuns)] {
         if self.settings.is_empty() { &Self::shipped().settings } else { &self.settings }
     }
 
     /// Sets the settings of the runs that the constants were fitted to.
-    pub fn set_fitted_settings(&mut self, mut settings: Vec<(Setting, f64)>) {
+    pub fn set_fitted_settings(&mut self, mut settings: Vec<(Setting, MeasuredRuns)>) {
         settings.sort_by(|(a, _), (b, _)| {
             let (a, b) = (a.sort_key(), b.sort_key());
-            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then(a.3.total_cmp(&b.3))
+            (a.0, a.1, a.2, a.3, a.4).cmp(&(b.0, b.1, b.2, b.3, b.4)).then(a.5.total_cmp(&b.5))
         });
         self.settings = settings;
+    }
+
+    /// Returns the ends of the intervals of peaks by setting; those of the shipped file if this one has none.
+    pub fn peak_ends(&self) -> &[PeakEnds] {
+        if self.peak_ends.is_empty() { &Self::shipped().peak_ends } else { &self.peak_ends }
+    }
+
+    /// Sets the ends of the intervals of peaks by setting.
+    pub fn set_peak_ends(&mut self, ends: Vec<PeakEnds>) {
+        self.peak_ends = ends;
     }
 
     /// Returns the half-width of the step-time interval on a GPU type, a natural logarithm, if no own runs determine
@@ -349,10 +447,10 @@ impl Constants {
         self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
     }
 
-    /// Returns the number of runs of a setting behind the constants.
-    pub fn runs_of(&self, setting: &Setting) -> f64 {
+    /// Returns the runs of a setting behind the constants.
+    pub fn runs_of(&self, setting: &Setting) -> MeasuredRuns {
         let own = self.settings().iter().find(|(known, _)| known.is_like(setting));
-        own.map_or(0.0, |(_, rows)| *rows)
+        own.map_or_else(MeasuredRuns::default, |(_, runs)| *runs)
     }
 
     /// Formats a value as in a file of constants.
@@ -437,7 +535,8 @@ mod tests {
         let text = SHIPPED.replace("roofline", "rofline");
         assert!(Constants::parse(&text).unwrap_err().to_string().contains("kernels.roofline"));
         assert!(Constants::parse("x = [").is_err());
-        let more = SHIPPED.replace("gemm = 0.8491", "gemm = 75");
+        let gemm = SHIPPED.lines().skip_while(|line| *line != "[gpu.A100]").nth(1).unwrap();
+        let more = SHIPPED.replace(gemm, "gemm = 75");
         let why = Constants::parse(&more).unwrap_err().to_string();
         assert!(why.contains("`gpu.A100.gemm` is 75: a share of the peak must be at most 1"), "{why}");
     }

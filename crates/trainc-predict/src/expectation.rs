@@ -47,7 +47,7 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
             Precision::Fp32 => "fp32",
             Precision::Mixed { bf16: false } | Precision::Pure16 { bf16: false } => "fp16",
             // Products in 8 bit have their own constant; the others of such a job are in bf16.
-            Precision::Mixed { .. } | Precision::Pure16 { .. } | Precision::Fp8 => "bf16",
+            Precision::Mixed { .. } | Precision::Pure16 { .. } | Precision::Fp8(_) => "bf16",
         },
         hidden: whole(model.hidden),
         heads: whole(model.heads / tensor),
@@ -133,7 +133,8 @@ fn attention_seconds(layout: &Layout, constants: &Constants) -> Option<f64> {
     let width = model.heads * model.head_dim / degrees.tensor.max(1.0);
     let core = 4.0 * s * s * layout.work.sequences_at_once() * width;
     let seen = if model.causal { 0.5 } else { 1.0 };
-    let newer = if layout.flash2 { constants.get(Name::Flash2) } else { 1.0 };
+    let newer =
+        if layout.flash == crate::layout::FlashKernel::First { 1.0 } else { constants.get(Name::Flash2) };
     let narrow = 1.0 + constants.get(Name::NarrowHeads) / model.head_dim;
     let times = 1.0 + constants.get(Name::FlashBackward);
     let flash = constants.gpu(layout.hardware.gpu?)?.flash;

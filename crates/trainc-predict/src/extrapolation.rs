@@ -68,9 +68,11 @@ impl Extrapolation {
     /// Returns the extrapolation of a layout, and the half-width of its GPU type, a natural logarithm.
     pub(super) fn from_layout(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
         let general = constants.default_half_width(own);
-        let inside = own.interval.unwrap_or(general);
+        let measured =
+            Setting::from_layout(layout).map(|setting| constants.runs_of(&setting)).unwrap_or_default();
+        let inside = own.interval.or(measured.half_width).unwrap_or(general);
         let wider = general - constants.get(Name::Known);
-        let is_new = own.interval.is_none() && wider > 0.0;
+        let is_new = own.interval.is_none() && measured.half_width.is_none() && wider > 0.0;
         let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::kind_of_constants);
         let gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider });
         (Self { gpu, ..Self::from_half_width(layout, constants, inside) }, inside)
@@ -81,7 +83,7 @@ impl Extrapolation {
         let engine = if layout.system == System::Worker { UNMEASURED_ENGINE } else { 0.0 };
         let unseen = Setting::from_layout(layout).map(|setting| UnseenSetting {
             setting,
-            runs: constants.runs_of(&setting),
+            runs: constants.runs_of(&setting).rows,
             wider: constants.get(Name::Unseen) + engine - inside,
         });
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);

@@ -1,8 +1,9 @@
 //! Conversion of a plan to a layout.
 
 use super::layout::{
-    AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
-    Offload, Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+    AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
+    Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, Sharding, System, Work,
+    WorkerSettings,
 };
 use trainc_catalog::accelerators;
 use trainc_ir::architecture::{Activation, Architecture, Class, ModuleRole, Norm};
@@ -35,6 +36,7 @@ impl Layout {
             (Some(_), None) => return Err(Unknown("the size of the adapter is unknown")),
         };
         let system = system(plan, mesh.engine)?;
+        let (code, code_is_known) = code(plan, system);
         let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
         // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for each
@@ -78,8 +80,9 @@ impl Layout {
                 Some(trainc_ir::Recompute::Full) => Recompute::Full,
             },
             attention: attention(plan, architecture),
-            flash2: plan.image.as_ref().is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),
-            compiled: false,
+            flash: flash_kernel(plan),
+            loss: train.loss.value().and_then(|word| Loss::parse(word)),
+            compiled: train.compile.get() == Some(true),
             sequence_parallel: false,
             offload: offload(parallel, train),
             lora,
@@ -92,7 +95,11 @@ impl Layout {
             }),
             moments: moments(plan),
             smddp: mesh.engine == Engine::Smddp,
-            code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
+            code,
+            code_is_known,
+            gradient_bytes: None,
+            async_tensor: false,
+            ulysses: false,
             // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             frees_frozen: matches!(system, System::SmpV2 | System::Worker)
@@ -272,6 +279,7 @@ impl Hardware {
             inter_bytes_per_second: None,
             host_memory_bytes: None,
             efa: false,
+            nvlink_gpus: None,
         }
     }
 }
@@ -293,6 +301,7 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
             inter_bytes_per_second: None,
             host_memory_bytes: None,
             efa: false,
+            nvlink_gpus: None,
         });
     }
     let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no known accelerator"))?;
@@ -332,12 +341,34 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
             Some(version) => version_at_least(version, (4, 36)),
             None => image.is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),
         };
-    if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
+    let kernel = plan.job.train.attention.value().is_some();
+    if kernel || written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 
 fn version_at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
+}
+
+/// Returns the version of the flash kernels, as written, or else by the image.
+fn flash_kernel(plan: &Plan) -> FlashKernel {
+    if let Some(kernel) = plan.job.train.attention.value().and_then(|word| FlashKernel::parse(word)) {
+        return kernel;
+    }
+    let has_second = plan.image.as_ref().is_none_or(|image| has_flash2_attention(image.pytorch.as_deref()));
+    if has_second { FlashKernel::Second } else { FlashKernel::First }
+}
+
+/// Returns the implementation of the model, and true if a table knows its name: the worker's own, or the one written in
+/// `program`, by default transformers.
+fn code(plan: &Plan, system: System) -> (Code, bool) {
+    if system == System::Worker {
+        return (Code::Worker, true);
+    }
+    match plan.job.program.as_ref().and_then(|program| program.code.value()) {
+        None => (Code::HuggingFace, true),
+        Some(name) => Code::parse(name).map_or((Code::HuggingFace, false), |code| (code, true)),
+    }
 }
 
 /// Returns true if PyTorch's own attention is FlashAttention 2, as it is since 2.2. An image without a version is
@@ -368,6 +399,10 @@ fn precision(train: &Train) -> Result<Precision, Unknown> {
     }
     Ok(match train.precision.value().map(String::as_str) {
         Some("bf16") => Precision::Mixed { bf16: true },
+        Some("fp8") => {
+            let recipe = train.recipe.value().and_then(|word| Fp8Recipe::parse(word));
+            Precision::Fp8(recipe.unwrap_or(Fp8Recipe::Tensorwise))
+        }
         Some("fp16") => Precision::Mixed { bf16: false },
         _ => Precision::Fp32,
     })

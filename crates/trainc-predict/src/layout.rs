@@ -1,5 +1,6 @@
 //! The typed input of the cost model: one layout of one model on one cluster. Plain data, units in the names.
 
+pub use super::code::Code;
 pub use super::gathering::{Gathering, Prefetch};
 pub use super::gpu::GpuKind;
 pub use super::system::System;
@@ -28,8 +29,10 @@ pub struct Layout {
     pub recompute: Recompute,
     /// Attention implementation.
     pub attention: Attention,
-    /// True if the attention kernels are those of FlashAttention 2 (PyTorch 2.2 and later).
-    pub flash2: bool,
+    /// Version of the flash kernels.
+    pub flash: FlashKernel,
+    /// Computation of the loss, if it is not that of the code.
+    pub loss: Option<Loss>,
     /// True if a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
     pub compiled: bool,
     /// True if the tensors between the tensor-parallel matrices are split along the sequence.
@@ -44,8 +47,17 @@ pub struct Layout {
     pub moments: Moments,
     /// True if SMDDP runs the collectives instead of NCCL.
     pub smddp: bool,
-    /// Implementation of the model, which determines the tensors that it keeps for the backward pass.
+    /// Implementation of the model, which determines its kernels and the tensors that it keeps for the backward pass.
     pub code: Code,
+    /// True if the implementation is that of [`Self::code`]; false if it has a name that no table knows, and `code` is
+    /// the engine's default.
+    pub code_is_known: bool,
+    /// Bytes of an element of a gradient when it is reduced and stored, if it is not that of the engine.
+    pub gradient_bytes: Option<f64>,
+    /// True if tensor-parallel collectives overlap with the products that they belong to (async tensor parallelism).
+    pub async_tensor: bool,
+    /// True if a context group exchanges heads for sequence parts (DeepSpeed-Ulysses) instead of passing blocks in a ring.
+    pub ulysses: bool,
     /// True if the optimizer's step makes temporary copies of the tensors that it updates (torch's `foreach` kernels).
     pub optimizer_copies: bool,
     /// FSDP: true if a unit of frozen weights is freed after its backward pass: if each parameter is sharded
@@ -139,61 +151,14 @@ pub struct Hardware {
     pub host_memory_bytes: Option<f64>,
     /// True if nodes communicate over EFA.
     pub efa: bool,
+    /// GPUs that NVLink connects, if they are those of several nodes (72 in a GB200 NVL72); otherwise those of a node.
+    pub nvlink_gpus: Option<f64>,
 }
 
 impl Hardware {
     /// Returns the total number of GPUs.
     pub fn gpus(&self) -> f64 {
         self.gpus_per_node * self.nodes
-    }
-}
-
-/// Implementations of models, which differ in the tensors that they keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Code {
-    /// transformers, and scripts like its examples.
-    HuggingFace,
-    /// Megatron-LM and Megatron-Core.
-    Megatron,
-    /// Megatron-DeepSpeed and GPT-NeoX: Megatron's layers under DeepSpeed's engine.
-    MegatronDeepSpeed,
-    /// litgpt.
-    LitGpt,
-    /// torchtitan, and similar code under `torch.compile`.
-    TorchTitan,
-    /// torchtune.
-    TorchTune,
-    /// Composer's llm-foundry.
-    Composer,
-    /// The Rust FSDP worker.
-    Worker,
-}
-
-impl Code {
-    /// Returns the implementation that the `framework` and `engine` columns of a runs table name; by default
-    /// transformers.
-    pub fn from_names(framework: &str, engine: &str) -> Self {
-        let framework = framework.to_ascii_lowercase();
-        let names = format!("{framework} {}", engine.to_ascii_lowercase());
-        let has = |word: &str| names.contains(word);
-        if has("megatron-deepspeed")
-            || has("gpt-neox")
-            || framework.starts_with("deepspeed") && has("megatron")
-        {
-            Self::MegatronDeepSpeed
-        } else if has("megatron") {
-            Self::Megatron
-        } else if has("litgpt") || has("lit-gpt") || has("lit gpt") {
-            Self::LitGpt
-        } else if has("torchtune") {
-            Self::TorchTune
-        } else if has("torchtitan") || has("fms-fsdp") || has("nanotron") {
-            Self::TorchTitan
-        } else if has("llm-foundry") || has("composer") {
-            Self::Composer
-        } else {
-            Self::HuggingFace
-        }
     }
 }
 
@@ -285,7 +250,65 @@ pub enum Precision {
         bf16: bool,
     },
     /// 8-bit matrix products, 16-bit elsewhere.
-    Fp8,
+    Fp8(Fp8Recipe),
+}
+
+/// Scaling of 8-bit (or 4-bit) operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fp8Recipe {
+    /// One scale per tensor, from the current or an earlier maximum.
+    Tensorwise,
+    /// One scale per row.
+    Rowwise,
+    /// One scale per block of 128 × 128 or 1 × 128 elements (DeepSeek-V3).
+    Blockwise,
+    /// One scale per 32 elements, in hardware (MXFP8).
+    Mxfp8,
+    /// 4-bit elements with one scale per 16, in hardware (NVFP4).
+    Nvfp4,
+}
+
+impl Fp8Recipe {
+    /// All of them with their names: Transformer Engine calls scales per tensor `delayed` and `current`.
+    pub const NAMES: [(&'static str, Self); 7] = [
+        ("tensorwise", Self::Tensorwise),
+        ("delayed", Self::Tensorwise),
+        ("current", Self::Tensorwise),
+        ("rowwise", Self::Rowwise),
+        ("blockwise", Self::Blockwise),
+        ("mxfp8", Self::Mxfp8),
+        ("nvfp4", Self::Nvfp4),
+    ];
+
+    /// Returns the recipe of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, recipe)| *recipe)
+    }
+
+    /// Returns its name.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, recipe)| *recipe == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Precision {
+    /// Returns the peak of matrix products over that of 16 bit: twice in 8 bit, four times in 4 bit (NVIDIA H100 and B200
+    /// data sheets, dense).
+    pub fn peak_ratio(self) -> f64 {
+        match self {
+            Self::Fp8(Fp8Recipe::Nvfp4) => 4.0,
+            Self::Fp8(_) => 2.0,
+            Self::Fp32 | Self::Mixed { .. } | Self::Pure16 { .. } => 1.0,
+        }
+    }
+
+    /// Returns the recipe of 8-bit products.
+    pub fn fp8_recipe(self) -> Option<Fp8Recipe> {
+        match self {
+            Self::Fp8(recipe) => Some(recipe),
+            _ => None,
+        }
+    }
 }
 
 /// Activation recomputation.
@@ -311,6 +334,54 @@ pub enum Attention {
     Eager,
     /// FlashAttention and similar kernels.
     Flash,
+}
+
+/// Versions of FlashAttention's kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FlashKernel {
+    /// FlashAttention, and PyTorch before 2.2.
+    First,
+    /// FlashAttention 2, and PyTorch since 2.2.
+    Second,
+    /// Kernels for Hopper and later: FlashAttention 3, cuDNN.
+    Third,
+}
+
+impl FlashKernel {
+    /// Returns the version of a kernel by its name in manifests and tables.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "fa3" | "cudnn" => Some(Self::Third),
+            "fa2" | "sdpa" | "flex" => Some(Self::Second),
+            _ => None,
+        }
+    }
+}
+
+/// Computations of the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// All logits at once.
+    Whole,
+    /// Chunks of the sequence, one after another.
+    Chunked,
+    /// Fused with the head, so that the logits are never stored (Liger's fused linear cross entropy).
+    Fused,
+    /// Logits split over the tensor group up to the loss.
+    Parallel,
+}
+
+impl Loss {
+    /// Returns the computation of that name in manifests and tables.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "whole" => Some(Self::Whole),
+            "chunked" => Some(Self::Chunked),
+            "fused" => Some(Self::Fused),
+            "parallel" => Some(Self::Parallel),
+            _ => None,
+        }
+    }
 }
 
 /// State offloaded to host memory.

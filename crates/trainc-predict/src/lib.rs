@@ -4,7 +4,9 @@
 //! ([`Layout::from_plan`]) or from a row of measured runs. Output: a [`Prediction`] whose halves are `None` if
 //! something is unknown. Pure and fast: constants are read once, nothing is searched.
 
+mod balance;
 pub mod bills;
+mod code;
 pub mod constants;
 mod expectation;
 mod extrapolation;
@@ -38,8 +40,9 @@ pub use from_plan::{Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};
 pub use input::Input;
 pub use layout::{
-    AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
-    Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+    AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
+    Lora, Loss, Model, Moments, Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System,
+    Work, WorkerSettings,
 };
 pub use order::Order;
 pub use part_intervals::{Basis, PartInterval, Widths};
@@ -48,7 +51,7 @@ pub use prediction::{
     RunPartIntervals, RunParts, Speed, SpeedParts, Spot, Tflops,
 };
 pub use self_check::SelfCheck;
-pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, Setting};
+pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, MemorySetting, PeakEnds, Setting, WorkKind};
 
 use trainc_ir::Plan;
 

@@ -142,7 +142,7 @@ pub struct Speed {
     pub samples_per_second: f64,
     /// Operations that the hardware performs, TFLOP/s per GPU, including recomputation.
     pub tflops: Tflops,
-    /// Model FLOPs over peak, a fraction.
+    /// Model FLOPs over the peak in the precision of the products, a fraction.
     pub mfu: f64,
     /// Interval of the step time, seconds.
     pub interval: Interval,

@@ -40,7 +40,7 @@ pub fn held_out_peaks(runs: &[Run], constants: &Constants) -> Option<HeldOutPeak
         let peak = |run: &Run| {
             let ((measured, kind), layout) = (measured_peak(run)?, run.memory_layout.as_ref().ok()?);
             let predicted = peak_by_instrument(layout, kind.measured_as(), &memory);
-            (predicted > 0.0).then(|| PeakMemory::new(measured, predicted, (memory.below, memory.above)))
+            (predicted > 0.0).then(|| PeakMemory::new(measured, predicted, memory.ends(layout)))
         };
         runs.iter().filter(|run| run.family == family).filter_map(peak).collect()
     };

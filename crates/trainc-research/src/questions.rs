@@ -86,6 +86,9 @@ pub struct PossibleValues {
     pub why: String,
 }
 
+/// Published figures are rounded to one part in a hundred.
+const ROUNDING: f64 = 1.01;
+
 /// Predicted range of a figure.
 #[derive(Clone, Debug)]
 pub struct FigureRange {
@@ -197,7 +200,9 @@ impl Question {
             published: case.published,
             low,
             high,
-            is_inside: low.zip(high).map(|(low, high)| (low..=high).contains(&case.published)),
+            is_inside: low
+                .zip(high)
+                .map(|(low, high)| (low / ROUNDING..=high * ROUNDING).contains(&case.published)),
             combinations: found.len(),
         }
     }

@@ -22,8 +22,6 @@ pub struct Study {
     pub fitted: Option<Constants>,
     /// Held-out errors by tier.
     pub by_tier: BTreeMap<&'static str, TierReport>,
-    /// Half-width, a natural logarithm, that contains 92 % of the held-out errors of tiers B and C, uncapped.
-    pub residual_half_width: Option<f64>,
     /// Held-out errors of peaks.
     pub held_out_peaks: Option<HeldOutPeaks>,
     /// Spread of repeated measurements of step times.
@@ -43,11 +41,10 @@ impl Study {
         let held_out = HeldOut::new(table, constants);
         let fitted = fit_table(table, constants, &held_out);
         let rows = judge(table, fitted.as_ref().unwrap_or(constants)).rows;
-        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, table, &held_out, &rows));
+        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, &held_out, &rows));
         Self {
             fitted,
             by_tier: Tier::ALL.into_iter().map(report).collect(),
-            residual_half_width: held_out.residual_half_width(&[Tier::B, Tier::C]),
             held_out_peaks: held_out_peaks(&table.runs, constants),
             noise: noise_of_times(&table.runs),
             noise_of_peaks: noise_of_peaks(&table.runs),

@@ -24,7 +24,9 @@ fn figure_ranges() -> BTreeMap<String, FigureRange> {
 
 #[track_caller]
 fn assert_inside((low, high): (f64, f64), published: f64) {
-    assert!(low <= published && published <= high, "{published} is not between {low} and {high}");
+    // Published figures are rounded.
+    let inside = low <= 1.01 * published && published <= 1.01 * high;
+    assert!(inside, "{published} is not between {low} and {high}");
 }
 
 /// AWS, "Train gigantic models with near-linear scaling using sharded data parallelism on Amazon SageMaker", 31 October

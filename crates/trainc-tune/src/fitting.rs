@@ -78,8 +78,8 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
         let one = Fitting {
             choice: *choice,
             memory_bytes,
-            memory_low_bytes: memory_bytes * (1.0 - memory_constants.below),
-            memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
+            memory_low_bytes: memory_bytes * (1.0 - memory_constants.ends(layout).0),
+            memory_high_bytes: memory_bytes * (1.0 + memory_constants.ends(layout).1),
             capacity_bytes,
             usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
             changes: space.changed_axes(choice),

@@ -118,7 +118,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             usd: run.least_usd,
             most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
             memory_bytes,
-            memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
+            memory_high_bytes: memory_bytes * (1.0 + memory_constants.ends(layout).1),
             capacity_bytes,
             changes: space.changed_axes(choice),
             status: Status::Valid,

@@ -74,6 +74,19 @@ pub fn table_cells(
         .to_owned(),
     );
     put("flash", if layout.attention == Attention::Flash { "1" } else { "0" }.to_owned());
+    if hardware.efa && hardware.nodes > 1.0 {
+        put("fabric", "efa".to_owned());
+    }
+    let written = plan.job.program.as_ref().and_then(|program| program.code.value());
+    put("code", written.map_or(layout.code.as_str(), String::as_str).to_owned());
+    put("compiled", if layout.compiled { "1" } else { "0" }.to_owned());
+    put(
+        "fp8_recipe",
+        layout.precision.fp8_recipe().map_or_else(String::new, |recipe| recipe.as_str().to_owned()),
+    );
+    put("attention", plan.job.train.attention.value().cloned().unwrap_or_default());
+    put("loss", plan.job.train.loss.value().cloned().unwrap_or_default());
+    put("gated", if model.ffn_matrices > 2.5 { "1" } else { "0" }.to_owned());
     let offload = &layout.offload;
     let kinds = [
         (offload.activations, "activations"),
@@ -106,9 +119,7 @@ pub fn table_cells(
     }
     let of = measured.step_seconds.map_or(0, |median| median.of);
     if let (Some(from), Some((first, last))) = (measured.step_from, measured.steps) {
-        // No column distinguishes EFA from other links.
-        let efa = if hardware.efa && hardware.nodes > 1.0 { "; EFA" } else { "" };
-        put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}{efa}"));
+        put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}"));
     }
     Some(out)
 }
@@ -142,7 +153,7 @@ fn engine_column(plan: &Plan, layout: &Layout) -> String {
 
 fn precision(layout: &Layout) -> String {
     let mut out = match layout.precision {
-        Precision::Fp8 => "fp8",
+        Precision::Fp8(_) => "fp8",
         Precision::Fp32 => "fp32",
         Precision::Mixed { bf16: true } | Precision::Pure16 { bf16: true } => "bf16",
         Precision::Mixed { bf16: false } | Precision::Pure16 { bf16: false } => "fp16",

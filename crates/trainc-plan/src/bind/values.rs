@@ -16,7 +16,7 @@ pub(super) enum ValueEntry {
 }
 
 /// The names under `train`.
-const TRAIN_PATHS: [&str; 22] = [
+const TRAIN_PATHS: [&str; 26] = [
     "precision",
     "sequence_length",
     "micro_batch",
@@ -28,6 +28,10 @@ const TRAIN_PATHS: [&str; 22] = [
     "epochs",
     "activation_checkpointing",
     "flash_attention",
+    "recipe",
+    "compile",
+    "attention",
+    "loss",
     "optimizer",
     "schedule",
     "lr",
@@ -300,6 +304,10 @@ impl PlanValues {
             train.activation_checkpointing.clone().map(|what| what != trainc_ir::Recompute::None);
         self.insert_number_field("train.activation_checkpointing", &checkpointing, UNWRITTEN);
         self.insert_number_field("train.flash_attention", &train.flash_attention, UNWRITTEN);
+        self.insert_number_field("train.compile", &train.compile, UNWRITTEN);
+        self.insert_text_field("train.recipe", &train.recipe, UNWRITTEN);
+        self.insert_text_field("train.attention", &train.attention, UNWRITTEN);
+        self.insert_text_field("train.loss", &train.loss, UNWRITTEN);
         let none = trainc_ir::Field::Absent;
         let text_none = trainc_ir::Field::Absent;
         let optimizer = train.optimizer.as_ref();

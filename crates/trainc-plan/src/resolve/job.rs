@@ -269,12 +269,16 @@ fn train(node: &Node, problems: &mut Problems) -> Train {
     Train {
         span: Some(node.name.span),
         precision: text(first_arg(node.child("precision"))),
+        recipe: text(node.child("precision").and_then(|n| n.prop("recipe"))),
         sequence_length: integer(first_arg(node.child("sequence-length"))),
         micro_batch_size: integer(first_arg(node.child("micro-batch"))),
         accumulation: integer(first_arg(node.child("accumulation"))),
         global_batch: integer(first_arg(node.child("global-batch"))),
         activation_checkpointing: checkpointing,
         flash_attention: switch_or_true(node.child("flash-attention")),
+        compile: switch_or_true(node.child("compile")),
+        attention: text(first_arg(node.child("attention"))),
+        loss: text(first_arg(node.child("loss"))),
         optimizer: node.child("optimizer").map(|n| optimizer(n, problems)),
         steps: integer(first_arg(node.child("steps"))),
         tokens: integer(first_arg(node.child("tokens"))),
@@ -323,6 +327,12 @@ fn program(node: &Node) -> Program {
         dir: text(node.prop("dir")),
         s3: text(node.prop("s3")),
         upload: text(node.prop("upload")),
+        code: match text(node.prop("code")) {
+            Field::Absent => {
+                Field::Is(Val::default("huggingface".to_owned(), "assumed unless `code` is written"))
+            }
+            written => written,
+        },
         hyperparameters: node
             .children_named("hyperparameter")
             .filter_map(|n| {

@@ -31,6 +31,10 @@ pub struct Kept {
     pub frozen: bool,
     /// True if activations between tensor-parallel products are gathered before they are kept.
     pub gathers_inputs: bool,
+    /// True if query and key are rotated in 32 bit, and these copies are kept with the result.
+    pub wide_rotation: bool,
+    /// Bytes of an element of a product's input: 1 if it is kept in 8 bit.
+    pub input_width: f64,
 }
 
 impl Kept {
@@ -42,7 +46,7 @@ impl Kept {
             && matches!(layout.precision, Precision::Mixed { .. })
             && code == Code::HuggingFace;
         let eager =
-            code == Code::TorchTune || matches!(code, Code::HuggingFace | Code::LitGpt) && !layout.compiled;
+            code == Code::Torchtune || matches!(code, Code::HuggingFace | Code::Litgpt) && !layout.compiled;
         Self {
             width,
             stream: if autocast { 4.0 } else { width },
@@ -50,12 +54,18 @@ impl Kept {
             wide_softmax: autocast || layout.model.rms_norm && code == Code::HuggingFace,
             repeats_heads: code == Code::HuggingFace,
             copies_output: code == Code::HuggingFace && layout.attention == Attention::Flash,
-            fused_projection: code == Code::LitGpt,
+            fused_projection: code == Code::Litgpt,
             // torchtune compiles layers one by one; measurements show that they keep the same tensors as eager code.
-            compiled: layout.compiled && code != Code::TorchTune || code == Code::TorchTitan,
+            compiled: layout.compiled && code != Code::Torchtune || code == Code::Torchtitan,
             frozen_inputs: layout.quantisation.is_some(),
             frozen: layout.lora.is_some(),
-            gathers_inputs: code == Code::TorchTitan,
+            gathers_inputs: code == Code::Torchtitan,
+            wide_rotation: code == Code::Nanotron,
+            // Transformer Engine keeps the rounded input; torchao's layers keep what they were given.
+            input_width: match layout.precision {
+                Precision::Fp8(_) if code == Code::MegatronCore => 1.0,
+                _ => width,
+            },
         }
     }
 }
@@ -90,7 +100,7 @@ fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
     let output = if kept.compiled && !kept.gathers_inputs || kept.frozen && !kept.frozen_inputs {
         0.0
     } else {
-        kept.width * h
+        kept.input_width * h
     };
     // Megatron keeps its part and gathers again in the backward pass; others keep the gathered tensor.
     let output =
@@ -111,7 +121,9 @@ fn projections(model: &Model, kept: &Kept, split: Split) -> f64 {
     // The value is a view of the fused product and keeps the unrotated query and key with it.
     let whole = if kept.fused_projection { query + key } else { 0.0 };
     let output = if kept.copies_output { 2.0 * query } else { query };
-    kept.width * (query + 2.0 * key + whole + output) / split.inside
+    let rotated = if kept.wide_rotation { (4.0 + kept.width) * (query + key) } else { 0.0 };
+    let output = kept.input_width * query + kept.width * (output - query);
+    (kept.width * (query + 2.0 * key + whole) + output + rotated) / split.inside
 }
 
 /// The attention core: probabilities, their dropped copy and its mask; or one 32-bit sum per row (flash).
@@ -141,7 +153,9 @@ fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
     } else {
         1.0 + last
     };
-    kept.width * tensors * experts * model.ffn / split.inside
+    // The last of them is the input of the second product.
+    let bytes = kept.width * (tensors - last) + kept.input_width * last;
+    bytes * experts * model.ffn / split.inside
 }
 
 /// Two masks of one byte per element, after the attention and after the feed-forward part.

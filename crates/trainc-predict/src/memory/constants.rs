@@ -1,6 +1,11 @@
 //! The few figures that no formula gives: the allocator's reserve and the memory of CUDA and NCCL.
 
 use crate::constants::{Constants, Name};
+use crate::layout::Layout;
+use crate::settings::{MemorySetting, PeakEnds};
+
+/// Largest number of settings with ends of their own.
+const MAX_OWN_ENDS: usize = 24;
 
 /// Fitted on measured runs by `trainc calibrate`; one value for all GPUs, models and systems.
 ///
@@ -20,6 +25,8 @@ pub struct MemoryConstants {
     pub below: f64,
     /// Upper end, a fraction above the prediction.
     pub above: f64,
+    /// Ends of settings with enough measurements of their own.
+    pub own_ends: [Option<PeakEnds>; MAX_OWN_ENDS],
     /// Host memory of one Python process with torch and CUDA loaded, bytes.
     pub process: f64,
     /// The lowest and the highest observed value of it, bytes.
@@ -27,6 +34,13 @@ pub struct MemoryConstants {
 }
 
 impl MemoryConstants {
+    /// Returns the lower and the upper end of the interval of a layout's peak, fractions of the prediction.
+    pub fn ends(&self, layout: &Layout) -> (f64, f64) {
+        let setting = MemorySetting::from_layout(layout);
+        let own = self.own_ends.iter().flatten().find(|own| Some(own.setting) == setting);
+        own.map_or((self.below, self.above), |own| (own.below, own.above))
+    }
+
     /// Reads them from a file of constants.
     pub fn from_constants(constants: &Constants) -> Self {
         Self {
@@ -36,6 +50,7 @@ impl MemoryConstants {
             nccl_bytes: constants.get(Name::MemoryNccl),
             below: constants.get(Name::MemoryBelow),
             above: constants.get(Name::MemoryAbove),
+            own_ends: std::array::from_fn(|at| constants.peak_ends().get(at).copied()),
             process: constants.get(Name::HostProcess),
             process_between: (constants.get(Name::HostProcessLow), constants.get(Name::HostProcessHigh)),
         }

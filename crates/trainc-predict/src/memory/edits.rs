@@ -102,7 +102,10 @@ pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
                 System::Fsdp | System::DeepSpeed | System::SmpV2 | System::Ddp | System::DeviceMap
             );
             // torch's own FlashAttention kernels were introduced in 2.0 and complete in 2.2.
-            if layout.attention == Attention::Flash || !runs_it || !layout.flash2 {
+            if layout.attention == Attention::Flash
+                || !runs_it
+                || layout.flash == crate::layout::FlashKernel::First
+            {
                 return None;
             }
             new.attention = Attention::Flash;

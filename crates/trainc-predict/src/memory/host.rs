@@ -12,7 +12,7 @@ fn processes_per_node(layout: &Layout) -> f64 {
 }
 
 fn fullest(layout: &Layout) -> Option<Stage> {
-    candidate_fullest_stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
+    candidate_fullest_stages(layout).into_iter().max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
 }
 
 /// Host memory of a node by part, bytes.
@@ -58,8 +58,9 @@ pub(super) fn host_interval(layout: &Layout, constants: &MemoryConstants) -> Int
     let gpus = layout.hardware.gpus_per_node;
     let moved = gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout);
     Interval {
-        low: process_bytes(layout, least) + gpus * offloaded_per_gpu(&unpaged) * (1.0 - constants.below),
-        high: process_bytes(layout, most) + moved * (1.0 + constants.above),
+        low: process_bytes(layout, least)
+            + gpus * offloaded_per_gpu(&unpaged) * (1.0 - constants.ends(layout).0),
+        high: process_bytes(layout, most) + moved * (1.0 + constants.ends(layout).1),
     }
 }
 
@@ -105,11 +106,12 @@ fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
 pub(super) fn peak_checkpoint(layout: &Layout) -> (f64, f64) {
     let most = |(least, peak): (f64, f64), (states, all): (f64, f64)| (least.max(states), peak.max(all));
     candidate_fullest_stages(layout)
+        .iter()
         .map(|stage| {
-            let states = states::states(layout, &stage);
-            let units = units::units(layout, &stage);
+            let states = states::states(layout, stage);
+            let units = units::units(layout, stage);
             let states = states.parameters + states.gradients + states.optimizer;
-            let unit = units::compute_width(layout) * gathered_at_once(layout, &stage);
+            let unit = units::compute_width(layout) * gathered_at_once(layout, stage);
             (states, states + units.gathered.min(unit))
         })
         .fold((0.0, 0.0), most)

@@ -1,6 +1,12 @@
 //! Logits and loss.
 
-use crate::layout::{Code, Layout, Precision, System};
+use crate::layout::{Code, Layout, Loss, Precision, System};
+
+/// Bytes of a 16-bit element.
+const HALF: f64 = 2.0;
+
+/// Chunks of a chunked loss (torchtune and torchtitan: 8).
+const CHUNKS: f64 = 8.0;
 
 /// Returns the bytes per logit during the backward pass of the loss.
 ///
@@ -12,14 +18,23 @@ use crate::layout::{Code, Layout, Precision, System};
 fn bytes_per_logit(layout: &Layout) -> f64 {
     let narrow = !layout.model.rms_norm && matches!(layout.system, System::DeepSpeed | System::SmpV1);
     match (layout.code, layout.precision) {
+        _ if layout.loss == Some(Loss::Chunked) => HALF + 4.0 / CHUNKS,
         (Code::HuggingFace, Precision::Fp32) => 4.0 * 4.0,
         (Code::HuggingFace, _) if narrow => 4.0 * 2.0,
         (Code::HuggingFace, _) => 3.0 * 4.0,
-        (Code::TorchTune, _) => 2.0 + 4.0 / 8.0,
+        (Code::Torchtune, _) => HALF + 4.0 / CHUNKS,
         (Code::Composer, _) => 2.0 + 2.0,
-        (Code::TorchTitan, _) => 2.0 + 4.0 + 4.0 + 2.0,
+        (Code::Torchtitan, _) => 2.0 + 4.0 + 4.0 + 2.0,
         (_, Precision::Fp32) => 3.0 * 4.0,
-        (Code::Megatron | Code::MegatronDeepSpeed | Code::LitGpt | Code::Worker, _) => 2.0 + 4.0 + 4.0,
+        (
+            Code::Megatron
+            | Code::MegatronCore
+            | Code::MegatronDeepspeed
+            | Code::Nanotron
+            | Code::Litgpt
+            | Code::Worker,
+            _,
+        ) => 2.0 + 4.0 + 4.0,
     }
 }
 
@@ -27,5 +42,13 @@ fn bytes_per_logit(layout: &Layout) -> f64 {
 pub(super) fn logits_and_loss_bytes(layout: &Layout) -> f64 {
     let work = &layout.work;
     let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;
-    bytes_per_logit(layout) * tokens * layout.model.head_vocab / layout.degrees.tensor
+    let model = &layout.model;
+    let bytes = bytes_per_logit(layout);
+    if layout.loss == Some(Loss::Fused) {
+        // Liger's fused linear cross entropy computes the logits of `hidden / vocabulary` of the tokens at a time, and holds
+        // the gradients of its input and of the head (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py).
+        let chunk = (tokens * model.hidden / model.head_vocab.max(1.0)).clamp(1.0, tokens);
+        return model.head_vocab * (bytes * chunk + HALF * model.hidden) + HALF * tokens * model.hidden;
+    }
+    bytes * tokens * model.head_vocab / layout.degrees.tensor
 }

@@ -63,10 +63,10 @@ pub fn all_states(layout: &Layout) -> f64 {
         whole.quantisation = Some(Quantisation::Nf4 { double: true });
     }
     let of = |stage| {
-        let states = states::states(&whole, &stage);
+        let states = states::states(&whole, stage);
         states.parameters + states.gradients + states.optimizer
     };
-    stages::candidate_fullest_stages(&whole).map(of).sum()
+    stages::candidate_fullest_stages(&whole).iter().map(of).sum()
 }
 
 /// Returns the memory of the fullest GPU.
@@ -83,10 +83,8 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         host::peak_checkpoint(layout)
     };
     let beside = reserve.context + reserve.driver;
-    let around = |low: f64, high: f64| Interval {
-        low: low * (1.0 - constants.below),
-        high: high * (1.0 + constants.above),
-    };
+    let (below, above) = constants.ends(layout);
+    let around = |low: f64, high: f64| Interval { low: low * (1.0 - below), high: high * (1.0 + above) };
     let interval = around(per_gpu_bytes, per_gpu_bytes);
     Memory {
         per_gpu_bytes,

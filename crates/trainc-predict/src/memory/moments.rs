@@ -60,14 +60,21 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
             first: saved.whole * tokens,
         };
     }
-    if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepSpeed {
+    if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepspeed {
         // DeepSpeed's pipeline buffers keep the received and sent activations of a stage in addition to the
         // checkpoints.
         let whole = activations::Kept::from_layout(layout);
         layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
     }
+    let in_flight = schedule::micro_batches_in_flight(layout, stage);
+    // nanotron keeps what a stage received and sent, 16 bit, on every tensor rank.
+    let sent = if layout.degrees.pipeline > 1.0 && layout.code == Code::Nanotron {
+        in_flight * 2.0 * 2.0 * tokens * layout.model.hidden
+    } else {
+        0.0
+    };
     Activations {
-        kept: saved.kept * tokens * layers * schedule::micro_batches_in_flight(layout, stage),
+        kept: saved.kept * tokens * layers * in_flight + sent,
         again: saved.again * tokens,
         first: saved.whole * tokens,
     }

@@ -1,5 +1,6 @@
 //! Parameters of one GPU: those of a pipeline stage, divided by the tensor and expert degrees.
 
+use crate::balance::balanced_stages;
 use crate::layout::{Code, Layout, System};
 
 /// One stage of a pipeline (or the whole model without one), as one GPU holds it. Counts of parameters.
@@ -11,6 +12,8 @@ pub(super) struct Stage {
     pub(super) layers: f64,
     /// Parameters of its layers on one GPU, before sharding.
     pub(super) layer_parameters: f64,
+    /// The part of them in experts.
+    pub(super) expert_parameters: f64,
     /// Parameters outside the layers on one GPU, before sharding.
     pub(super) outer_parameters: f64,
     /// True if the loss is computed here.
@@ -29,8 +32,13 @@ impl Stage {
 pub(super) fn layer_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     let experts = model.expert_parameters / model.layers.max(1.0);
-    let dense = model.layer_parameters - experts;
-    (dense + experts / layout.degrees.expert) / layout.degrees.tensor
+    (model.layer_parameters - experts) / layout.degrees.tensor + expert_parameters(layout)
+}
+
+/// Returns the part of [`layer_parameters`] in experts.
+fn expert_parameters(layout: &Layout) -> f64 {
+    let model = &layout.model;
+    model.expert_parameters / model.layers.max(1.0) / (layout.degrees.expert * layout.degrees.tensor)
 }
 
 /// Returns the parameters of the head alone: 0 if it shares the embedding's.
@@ -54,34 +62,40 @@ fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
 }
 
 /// Returns the stages that can be the fullest: the first, one in the middle, the last.
-pub(super) fn candidate_fullest_stages(layout: &Layout) -> impl Iterator<Item = Stage> {
+pub(super) fn candidate_fullest_stages(layout: &Layout) -> Vec<Stage> {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let tensor = degrees.tensor;
-    // The expert degree is a part of the shard axis: each of the E parts of the experts is sharded over S/E ranks, so
-    // that a rank keeps 1/S of them, as of all other parameters.
-    let per_layer = model.layer_parameters / tensor;
+    let (per_layer, experts) = (layer_parameters(layout), expert_parameters(layout));
     let count = degrees.pipeline.max(1.0);
-    let stage = |index: f64, layers: f64, outer: f64, last: bool| Stage {
+    let stage = move |index: f64, layers: f64, outer: f64, last: bool| Stage {
         index,
         layers,
         layer_parameters: per_layer * layers,
+        expert_parameters: experts * layers,
         outer_parameters: outer / tensor,
         last,
     };
     if count <= 1.0 {
-        let only = stage(0.0, model.layers, model.outer_parameters, true);
-        return [Some(only), None, None].into_iter().flatten();
+        return vec![stage(0.0, model.layers, model.outer_parameters, true)];
     }
     let head = head_parameters(layout);
     let embedding = model.outer_parameters - head;
     // Megatron keeps a second copy of a tied embedding on the last stage (SC21, section 2.3; DeepSpeed's
     // `TiedLayerSpec`); the others keep the head with the embedding.
-    let copied = matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed)
+    let copied = layout.code.is_megatron()
+        || layout.code == Code::Nanotron
         || matches!(layout.system, System::SmpV1 | System::DeviceMap);
     let tail = if model.tied && copied { model.vocab * model.hidden } else { head };
+    if let Some(blocks) = balanced_stages(layout) {
+        let all = blocks.iter().enumerate().map(|(at, blocks)| {
+            let outer = if at == 0 { embedding } else { 0.0 } + if blocks.head { tail } else { 0.0 };
+            stage(at as f64, blocks.layers, outer, blocks.head)
+        });
+        return all.collect();
+    }
     let [first, inner, last] = layers_of_stages(model.layers, count);
     let middle = (count > 2.0).then(|| stage(1.0, inner, 0.0, false));
-    [Some(stage(0.0, first, embedding, false)), middle, Some(stage(count - 1.0, last, tail, true))]
-        .into_iter()
-        .flatten()
+    let ends =
+        [Some(stage(0.0, first, embedding, false)), middle, Some(stage(count - 1.0, last, tail, true))];
+    ends.into_iter().flatten().collect()
 }

@@ -71,15 +71,27 @@ fn recipe(layout: &Layout) -> Recipe {
         (Precision::Pure16 { .. }, _) => narrow,
         (Precision::Mixed { bf16 }, System::Megatron) => {
             let main_gradients = match layout.code {
-                Code::MegatronDeepSpeed => 0.0,
+                Code::MegatronDeepspeed => 0.0,
+                // Products accumulate into the buffer of gradients.
+                Code::MegatronCore => layout.gradient_bytes.unwrap_or(4.0) - 2.0,
                 _ if bf16 => 2.0,
                 _ => 4.0,
             };
             Recipe { gradients: 2.0 + main_gradients, ..master }
         }
         (Precision::Mixed { .. }, System::DeepSpeed | System::SmpV1) => master,
-        (Precision::Fp8, System::Megatron) => Recipe { gradients: 4.0, ..master },
-        (Precision::Mixed { .. } | Precision::Fp8, _) => wide,
+        // Transformer Engine also caches the weights in 8 bit; recipes of NeMo and Megatron-Bridge reduce gradients in bf16
+        // (`grad_reduce_in_fp32 = false`).
+        (Precision::Fp8(_), System::Megatron) => Recipe {
+            weights: 3.0,
+            gradients: layout.gradient_bytes.unwrap_or(if layout.code == Code::MegatronCore {
+                2.0
+            } else {
+                4.0
+            }),
+            ..master
+        },
+        (Precision::Mixed { .. } | Precision::Fp8(_), _) => wide,
     }
 }
 
@@ -163,15 +175,18 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     let for_weights = by(&[Sharding::Full]);
     let for_gradients = by(&[Sharding::Full, Sharding::Gradients]);
     let for_optimizer = by(&[Sharding::Full, Sharding::Gradients, Sharding::Optimizer]);
-    let mut gradients = recipe.gradients * count / for_gradients;
+    // The expert degree is a part of the data-parallel axis: each of the E parts of the experts is sharded over G/E ranks.
+    let experts = stage.expert_parameters;
+    let shard_of = |group: f64| (count - experts) / group + experts / (group / degrees.expert).max(1.0);
+    let mut gradients = recipe.gradients * shard_of(for_gradients);
     // Token embeddings are on the first stage.
     let wide = if stage.index == 0.0 { wide_moments(layout) / degrees.tensor } else { 0.0 };
     let wide = wide.min(stage.outer_parameters) * (WIDE_MOMENTS - INT8_MOMENTS);
-    let mut optimizer = ((recipe.copies + recipe.moments) * count + wide) / for_optimizer;
-    if layout.code == Code::MegatronDeepSpeed && layout.system == System::Megatron {
+    let mut optimizer = (recipe.copies + recipe.moments) * shard_of(for_optimizer) + wide / for_optimizer;
+    if layout.code == Code::MegatronDeepspeed && layout.system == System::Megatron {
         gradients += match layout.precision {
             // `BF16_Optimizer`: 32-bit gradients of all parameters at every stage.
-            Precision::Mixed { bf16: true } | Precision::Fp8 => 4.0 * count,
+            Precision::Mixed { bf16: true } | Precision::Fp8(_) => 4.0 * count,
             // ZeRO-1 in fp16: 32-bit gradients of the rank's part only.
             Precision::Mixed { bf16: false } => 4.0 * count / for_optimizer,
             Precision::Fp32 | Precision::Pure16 { .. } => 0.0,
@@ -179,8 +194,8 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     }
     // FSDP also shards the weights between steps under `SHARD_GRAD_OP`.
     let fsdp = matches!(layout.system, System::Fsdp | System::SmpV2 | System::Worker);
-    let mut weights = recipe.weights * count
-        / if fsdp && layout.sharding == Sharding::Gradients { group } else { for_weights };
+    let mut weights = recipe.weights
+        * shard_of(if fsdp && layout.sharding == Sharding::Gradients { group } else { for_weights });
     if layout.offload.parameters {
         weights = 0.0;
         gradients = 0.0;

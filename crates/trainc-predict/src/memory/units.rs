@@ -124,8 +124,8 @@ fn megatron_buffers(layout: &Layout, count: f64) -> f64 {
     use crate::layout::Code;
     let bucket = BUCKET.min(count);
     match (layout.code, layout.precision) {
-        (Code::MegatronDeepSpeed, Precision::Mixed { bf16: true }) => (4.0 + 2.0) * bucket,
-        (Code::MegatronDeepSpeed, _) => 2.0 * 2.0 * bucket,
+        (Code::MegatronDeepspeed, Precision::Mixed { bf16: true }) => (4.0 + 2.0) * bucket,
+        (Code::MegatronDeepspeed, _) => 2.0 * 2.0 * bucket,
         _ => 0.0,
     }
 }

@@ -2,7 +2,9 @@
 //! optimizer.
 
 use super::{Machine, Name, RecomputedWork, recomputed_work};
-use crate::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
+use crate::layout::{
+    AdapterKind, Attention, Code, FlashKernel, Fp8Recipe, Layout, Quantisation, Sharding, System,
+};
 
 /// Times of one micro-batch through one layer and the head, forward and backward, seconds.
 pub(super) struct Pass {
@@ -29,7 +31,16 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     // A frozen matrix has only the gradient of its input.
     let weight_rounds = if layout.lora.is_some() { 2.0 } else { 3.0 } + again.products;
     let (peak, bandwidth) = (machine.peak, machine.bandwidth);
-    let fast = if layout.precision == Precision::Fp8 { peak * c(Name::Fp8) } else { peak };
+    let fast = peak
+        * layout.precision.fp8_recipe().map_or(1.0, |recipe| {
+            c(match recipe {
+                Fp8Recipe::Tensorwise => Name::Fp8,
+                Fp8Recipe::Rowwise => Name::Fp8Rowwise,
+                Fp8Recipe::Blockwise => Name::Fp8Blockwise,
+                Fp8Recipe::Mxfp8 => Name::Mxfp8,
+                Fp8Recipe::Nvfp4 => Name::Nvfp4,
+            })
+        });
     let ridge = c(Name::Roofline) * peak / bandwidth;
     let product = |m: f64, k: f64, n: f64, peak: f64| {
         2.0 * m * k * n / (peak * machine.gpu.gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n))
@@ -61,7 +72,11 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
             // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask halves the
             // work.
             let seen = if model.causal { 0.5 } else { 1.0 };
-            let newer = if layout.flash2 { c(Name::Flash2) } else { 1.0 };
+            let newer = match layout.flash {
+                FlashKernel::First => 1.0,
+                FlashKernel::Second => c(Name::Flash2),
+                FlashKernel::Third => c(Name::Flash3),
+            };
             let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
             let times = 1.0 + c(Name::FlashBackward) + again.attention;
             seen * core * times * narrow / (peak * machine.gpu.flash * newer)
@@ -78,7 +93,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     };
     let kernels = match layout.code {
         _ if layout.compiled => c(Name::Compiled),
-        Code::Megatron | Code::MegatronDeepSpeed => c(Name::Fused),
+        Code::Megatron | Code::MegatronCore | Code::MegatronDeepspeed | Code::Nanotron => c(Name::Fused),
         _ => c(Name::Eager),
     };
     let wide =
@@ -92,22 +107,38 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let traffic_rounds = 1.0 + again.rest * c(Name::ForwardTraffic);
     let elementwise = kernels * 2.0 * tokens * wide * traffic_rounds / bandwidth * split;
     let launches = machine.gpu.launch * rounds / 3.0;
-    let collectives = if t > 1.0 { 1.0 + c(Name::TensorLaunches) * (rounds + 1.0) / 4.0 } else { 1.0 };
+    let collectives = match layout.code {
+        _ if t <= 1.0 => 1.0,
+        Code::Nanotron => {
+            let is_spread = degrees.pipeline > 1.0 && layout.hardware.nodes > 1.0;
+            c(Name::NanotronLaunches) + if is_spread { t * c(Name::NanotronPipeline) } else { 0.0 }
+        }
+        _ => 1.0 + c(Name::TensorLaunches) * (rounds + 1.0) / 4.0,
+    };
+    let (adapter, adapter_launches) = match layout.lora {
+        Some(lora) if lora.kind == AdapterKind::LowRank => {
+            let flop = 2.0 * tokens * lora.trainable / model.layers.max(1.0) / t * (3.0 + again.products);
+            (c(Name::Adapter) * flop / (peak * machine.gpu.gemm), 1.0 + c(Name::AdapterLaunches))
+        }
+        _ => (0.0, 1.0),
+    };
+    let logits = if layout.code == Code::Nanotron { Name::NanotronLogits } else { Name::Logits };
     let head = if model.head_vocab > 0.0 {
         product(tokens, h, model.head_vocab / t, peak) * if layout.lora.is_some() { 2.0 } else { 3.0 }
-            + c(Name::Logits) * tokens * model.head_vocab / t / bandwidth
+            + c(logits) * tokens * model.head_vocab / t / bandwidth
     } else {
         0.0
     };
     Pass {
         gpu: matrices * weight_rounds
             + attention
+            + adapter
             + elementwise
             + ring_merge_bytes(layout, tokens * width, again.attention) / bandwidth
             + weight_handling_seconds(layout, machine)
             + fp8_cast_bytes(layout, tokens, (width, kv, inner), again.products) / bandwidth
             + dequantise_seconds(layout, machine, weight_rounds),
-        host: launches * collectives,
+        host: launches * collectives * adapter_launches,
         head,
         attention,
         again,
@@ -136,7 +167,7 @@ const CAST: f64 = 2.0 + 2.0 + 2.0;
 /// Returns the traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of
 /// the products that recomputation repeats.
 fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
-    if layout.precision != Precision::Fp8 {
+    if layout.precision.fp8_recipe().is_none() {
         return 0.0;
     }
     let model = &layout.model;
@@ -155,12 +186,15 @@ fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f
 fn weight_handling_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let degrees = &layout.degrees;
     let alone = degrees.data_parallel_ranks() <= 1.0 && layout.work.passes <= 1.0;
-    if alone || layout.lora.is_some() || layout.system == System::Megatron {
-        return 0.0;
-    }
+    let constant = match (layout.system, layout.code) {
+        _ if alone || layout.lora.is_some() => return 0.0,
+        (System::Megatron, Code::Nanotron) => Name::Accumulation,
+        (System::Megatron, _) => return 0.0,
+        _ => Name::Weights,
+    };
     let stages = if layout.system == System::DeviceMap { 1.0 } else { degrees.pipeline.max(1.0) };
     let own = layout.model.parameters / (degrees.tensor.max(1.0) * stages);
-    machine.get(Name::Weights) * own / (layout.model.layers / stages).ceil().max(1.0) / machine.bandwidth
+    machine.get(constant) * own / (layout.model.layers / stages).ceil().max(1.0) / machine.bandwidth
 }
 
 /// Returns the time to unpack a layer's quantised weights in each round: 4 or 8 bit read, 16 bit written and read.
@@ -172,7 +206,7 @@ fn dequantise_seconds(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
     };
     let weights =
         layout.model.linear_parameters / layout.model.layers.max(1.0) / layout.degrees.tensor.max(1.0);
-    weights * (packed + 4.0) * rounds / machine.bandwidth
+    machine.get(Name::Dequantise) * weights * (packed + 4.0) * rounds / machine.bandwidth
 }
 
 /// Returns the time of the optimizer's step over the parameters that this GPU updates.
@@ -188,7 +222,8 @@ pub(super) fn optimizer_seconds(layout: &Layout, machine: &Machine) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::tests::gpt2_30b;
-    use super::{Layout, Precision, fp8_cast_bytes};
+    use super::{Layout, fp8_cast_bytes};
+    use crate::layout::{Fp8Recipe, Precision};
 
     /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096
     /// (output), 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes
@@ -201,7 +236,7 @@ mod tests {
         let sizes = (4096.0, 1024.0, 14_336.0);
         let of = |layout: &Layout, again: f64| fp8_cast_bytes(layout, 16_384.0, sizes, again);
         assert!(of(&layout, 0.0).abs() < f64::EPSILON, "16 bit is rounded nowhere");
-        layout.precision = Precision::Fp8;
+        layout.precision = Precision::Fp8(Fp8Recipe::Tensorwise);
         let (inputs, gradients) = (26_624.0, 43_008.0);
         assert!((of(&layout, 0.0) / (6.0 * 16_384.0 * (inputs + gradients)) - 1.0).abs() < 1e-12);
         // Recomputation rounds its inputs again.

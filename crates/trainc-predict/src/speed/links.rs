@@ -15,13 +15,17 @@ const HALF: f64 = 2.0;
 /// Returns the parameters that one GPU computes with: those of its stage and tensor rank.
 fn parameters_per_gpu(layout: &Layout) -> f64 {
     let degrees = &layout.degrees;
-    layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
+    let experts = layout.model.expert_parameters;
+    let own = layout.model.parameters - experts + experts / degrees.expert.max(1.0);
+    own / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
 }
 
 /// Returns the placement of groups of `ranks` ranks along an axis.
 fn group_placement(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
     let hardware = &layout.hardware;
-    layout.order.group_placement(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
+    let per_node = hardware.nvlink_gpus.unwrap_or(hardware.gpus_per_node).max(hardware.gpus_per_node);
+    let nodes = (hardware.gpus() / per_node).max(1.0);
+    layout.order.group_placement(&layout.degrees, nodes, per_node, axis, ranks)
 }
 
 /// Returns the speedup of SMDDP, whose collectives run over EFA, between nodes.
@@ -49,7 +53,9 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
         None => machine.nvlink,
     };
     let begin = machine.get(Name::RankSkew) * (t - 1.0);
-    times * (2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin)
+    let overlaps = layout.async_tensor || matches!(layout.code, Code::MegatronCore | Code::Nanotron);
+    let exposed = if overlaps { machine.get(Name::OverlapTensor) } else { 1.0 };
+    times * (exposed * 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin)
 }
 
 /// Returns the time to send keys and values around the ring of a context group, of one layer and micro-batch, forward
@@ -64,11 +70,18 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
     if ranks <= 1.0 {
         return 0.0;
     }
-    let heads = if matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed) {
-        model.kv_heads
-    } else {
-        model.heads
-    };
+    if layout.ulysses {
+        // Query, key, value and output change between parts of the sequence and heads, forward and backward.
+        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
+        let elements = tokens * (2.0 * model.heads + 2.0 * model.kv_heads) * model.head_dim;
+        let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
+        let bandwidth = match machine.fabric {
+            Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+            _ => machine.nvlink,
+        };
+        return (2.0 + share) * ((ranks - 1.0) / ranks * HALF * elements / bandwidth + 4.0 * START);
+    }
+    let heads = if layout.code.is_megatron() { model.kv_heads } else { model.heads };
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
     let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
     let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
@@ -160,7 +173,10 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
     let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
     // DDP under autocast: the weights are in 32 bit, and so are their gradients.
     let wide = layout.system == System::Ddp && matches!(layout.precision, Precision::Mixed { .. });
-    let bytes = if wide { 2.0 * HALF } else { HALF } * trained;
+    let width = layout.gradient_bytes.unwrap_or(if wide { 2.0 * HALF } else { HALF });
+    // ZeRO-1 scatters gradients and gathers 16-bit weights: half of an all-reduce each.
+    let bytes =
+        if layout.sharding == Sharding::Optimizer { f64::midpoint(width, HALF) } else { width } * trained;
     let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
     let Spread { nodes, beside } = group_placement(layout, Axis::Shard, ranks);
     let between = match machine.fabric {
@@ -168,10 +184,10 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
             let share = match (megatron(layout), layout.sharding) {
                 // Observed only for DeepSpeed's buckets; Megatron's and SMP's own optimizers scatter and gather the
                 // bytes of an all-reduce.
-                (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepSpeed => {
+                (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepspeed => {
                     machine.get(Name::Zero1)
                 }
-                (true, _) => machine.get(Name::Gradients),
+                (true, _) => machine.get(Name::Gradients) / (1.0 + nodes / machine.get(Name::GradientNodes)),
                 (false, _) => machine.get(Name::Fabric),
             };
             let rate = share * smddp_speedup(layout, machine) * fabric;
@@ -179,7 +195,14 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
         }
         _ => 0.0,
     };
-    inside.max(between)
+    let latency = if layout.code == Code::Nanotron && nodes > 1.0 {
+        let collectives = if layout.sharding == Sharding::Optimizer { 2.0 } else { 1.0 };
+        let layers = layout.model.layers / layout.degrees.pipeline.max(1.0);
+        collectives * layers * ranks * machine.get(Name::ShardLatency)
+    } else {
+        0.0
+    };
+    inside.max(between) + latency
 }
 
 /// Returns the time to send tokens to their experts and back, forward and backward, of one micro-batch through all
@@ -191,13 +214,20 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
         return 0.0;
     }
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
-    let bytes = HALF * tokens * model.active_experts * model.hidden * (e - 1.0) / e;
-    let inside = group_placement(layout, Axis::Expert, e).nodes <= 1.0;
-    let bandwidth = match machine.fabric {
-        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
-        _ => machine.nvlink,
+    let Spread { nodes, .. } = group_placement(layout, Axis::Expert, e);
+    let active = model.active_experts;
+    let inside = HALF * tokens * active * model.hidden * (e - 1.0) / e / machine.nvlink;
+    let between = match machine.fabric {
+        // A token crosses once to each other node with one of its experts, and is copied there (DeepEP).
+        Some(fabric) if nodes > 1.0 => {
+            let reached = (nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes).powf(active));
+            let per_gpu = fabric / layout.hardware.gpus_per_node;
+            HALF * tokens * reached * model.hidden / (machine.get(Name::Experts) * per_gpu)
+        }
+        _ => 0.0,
     };
-    (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (bytes / bandwidth + START)
+    let exposed = machine.get(Name::OverlapExperts);
+    (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (exposed * inside.max(between) + START)
 }
 
 /// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute does not
@@ -208,7 +238,7 @@ pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers
     if layout.offload.optimizer || layout.offload.parameters {
         let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
         let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
-        seconds += 16.0 * trained / sharded / machine.get(Name::Host);
+        seconds += 16.0 * trained / sharded * layout.hardware.gpus_per_node / machine.get(Name::Host);
     }
     if offloads_activations(layout) {
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);

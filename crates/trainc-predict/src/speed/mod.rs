@@ -8,12 +8,13 @@ mod compute;
 mod links;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+use super::balance::balanced_stages;
 use super::constants::{Constants, Gpu, Name};
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
-use super::layout::{AdapterKind, Attention, Layout, Precision, Prefetch, Recompute, Sharding, System};
+use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
@@ -41,7 +42,11 @@ impl<'a> Machine<'a> {
         let bandwidth = hardware
             .memory_bytes_per_second
             .ok_or(Unknown("the memory bandwidth of the accelerator is unknown"))?;
-        let fabric = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0);
+        // The nodes of one NVLink domain send together.
+        let domain = hardware.nvlink_gpus.unwrap_or(hardware.gpus_per_node).max(hardware.gpus_per_node);
+        let nodes = (domain / hardware.gpus_per_node.max(1.0)).min(hardware.nodes);
+        let fabric =
+            hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0).map(|rate| rate * nodes);
         if hardware.nodes > 1.0 && fabric.is_none() {
             return Err(Unknown("the links between nodes are unknown"));
         }
@@ -115,6 +120,11 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     }
     let machine = Machine::of(layout, constants)?;
     let (mut parts, communication) = parts(layout, &machine);
+    let (model_flops, hardware_flops) = flops(layout);
+    // No interplay of constants may exceed the hardware.
+    let peak = machine.peak * layout.precision.peak_ratio();
+    let least = hardware_flops * layout.work.global_sequences / layout.hardware.gpus() / peak;
+    parts.compute += (least - parts.total()).max(0.0);
     let rest = parts.total();
     let sequences = layout.work.global_sequences;
     parts.input = layout.input.map(|input| input.exposed_read_seconds(sequences, rest));
@@ -127,7 +137,6 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let gpus = layout.hardware.gpus();
     let samples = work.global_sequences;
     let tokens = samples * work.sequence_length;
-    let (model_flops, hardware_flops) = flops(layout);
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
     // Conventions: a fixed number of FLOP per parameter that a token uses, frozen or not.
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
@@ -150,7 +159,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
             six_n: per_token(6.0),
             eight_n: per_token(8.0),
         },
-        mfu: rate(model_flops) * 1e12 / machine.peak,
+        mfu: rate(model_flops) * 1e12 / peak,
         interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
         extrapolation,
         widths,
@@ -218,7 +227,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let n = machine.get(Name::Hiding);
     let layer = (busy.powf(n) + pass.host.powf(n)).powf(1.0 / n);
     let layer_tensor = (tensor + ring_waited).min(layer);
-    let stage = layers * layer;
+    let (stage, head) = slowest_stage(layout, stages, layers * layer, pass.head);
     // With several stages on a GPU a micro-batch goes round once per stage (Narayanan et al. 2021, section 2.2).
     let rounds = layout.degrees.virtual_stages.max(1.0);
     let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
@@ -228,8 +237,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         compute::optimizer_seconds(layout, machine),
     );
     let mut parts = SpeedParts {
-        compute: passes * (layers * (layer - layer_tensor) + pass.head),
-        exposed_communication: passes * (layers * layer_tensor + send),
+        compute: passes * (stage * (1.0 - layer_tensor / layer) + head),
+        exposed_communication: passes * (stage * layer_tensor / layer + send),
         offload,
         optimizer,
         ..SpeedParts::default()
@@ -240,7 +249,10 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         // (Narayanan et al. 2021, section 2.2).
         let flying = work.num_active_micro_batches.unwrap_or(stages).min(stages).min(passes).max(1.0);
         let turns = passes * (stages / flying - 1.0) + flying - 1.0;
-        parts.bubble = turns / rounds * (stage + send);
+        // The other stages' work on one micro-batch, on average.
+        let whole = layout.model.layers.max(1.0) * layer + pass.head;
+        let other = (whole - stage - head).max(0.0) / (stages - 1.0);
+        parts.bubble = turns / rounds * (other + send);
     }
     let mut over_links = Communication {
         tensor: passes * layers * tensor.min(layer),
@@ -250,7 +262,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         ..Communication::default()
     };
     parts.exposed_communication += over_links.experts;
-    let one = stage + pass.head;
+    let one = stage + head;
     if matches!(layout.sharding, Sharding::Full | Sharding::Gradients) {
         if stages <= 1.0 {
             let (shards, hop) =
@@ -274,11 +286,25 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         let reduce = links::gradient_reduce_seconds(layout, machine);
         over_links.gradients = reduce;
         // Megatron reduces after the last backward pass; DDP and similar engines during it.
-        let hidden = if megatron(layout) { 0.0 } else { 0.5 * one };
+        let late = megatron(layout) && layout.code != Code::MegatronCore;
+        let hidden = if late { 0.0 } else { 0.5 * one };
         let share = machine.get(Name::OverlapFsdp);
         parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
     }
     (parts, over_links)
+}
+
+/// Returns the time of the slowest stage's layers and of its head, for one micro-batch.
+///
+/// `even` is the time of a stage with the layers divided evenly, to which the last stage adds the head.
+fn slowest_stage(layout: &Layout, stages: f64, even: f64, head: f64) -> (f64, f64) {
+    let layer = even / (layout.model.layers.max(1.0) / stages).ceil().max(1.0);
+    let Some(blocks) = balanced_stages(layout) else { return (even, head) };
+    blocks
+        .iter()
+        .map(|stage| (stage.layers * layer, if stage.head { head } else { 0.0 }))
+        .max_by(|(a, b), (c, d)| (a + b).total_cmp(&(c + d)))
+        .unwrap_or((even, head))
 }
 
 /// Returns the share of a pass's gathers and scatters that nothing in the backward pass can hide; in the forward pass

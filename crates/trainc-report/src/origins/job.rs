@@ -277,12 +277,16 @@ fn train(table: &mut OriginTable, it: &Train) {
     let Train {
         span: _,
         precision,
+        recipe,
         sequence_length,
         micro_batch_size,
         accumulation,
         global_batch,
         activation_checkpointing,
         flash_attention,
+        compile,
+        attention,
+        loss,
         optimizer,
         steps,
         tokens,
@@ -291,12 +295,16 @@ fn train(table: &mut OriginTable, it: &Train) {
         seed,
     } = it;
     table.text("precision", precision);
+    table.text("precision.recipe", recipe);
     table.count("sequence-length", sequence_length);
     table.count("micro-batch", micro_batch_size);
     table.count("accumulation", accumulation);
     table.count("global-batch", global_batch);
     table.field("activation-checkpointing", activation_checkpointing, |r| r.word().to_owned());
     table.switch("flash-attention", flash_attention);
+    table.switch("compile", compile);
+    table.text("attention", attention);
+    table.text("loss", loss);
     if let Some(it) = optimizer {
         table.set_prefix("train.optimizer");
         self::optimizer(table, it);

@@ -19,6 +19,7 @@ pub(super) fn program(table: &mut OriginTable, it: &Program) {
         dir,
         s3,
         upload,
+        code,
         hyperparameters,
         environment,
         secrets,
@@ -35,6 +36,7 @@ pub(super) fn program(table: &mut OriginTable, it: &Program) {
     table.text("dir", dir);
     table.text("s3", s3);
     table.text("upload", upload);
+    table.text("code", code);
     for it in hyperparameters {
         hyperparameter(table, it);
     }

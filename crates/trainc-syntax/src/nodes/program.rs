@@ -64,6 +64,11 @@ pub(crate) static PROGRAM: NodeSpec = NodeSpec {
         prop("dir", Ty::Plain, "directory inside the repository"),
         prop("s3", Ty::Text, "S3 URI of an existing archive"),
         prop("upload", Ty::Text, "S3 prefix for the archive; default: the SDK's default bucket"),
+        prop(
+            "code",
+            Ty::Plain,
+            "whose modules and kernels run, for predictions, e.g. huggingface or torchtitan",
+        ),
     ],
     alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]],
     children: &[&HYPERPARAMETER, &ENVIRONMENT, &SECRET, &METRIC, &DEPENDENCY, &ENTRYPOINT, &ARGUMENTS],

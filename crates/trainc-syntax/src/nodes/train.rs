@@ -4,8 +4,13 @@ use crate::spec::{NodeSpec, Ty, arg, prop, value_node};
 
 static PRECISION: NodeSpec = NodeSpec {
     name: "precision",
-    doc: "precision of the arithmetic",
-    args: &[arg("precision", Ty::Word(&["fp32", "fp16", "bf16"]))],
+    doc: "precision of the arithmetic; fp8: matrix products in 8 bit, the rest in bf16",
+    args: &[arg("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"]))],
+    props: &[prop(
+        "recipe",
+        Ty::Word(&["tensorwise", "delayed", "current", "rowwise", "blockwise", "mxfp8", "nvfp4"]),
+        "fp8: how operands are scaled; default: tensorwise",
+    )],
     ..NodeSpec::LEAF
 };
 static SEQUENCE_LENGTH: NodeSpec = value_node("sequence-length", Ty::Count, "tokens in one sequence");
@@ -22,6 +27,19 @@ static CHECKPOINTING: NodeSpec = NodeSpec {
 };
 static FLASH: NodeSpec =
     value_node("flash-attention", Ty::Bool, "attention without storing the s × s matrix");
+static COMPILE: NodeSpec = value_node("compile", Ty::Bool, "layers are compiled (`torch.compile`)");
+static ATTENTION: NodeSpec = NodeSpec {
+    name: "attention",
+    doc: "attention kernel of the program",
+    args: &[arg("kernel", Ty::Word(&["sdpa", "fa2", "fa3", "cudnn", "flex"]))],
+    ..NodeSpec::LEAF
+};
+static LOSS: NodeSpec = NodeSpec {
+    name: "loss",
+    doc: "computation of the loss: all logits at once, in chunks, fused with the head, or split over tensor ranks",
+    args: &[arg("computation", Ty::Word(&["whole", "chunked", "fused", "parallel"]))],
+    ..NodeSpec::LEAF
+};
 static OPTIMIZER: NodeSpec = NodeSpec {
     name: "optimizer",
     doc: "the optimizer and its schedule",
@@ -97,6 +115,9 @@ pub(crate) static TRAIN: NodeSpec = NodeSpec {
         &GLOBAL_BATCH,
         &CHECKPOINTING,
         &FLASH,
+        &COMPILE,
+        &ATTENTION,
+        &LOSS,
         &OPTIMIZER,
         &STEPS,
         &TOKENS,

@@ -25,7 +25,7 @@ use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
 use trainc_ir::Plan;
-use trainc_predict::{Constants, Layout, Precision, Speed};
+use trainc_predict::{Constants, Layout, Speed};
 use trainc_report::measured::{self, Subject};
 
 /// Compare a finished run with its prediction
@@ -313,16 +313,13 @@ fn describe_probe(plan: &Plan, constants: &Constants, probe: &Probe) -> Vec<Stri
 
 /// Returns a note if a step is faster than the peak of the GPUs, with a likely reason.
 fn note_faster_than_peak(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
-    let layout = Layout::from_plan(plan).ok()?;
     let share = speed.mfu * speed.step_seconds / step_seconds;
-    // FP8 doubles the peak of 16-bit arithmetic.
-    let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
     let passes = plan.batch.as_ref().map_or(1, |batch| batch.num_micro_batches * batch.accumulation.value);
     let perhaps = match passes {
         0 | 1 => String::new(),
         _ => format!(": perhaps a step in the log is one of the {passes} micro-batches of a step"),
     };
-    (share > most).then(|| {
+    (share > 1.0).then(|| {
         format!(
             "a step of {} s would be {} % of the peak of the GPUs{perhaps}",
             trainc_diag::text::short_number(step_seconds),
