@@ -24,6 +24,8 @@ declare_code!(
     Note,
     "selective recomputation with flash attention, which recomputes nothing"
 );
+declare_code!(T0562, "fp8-unsupported", Error, "8-bit precision on a GPU that does not support it");
+declare_code!(T0563, "recipe-without-fp8", Error, "a recipe for 8-bit products without 8-bit precision");
 declare_code!(
     T0384,
     "flash-attention-unsupported",
@@ -32,7 +34,7 @@ declare_code!(
 );
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0290, &T0381, &T0382, &T0383, &T0384];
+pub(super) static CODES: &[&Code] = &[&T0290, &T0381, &T0382, &T0383, &T0384, &T0562, &T0563];
 
 /// First PyTorch whose CUDA autocast supports bf16 (PyTorch 1.10 release notes).
 const BF16_AUTOCAST: &str = "1.10";
@@ -41,11 +43,17 @@ const SDPA: &str = "2.0";
 /// Minimum compute capability of FlashAttention: Ampere (Dao-AILab/flash-attention, README).
 const FLASH_CAPABILITY: (u8, u8) = (8, 0);
 
-/// Checks bf16, fp16, selective recomputation and flash attention.
+/// Minimum compute capability of 8-bit products: Ada (Transformer Engine, `check_fp8_support`).
+const FP8: (u8, u8) = (8, 9);
+/// Minimum compute capability of scales per block in hardware: Blackwell (Transformer Engine, `check_mxfp8_support`).
+const BLOCK_SCALES: (u8, u8) = (10, 0);
+
+/// Checks bf16, fp16, fp8, selective recomputation and flash attention.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     check_bf16(plan, problems);
     check_fp16(plan, problems);
+    check_fp8(plan, problems);
     check_selective(plan, problems);
     check_selective_with_flash(plan, problems);
     check_flash(plan, problems);
@@ -141,6 +149,45 @@ fn check_fp16(plan: &Plan, problems: &mut Problems) {
         )
         .help("write `precision \"bf16\"`")
         .note("bf16 has the range of fp32: no loss scaling and no steps skipped on overflow (rule of thumb)"),
+    ));
+}
+
+/// Checks 8-bit precision and its recipe against the GPU.
+fn check_fp8(plan: &Plan, problems: &mut Problems) {
+    let train = &plan.job.train;
+    let Some(train_span) = train.span else { return };
+    let precision = train.precision.val();
+    let is_fp8 = precision.is_some_and(|precision| precision.value == "fp8");
+    if let Some(recipe) = train.recipe.val().filter(|_| !is_fp8 && !train.precision.is_bad()) {
+        problems.push(
+            Diagnostic::new(&T0563, recipe.span_or(train_span), "`recipe` is only valid with `precision \"fp8\"`")
+                .help("remove `recipe`, or write `precision \"fp8\"`"),
+        );
+    }
+    let capability = plan.instance.as_ref().and_then(|row| row.accelerator.compute_capability);
+    let (Some(precision), Some(capability)) = (precision.filter(|_| is_fp8 && !plan.is_worker()), capability) else {
+        return;
+    };
+    let recipe = train.recipe.val().filter(|recipe| matches!(recipe.value.as_str(), "mxfp8" | "nvfp4"));
+    let (what, needs, span, instead) = match recipe {
+        Some(recipe) if capability < BLOCK_SCALES => {
+            (recipe.value.as_str(), BLOCK_SCALES, recipe.span_or(train_span), "`ml.p6-b200.48xlarge`")
+        }
+        _ => ("fp8", FP8, precision.span_or(train_span), "`ml.g6` or `ml.p5`"),
+    };
+    if capability >= needs {
+        return;
+    }
+    let ((major, minor), (least, point)) = (capability, needs);
+    let message = format!(
+        "{} does not support {what}: it has compute capability {major}.{minor}, but {least}.{point} is required",
+        gpu_name(plan)
+    );
+    problems.push(label_gpu(
+        plan,
+        Diagnostic::new(&T0562, span, message)
+            .help(format!("write `precision \"bf16\"`, or use an instance type with it, e.g. {instead}"))
+            .note("see `check_fp8_support` and `check_mxfp8_support` of Transformer Engine"),
     ));
 }
 
