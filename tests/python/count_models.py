@@ -8,7 +8,7 @@ transformers' configuration classes with small dimensions, so that a wrong facto
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/count_models.py > crates/trainc-ir/src/architecture/testdata/types.jsonl
 
-A type that cannot be built with the small dimensions is named on stderr. Last run: 2026-11-25, transformers 5.23.0, torch 2.15.0.
+A type that cannot be built with the small dimensions is named on stderr. Last run: 2026-11-26, transformers 5.24.0, torch 2.15.0.
 """
 
 import json
@@ -31,6 +31,8 @@ LATENT = {"kv_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_
 MAMBA = {"mamba_d_state": 16, "mamba_n_heads": 12, "mamba_d_head": 16, "mamba_n_groups": 2}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 20}
 MIXED = ["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention", "linear_attention"]
+RELATIVE = {"relative_attention": True, "position_buckets": 32, "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c|c2p", "position_biased_input": False,
+            "type_vocab_size": 0, "tie_word_embeddings": True}
 WINDOWS = ["sliding_attention", "full_attention"] * 3
 
 # Model type: what a config sets in addition to SMALL; `None` removes a key.
@@ -99,11 +101,25 @@ TYPES = {
     "lfm2": [{"layer_types": ["conv", "full_attention"] * 3, "intermediate_size": 700}],
     "lfm2_moe": [EXPERTS | {"num_experts": 10, "num_dense_layers": 2, "layer_types": ["conv", "full_attention"] * 3}],
     "recurrent_gemma": [{"head_dim": 16, "lru_width": 96}],
-    "modernbert": [{}], "phi": [{}], "stablelm": [{}],
+    "modernbert": [{}, {"decoder_bias": False}], "phi": [{}], "stablelm": [{}], "helium": [{"head_dim": 16}, {"head_dim": 24}],
+    "cwm": [{"head_dim": 20, "mlp_bias": True}], "bert": [{}, {"tie_word_embeddings": True}],
+    "albert": [{"embedding_size": 40, "num_hidden_groups": 2, "inner_group_num": 3, "tie_word_embeddings": True}],
+    "electra": [{"embedding_size": 40, "tie_word_embeddings": True}],
+    "deberta-v2": [RELATIVE | {"share_att_key": True}, RELATIVE | {"share_att_key": False, "conv_kernel_size": 3, "embedding_size": 40}],
+    "deberta": [RELATIVE, RELATIVE | {"pos_att_type": "c2p"}], "ernie": [{"use_task_id": True, "tie_word_embeddings": True}],
+    "longt5": [{"d_model": 96, "d_ff": 160, "num_heads": 6, "encoder_attention_type": "transient-global", "tie_word_embeddings": True}],
+    "esm": [{"tie_word_embeddings": True, "mask_token_id": 3, "position_embedding_type": "rotary", "emb_layer_norm_before": True}],
+    "laguna": [EXPERTS | {"num_experts": 10, "shared_expert_intermediate_size": 72, "head_dim": 20, "gating": "per-element",
+                          "num_attention_heads_per_layer": [4, 6, 8, 4, 6, 8]}],
 }
 
 
-# Models with towers: the default configuration, written out.
+# The default configuration, written out.
+AS_DEFAULT = ["albert", "apertus1p5_text", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta",
+              "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "jais2", "jina_embeddings_v3", "kolibri1",
+              "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
+              "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "xglm", "xlm-roberta",
+              "xlm-roberta-xl"]
 WITH_TOWERS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma3", "mistral3", "minimax_m3_vl",
                "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe"]
 
@@ -119,7 +135,12 @@ def without_noise(value):
 
 def class_of(model_type):
     """Returns the name of the class that is counted."""
-    for names in (modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES):
+    auto = modeling_auto
+    masked, seq2seq = auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    decoders = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    # Encoders have a decoder's class too, which is rarely trained.
+    order = (seq2seq, decoders) if model_type in seq2seq else (masked, decoders) if model_type in masked else (decoders,)
+    for names in (auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, *order):
         if model_type in names:
             return names[model_type]
     raise KeyError(model_type)
@@ -142,13 +163,13 @@ def main():
             total = sum(parameter.numel() for parameter in model.parameters())
             written = {"model_type": model_type} | values
             print(json.dumps({"class": name, "parameters": total, "config": written}))
-    for model_type in WITH_TOWERS:
+    for model_type in AS_DEFAULT + WITH_TOWERS:
         config = CONFIG_MAPPING[model_type]()
-        name = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[model_type]
+        name = class_of(model_type)
         with torch.device("meta"):
             model = getattr(transformers, name)(config)
         total = sum(parameter.numel() for parameter in model.parameters())
-        print(json.dumps({"class": name, "parameters": total, "config": without_noise(config.to_dict())}))
+        print(json.dumps({"class": name, "parameters": total, "config": without_noise(config.to_dict()) | {"model_type": model_type}}))
     return 1 if failed else 0
 
 

@@ -4,10 +4,10 @@ use super::Architecture;
 use super::dimensions::ArchitectureProblem;
 use super::expression::Term;
 use super::family::Family;
-use super::fields::Fields;
+use super::fields::{Fields, get};
 use super::kinds::{Activation, Positions};
 use super::modules::{ModuleList, ModulePlace, Tower, layer_kinds};
-use super::spec::intern;
+use super::spec::{Row, intern};
 use super::uncounted_parts::uncounted_parts;
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
 
     let (mut embedding, mut last, mut towers) = (embedding.modules, last.modules, Vec::new());
     if let Some((container, config)) = around.container {
-        let rows = |place, rows: &'static [super::spec::Row]| {
+        let rows = |place, rows: &'static [Row]| {
             let mut list = ModuleList::new(fields, place, 1);
             for row in rows {
                 list.row(row);
@@ -126,13 +126,23 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
             last.extend(rows(ModulePlace::Final, &own.after));
         }
         for tower in &container.spec().towers {
-            let nested = config.get(&tower.config).filter(|nested| nested.is_object());
-            let (Some(model_type), false) =
-                (Family::tower(&tower.model_type), nested.is_none() && tower.optional)
-            else {
+            let nested = get(config, &tower.config).filter(|nested| nested.is_object());
+            if nested.is_none() && tower.optional {
+                continue;
+            }
+            let named = nested.and_then(|nested| nested.get("model_type")).and_then(Value::as_str);
+            let model_type = match named {
+                Some(named) if !tower.types.is_empty() => tower.types.get(named),
+                _ => Some(&tower.model_type),
+            };
+            let Some(model_type) = model_type.and_then(|model_type| Family::tower(model_type)) else {
+                fields.report(ArchitectureProblem::Unknown {
+                    key: format!("{}.model_type", tower.config),
+                    found: format!("`{}`", named.unwrap_or_default()),
+                });
                 continue;
             };
-            let modules = tower_modules(model_type, nested.unwrap_or(&Value::Null), fields);
+            let modules = tower_modules(model_type, nested.unwrap_or(&Value::Null), fields, &tower.projector);
             towers.push(Tower { name: intern(&tower.name), modules });
         }
     }
@@ -178,6 +188,7 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
         out_bias: fields.holds("out_bias"),
         mlp_bias: fields.holds("mlp_bias"),
         head_bias: spec.head_bias || fields.holds("head_bias"),
+        masked_biases: number("masked_bias"),
         parallel: fields.holds("parallel"),
         layer_norms: number("layer_norms").min(u64::try_from(spec.norms.len()).unwrap_or(u64::MAX)),
         final_norm: fields.holds("final_norm"),
@@ -252,7 +263,12 @@ fn check_divisors(fields: &Fields<'_>) {
 }
 
 /// Returns the modules of a tower inside a model, projector included.
-fn tower_modules(family: Family, config: &Value, up: &Fields<'_>) -> Vec<super::modules::Module> {
+fn tower_modules(
+    family: Family,
+    config: &Value,
+    up: &Fields<'_>,
+    projector: &'static [Row],
+) -> Vec<super::modules::Module> {
     let fields = Fields::new(family, config, Some(up));
     let spec = family.spec();
     let mut list = ModuleList::new(&fields, ModulePlace::Tower, 1);
@@ -266,7 +282,7 @@ fn tower_modules(family: Family, config: &Value, up: &Fields<'_>) -> Vec<super::
     }
     let mut list = ModuleList::new(&fields, ModulePlace::Tower, 1);
     list.part("final");
-    for row in &spec.after {
+    for row in spec.after.iter().chain(projector) {
         list.row(row);
     }
     modules.extend(list.modules);

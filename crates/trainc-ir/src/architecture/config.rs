@@ -36,43 +36,57 @@ impl Architecture {
         let text = nested.unwrap_or(config);
         let container = top.filter(|top| top.spec().text.is_some());
         let mut found = top;
+        // A text model of a type that the table lacks is not that of its container.
+        let mut unknown_text = None;
         if let Some(nested) = nested {
             found = family(nested).unwrap_or(None);
+            unknown_text = nested.get("model_type").and_then(Value::as_str).filter(|_| found.is_none());
         }
         // A container's own name as that of its text model, or none.
         let inner = |found: Option<Family>| found.and_then(|found| found.spec().text.as_deref());
         let named = found.filter(|found| found.spec().text.is_none());
         let of_container = inner(found).or_else(|| inner(container)).and_then(Family::from_model_type);
-        let family = named.or(of_container);
+        let family = if unknown_text.is_some() { None } else { named.or(of_container) };
         let unknown_type = if family.is_none() || top.is_none() {
-            config.get("model_type").and_then(Value::as_str).map(str::to_owned)
+            let outer = config.get("model_type").and_then(Value::as_str).filter(|_| top.is_none());
+            outer.or(unknown_text).map(str::to_owned)
         } else {
             None
         };
-        let mut read = Fields::new(family.unwrap_or(Family::UNKNOWN), text, None);
+        let around = Fields::new(container.or(top).or(family).unwrap_or(Family::UNKNOWN), config, None);
+        let mut read = Fields::new(family.unwrap_or(Family::UNKNOWN), text, nested.map(|_| &around));
         if nested.is_some() {
             // The outer config decides whether the head is tied.
-            let outer = container.or(top).or(family).unwrap_or(Family::UNKNOWN);
-            let tied = Fields::new(outer, config, None).number("tied").unwrap_or(0);
-            read.give("tied", Term::Int(i128::from(tied)));
+            read.give("tied", Term::Int(i128::from(around.number("tied").unwrap_or(0))));
             for field in ["projector_bias", "projector_hidden", "merge"] {
-                let around = Fields::new(outer, config, None);
                 if let Some(value) = around.written_number(field) {
                     read.give(field, Term::Int(i128::from(value)));
                 }
             }
         }
-        let around = Surroundings {
+        let surroundings = Surroundings {
             container: container.map(|container| (container, config)),
             unknown_type: unknown_type.clone(),
             activation: activation(&read, text),
             rope_theta: rope_theta(&read, text),
         };
-        let architecture = build(&read, &around);
+        let architecture = build(&read, &surroundings);
         if unknown_type.is_some() {
             report_unknown_keys(&read, text);
         }
+        if top.is_none() {
+            report_unknown_class(&read, config);
+            if nested.is_some() {
+                for key in around.used_keys() {
+                    read.use_key(key);
+                }
+                report_unknown_keys(&read, config);
+            }
+        }
         report_unknown_towers(&read, container.or(top), config);
+        for problem in around.take_problems() {
+            read.report(problem);
+        }
         let problems = read.into_problems();
         match architecture {
             Some(architecture) if problems.is_empty() => Ok(architecture),
@@ -148,12 +162,27 @@ fn report_unknown_keys(read: &Fields<'_>, config: &Value) {
             Value::Object(object) => object.is_empty(),
             Value::Bool(true) => false,
         };
-        if silent || used.contains(key) || fields().is_unused(key) {
+        let text = TEXT_CONFIGS.contains(&key.as_str());
+        if silent || text || used.contains(key) || fields().is_unused(key) {
             continue;
         }
         read.report(ArchitectureProblem::Unknown {
             key: key.clone(),
             found: format!("`{}`", truncate_value(value)),
+        });
+    }
+}
+
+/// Reports the class of an unknown type that is no language model: its head is not known.
+fn report_unknown_class(read: &Fields<'_>, config: &Value) {
+    let class = config.get("architectures").and_then(|names| names.get(0)).and_then(Value::as_str);
+    if let Some(class) =
+        class.filter(|class| !class.ends_with("ForCausalLM") && !class.ends_with("LMHeadModel"))
+    {
+        read.report(ArchitectureProblem::Unusable {
+            key: "architectures".to_owned(),
+            found: format!("`{class}` of an unknown model type"),
+            expected: "a class that ends in `ForCausalLM`".to_owned(),
         });
     }
 }

@@ -1,7 +1,8 @@
 //! The expressions of the tables of model types: whole numbers, texts and lists, with fields by name.
 //!
 //! Operators as in C: `? :`, `||`, `&&`, comparisons, `+ - * / %`, `!`, parentheses, `x[i]`; functions `in(list, x)`,
-//! `len(list)`, `list(x, i)` (an element if `x` is a list, else `x`) and `ceil_to(x, multiple)`. Division rounds down.
+//! `len(list)`, `list(x, i)` (an element if `x` is a list, else `x`), `count(list, x, n)` (the `x` among the first `n`) and
+//! `ceil_to(x, multiple)`. Division rounds down. `in(text, x)` looks for a part of a text.
 
 use std::fmt;
 
@@ -228,7 +229,7 @@ impl Parser<'_> {
         if word.starts_with(|c: char| c.is_ascii_digit()) {
             return word.parse().map(Term::Int).map_err(|_| self.malformed());
         }
-        if matches!(word, "in" | "len" | "list" | "ceil_to") && self.take("(") {
+        if matches!(word, "in" | "len" | "list" | "count" | "ceil_to") && self.take("(") {
             let mut arguments = vec![self.choice(live)?];
             while self.take(",") {
                 arguments.push(self.choice(live)?);
@@ -242,12 +243,19 @@ impl Parser<'_> {
     fn call(&self, function: &str, arguments: &[Term]) -> Result<Term, Fault> {
         match (function, arguments) {
             ("in", [Term::List(list), wanted]) => Ok(flag(list.contains(wanted))),
+            // Names in one text: `p2c|c2p`.
+            ("in", [Term::Text(text), Term::Text(wanted)]) => Ok(flag(text.contains(wanted))),
             // `mlp_only_layers: null`, or one number instead of a list.
             ("in", [one, wanted]) => Ok(flag(one == wanted)),
             ("len", [Term::List(list)]) => Ok(Term::Int(i128::try_from(list.len()).unwrap_or(MAX))),
             ("len", [Term::Text(text)]) => Ok(Term::Int(i128::try_from(text.chars().count()).unwrap_or(MAX))),
             ("list", [value @ Term::List(_), at]) => self.element(value, at.clone()),
             ("list", [value, _]) => Ok(value.clone()),
+            ("count", [Term::List(list), wanted, Term::Int(before)]) => {
+                let before = usize::try_from(*before).unwrap_or(0);
+                let found = list.iter().take(before).filter(|element| *element == wanted).count();
+                Ok(Term::Int(i128::try_from(found).unwrap_or(MAX)))
+            }
             ("ceil_to", [Term::Int(value), Term::Int(multiple)]) if *multiple > 0 => {
                 let up = value.saturating_add(multiple.saturating_sub(1));
                 bounded(up / multiple * multiple)

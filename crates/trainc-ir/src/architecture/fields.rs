@@ -84,6 +84,10 @@ impl<'a> Fields<'a> {
         self.problems.take()
     }
 
+    pub(super) fn use_key(&self, key: String) {
+        self.used.borrow_mut().insert(key);
+    }
+
     pub(super) fn used_keys(&self) -> BTreeSet<String> {
         self.used.borrow().clone()
     }
@@ -125,6 +129,12 @@ impl<'a> Fields<'a> {
                 continue;
             }
             let table = fields();
+            if table.is_factor(field)
+                && let Some(factor) =
+                    value.as_f64().and_then(|factor| whole_number((factor * 1_000.0).round()))
+            {
+                return Ok(Some(Term::Int(factor)));
+            }
             let term = term(value);
             let expected = match &term {
                 Some(Term::Int(_)) if value.is_boolean() || !table.is_flag(field) => match &term {

@@ -101,6 +101,8 @@ pub struct Architecture {
     pub final_norm: bool,
     /// The output head has a bias.
     pub head_bias: bool,
+    /// Biases of the output of masked-token prediction: 1, or 2 where an untied head has one of its own.
+    pub masked_biases: u64,
     /// Modules before the layers.
     pub embedding: Vec<Module>,
     /// The layers, equal ones together.

@@ -176,6 +176,8 @@ pub(super) struct ModuleList<'a> {
     norm: Norm,
     place: ModulePlace,
     layers: u64,
+    /// What is added shares the weights of an earlier layer.
+    pub(super) shared: bool,
     pub(super) modules: Vec<Module>,
     pub(super) cores: Vec<Core>,
     pub(super) saved: Vec<(&'static str, u64)>,
@@ -190,6 +192,7 @@ impl<'a> ModuleList<'a> {
             norm: spec.norm,
             place,
             layers,
+            shared: false,
             modules: Vec::new(),
             cores: Vec::new(),
             saved: Vec::new(),
@@ -303,10 +306,10 @@ impl<'a> ModuleList<'a> {
             role,
             inputs,
             outputs,
-            bias,
+            bias: if self.shared { 0 } else { bias },
             per_layer: copies,
             copies: self.layers.saturating_mul(copies),
-            shared: false,
+            shared: self.shared,
         });
     }
 }
@@ -328,15 +331,21 @@ pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Ve
         let mut list = ModuleList::new(fields, place, 1);
         let mut parts = Vec::new();
         for choice in [&spec.mixer, &spec.feed, &spec.other].into_iter().flatten() {
-            if choice.condition.as_deref().is_none_or(|condition| fields.holds(condition)) {
-                parts.extend(choice.parts.iter().map(String::as_str));
+            if choice.condition.as_deref().is_some_and(|condition| !fields.holds(condition)) {
+                continue;
+            }
+            list.shared = choice.shared.as_deref().is_some_and(|condition| fields.holds(condition));
+            for part in &choice.parts {
+                parts.push(part.as_str());
+                list.part(part);
             }
         }
+        list.shared = false;
         if decoder {
-            parts.extend(spec.decoder.iter().map(String::as_str));
-        }
-        for part in &parts {
-            list.part(part);
+            for part in &spec.decoder {
+                parts.push(part);
+                list.part(part);
+            }
         }
         let (modules, cores, saved) = (list.modules, list.cores, list.saved);
         let equal = kinds.iter().position(|kind| kind.modules == modules && kind.cores == cores);

@@ -28,10 +28,10 @@ impl HeadList<'_> {
     }
 
     /// Adds the output matrix over the vocabulary, whose weight may be shared with the embedding.
-    fn vocabulary(&mut self, path: &str, bias: bool) {
+    fn vocabulary(&mut self, path: &str, biases: u64) {
         let a = self.a;
         let size = (a.word_embedding, a.vocab);
-        self.add(path, ModuleRole::Output, size, if bias { a.vocab } else { 0 });
+        self.add(path, ModuleRole::Output, size, a.vocab.saturating_mul(biases));
         if let Some(head) = self.modules.last_mut() {
             head.shared = a.tied;
         }
@@ -46,17 +46,22 @@ impl HeadList<'_> {
                 self.add("pooler.dense", ModuleRole::Pooled, (a.hidden, a.hidden), a.hidden);
             }
             Class::Base => {}
-            Class::CausalLm | Class::ConditionalGeneration => self.vocabulary(&spec.head, a.head_bias),
+            Class::CausalLm | Class::ConditionalGeneration => {
+                self.vocabulary(&spec.head, u64::from(a.head_bias))
+            }
             Class::MaskedLm => {
-                let [dense, norm, decoder] = spec.masked.as_slice() else { return };
-                self.add(dense, ModuleRole::Output, (h, h), if spec.plain_head_dense { 0 } else { h });
+                let [dense, norm, decoder] = spec.masked.as_slice() else {
+                    self.vocabulary(&spec.head, u64::from(a.head_bias));
+                    return;
+                };
+                self.add(dense, ModuleRole::Output, (a.hidden, h), if spec.plain_head_dense { 0 } else { h });
                 self.add(norm, ModuleRole::Norm, (h, 1), if a.norm.has_bias() { h } else { 0 });
-                self.vocabulary(decoder, true);
+                self.vocabulary(decoder, a.masked_biases);
             }
             Class::SequenceClassification { labels } => match spec.classifier.as_slice() {
                 [dense, out] => {
                     self.add(dense, ModuleRole::Pooled, (a.hidden, a.hidden), a.hidden);
-                    self.add(out, ModuleRole::Pooled, (h, labels), labels);
+                    self.add(out, ModuleRole::Pooled, (a.hidden, labels), labels);
                 }
                 _ => self.add(
                     "score",

@@ -134,6 +134,9 @@ pub(super) struct Choice {
     #[serde(rename = "if")]
     pub(super) condition: Option<String>,
     pub(super) parts: Vec<String>,
+    /// The layers in which the parts share the weights of an earlier layer.
+    #[serde(default)]
+    pub(super) shared: Option<String>,
 }
 
 /// A model inside the model.
@@ -145,9 +148,15 @@ pub(super) struct Tower {
     pub(super) config: String,
     #[serde(rename = "type")]
     pub(super) model_type: String,
+    /// Other types, by the `model_type` of its config.
+    #[serde(default)]
+    pub(super) types: BTreeMap<String, String>,
     /// It does not exist without a config.
     #[serde(default)]
     pub(super) optional: bool,
+    /// Rows between the tower and the text model, with the fields of the tower.
+    #[serde(default)]
+    pub(super) projector: Vec<Row>,
 }
 
 /// A value of a field that has no formula.
@@ -202,6 +211,7 @@ struct FieldKinds {
     lists: BTreeSet<String>,
     texts: BTreeSet<String>,
     signed: BTreeSet<String>,
+    thousandths: BTreeSet<String>,
 }
 
 #[derive(serde::Deserialize)]
@@ -220,6 +230,7 @@ pub(super) fn fields() -> &'static FieldTable {
                 lists: BTreeSet::new(),
                 texts: BTreeSet::new(),
                 signed: BTreeSet::new(),
+                thousandths: BTreeSet::new(),
             },
             unused: Unused { names: Vec::new() },
         })
@@ -242,6 +253,11 @@ impl FieldTable {
 
     pub(super) fn may_be_negative(&self, field: &str) -> bool {
         self.kinds.signed.contains(field)
+    }
+
+    /// Returns whether the field is a factor, which expressions see in thousandths.
+    pub(super) fn is_factor(&self, field: &str) -> bool {
+        self.kinds.thousandths.contains(field)
     }
 
     /// Returns whether a key of config.json changes no parameter.
@@ -415,8 +431,10 @@ mod tests {
             for part in parts.chain(&spec.decoder) {
                 assert!(Part::find(part).is_some(), "{name}: {part}");
             }
-            for tower in &spec.towers {
-                assert!(find_type(&tower.model_type).is_some(), "{name}: {}", tower.model_type);
+            for tower in
+                spec.towers.iter().flat_map(|t| std::iter::once(&t.model_type).chain(t.types.values()))
+            {
+                assert!(find_type(tower).is_some(), "{name}: {tower}");
             }
         }
         for name in PARTS.lines().filter_map(header) {
