@@ -56,7 +56,7 @@ TYPES = {
     "olmo_hybrid": [DELTA | {"layer_types": MIXED}],
     "gpt_oss": [{"num_local_experts": 10, "num_experts_per_tok": 3, "head_dim": 20, "layer_types": WINDOWS}],
     "llama4_text": [{"num_local_experts": 10, "head_dim": 20, "intermediate_size_mlp": 200, "interleave_moe_layer_step": 2}],
-    "deepseek_v2": [SHARED | LATENT | {"q_lora_rank": None}, SHARED | LATENT | {"q_lora_rank": 28}],
+    "deepseek_v2": [SHARED | LATENT | {"q_lora_rank": None}, SHARED | LATENT | {"q_lora_rank": 28, "mlp_bias": True}],
     "deepseek_v3": [SHARED | LATENT | {"q_lora_rank": 28}, SHARED | LATENT | {"q_lora_rank": 28, "attention_bias": True}],
     "deepseek_v32": [SHARED | LATENT | {"q_lora_rank": 28, "index_n_heads": 4, "index_head_dim": 16}],
     "glm_moe_dsa": [SHARED | LATENT | {"q_lora_rank": 28, "index_n_heads": 4, "index_head_dim": 16}],
@@ -99,8 +99,11 @@ TYPES = {
                     "ssm_state_size": 16, "mamba_num_heads": 12, "mamba_head_dim": 12, "n_groups": 2, "n_routed_experts": 10, "moe_intermediate_size": 56,
                     "moe_shared_expert_intermediate_size": 72, "moe_latent_size": 40, "num_hidden_layers": None}],
     "lfm2": [{"layer_types": ["conv", "full_attention"] * 3, "intermediate_size": 700}],
+    "kolibri1": [EXPERTS | {"num_local_experts": 10, "shared_expert_intermediate_size": 72, "head_dim": 20}],
     "lfm2_moe": [EXPERTS | {"num_experts": 10, "num_dense_layers": 2, "layer_types": ["conv", "full_attention"] * 3}],
     "recurrent_gemma": [{"head_dim": 16, "lru_width": 96}],
+    "internvl": [{"vision_config": {"hidden_size": 64, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False},
+                  "text_config": {"model_type": "qwen3", "num_hidden_layers": 2}, "downsample_ratio": 0.25}],
     "modernbert": [{}, {"decoder_bias": False}], "phi": [{}], "stablelm": [{}], "helium": [{"head_dim": 16}, {"head_dim": 24}],
     "cwm": [{"head_dim": 20, "mlp_bias": True}], "bert": [{}, {"tie_word_embeddings": True}],
     "albert": [{"embedding_size": 40, "num_hidden_groups": 2, "inner_group_num": 3, "tie_word_embeddings": True}],
@@ -115,13 +118,22 @@ TYPES = {
 
 
 # The default configuration, written out.
-AS_DEFAULT = ["albert", "apertus1p5_text", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta",
-              "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "jais2", "jina_embeddings_v3", "kolibri1",
+AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta",
+              "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3", "kolibri1",
               "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
               "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "xglm", "xlm-roberta",
               "xlm-roberta-xl"]
 WITH_TOWERS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma3", "mistral3", "minimax_m3_vl",
-               "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe"]
+               "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe", "aria", "audioflamingo3", "cohere2_vision", "deepseek_vl", "exaone4_5", "gemma3n",
+               "glm46v", "glm_ocr", "idefics2", "idefics3", "internvl", "lfm2_vl", "lighton_ocr", "llama4", "llava_next_video", "llava_onevision",
+               "minicpmv4_6", "mllama", "ovis2", "paddleocr_vl", "paligemma", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_asr",
+               "qwen3_omni_moe_thinker", "smolvlm", "video_llama_3", "vipllava", "voxtral"]
+# A config inside another holds only what differs from the default of its class.
+EMPTY = [("llava", "text_config"), ("llava", "vision_config"), ("qwen2_vl", "text_config"), ("qwen2_5_vl", "vision_config"),
+         ("qwen3_vl", "text_config"), ("qwen3_vl", "vision_config"), ("qwen3_vl_moe", "text_config"), ("gemma3", "text_config"),
+         ("gemma3n", "text_config"), ("paligemma", "text_config"), ("paligemma", "vision_config"), ("mllama", "text_config"),
+         ("llama4", "text_config"), ("llama4", "vision_config"), ("mistral3", "text_config"), ("glm4v", "text_config"),
+         ("glm4v_moe", "text_config"), ("internvl", "vision_config"), ("idefics3", "vision_config"), ("qwen3_asr", "audio_config")]
 
 
 def without_noise(value):
@@ -170,6 +182,13 @@ def main():
             model = getattr(transformers, name)(config)
         total = sum(parameter.numel() for parameter in model.parameters())
         print(json.dumps({"class": name, "parameters": total, "config": without_noise(config.to_dict()) | {"model_type": model_type}}))
+    for model_type, key in EMPTY:
+        values = without_noise(CONFIG_MAPPING[model_type]().to_dict())
+        values[key] = {"model_type": values[key]["model_type"]}
+        with torch.device("meta"):
+            model = getattr(transformers, class_of(model_type))(CONFIG_MAPPING[model_type](**values))
+        total = sum(parameter.numel() for parameter in model.parameters())
+        print(json.dumps({"class": class_of(model_type), "parameters": total, "config": values | {"model_type": model_type}}))
     return 1 if failed else 0
 
 

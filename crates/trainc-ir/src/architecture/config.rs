@@ -56,8 +56,10 @@ impl Architecture {
         let around = Fields::new(container.or(top).or(family).unwrap_or(Family::UNKNOWN), config, None);
         let mut read = Fields::new(family.unwrap_or(Family::UNKNOWN), text, nested.map(|_| &around));
         if nested.is_some() {
-            // The outer config decides whether the head is tied.
-            read.give("tied", Term::Int(i128::from(around.number("tied").unwrap_or(0))));
+            // The outer config usually decides whether the head is tied.
+            if !around.family.spec().text_ties {
+                read.give("tied", Term::Int(i128::from(around.number("tied").unwrap_or(0))));
+            }
             for field in ["projector_bias", "projector_hidden", "merge"] {
                 if let Some(value) = around.written_number(field) {
                     read.give(field, Term::Int(i128::from(value)));
@@ -200,7 +202,8 @@ fn activation(read: &Fields<'_>, config: &Value) -> Option<Activation> {
     let (key, value) =
         keys.iter().find_map(|key| Some((key, config.get(key).filter(|value| !value.is_null())?)))?;
     let activation = value.as_str().and_then(Activation::from_config_name);
-    if activation.is_none() && named {
+    // Of an unknown type, it tells whether the feed-forward layer is gated.
+    if activation.is_none() && (named || read.family.is_unknown()) {
         read.report(ArchitectureProblem::Unusable {
             key: (*key).to_owned(),
             found: format!("`{}`", truncate_value(value)),

@@ -248,6 +248,8 @@ impl Parser<'_> {
             // `mlp_only_layers: null`, or one number instead of a list.
             ("in", [one, wanted]) => Ok(flag(one == wanted)),
             ("len", [Term::List(list)]) => Ok(Term::Int(i128::try_from(list.len()).unwrap_or(MAX))),
+            // One number instead of a list.
+            ("len", [Term::Int(_)]) => Ok(Term::Int(1)),
             ("len", [Term::Text(text)]) => Ok(Term::Int(i128::try_from(text.chars().count()).unwrap_or(MAX))),
             ("list", [value @ Term::List(_), at]) => self.element(value, at.clone()),
             ("list", [value, _]) => Ok(value.clone()),

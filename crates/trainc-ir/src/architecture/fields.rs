@@ -181,7 +181,11 @@ impl<'a> Fields<'a> {
     /// Returns the default of a field. Null in config.json stands for the usual value, not for that of the type.
     pub(super) fn default_expression(&self, field: &str) -> Option<&'static str> {
         let default = |spec: &'static Spec| {
-            spec.default.get(field).map(|default| default.expression.as_str()).filter(|text| *text != "-")
+            // Only a text model inside another may lack its size.
+            let sized = matches!(field, "hidden" | "layers" | "heads") && self.up.is_none();
+            let own = spec.config.get(field).filter(|_| !self.config.is_null() && !sized);
+            let default = own.or_else(|| spec.default.get(field));
+            default.map(|default| default.expression.as_str()).filter(|text| *text != "-")
         };
         let usual = || Spec::find("base").and_then(default);
         if self.is_null(field) { usual().or_else(|| default(self.spec)) } else { default(self.spec) }

@@ -49,6 +49,9 @@ pub(super) struct Spec {
     pub(super) set: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) default: BTreeMap<String, DefaultValue>,
+    /// Defaults of the configuration class, where config.json lacks a field. A manifest has those of `default`.
+    #[serde(default)]
+    pub(super) config: BTreeMap<String, DefaultValue>,
     pub(super) mixer: Vec<Choice>,
     pub(super) feed: Vec<Choice>,
     pub(super) other: Vec<Choice>,
@@ -64,6 +67,9 @@ pub(super) struct Spec {
     /// Type of the text model inside this one, where its config does not say it.
     #[serde(default)]
     pub(super) text: Option<String>,
+    /// The text model's own config decides whether the head is tied, not that around it.
+    #[serde(default)]
+    pub(super) text_ties: bool,
     #[serde(default)]
     pub(super) reject: Vec<Rejection>,
     /// The bare model has a pooler.
@@ -361,6 +367,8 @@ fn merged(name: &str) -> Option<toml::Table> {
     }
     let like = like.unwrap_or_else(|| "base".to_owned());
     let mut table = merged(&like)?;
+    // Those of each configuration class.
+    table.remove("config");
     for (key, value) in own {
         match (table.get_mut(&key), value) {
             (Some(toml::Value::Table(inherited)), toml::Value::Table(value))

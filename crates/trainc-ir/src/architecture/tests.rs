@@ -397,10 +397,26 @@ fn unknown_types_are_counted_or_name_the_field() {
     assert_eq!(a.parameters().total, 2 * 128 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 64);
     config["memory_slots"] = json!(8);
     assert_refused(&config, &["memory_slots"]);
-    let mut llama4 = json!({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 64,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
-        "intermediate_size_mlp": 128}});
-    assert!(Architecture::from_hf_config(&llama4).is_ok());
-    llama4["vision_config"] = json!({"hidden_size": 32});
-    assert_refused(&llama4, &["vision_config"]);
+    config["memory_slots"] = json!(0);
+    config["hidden_act"] = json!("xielu");
+    assert_refused(&config, &["hidden_act"]);
+    config["hidden_act"] = json!("silu");
+    config["architectures"] = json!(["NewerModelForMaskedLM"]);
+    assert_refused(&config, &["architectures"]);
+}
+
+/// A tower is counted if its config is known, and an unknown text model is not read as the usual one of its container.
+#[test]
+fn unknown_towers_and_text_models_are_named() {
+    let text = json!({"model_type": "newer_text", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 96, "vocab_size": 128});
+    let mut config = json!({"model_type": "llava", "text_config": text, "vision_config": {"model_type": "clip_vision_model"}});
+    assert_eq!(Architecture::from_hf_config(&config).unwrap().unknown_type.as_deref(), Some("newer_text"));
+    config["text_config"]["model_type"] = json!("llama");
+    assert_eq!(Architecture::from_hf_config(&config).unwrap().unknown_type, None);
+    config["vision_config"]["model_type"] = json!("newer_vision");
+    assert_refused(&config, &["vision_config.model_type"]);
+    config["model_type"] = json!("newer_model");
+    config["encoder_config"] = json!({"layers": 4});
+    assert_refused(&config, &["encoder_config", "vision_config"]);
 }
