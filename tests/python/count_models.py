@@ -135,6 +135,13 @@ EMPTY = [("llava", "text_config"), ("llava", "vision_config"), ("qwen2_vl", "tex
          ("llama4", "text_config"), ("llama4", "vision_config"), ("mistral3", "text_config"), ("glm4v", "text_config"),
          ("glm4v_moe", "text_config"), ("internvl", "vision_config"), ("idefics3", "vision_config"), ("qwen3_asr", "audio_config")]
 
+# Heads of other tasks, with small dimensions.
+HEADS = {"albert": ["Albert", "QuestionAnswering", "SequenceClassification", "TokenClassification"], "biogpt": ["BioGpt", "SequenceClassification", "TokenClassification"], "deberta-v2": ["DebertaV2", "QuestionAnswering", "TokenClassification"],
+         "electra": ["Electra", "QuestionAnswering", "SequenceClassification", "TokenClassification"],
+         "eurobert": ["EuroBert", "SequenceClassification", "TokenClassification"], "llama": ["Llama", "TokenClassification"],
+         "modernbert": ["ModernBert", "SequenceClassification", "TokenClassification"], "mpnet": ["MPNet", "SequenceClassification"],
+         "roberta": ["Roberta", "TokenClassification"]}
+
 
 def without_noise(value):
     """Returns a config without the keys that every configuration class has."""
@@ -182,6 +189,13 @@ def main():
             model = getattr(transformers, name)(config)
         total = sum(parameter.numel() for parameter in model.parameters())
         print(json.dumps({"class": name, "parameters": total, "config": without_noise(config.to_dict()) | {"model_type": model_type}}))
+    for model_type, (prefix, *tasks) in HEADS.items():
+        values = SMALL | {"tie_word_embeddings": True, "embedding_size": 40}
+        for name in [f"{prefix}For{task}" for task in tasks]:
+            with torch.device("meta"):
+                model = getattr(transformers, name)(CONFIG_MAPPING[model_type](**values))
+            total = sum(parameter.numel() for parameter in model.parameters())
+            print(json.dumps({"class": name, "parameters": total, "config": {"model_type": model_type} | values}))
     for model_type, key in EMPTY:
         values = without_noise(CONFIG_MAPPING[model_type]().to_dict())
         values[key] = {"model_type": values[key]["model_type"]}

@@ -62,6 +62,7 @@ CLASSES = {
     "masked-lm": "ForMaskedLM",
     "conditional-generation": "ForConditionalGeneration",
     "sequence-classification": "ForSequenceClassification",
+    "token-classification": "ForTokenClassification",
     "question-answering": "ForQuestionAnswering",
 }
 
@@ -191,7 +192,7 @@ def small():
             if kind is None:
                 continue
             config = config_of(row)
-            if name == "sequence-classification":
+            if name in ("sequence-classification", "token-classification"):
                 config.num_labels = 3
             model = kind(config)
             counts[name] = sum(parameter.numel() for parameter in model.parameters())

@@ -100,15 +100,12 @@ impl Architecture {
     pub fn class_of_hf_config(&self, config: &Value) -> Option<Class> {
         let name = config.get("architectures")?.get(0)?.as_str()?;
         let class = self.container.unwrap_or(self.family).class_from_name(name)?;
-        match (class, config.get("num_labels").and_then(Value::as_u64), config.get("id2label")) {
-            (Class::SequenceClassification { .. }, Some(labels), _) => {
-                Some(Class::SequenceClassification { labels })
-            }
-            (Class::SequenceClassification { .. }, None, Some(Value::Object(labels))) => {
-                Some(Class::SequenceClassification { labels: u64::try_from(labels.len()).unwrap_or(2) })
-            }
-            (class, _, _) => Some(class),
-        }
+        let labels = match (config.get("num_labels").and_then(Value::as_u64), config.get("id2label")) {
+            (Some(labels), _) => labels,
+            (None, Some(Value::Object(labels))) => u64::try_from(labels.len()).unwrap_or(2),
+            (None, _) => 2,
+        };
+        Some(class.with_labels(labels))
     }
 }
 

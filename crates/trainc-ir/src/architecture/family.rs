@@ -115,6 +115,7 @@ impl Family {
             (None, Class::ConditionalGeneration) => "ForConditionalGeneration",
             (None, Class::SequenceClassification { .. }) if spec.no_tokens => "ForImageClassification",
             (None, Class::SequenceClassification { .. }) => "ForSequenceClassification",
+            (None, Class::TokenClassification { .. }) => "ForTokenClassification",
             (None, Class::QuestionAnswering) => "ForQuestionAnswering",
         };
         Some(format!("{}{suffix}", spec.prefix))
@@ -122,10 +123,16 @@ impl Family {
 
     /// Parses an entry of `architectures` of config.json; a classifier gets two labels by default.
     pub fn class_from_name(self, class_name: &str) -> Option<Class> {
-        Class::NAMES
-            .into_iter()
-            .filter_map(Class::from_name)
-            .find(|&class| self.class_name(class).as_deref() == Some(class_name))
+        let classes = || Class::NAMES.into_iter().filter_map(Class::from_name);
+        let exact = classes().find(|&class| self.class_name(class).as_deref() == Some(class_name));
+        // A type of another name with the same formulas, such as `ExaoneForCausalLM`: the task decides.
+        exact.or_else(|| {
+            classes().find(|&class| {
+                let name = self.class_name(class).unwrap_or_default();
+                name.strip_prefix(self.spec().prefix.as_str())
+                    .is_some_and(|suffix| suffix.starts_with("For") && class_name.ends_with(suffix))
+            })
+        })
     }
 }
 

@@ -83,18 +83,24 @@ pub enum Class {
         /// Number of labels.
         labels: u64,
     },
+    /// One label for each token.
+    TokenClassification {
+        /// Number of labels.
+        labels: u64,
+    },
     /// Start and end of an answer span: two outputs per token.
     QuestionAnswering,
 }
 
 impl Class {
     /// The names in the catalogue and in messages, without the number of labels.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 7] = [
         "base",
         "causal-lm",
         "masked-lm",
         "conditional-generation",
         "sequence-classification",
+        "token-classification",
         "question-answering",
     ];
 
@@ -106,7 +112,21 @@ impl Class {
             Self::MaskedLm => "masked-lm",
             Self::ConditionalGeneration => "conditional-generation",
             Self::SequenceClassification { .. } => "sequence-classification",
+            Self::TokenClassification { .. } => "token-classification",
             Self::QuestionAnswering => "question-answering",
+        }
+    }
+
+    /// Returns the class with this number of labels, where it has labels.
+    pub fn with_labels(self, labels: u64) -> Self {
+        match self {
+            Self::SequenceClassification { .. } => Self::SequenceClassification { labels },
+            Self::TokenClassification { .. } => Self::TokenClassification { labels },
+            Self::Base
+            | Self::CausalLm
+            | Self::MaskedLm
+            | Self::ConditionalGeneration
+            | Self::QuestionAnswering => self,
         }
     }
 
@@ -118,6 +138,7 @@ impl Class {
             "masked-lm" => Some(Self::MaskedLm),
             "conditional-generation" => Some(Self::ConditionalGeneration),
             "sequence-classification" => Some(Self::SequenceClassification { labels: 2 }),
+            "token-classification" => Some(Self::TokenClassification { labels: 2 }),
             "question-answering" => Some(Self::QuestionAnswering),
             _ => None,
         }

@@ -41,6 +41,8 @@ impl HeadList<'_> {
         let (a, spec) = (self.a, self.spec);
         // Input width of the head: OPT first projects back to the embedding width.
         let h = a.word_embedding;
+        // Encoders with a narrower embedding project once only, before the layers.
+        let width = if spec.masked.is_empty() { h } else { a.hidden };
         match class {
             Class::Base if spec.pooler => {
                 self.add("pooler.dense", ModuleRole::Pooled, (a.hidden, a.hidden), a.hidden);
@@ -58,6 +60,17 @@ impl HeadList<'_> {
                 self.add(norm, ModuleRole::Norm, (h, 1), if a.norm.has_bias() { h } else { 0 });
                 self.vocabulary(decoder, a.masked_biases);
             }
+            Class::TokenClassification { labels } | Class::SequenceClassification { labels }
+                if let [dense, norm, out] = spec.classifier.as_slice() =>
+            {
+                self.add(dense, ModuleRole::Output, (h, h), if spec.plain_head_dense { 0 } else { h });
+                self.add(norm, ModuleRole::Norm, (h, 1), if a.norm.has_bias() { h } else { 0 });
+                self.add(out, ModuleRole::Output, (h, labels), labels);
+            }
+            Class::TokenClassification { labels } => {
+                let path = if spec.masked.is_empty() { "score" } else { "classifier" };
+                self.add(path, ModuleRole::Output, (width, labels), labels);
+            }
             Class::SequenceClassification { labels } => match spec.classifier.as_slice() {
                 [dense, out] => {
                     self.add(dense, ModuleRole::Pooled, (a.hidden, a.hidden), a.hidden);
@@ -70,7 +83,7 @@ impl HeadList<'_> {
                     if spec.head_bias { labels } else { 0 },
                 ),
             },
-            Class::QuestionAnswering => self.add("qa_outputs", ModuleRole::Output, (h, 2), 2),
+            Class::QuestionAnswering => self.add("qa_outputs", ModuleRole::Output, (width, 2), 2),
         }
     }
 }
