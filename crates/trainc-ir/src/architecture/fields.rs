@@ -4,6 +4,7 @@ use super::config::truncate_value;
 use super::dimensions::ArchitectureProblem;
 use super::expression::{Fault, Names, Term, count, evaluate, truth};
 use super::family::Family;
+use super::kinds::Norm;
 use super::spec::{Spec, fields};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
@@ -305,6 +306,12 @@ impl Fields<'_> {
     fn value(&self, name: &str) -> Result<Term, Fault> {
         if name == "norm_count" {
             return Ok(Term::Int(i128::try_from(self.spec.norms.len()).unwrap_or(0)));
+        }
+        if name == "dropout" {
+            return Ok(Term::Int(i128::from(self.spec.dropout)));
+        }
+        if name == "rms" {
+            return Ok(Term::Int(i128::from(self.spec.norm == Norm::RmsNorm)));
         }
         if name == "in_decoder" {
             return Ok(Term::Int(i128::from(self.in_decoder.get())));

@@ -5,6 +5,7 @@
 //! disagree. Independent of manifests, catalogue and files. Which parts a model type has, and the modules of a part, are data
 //! (`data/`).
 
+mod activations;
 mod builder;
 mod config;
 mod defaults;
@@ -22,6 +23,7 @@ mod parts;
 mod spec;
 mod uncounted_parts;
 
+pub use activations::{ActivationCode, PartActivations, SavedPart};
 pub use config::parse_hf_config;
 pub use details::{Details, RopeScaling, ScalingKind};
 pub use dimensions::{ArchitectureProblem, Defaulted, Dimensions};

@@ -4,6 +4,7 @@
 //! transformers.
 
 use super::Architecture;
+use super::activations::SavedPart;
 use super::fields::Fields;
 use super::kinds::{Class, Norm};
 use super::spec::{Part, Row, Spec, intern};
@@ -156,8 +157,10 @@ pub struct LayerKind {
     pub modules: Vec<Module>,
     /// Attention cores and scans.
     pub cores: Vec<Core>,
-    /// Bytes per token that the eager code of transformers keeps for the backward pass in bf16, by part.
-    pub saved: Vec<(&'static str, u64)>,
+    /// What is kept for the backward pass, by part.
+    pub saved: Vec<SavedPart>,
+    /// Bytes per token of the layer's input, with activations of 2 bytes.
+    pub input_bytes: u64,
 }
 
 /// A model inside the model.
@@ -180,7 +183,7 @@ pub(super) struct ModuleList<'a> {
     pub(super) shared: bool,
     pub(super) modules: Vec<Module>,
     pub(super) cores: Vec<Core>,
-    pub(super) saved: Vec<(&'static str, u64)>,
+    pub(super) saved: Vec<SavedPart>,
 }
 
 impl<'a> ModuleList<'a> {
@@ -222,10 +225,22 @@ impl<'a> ModuleList<'a> {
                 cross: name == "cross",
             });
         }
-        if part.saved.is_some() {
-            let saved = value(&part.saved);
-            self.saved.push((name, saved));
-        }
+        self.saved_part(name, part);
+    }
+
+    fn saved_part(&mut self, name: &'static str, part: &Part) {
+        let f = self.fields;
+        let value = |text: &Option<String>| text.as_deref().and_then(|text| f.count(text));
+        self.saved.push(SavedPart {
+            part: name,
+            transformers: value(&part.saved),
+            megatron: value(&part.megatron),
+            torchtitan: value(&part.titan),
+            torchtitan_selective: value(&part.titan_selective),
+            scores: value(&part.scores).unwrap_or(0),
+            megatron_scores: value(&part.megatron_scores).unwrap_or(0),
+            log_sum_exp: value(&part.lse).unwrap_or(0),
+        });
     }
 
     /// Adds the norms of a layer, all over the hidden width.
@@ -239,10 +254,9 @@ impl<'a> ModuleList<'a> {
         for path in paths.iter().take(wanted) {
             self.norm(path, hidden, self.norm);
         }
-        let count = u64::try_from(paths.len().min(wanted)).unwrap_or(0);
-        let bytes = if self.norm == Norm::RmsNorm { 6 } else { 4 };
-        let saved = count.saturating_mul(hidden.saturating_mul(bytes).saturating_add(4));
-        self.saved.push(("norms", saved));
+        if let Some(part) = Part::find("norms") {
+            self.saved_part("norms", part);
+        }
     }
 
     fn norm(&mut self, path: &str, width: u64, norm: Norm) {
@@ -350,7 +364,8 @@ pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Ve
         let (modules, cores, saved) = (list.modules, list.cores, list.saved);
         let equal = kinds.iter().position(|kind| kind.modules == modules && kind.cores == cores);
         let at = equal.unwrap_or_else(|| {
-            kinds.push(LayerKind { count: 0, decoder, parts, modules, cores, saved });
+            let input_bytes = fields.number("hidden").unwrap_or(0).saturating_mul(2);
+            kinds.push(LayerKind { count: 0, decoder, parts, modules, cores, saved, input_bytes });
             kinds.len().saturating_sub(1)
         });
         if let Some(kind) = kinds.get_mut(at) {

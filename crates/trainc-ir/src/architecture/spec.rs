@@ -198,6 +198,12 @@ pub(super) struct Part {
     pub(super) compressed_topk: Option<String>,
     pub(super) extra: Option<String>,
     pub(super) saved: Option<String>,
+    pub(super) megatron: Option<String>,
+    pub(super) titan: Option<String>,
+    pub(super) titan_selective: Option<String>,
+    pub(super) scores: Option<String>,
+    pub(super) megatron_scores: Option<String>,
+    pub(super) lse: Option<String>,
 }
 
 /// The fields of config.json.
