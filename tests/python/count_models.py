@@ -112,6 +112,8 @@ TYPES = {
     "deberta": [RELATIVE, RELATIVE | {"pos_att_type": "c2p"}], "ernie": [{"use_task_id": True, "tie_word_embeddings": True}],
     "longt5": [{"d_model": 96, "d_ff": 160, "num_heads": 6, "encoder_attention_type": "transient-global", "tie_word_embeddings": True}],
     "esm": [{"tie_word_embeddings": True, "mask_token_id": 3, "position_embedding_type": "rotary", "emb_layer_norm_before": True}],
+    "zamba2": [{"intermediate_size": 160, "num_mem_blocks": 2, "use_shared_attention_adapter": True, "adapter_rank": 8, "tie_word_embeddings": True, "n_mamba_heads": 12,
+                "layers_block_type": ["mamba", "hybrid", "hybrid", "mamba", "hybrid", "mamba"], "num_key_value_heads": 6}],
     "laguna": [EXPERTS | {"num_experts": 10, "shared_expert_intermediate_size": 72, "head_dim": 20, "gating": "per-element",
                           "num_attention_heads_per_layer": [4, 6, 8, 4, 6, 8]}],
 }
@@ -119,7 +121,8 @@ TYPES = {
 
 # The default configuration, written out.
 AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta",
-              "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3", "kolibri1",
+              "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3",
+              "kolibri1", "led", "longformer", "rwkv", "switch_transformers", "xlstm", "zamba", "zamba2",
               "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
               "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "xglm", "xlm-roberta",
               "xlm-roberta-xl"]

@@ -424,3 +424,41 @@ fn unknown_towers_and_text_models_are_named() {
     config["encoder_config"] = json!({"layers": 4});
     assert_refused(&config, &["encoder_config", "vision_config"]);
 }
+
+/// Models whose code is in their own repository, with the parameters of their published files (recalled 2026-11-26).
+#[test]
+fn models_with_code_of_their_own() {
+    for (config, total) in [
+        (
+            json!({"model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016, "num_attention_heads": 32,
+                "num_hidden_layers": 32, "kv_channels": 128, "no_bias": true, "vocab_size": 151_936,
+                "architectures": ["QWenLMHeadModel"]}),
+            7_721_324_544,
+        ),
+        (
+            json!({"model_type": "minicpm", "hidden_size": 2304, "intermediate_size": 5760, "num_attention_heads": 36,
+                "num_hidden_layers": 40, "vocab_size": 122_753}),
+            2_724_880_896,
+        ),
+        (
+            json!({"model_type": "deepseek", "hidden_size": 2048, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+                "first_k_dense_replace": 1, "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6,
+                "num_attention_heads": 16, "num_hidden_layers": 28, "vocab_size": 102_400}),
+            16_375_728_128,
+        ),
+        (
+            json!({"model_type": "internlm2", "bias": false, "hidden_size": 4096, "intermediate_size": 14336,
+                "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32, "vocab_size": 92_544}),
+            7_737_708_544,
+        ),
+        (
+            json!({"model_type": "chatglm", "add_bias_linear": false, "add_qkv_bias": true, "ffn_hidden_size": 13696,
+                "hidden_size": 4096, "kv_channels": 128, "multi_query_attention": true, "multi_query_group_num": 2,
+                "num_attention_heads": 32, "num_layers": 40, "padded_vocab_size": 151_552}),
+            9_399_951_360_u64,
+        ),
+    ] {
+        let a = Architecture::from_hf_config(&config).unwrap();
+        assert_eq!((a.parameters().total, &a.unknown_type), (total, &None), "{config}");
+    }
+}
