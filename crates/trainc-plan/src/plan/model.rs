@@ -23,10 +23,11 @@ declare_code!(
     Warning,
     "a model type that is not in the table of architectures"
 );
+declare_code!(T0552, "uncounted-class", Warning, "a model class whose head has no formula");
 declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344, &T0550];
+pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344, &T0550, &T0552];
 
 /// Returns the facts of the model; `None` if there is no model or a problem was reported.
 pub(super) fn model(
@@ -289,6 +290,10 @@ fn from_config(
             let details = Details::from_hf_config(&config, architecture.family);
             if let Some(unknown) = &architecture.unknown_type {
                 problems.push(assumed_architecture(path, span, unknown));
+            } else if class.is_none()
+                && let Some(warning) = uncounted_class(path, span, &config, &architecture)
+            {
+                problems.push(warning);
             }
             Some(facts(&name, architecture, class, details, &[], path))
         }
@@ -311,6 +316,24 @@ fn assumed_architecture(path: &str, span: Span, model_type: &str) -> Diagnostic 
     )
     .note("all fields of the config are known, but biases and norms that the code of the model adds without a field are not counted")
     .help("compare `parameters` of the plan with the published number, or write `parameters N` instead of `config`")
+}
+
+/// Returns a warning if `architectures` names a class that has no formula.
+fn uncounted_class(
+    path: &str,
+    span: Span,
+    config: &serde_json::Value,
+    architecture: &Architecture,
+) -> Option<Diagnostic> {
+    let named = config.get("architectures")?.get(0)?.as_str()?;
+    let counted = architecture.class_name(architecture.default_class())?;
+    let found =
+        format!("`{path}`: class `{named}` has no formula; the parameters of `{counted}` are counted");
+    Some(
+        Diagnostic::new(&T0552, span, found)
+            .note("layers and embeddings are the same; the output may differ")
+            .help("name the class that you train in `architectures`, or write `parameters N` instead of `config`"),
+    )
 }
 
 fn facts(
