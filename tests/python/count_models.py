@@ -122,7 +122,7 @@ TYPES = {
 # The default configuration, written out.
 AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta",
               "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3",
-              "kolibri1", "led", "longformer", "rwkv", "switch_transformers", "xlstm", "zamba", "zamba2",
+              "kolibri1", "lara_mini", "led", "lfm3", "longformer", "rwkv", "switch_transformers", "xlstm", "zamba", "zamba2",
               "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
               "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "xglm", "xlm-roberta",
               "xlm-roberta-xl"]
@@ -130,7 +130,7 @@ WITH_TOWERS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", 
                "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe", "aria", "audioflamingo3", "cohere2_vision", "deepseek_vl", "exaone4_5", "gemma3n",
                "glm46v", "glm_ocr", "idefics2", "idefics3", "internvl", "lfm2_vl", "lighton_ocr", "llama4", "llava_next_video", "llava_onevision",
                "minicpmv4_6", "mllama", "ovis2", "paddleocr_vl", "paligemma", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_asr",
-               "qwen3_omni_moe_thinker", "smolvlm", "video_llama_3", "vipllava", "voxtral"]
+               "qwen3_omni_moe_thinker", "smolvlm", "step3p7", "video_llama_3", "vipllava", "voxtral"]
 # A config inside another holds only what differs from the default of its class.
 EMPTY = [("llava", "text_config"), ("llava", "vision_config"), ("qwen2_vl", "text_config"), ("qwen2_5_vl", "vision_config"),
          ("qwen3_vl", "text_config"), ("qwen3_vl", "vision_config"), ("qwen3_vl_moe", "text_config"), ("gemma3", "text_config"),
