@@ -120,8 +120,8 @@ TYPES = {
 
 
 # The default configuration, written out.
-AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta",
-              "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3",
+AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta", "deit", "dinov2",
+              "dinov2_with_registers", "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3",
               "kolibri1", "lara_mini", "led", "lfm3", "longformer", "rwkv", "switch_transformers", "xlstm", "zamba", "zamba2",
               "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
               "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "xglm", "xlm-roberta",
@@ -165,6 +165,11 @@ def class_of(model_type):
     for names in (auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, *order):
         if model_type in names:
             return names[model_type]
+    images = {} if model_type.startswith("dinov2") else auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+    for names in (images, auto.MODEL_MAPPING_NAMES):
+        if model_type in names:
+            found = names[model_type]
+            return found if isinstance(found, str) else found[0]
     raise KeyError(model_type)
 
 
