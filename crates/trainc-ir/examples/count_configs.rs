@@ -16,6 +16,7 @@ fn main() -> std::io::Result<()> {
                 serde_json::json!({
                     "parameters": a.parameters_for_class(class).map(|count| count.total),
                     "class": a.class_name(class),
+                    "matrices": a.linear_modules().iter().map(|module| module.path).collect::<Vec<_>>(),
                     "unknown": a.unknown_type,
                 })
             }
