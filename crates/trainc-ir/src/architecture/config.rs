@@ -73,7 +73,8 @@ impl Architecture {
             rope_theta: rope_theta(&read, text),
         };
         let architecture = build(&read, &surroundings);
-        if unknown_type.is_some() {
+        // The class of a known type ignores other keys.
+        if read.family.is_unknown() {
             report_unknown_keys(&read, text);
         }
         if top.is_none() {
