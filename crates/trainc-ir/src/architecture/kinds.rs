@@ -118,6 +118,7 @@ impl Class {
     }
 
     /// Returns the class with this number of labels, where it has labels.
+    #[must_use]
     pub fn with_labels(self, labels: u64) -> Self {
         match self {
             Self::SequenceClassification { .. } => Self::SequenceClassification { labels },

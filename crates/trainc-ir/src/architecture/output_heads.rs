@@ -49,7 +49,7 @@ impl HeadList<'_> {
             }
             Class::Base => {}
             Class::CausalLm | Class::ConditionalGeneration => {
-                self.vocabulary(&spec.head, u64::from(a.head_bias))
+                self.vocabulary(&spec.head, u64::from(a.head_bias));
             }
             Class::MaskedLm => {
                 let [dense, norm, decoder] = spec.masked.as_slice() else {
