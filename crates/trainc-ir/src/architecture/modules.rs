@@ -328,10 +328,51 @@ impl<'a> ModuleList<'a> {
     }
 }
 
-/// Collects the layers of a stack, equal ones together, in the order of their first one.
-pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Vec<LayerKind> {
+/// Returns the parts of the layer that is set, and their modules.
+fn layer_parts<'a>(fields: &'a Fields<'a>, decoder: bool) -> (Vec<&'static str>, ModuleList<'a>) {
     let spec = fields.family.spec();
     let place = if decoder { ModulePlace::DecoderLayer } else { ModulePlace::Layer };
+    let mut list = ModuleList::new(fields, place, 1);
+    let mut parts = Vec::new();
+    for choice in [&spec.mixer, &spec.feed, &spec.other].into_iter().flatten() {
+        if choice.condition.as_deref().is_some_and(|condition| !fields.holds(condition)) {
+            continue;
+        }
+        list.shared = choice.shared.as_deref().is_some_and(|condition| fields.holds(condition));
+        for part in &choice.parts {
+            parts.push(part.as_str());
+            list.part(part);
+        }
+    }
+    list.shared = false;
+    if decoder {
+        for part in &spec.decoder {
+            parts.push(part);
+            list.part(part);
+        }
+    }
+    (parts, list)
+}
+
+/// Returns one layer by its index, counted from 0.
+pub(super) fn layer_at(fields: &Fields<'_>, layer: u64) -> LayerKind {
+    fields.set_layer(Some(layer));
+    let (parts, list) = layer_parts(fields, false);
+    fields.set_layer(None);
+    let input_bytes = fields.number("hidden").unwrap_or(0).saturating_mul(2);
+    LayerKind {
+        count: 1,
+        decoder: false,
+        parts,
+        modules: list.modules,
+        cores: list.cores,
+        saved: list.saved,
+        input_bytes,
+    }
+}
+
+/// Collects the layers of a stack, equal ones together, in the order of their first one.
+pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Vec<LayerKind> {
     let mut kinds: Vec<LayerKind> = Vec::new();
     let mut signatures: Vec<(Vec<_>, usize)> = Vec::new();
     for layer in 0..layers {
@@ -342,25 +383,7 @@ pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Ve
             kind.count = kind.count.saturating_add(1);
             continue;
         }
-        let mut list = ModuleList::new(fields, place, 1);
-        let mut parts = Vec::new();
-        for choice in [&spec.mixer, &spec.feed, &spec.other].into_iter().flatten() {
-            if choice.condition.as_deref().is_some_and(|condition| !fields.holds(condition)) {
-                continue;
-            }
-            list.shared = choice.shared.as_deref().is_some_and(|condition| fields.holds(condition));
-            for part in &choice.parts {
-                parts.push(part.as_str());
-                list.part(part);
-            }
-        }
-        list.shared = false;
-        if decoder {
-            for part in &spec.decoder {
-                parts.push(part);
-                list.part(part);
-            }
-        }
+        let (parts, list) = layer_parts(fields, decoder);
         let (modules, cores, saved) = (list.modules, list.cores, list.saved);
         let equal = kinds.iter().position(|kind| kind.modules == modules && kind.cores == cores);
         let at = equal.unwrap_or_else(|| {

@@ -99,6 +99,9 @@ pub(super) struct Spec {
     /// The kind of layer that a module of multi-token prediction has.
     #[serde(default)]
     pub(super) mtp_kind: Option<String>,
+    /// Such a module has the layer that the config describes after the last one.
+    #[serde(default)]
+    pub(super) mtp_next: bool,
     /// The field that lists the parts of such a module.
     #[serde(default)]
     pub(super) mtp_parts: Option<String>,

@@ -462,3 +462,33 @@ fn models_with_code_of_their_own() {
         assert_eq!((a.parameters().total, &a.unknown_type), (total, &None), "{config}");
     }
 }
+
+/// Parameters of published files, buffers included: the class, and what files hold in addition. Of DeepSeek-V3 without the
+/// scales of its FP8 blocks (totals of the Hub's metadata, read 2026-11-23).
+#[test]
+fn files_hold_the_class_and_the_uncounted_parts() {
+    let files = [
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 81_324_862_720),
+        ("Qwen/Qwen3.5-9B", 9_653_104_368),
+        ("Qwen/Qwen3.5-27B", 27_781_427_952),
+        ("Qwen/Qwen3.5-35B-A3B", 35_951_822_704),
+        ("Qwen/Qwen3.5-122B-A10B", 125_086_497_008),
+        ("zai-org/GLM-5", 753_864_139_008),
+        ("zai-org/GLM-5.2", 753_329_940_480),
+        ("deepseek-ai/DeepSeek-V3", 684_489_830_400 + 59 * 256),
+        ("deepseek-ai/DeepSeek-V4-Flash", 290_944_616_402),
+        ("deepseek-ai/DeepSeek-V4-Pro", 1_598_839_674_782_u64),
+    ];
+    let mut wrong = Vec::new();
+    for line in include_str!("testdata/published.jsonl").lines() {
+        let case = parse_hf_config(line).unwrap();
+        let Some((id, total)) = files.iter().find(|(id, _)| case["id"] == **id) else { continue };
+        let a = Architecture::from_hf_config(&case["config"]).unwrap();
+        let class = a.class_of_hf_config(&case["config"]).unwrap();
+        let ours: u64 = a.parts(class).iter().map(|part| part.parameters).sum();
+        if ours != *total {
+            wrong.push(format!("{id}: {} more, {:?}", i128::from(*total) - i128::from(ours), a.uncounted));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -20,55 +20,87 @@ pub struct UncountedPart {
 /// Returns what files hold in addition to the class.
 pub(super) fn uncounted_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<UncountedPart> {
     let mut parts = Vec::new();
-    let hidden = u128::from(fields.number("hidden").unwrap_or(0));
-    let depth = u128::from(fields.number("mtp").unwrap_or(0));
+    let number = |field: &str| u128::from(fields.number(field).unwrap_or(0));
+    let mut add = |name: &'static str, parameters: u128, reason: &'static str| {
+        if parameters > 0 {
+            parts.push(UncountedPart { name, parameters: to_u64(parameters), reason });
+        }
+    };
+    let hidden = number("hidden");
+    let depth = number("mtp");
+    let (mut layer, mut predicted_routers) = (0, 0);
     if depth > 0 {
-        let per_layer = prediction_layer(fields, kinds);
+        (layer, predicted_routers) = prediction_layer(fields, kinds);
         // The projection of embedding and hidden state, and three norms.
-        let around = hidden.saturating_mul(hidden).saturating_mul(2).saturating_add(hidden.saturating_mul(3));
-        parts.push(UncountedPart {
-            name: "multi-token prediction",
-            parameters: to_u64(per_layer.saturating_add(around).saturating_mul(depth)),
-            reason: "in published files, not in the class of transformers",
-        });
+        layer = layer.saturating_add(hidden.saturating_mul(hidden).saturating_mul(2));
+        layer = layer.saturating_add(hidden.saturating_mul(3)).saturating_add(number("mtp_extra"));
     }
-    let correction = u128::from(fields.number("correction").unwrap_or(0));
+    let published = "in published files, not in the class of transformers";
+    add("multi-token prediction", layer.saturating_mul(depth), published);
+    let copies = if depth > 0 { number("mtp_copies").saturating_mul(depth) } else { 0 };
+    add("embedding and head of multi-token prediction", copies, "copies, in published files");
     let sparse: u64 = kinds.iter().filter(|kind| kind.parts.contains(&"moe")).map(|kind| kind.count).sum();
-    if correction > 0 && sparse > 0 {
-        parts.push(UncountedPart {
-            name: "router correction bias",
-            parameters: to_u64(correction.saturating_mul(u128::from(sparse))),
-            reason: "a buffer, in published files",
-        });
+    if sparse > 0 {
+        // Layers that route by a table of tokens have no bias.
+        let hashed = number("hash_layers");
+        let routers = u128::from(sparse).saturating_sub(hashed).saturating_add(predicted_routers * depth);
+        add(
+            "router correction bias",
+            number("correction").saturating_mul(routers),
+            "a buffer, in published files",
+        );
+        let table = number("vocab").saturating_mul(number("active_experts"));
+        add("routing table", table.saturating_mul(hashed), "a buffer, in published files");
     }
     parts
 }
 
-/// Returns the parameters of the layer of a module of multi-token prediction: the last kind of layer, or a pattern.
-fn prediction_layer(fields: &Fields<'_>, kinds: &[LayerKind]) -> u128 {
+/// Returns the parameters of the layer of a module of multi-token prediction, and its routers: the last kind of layer, the next
+/// one, or a pattern.
+fn prediction_layer(fields: &Fields<'_>, kinds: &[LayerKind]) -> (u128, u128) {
     let size = |kind: &LayerKind| {
         kind.modules
             .iter()
             .map(|module| module.parameters().saturating_mul(u128::from(module.per_layer)))
             .fold(0_u128, u128::saturating_add)
     };
+    let routed = |kind: &LayerKind| u128::from(kind.parts.contains(&"moe"));
     let spec = fields.family.spec();
     if let Some(pattern) = &spec.mtp_parts {
         let length = fields.count(&format!("has_{pattern} ? len({pattern}) : 0")).unwrap_or(0);
-        let mut sum = 0_u128;
+        let (mut sum, mut routers) = (0_u128, 0_u128);
         for at in 0..length {
             let attends = fields.holds(&format!(
                 "{pattern}[{at}] == '*' || {pattern}[{at}] == 'attention' || {pattern}[{at}] == 'full_attention'"
             ));
             let wanted = if attends { "gqa" } else { "moe" };
-            sum = sum.saturating_add(kinds.iter().find(|kind| kind.parts.contains(&wanted)).map_or(0, size));
+            if let Some(kind) = kinds.iter().find(|kind| kind.parts.contains(&wanted)) {
+                sum = sum.saturating_add(size(kind));
+                routers = routers.saturating_add(routed(kind));
+            }
         }
-        return sum;
+        return (sum, routers);
+    }
+    if spec.mtp_next
+        && let Some(kind) = next_layer(fields)
+    {
+        return (size(&kind), routed(&kind));
     }
     let wanted = if spec.mtp_kind.is_some() { "gqa" } else { "" };
     // The last kind of layer: with experts, and with full attention where layers differ.
     let found = kinds.iter().rev().find(|kind| wanted.is_empty() || kind.parts.contains(&wanted));
-    found.map_or(0, size)
+    found.map_or((0, 0), |kind| (size(kind), routed(kind)))
+}
+
+/// Returns the layer after the last one, if the config describes it.
+fn next_layer(fields: &Fields<'_>) -> Option<LayerKind> {
+    let before = fields.take_problems();
+    let kind = super::modules::layer_at(fields, fields.number("layers")?);
+    let described = fields.take_problems().is_empty();
+    for problem in before {
+        fields.report(problem);
+    }
+    Some(kind).filter(|_| described)
 }
 
 fn to_u64(value: u128) -> u64 {
