@@ -124,7 +124,7 @@ AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camem
               "dinov2_with_registers", "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3",
               "kolibri1", "lara_mini", "led", "lfm3", "longformer", "rwkv", "switch_transformers", "xlstm", "zamba", "zamba2",
               "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
-              "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "xglm", "xlm-roberta",
+              "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "whisper", "xglm", "xlm-roberta",
               "xlm-roberta-xl"]
 WITH_TOWERS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma3", "mistral3", "minimax_m3_vl",
                "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe", "aria", "audioflamingo3", "cohere2_vision", "deepseek_vl", "exaone4_5", "gemma3n",
@@ -162,7 +162,8 @@ def class_of(model_type):
     decoders = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     # Encoders have a decoder's class too, which is rarely trained.
     order = (seq2seq, decoders) if model_type in seq2seq else (masked, decoders) if model_type in masked else (decoders,)
-    for names in (auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, *order):
+    speech = auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+    for names in (auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, speech, *order):
         if model_type in names:
             return names[model_type]
     images = {} if model_type.startswith("dinov2") else auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
