@@ -463,6 +463,20 @@ fn models_with_code_of_their_own() {
     }
 }
 
+/// The published total of Llama 4 Scout: 107,769,861,120 of the text model, 871,932,416 of vision tower and projector.
+#[test]
+fn llama_4_with_its_tower() {
+    let config = json!({"model_type": "llama4", "architectures": ["Llama4ForConditionalGeneration"],
+        "text_config": {"model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40,
+            "num_key_value_heads": 8, "intermediate_size": 8192, "intermediate_size_mlp": 16384, "interleave_moe_layer_step": 1,
+            "num_local_experts": 16, "vocab_size": 202_048},
+        "vision_config": {"model_type": "llama4_vision_model", "hidden_size": 1408, "image_size": 336, "intermediate_size": 5632,
+            "num_attention_heads": 16, "num_hidden_layers": 34, "patch_size": 14, "pixel_shuffle_ratio": 0.5,
+            "projector_input_dim": 4096, "projector_output_dim": 4096, "vision_output_dim": 4096}});
+    let count = Architecture::from_hf_config(&config).unwrap().parameters();
+    assert_eq!((count.total, count.towers), (108_641_793_536, 871_932_416));
+}
+
 /// Parameters of published files, buffers included: the class, and what files hold in addition. Of DeepSeek-V3 without the
 /// scales of its FP8 blocks (totals of the Hub's metadata, read 2026-11-23).
 #[test]
@@ -476,6 +490,7 @@ fn files_hold_the_class_and_the_uncounted_parts() {
         ("zai-org/GLM-5", 753_864_139_008),
         ("zai-org/GLM-5.2", 753_329_940_480),
         ("deepseek-ai/DeepSeek-V3", 684_489_830_400 + 59 * 256),
+        ("google/gemma-4-E4B", 7_996_156_490),
         ("deepseek-ai/DeepSeek-V4-Flash", 290_944_616_402),
         ("deepseek-ai/DeepSeek-V4-Pro", 1_598_839_674_782_u64),
     ];

@@ -39,6 +39,17 @@ pub(super) fn uncounted_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<U
     add("multi-token prediction", layer.saturating_mul(depth), published);
     let copies = if depth > 0 { number("mtp_copies").saturating_mul(depth) } else { 0 };
     add("embedding and head of multi-token prediction", copies, "copies, in published files");
+    // Layers that use the keys and values of an earlier one.
+    let shared = fields.count("kv_shared_layers").unwrap_or(0).min(fields.number("layers").unwrap_or(0));
+    let first = fields.number("layers").unwrap_or(0).saturating_sub(shared);
+    let mut keys = 0_u128;
+    for layer in first..first.saturating_add(shared) {
+        fields.set_layer(Some(layer));
+        keys = keys.saturating_add(u128::from(fields.count("shared_kv").unwrap_or(0)));
+    }
+    fields.set_layer(None);
+    add("keys and values of sharing layers", keys, published);
+    add("layer scalars", number("layer_scalars"), "buffers, in published files");
     let sparse: u64 = kinds.iter().filter(|kind| kind.parts.contains(&"moe")).map(|kind| kind.count).sum();
     if sparse > 0 {
         // Layers that route by a table of tokens have no bias.
