@@ -5,8 +5,8 @@
 #   TRAINC_BIN=FILE      else: emits every job of examples/ and tests/requests/ with this binary first, and tests that
 #   neither              tests the tests alone (test_harness.py)
 #
-# Makes .venv in the repository's root on first use, and again when the requirements change. PYTHON chooses the
-# interpreter; 3.11 or newer is needed.
+# Makes .venv and .venv-v3 in the repository's root on first use, and again when the requirements change. PYTHON chooses
+# the interpreter; 3.11 or newer is needed.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -46,6 +46,7 @@ emit() {
 }
 
 install
+install_v3
 if [ -n "${TRAINC_BIN:-}" ]; then
     case $TRAINC_BIN in
     */*) TRAINC_BIN=$(cd "$(dirname "$TRAINC_BIN")" && pwd)/$(basename "$TRAINC_BIN") ;;

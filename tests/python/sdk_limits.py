@@ -37,6 +37,17 @@ DATASET = re.compile(r"InputDataConfig\.([\w-]+)\.DataSource\.DatasetSource")
 # a job with one of these cannot be an estimator
 WHOLE_JOB = {"ServerlessJobConfig"}
 
+# Members that `ModelTrainer` of sagemaker-train 1.27.0 does not send: `_create_training_job_args` has no argument for them.
+TRAINER = {
+    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "ExperimentConfig",
+    "MlflowConfig",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+}
+
 DECLARED = re.compile(r"^\s*# not supported by the SDK: ([A-Za-z0-9._-]+)\s*$", re.MULTILINE)
 
 

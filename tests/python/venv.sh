@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes .venv in the repository's root on first use, and again when the requirements change. Run by itself, or sourced by
-# the run.sh of the Python tests for `install`, with $here (tests/python), $root, $venv and $python set.
+# Makes .venv in the repository's root on first use, and again when the requirements change, and .venv-v3 with the SageMaker
+# SDK v3. Run by itself, or sourced by the run.sh of the Python tests for `install` and `install_v3`, with $here
+# (tests/python), $root, $venv and $python set.
 
 choose() {
     for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13}; do
@@ -13,16 +14,17 @@ choose() {
     exit 2
 }
 
+# the digest of an interpreter's requirements: stamp PYTHON FILE…
 stamp() {
-    "$1" - "$here/requirements.txt" "$here/requirements-nodeps.txt" "$here/constraints.txt" <<'PY'
+    "$1" - "$@" <<'PY'
 import hashlib, pathlib, sys
-print(hashlib.sha256(b"".join(pathlib.Path(p).read_bytes() for p in sys.argv[1:])).hexdigest())
+print(hashlib.sha256(b"".join(pathlib.Path(p).read_bytes() for p in sys.argv[2:])).hexdigest())
 PY
 }
 
 install() {
     base=$(choose)
-    want=$(stamp "$base")
+    want=$(stamp "$base" "$here/requirements.txt" "$here/requirements-nodeps.txt" "$here/constraints.txt")
     if [ -x "$python" ] && [ "$(cat "$venv/requirements.sha256" 2>/dev/null)" = "$want" ] && "$python" -c '' 2>/dev/null; then
         return
     fi
@@ -35,6 +37,20 @@ install() {
     echo "$want" >"$venv/requirements.sha256"
 }
 
+install_v3() {
+    base=$(choose)
+    want=$(stamp "$base" "$here/requirements-v3.txt")
+    v3=$root/.venv-v3
+    if [ "$(cat "$v3/requirements.sha256" 2>/dev/null)" = "$want" ] && "$v3/bin/python" -c '' 2>/dev/null; then
+        return
+    fi
+    echo "run.sh: installing the SageMaker SDK v3 into .venv-v3" >&2
+    rm -rf "$v3"
+    "$base" -m venv "$v3"
+    "$v3/bin/python" -m pip --disable-pip-version-check --quiet install --no-deps -r "$here/requirements-v3.txt"
+    echo "$want" >"$v3/requirements.sha256"
+}
+
 case $0 in
 *venv.sh)
     set -eu
@@ -43,5 +59,6 @@ case $0 in
     venv=$root/.venv
     python=$venv/bin/python
     install
+    install_v3
     ;;
 esac

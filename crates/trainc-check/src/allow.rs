@@ -21,7 +21,7 @@ pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
 
 /// The errors that can be allowed: they keep trainc from sending what AWS may accept. Any other error is of a job that AWS,
 /// the container or PyTorch refuses. `T0243` names them.
-pub static ALLOWABLE_ERRORS: &[&str] = &["T0320", "T0445", "T0446"];
+pub static ALLOWABLE_ERRORS: &[&str] = &["T0320", "T0426", "T0445", "T0446"];
 
 /// Returns whether an error can be allowed.
 fn is_allowable(diagnostic: &Diagnostic) -> bool {

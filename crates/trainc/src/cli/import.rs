@@ -7,11 +7,13 @@ use super::files::{Files, describe, read_named_text};
 use super::io::Io;
 use super::manifests::{Manifest, Set};
 use super::progress::{LOOKING, Mode, Progress};
-use crate::import::{self, Imported};
+use crate::import::{self, Imported, Origin};
+use script::{Script, ScriptRun};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use trainc_apply::account::TrainingJob;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::fault::Class;
@@ -19,46 +21,66 @@ use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_catalog::shapes;
 use trainc_check::compile;
-use trainc_diag::source::{SourceMap, Span};
+use trainc_diag::source::{SourceId, SourceMap, Span};
 use trainc_diag::{self as diag, Diagnostic, Format, Problems};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 
+mod script;
+
 /// Maximum size of a request in bytes; the service accepts far less.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Turn a CreateTrainingJob request or an existing training job into a manifest
+/// Turn a script, a request or an existing training job into a manifest
 ///
-/// Reads a CreateTrainingJob request or a DescribeTrainingJob response (JSON or YAML, also nested in another document), or the
-/// training job of that name from the account. The manifest is compiled, and its header states whether it produces the same
-/// request, or what differs.
+/// Reads a Python script that starts training jobs (SageMaker SDK v2 and v3, boto3), a CreateTrainingJob request or a
+/// DescribeTrainingJob response (JSON or YAML, also nested in another document), or the training job of that name from the
+/// account. The manifest is compiled, and its header states whether it produces the same request, or what differs.
+///
+/// A script is run with your Python. Its AWS calls are answered by trainc and not sent: it needs neither credentials nor
+/// network. Python's sockets are blocked, and programs that it starts are skipped, except those that only read this machine.
+/// Sockets that C libraries open are not covered.
+///
 /// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on standard error.
 /// An existing job is also reviewed, with its cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl"
+    after_help = "Examples:\n  trainc import train_job.py --out job.kdl\n  trainc import sweep.py --out jobs/ --request requests.json -- --epochs 3\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl\n\nExit codes: 0 success, 3 the script failed, hung or sent no job, or the file contains none; then nothing is written."
 )]
 pub(super) struct Args {
-    /// JSON or YAML file, `-` for standard input, or else the name of a training job
+    /// Python script, JSON or YAML file, `-` for standard input, or else the name of a training job
     #[arg(value_name = "FILE|JOB")]
     file: String,
-    /// Region of the training job [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]
+    /// Region of the training job, and of a script without one [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
     #[command(flatten)]
     account: AccountArgs,
-    /// Write the manifest to this file, which must not exist
-    #[arg(long, value_name = "FILE")]
+    /// Write the manifest to this file, which must not exist; for several jobs, or with a `/` at the end, to this directory
+    #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
+    /// Also write the request to this file, which must not exist; for several jobs an array
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// Python that runs a script [default: the active virtual environment, or `python3`]
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Seconds after which a script is ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
     /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
+    /// Arguments of the script
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
 }
 
-/// Destination of the manifest, and format of the review.
+/// Destination of the manifests, and format of the review.
 #[derive(Clone)]
 struct Sink {
     out: Option<PathBuf>,
+    request: Option<PathBuf>,
     format: Format,
 }
 
@@ -69,15 +91,17 @@ impl Args {
             "markdown" => Format::Markdown,
             _ => Format::Human,
         };
-        Sink { out: self.out.clone(), format }
+        Sink { out: self.out.clone(), request: self.request.clone(), format }
     }
 }
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    if let Some(out) = args.out.as_deref().filter(|out| fs::symlink_metadata(out).is_ok()) {
-        io.note(&format!("error: `{}` already exists; nothing was written\n", out.display()));
-        return exit::USAGE;
+    for out in [&args.out, &args.request].into_iter().flatten() {
+        if fs::symlink_metadata(out).is_ok() && !(out.is_dir() && Some(out) == args.out.as_ref()) {
+            io.note(&format!("error: `{}` already exists; nothing was written\n", out.display()));
+            return exit::USAGE;
+        }
     }
     if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
         return import_by_name(io, global, args);
@@ -89,8 +113,147 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
+    if args.file != "-" && script::is_python(Path::new(&args.file), &text) {
+        return import_script(io, global, args, &text);
+    }
     let shown = if args.file == "-" { "<stdin>" } else { args.file.as_str() };
     import_request(io, global, &args.sink(), shown, &text)
+}
+
+/// Runs a script and imports the requests that it would have sent.
+fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
+    let path = Path::new(&args.file);
+    let script = Script {
+        path,
+        arguments: &args.arguments,
+        python: script::find_python(args.python.as_deref()),
+        timeout: Duration::from_secs(args.timeout),
+        region: args.region.as_deref(),
+    };
+    script.announce(io);
+    let run = match script.run() {
+        Ok(run) => run,
+        Err(reason) => {
+            io.note(&format!("error: {reason}\nhelp: add `--python PATH`\n"));
+            return exit::USAGE;
+        }
+    };
+    if run.stopped {
+        io.note("stopped; nothing was written\n");
+        return exit::INCOMPLETE;
+    }
+    if !global.quiet {
+        io.note(&script::summary(&run.recording));
+    }
+    let mut sources = SourceMap::default();
+    let source = sources.add(args.file.as_str(), text);
+    if let Some(problem) = script_problem(&run, source, text, path, args.timeout) {
+        print_script_output(io, &run);
+        return reject(io, global, &args.sink(), &args.file, sources, problem);
+    }
+    let directory = manifest_directory(args.out.as_deref());
+    let origin = |region: &Option<String>| {
+        Origin::from_recording(&args.file, region.clone(), &run.recording, &directory)
+    };
+    let mut jobs = Vec::new();
+    for document in &run.recording.documents {
+        let mut origin = origin(&document.region);
+        let with_sources = import::import_document(&document.value, &origin);
+        origin.sources.clear();
+        let without = import::import_document(&document.value, &origin);
+        jobs.extend(with_sources.into_iter().zip(without));
+    }
+    import_jobs(io, global, &args.sink(), &args.file, source, sources, jobs)
+}
+
+/// Prints the traceback of a script, or the end of what it printed.
+fn print_script_output(io: &mut Io, run: &ScriptRun) {
+    const LAST_LINES: usize = 20;
+    let traceback = run.recording.failure.as_ref().map(|failure| &failure.traceback);
+    let printed: Vec<&str> = run.output.lines().collect();
+    let last = printed.get(printed.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    if !last.is_empty() {
+        io.note("the script printed:\n");
+        last.iter().for_each(|line| io.note(&format!("  {line}\n")));
+    }
+    for line in traceback.or(run.hang.as_ref()).into_iter().flat_map(|text| text.lines()) {
+        io.note(&format!("  {line}\n"));
+    }
+}
+
+/// Returns why a run has no jobs to import.
+fn script_problem(
+    run: &ScriptRun,
+    source: SourceId,
+    text: &str,
+    path: &Path,
+    seconds: u64,
+) -> Option<Diagnostic> {
+    let recording = &run.recording;
+    let at = |line: Option<usize>| line.map_or(Span::whole(source), |line| line_span(source, text, line));
+    if let Some(failure) = &recording.failure {
+        let message = format!("the script failed: {}", failure.message.lines().next().unwrap_or_default());
+        let found = Diagnostic::new(&import::T0691, at(failure.line), message);
+        let needs_module = failure.message.starts_with("ModuleNotFoundError");
+        return Some(if needs_module {
+            found.help("run it in the environment that has its packages: `trainc import --python .venv/bin/python …`")
+        } else {
+            found
+        });
+    }
+    if !recording.ended {
+        let hang = run.hang.as_deref().filter(|hang| !hang.is_empty());
+        let Some(hang) = hang else {
+            let message = "the script ended without a result";
+            return Some(Diagnostic::new(&import::T0691, at(None), message));
+        };
+        let line = script::line_in_traceback(hang, path);
+        let message = format!("the script did not end within {seconds} s");
+        return Some(
+            Diagnostic::new(&import::T0693, at(line), message)
+                .help(format!("give it more time: `--timeout {}`", seconds * 5)),
+        );
+    }
+    (recording.jobs() == 0).then(|| {
+        let found = Diagnostic::new(&import::T0692, at(None), "the script created no training job");
+        let calls = recording.describe_calls();
+        if calls.is_empty() {
+            found.note("it called no AWS service")
+        } else {
+            found.note(format!("it called {calls}"))
+        }
+    })
+}
+
+/// Returns the span of a line, from 1, without its indentation.
+fn line_span(source: SourceId, text: &str, line: usize) -> Span {
+    let mut start = 0;
+    for (index, content) in text.split_inclusive('\n').enumerate() {
+        if index + 1 == line {
+            let indent = content.len() - content.trim_start().len();
+            let end = start + content.trim_end().len();
+            return Span::new(source, (start + indent).min(end), end);
+        }
+        start += content.len();
+    }
+    Span::whole(source)
+}
+
+/// Returns the absolute path of the directory that gets the manifests.
+fn manifest_directory(out: Option<&Path>) -> PathBuf {
+    let current = std::env::current_dir().unwrap_or_default();
+    let directory = match out {
+        Some(out) if is_directory(out) => out,
+        Some(out) => out.parent().unwrap_or(Path::new("")),
+        None => Path::new(""),
+    };
+    let directory = current.join(directory);
+    directory.canonicalize().unwrap_or(directory)
+}
+
+/// Returns true if `--out` names a directory.
+fn is_directory(out: &Path) -> bool {
+    out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/')
 }
 
 /// Imports a training job of the account by its name.
@@ -173,46 +336,138 @@ fn to_describe_response(job: TrainingJob) -> Value {
     Value::Object(members)
 }
 
-/// Imports a request, writes the manifest and prints the review.
+/// Imports the requests of a document.
 fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u8 {
-    let out = sink.out.as_deref();
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut found = Problems::default();
-    let Some(imported) = import::import(source, text, &mut found) else {
-        let compiled = Compiled::unreadable_file(found);
-        let set = set(shown, compiled, sources);
-        match sink.format {
-            Format::Json => io.print_verbatim(&problems(&set, sink.format, io, false, global)),
-            _ => io.note_colored(&problems(&set, Format::Human, io, io.color, global)),
-        }
-        return exit::MANIFEST;
+    let Some(jobs) = import::import_all(source, text, &mut found) else {
+        return reject_all(io, global, sink, shown, sources, found);
     };
-    let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
-    let imported = imported.reconcile(|manifest| compiled(io, &name, manifest).0);
-    if let Some(out) = out {
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(out)
-            .and_then(|mut file| file.write_all(imported.manifest.as_bytes()));
-        if let Err(error) = written {
-            io.note(&format!("error: `{}` cannot be written: {}\n", out.display(), describe(&error)));
-            return exit::USAGE;
+    let jobs = jobs.into_iter().map(|job| (job.clone(), job)).collect();
+    import_jobs(io, global, sink, shown, source, sources, jobs)
+}
+
+fn reject(
+    io: &mut Io,
+    global: &Global,
+    sink: &Sink,
+    shown: &str,
+    sources: SourceMap,
+    found: Diagnostic,
+) -> u8 {
+    let mut problems = Problems::default();
+    problems.push(found);
+    reject_all(io, global, sink, shown, sources, problems)
+}
+
+/// Prints why nothing is imported.
+fn reject_all(
+    io: &mut Io,
+    global: &Global,
+    sink: &Sink,
+    shown: &str,
+    sources: SourceMap,
+    found: Problems,
+) -> u8 {
+    let set = set(shown, Compiled::unreadable_file(found), sources);
+    match sink.format {
+        Format::Json => io.print_verbatim(&problems(&set, sink.format, io, false, global)),
+        _ => io.note_colored(&problems(&set, Format::Human, io, io.color, global)),
+    }
+    exit::MANIFEST
+}
+
+/// A job with the path of its manifest.
+struct Destined {
+    imported: Imported,
+    out: Option<PathBuf>,
+    name: String,
+}
+
+/// Compiles and writes the manifests of jobs, and prints the reviews. Each job comes with the source of its program and
+/// without it, for a source that cannot be used.
+fn import_jobs(
+    io: &mut Io,
+    global: &Global,
+    sink: &Sink,
+    shown: &str,
+    source: SourceId,
+    sources: SourceMap,
+    jobs: Vec<(Imported, Imported)>,
+) -> u8 {
+    let (mut jobs, mut without_source): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
+    let many = jobs.len() > 1;
+    if many && sink.out.is_none() && sink.format == Format::Human {
+        return reject(io, global, sink, shown, sources, import::several_jobs(source, jobs.len()));
+    }
+    import::rename_duplicates(&mut jobs);
+    import::rename_duplicates(&mut without_source);
+    let mut done: Vec<Destined> = Vec::new();
+    for (job, without_source) in jobs.into_iter().zip(without_source) {
+        let out = sink.out.as_ref().map(|out| match many || is_directory(out) {
+            true => out.join(format!("{}.kdl", job.job)),
+            false => out.clone(),
+        });
+        let name = out.as_ref().map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
+        let mut imported = job.reconcile(|manifest| compiled(io, &name, manifest).0);
+        if imported.has_source && !imported.lost.is_empty() {
+            let other = without_source.reconcile(|manifest| compiled(io, &name, manifest).0);
+            if other.lost.len() < imported.lost.len() {
+                imported = other;
+            }
+        }
+        done.push(Destined { imported, out, name });
+    }
+    if let Err(reason) = write_all(sink, &done) {
+        io.note(&format!("error: {reason}; nothing was written\n"));
+        return exit::USAGE;
+    }
+    let mut documents = Vec::new();
+    for Destined { imported, out, name } in &done {
+        let review = review(io, name, imported);
+        match sink.format {
+            Format::Json => documents.push(document(imported, &review, out.as_deref())),
+            Format::Markdown => io.print(&markdown(imported, &review)),
+            _ => {
+                match out {
+                    Some(out) if many => io.note(&format!("{}: {}\n", out.display(), imported.verdict())),
+                    Some(_) => {}
+                    None => io.print_verbatim(&imported.manifest),
+                }
+                review.print_review(io, global, imported);
+            }
         }
     }
-    let review = review(io, &name, &imported);
-    match sink.format {
-        Format::Json => io.print_json(&format!("{:#}\n", document(&imported, &review, out))),
-        Format::Markdown => io.print(&markdown(&imported, &review)),
-        _ => {
-            if out.is_none() {
-                io.print_verbatim(&imported.manifest);
-            }
-            review.print_review(io, global, &imported);
-        }
+    if sink.format == Format::Json {
+        let shown = if many { Value::from(documents) } else { documents.pop().unwrap_or_default() };
+        io.print_json(&format!("{shown:#}\n"));
     }
     exit::DONE
+}
+
+/// Writes manifests and requests, all or none.
+fn write_all(sink: &Sink, jobs: &[Destined]) -> Result<(), String> {
+    let requests: Vec<&Value> = jobs.iter().map(|job| &job.imported.request).collect();
+    let request = match requests.as_slice() {
+        [one] => format!("{one:#}\n"),
+        many => format!("{:#}\n", json!(many)),
+    };
+    let manifests = jobs.iter().filter_map(|job| Some((job.out.as_deref()?, job.imported.manifest.as_str())));
+    let files: Vec<(&Path, &str)> =
+        manifests.chain(sink.request.as_deref().map(|path| (path, request.as_str()))).collect();
+    if let Some((path, _)) = files.iter().find(|(path, _)| fs::symlink_metadata(path).is_ok()) {
+        return Err(format!("`{}` already exists", path.display()));
+    }
+    for (path, text) in files {
+        let parent = path.parent().filter(|parent| jobs.len() > 1 || Some(*parent) == sink.out.as_deref());
+        parent
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::OpenOptions::new().write(true).create_new(true).open(path))
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| format!("`{}` cannot be written: {}", path.display(), describe(&error)))?;
+    }
+    Ok(())
 }
 
 fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trainc_catalog::{images, instances};
 use trainc_ir::job::SERVERLESS;
 
-impl Reader {
+impl Reader<'_> {
     /// Returns the region of the job, otherwise of its ARN, its algorithm, its image or its serverless model.
     pub(super) fn region(
         &mut self,
@@ -15,6 +15,9 @@ impl Reader {
         uri: Option<&str>,
         algorithm: Option<&str>,
     ) -> String {
+        if let Some(region) = &self.origin.region {
+            return region.clone();
+        }
         let written = keys
             .iter()
             .find(|(key, _)| key == "sagemaker_region")

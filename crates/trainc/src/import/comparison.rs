@@ -47,7 +47,7 @@ const MOST_SHOWN: usize = 120;
 /// Members that trainc sets in every request.
 const NOT_COMPARED: &[&str] = &["TrainingJobName"];
 
-/// Hyperparameters that the SDK and trainc derive from the job's name.
+/// Hyperparameters that the SDK and trainc derive from the job's name: their value is not compared.
 const DERIVED_HYPERPARAMETERS: &[&str] = &["sagemaker_job_name"];
 
 /// Returns the differences between an imported request and the manifest's.
@@ -73,9 +73,11 @@ fn normalize(request: &Value) -> Value {
         });
     }
     if let Some(Value::Object(keys)) = members.get_mut("HyperParameters") {
-        keys.retain(|key, _| !DERIVED_HYPERPARAMETERS.contains(&key.as_str()));
+        for key in DERIVED_HYPERPARAMETERS {
+            keys.entry(*key).and_modify(|value| *value = Value::from("\"…\""));
+        }
     }
-    let mode = take_job_input_mode(&mut members);
+    let mode = default_job_input_mode(&mut members);
     for (name, key) in [("Tags", "Key"), ("InputDataConfig", "ChannelName")] {
         if let Some(Value::Array(items)) = members.get_mut(name) {
             items.sort_by_key(|item| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
@@ -100,11 +102,11 @@ fn normalize(request: &Value) -> Value {
     Value::Object(members)
 }
 
-/// Removes the input mode of the job, which applies to channels without their own, and returns it. Without channels that
-/// do not set it, it has no effect.
-fn take_job_input_mode(members: &mut Map<String, Value>) -> String {
+/// Returns the input mode of the job, which applies to channels without their own.
+fn default_job_input_mode(members: &mut Map<String, Value>) -> String {
     let algorithm = members.get_mut("AlgorithmSpecification").and_then(Value::as_object_mut);
-    let mode = algorithm.and_then(|algorithm| algorithm.remove("TrainingInputMode"));
+    let mode =
+        algorithm.map(|algorithm| algorithm.entry("TrainingInputMode").or_insert(json!("File")).clone());
     mode.as_ref().and_then(Value::as_str).unwrap_or("File").to_owned()
 }
 
@@ -171,12 +173,7 @@ fn compare(
 /// Returns whether the toolkit decodes two hyperparameters to the same value (`mapping.py`, `decode`).
 fn is_same_argument(old: &Value, new: &Value) -> bool {
     let decode = |value: &Value| serde_json::from_str::<Value>(value.as_str()?).ok();
-    match (decode(old), decode(new)) {
-        (Some(old), Some(new)) => old == new,
-        // Text that is not JSON is passed on like a string.
-        (None, Some(Value::String(new))) => old.as_str() == Some(new.as_str()),
-        _ => false,
-    }
+    decode(old).is_some_and(|old| Some(old) == decode(new))
 }
 
 #[cfg(test)]
@@ -196,19 +193,19 @@ mod tests {
             json!({
                 "TrainingJobName": "a",
                 "InputDataConfig": [{"ChannelName": "b"}, {"ChannelName": "a"}],
-                "AlgorithmSpecification": {"TrainingInputMode": "FastFile"},
+                "AlgorithmSpecification": {},
                 "OutputDataConfig": {"S3OutputPath": "s3://b/", "KmsKeyId": ""},
-                "HyperParameters": {"lr": "0.0002", "sagemaker_job_name": "\"a\"", "bare": "train.py"},
+                "HyperParameters": {"lr": "0.0002", "sagemaker_job_name": "\"a\""},
             }),
             json!({
                 "TrainingJobName": "b",
                 "EnableNetworkIsolation": false,
                 "InputDataConfig": [
-                    {"ChannelName": "a", "InputMode": "FastFile"}, {"ChannelName": "b", "InputMode": "FastFile"},
+                    {"ChannelName": "a", "InputMode": "File"}, {"ChannelName": "b", "InputMode": "File"},
                 ],
                 "AlgorithmSpecification": {"TrainingInputMode": "File"},
                 "OutputDataConfig": {"S3OutputPath": "s3://b/", "CompressionType": "GZIP"},
-                "HyperParameters": {"lr": "2e-4", "sagemaker_job_name": "\"b\"", "bare": "\"train.py\""},
+                "HyperParameters": {"lr": "2e-4", "sagemaker_job_name": "\"b\""},
                 "Tags": [{"Key": "trainc:job", "Value": "b"}],
             }),
             &[],
@@ -224,14 +221,23 @@ mod tests {
         );
         // A number that becomes a float, and a flag of the toolkit.
         check(
-            json!({"HyperParameters": {"n": "1", "sagemaker_x": "true"}}),
-            json!({"HyperParameters": {"n": "1.0"}}),
-            &["HyperParameters.n", "HyperParameters.sagemaker_x"],
+            json!({"HyperParameters": {"n": "1", "bare": "train.py", "sagemaker_x": "true"}}),
+            json!({"HyperParameters": {"n": "1.0", "bare": "\"train.py\"", "sagemaker_job_name": "\"b\""}}),
+            &[
+                "HyperParameters.bare",
+                "HyperParameters.n",
+                "HyperParameters.sagemaker_x",
+                "HyperParameters.sagemaker_job_name",
+            ],
         );
         check(
-            json!({"InputDataConfig": [{"ChannelName": "a", "InputMode": "Pipe"}], "Tags": [{"Key": "k", "Value": "v"}]}),
-            json!({"InputDataConfig": [{"ChannelName": "a"}]}),
-            &["InputDataConfig", "Tags"],
+            json!({
+                "AlgorithmSpecification": {"TrainingInputMode": "Pipe"},
+                "InputDataConfig": [{"ChannelName": "a"}],
+                "Tags": [{"Key": "k", "Value": "v"}],
+            }),
+            json!({"AlgorithmSpecification": {}, "InputDataConfig": [{"ChannelName": "a"}]}),
+            &["AlgorithmSpecification.TrainingInputMode", "InputDataConfig", "Tags"],
         );
     }
 }

@@ -108,7 +108,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         "cells",
         "a notebook",
-        "save the request that it sends: `json.dumps(request)`, or describe the job after it ran",
+        "export it, and import the script: `jupyter nbconvert --to script NOTEBOOK.ipynb`, then `trainc import NOTEBOOK.py`",
     ),
     (
         "TrainingJobArn",
@@ -116,6 +116,61 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "pass the job's name: `trainc import NAME --region us-west-2`, or save `aws sagemaker describe-training-job`",
     ),
 ];
+
+/// What a text that is neither JSON nor YAML is: a beginning of one of its lines, a description, and what to do.
+const OTHER_TEXTS: &[(&str, &str, &str)] = &[
+    (
+        "resource \"",
+        "a Terraform configuration",
+        "pass the name of a job that ran: `trainc import NAME --region us-west-2`",
+    ),
+    (
+        "terraform {",
+        "a Terraform configuration",
+        "pass the name of a job that ran: `trainc import NAME --region us-west-2`",
+    ),
+    (
+        "<?xml",
+        "an XML document",
+        "save the request as JSON: `aws sagemaker describe-training-job --output json`",
+    ),
+    (
+        "<html",
+        "an HTML page",
+        "save the request as JSON: `aws sagemaker describe-training-job --output json`",
+    ),
+    (
+        "import boto3",
+        "a Python script",
+        "give it a name that ends in `.py`: trainc runs it and records the request",
+    ),
+    (
+        "import sagemaker",
+        "a Python script",
+        "give it a name that ends in `.py`: trainc runs it and records the request",
+    ),
+    (
+        "from sagemaker",
+        "a Python script",
+        "give it a name that ends in `.py`: trainc runs it and records the request",
+    ),
+    ("#!/bin/", "a shell script", "pass the request that it sends: the file of `--cli-input-json`"),
+    (
+        "#!/usr/bin/env bash",
+        "a shell script",
+        "pass the request that it sends: the file of `--cli-input-json`",
+    ),
+    ("aws sagemaker", "a shell script", "pass the request that it sends: the file of `--cli-input-json`"),
+    ("import * as", "a TypeScript program", "pass the template that it synthesizes: `cdk synth`"),
+    ("job \"", "a manifest of trainc", "it needs no import: `trainc check FILE`"),
+];
+
+/// Describes a text that is neither JSON nor YAML, and what to do instead.
+pub(super) fn describe_text(text: &str) -> Option<(&'static str, &'static str)> {
+    let lines = || text.lines().map(str::trim_start);
+    let found = OTHER_TEXTS.iter().find(|(start, ..)| lines().any(|line| line.starts_with(start)));
+    found.map(|(_, what, help)| (*what, *help))
+}
 
 /// Describes a document without a training job, and what to do instead.
 pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)> {

@@ -12,15 +12,22 @@ mod image;
 mod kdl;
 mod launch;
 mod monitoring;
+mod origin;
 mod outcome;
 mod program;
 mod reconcile;
+mod recording;
 mod smp;
 mod unsupported;
 
+pub use origin::{Origin, ProgramSource};
+pub use recording::{Failure, GitSource, LocalSource, RECORDER, RecordedDocument, Recording};
+
+use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
 pub use outcome::Outcome;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
@@ -37,10 +44,13 @@ declare_code!(
     Error,
     "a file to import that does not contain one training job"
 );
+declare_code!(T0691, "import-script-failed", Error, "a script to import that failed");
+declare_code!(T0692, "import-script-sent-no-job", Error, "a script to import that creates no training job");
+declare_code!(T0693, "import-script-timeout", Error, "a script to import that did not end in time");
 
 /// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    vec![&T0530, &T0531]
+    vec![&T0530, &T0531, &T0691, &T0692, &T0693]
 }
 
 /// A manifest imported from a request.
@@ -56,6 +66,8 @@ pub struct Imported {
     pub unsupported: Vec<String>,
     /// Those of them by which the manifest's request differs.
     pub lost: Vec<String>,
+    /// Whether the manifest has the source of the archive that the request names.
+    pub has_source: bool,
     /// Description of the input, for the manifest's header.
     description: String,
     /// The nodes of the job, without `request`.
@@ -66,27 +78,62 @@ pub struct Imported {
     pub outcome: Option<Outcome>,
 }
 
-/// Imports the text of a request or response as a manifest.
+/// Imports the text of a request or response that contains one training job.
 pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<Imported> {
+    let mut jobs = import_all(source, text, problems)?;
+    if jobs.len() > 1 {
+        problems.push(several_jobs(source, jobs.len()));
+        return None;
+    }
+    jobs.pop()
+}
+
+/// Imports every training job of a document.
+pub fn import_all(source: SourceId, text: &str, problems: &mut Problems) -> Option<Vec<Imported>> {
     let value: Value = match read(text) {
         Ok(value) => value,
         Err(error) => {
-            let at = offset(text, error.line(), error.column());
-            problems.push(
-                Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
-                    .note(error.to_string())
-                    .help(
-                        "save a CreateTrainingJob request or the output of `aws sagemaker describe-training-job` to the file",
-                    ),
-            );
+            problems.push(not_readable(source, text, &error));
             return None;
         }
     };
-    let mut jobs = document::jobs(&value);
-    let Some(job) = (jobs.len() == 1).then(|| jobs.pop()).flatten() else {
-        problems.push(not_one_job(source, &value, jobs.len()));
+    let jobs = import_document(&value, &Origin::default());
+    if jobs.is_empty() {
+        problems.push(no_job(source, &value));
         return None;
-    };
+    }
+    Some(jobs)
+}
+
+/// Imports every training job of a JSON document.
+pub fn import_document(value: &Value, origin: &Origin) -> Vec<Imported> {
+    let jobs = document::jobs(value);
+    jobs.into_iter()
+        .filter_map(|mut job| {
+            let account = job.members.get("RoleArn").and_then(Value::as_str).and_then(account_of);
+            let Some(account) = account.filter(|_| origin.script.is_some()) else {
+                return import_job(job, origin);
+            };
+            job.members.values_mut().for_each(|value| recording::fill_account(value, &account));
+            import_job(job, &origin.in_account(&account))
+        })
+        .collect()
+}
+
+/// Gives each job its own name, and each manifest.
+pub fn rename_duplicates(jobs: &mut [Imported]) {
+    let mut names = BTreeSet::new();
+    for job in jobs {
+        let base = job.job.clone();
+        let mut number = 1;
+        while !names.insert(job.job.clone()) {
+            number += 1;
+            job.job = format!("{base}-{number}");
+        }
+    }
+}
+
+fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
     let (request, answer) = request_of(job.members)?;
     let outcome = answer.as_ref().and_then(Outcome::from_response);
     let described = answer
@@ -94,9 +141,14 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         .and_then(|answer| answer.get("TrainingJobArn"))
         .and_then(Value::as_str)
         .map(str::to_owned);
-    let mut reader =
-        Reader { unmapped: UnmappedMembers(request.clone()), unsupported: Unsupported::default(), described };
-    for line in &job.computed {
+    let mut reader = Reader {
+        unmapped: UnmappedMembers(request.clone()),
+        unsupported: Unsupported::default(),
+        described,
+        origin,
+        has_source: false,
+    };
+    for line in job.computed.iter().chain(&origin.notes_of(&request)) {
         reader.unsupported.add(line);
     }
     if job.is_tuned {
@@ -106,7 +158,11 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
     }
     let (job, nodes, members) = reader.job();
     let Unsupported { all: unsupported, lost } = reader.unsupported;
-    let kind = if reader.described.is_some() { "a described job" } else { "a request" };
+    let kind = match (&origin.script, reader.described.is_some()) {
+        (Some(script), _) => format!("{script}, which would have sent a request"),
+        (None, true) => "a described job".to_owned(),
+        (None, false) => "a request".to_owned(),
+    };
     let description =
         format!("{kind}, {}", request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
     let mut imported = Imported {
@@ -115,6 +171,7 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         request: Value::Object(request),
         unsupported,
         lost,
+        has_source: reader.has_source,
         description,
         nodes,
         members,
@@ -125,6 +182,15 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
 }
 
 impl Imported {
+    /// Says whether the manifest produces the same request.
+    pub fn verdict(&self) -> String {
+        match self.lost.len() {
+            0 => "the same request".to_owned(),
+            1 => "1 difference, in its header".to_owned(),
+            more => format!("{more} differences, in its header"),
+        }
+    }
+
     /// Returns the manifest of the nodes.
     fn render(&self) -> String {
         let children: Vec<Node> =
@@ -157,13 +223,28 @@ fn read(text: &str) -> Result<Value, serde_json::Error> {
     })
 }
 
-/// Returns the problem of a document with no training job, or several.
-fn not_one_job(source: SourceId, document: &Value, jobs: usize) -> Diagnostic {
-    let at = Span::whole(source);
-    if jobs > 1 {
-        return Diagnostic::new(&T0531, at, format!("the file contains {jobs} training jobs; expected one"))
-            .help("save each of them to a file of its own");
+/// Returns the problem of a file that is neither JSON nor YAML, with the format that it has.
+fn not_readable(source: SourceId, text: &str, error: &serde_json::Error) -> Diagnostic {
+    let at = offset(text, error.line(), error.column());
+    if let Some((what, help)) = document::describe_text(text) {
+        let message = format!("the file contains no training job: it is {what}");
+        return Diagnostic::new(&T0530, Span::whole(source), message).help(help);
     }
+    Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
+        .note(error.to_string())
+        .help("save a CreateTrainingJob request or the output of `aws sagemaker describe-training-job` to the file")
+}
+
+/// Returns the problem of several jobs without a directory for their manifests.
+pub fn several_jobs(source: SourceId, jobs: usize) -> Diagnostic {
+    let message = format!("the file contains {jobs} training jobs, and standard output takes one manifest");
+    Diagnostic::new(&T0531, Span::whole(source), message)
+        .help("add `--out DIR`, which gets a manifest for each")
+}
+
+/// Returns the problem of a document without a training job.
+fn no_job(source: SourceId, document: &Value) -> Diagnostic {
+    let at = Span::whole(source);
     match document::describe(document) {
         Some((what, help)) => {
             Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {what}")).help(help)
@@ -216,14 +297,17 @@ fn restore_digest(members: &mut Map<String, Value>, short: &str) -> bool {
     short.len() >= 8 && members.values_mut().fold(false, |found, value| found | walk(value, short))
 }
 
-struct Reader {
+struct Reader<'a> {
     unmapped: UnmappedMembers,
     unsupported: Unsupported,
     /// The job's ARN, if the input is a response.
     described: Option<String>,
+    origin: &'a Origin,
+    /// Whether the program has its source instead of an archive.
+    has_source: bool,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Returns the job's name, its nodes without `request`, and the members of `request`.
     fn job(&mut self) -> (String, Vec<Node>, Map<String, Value>) {
         let tags = self.tags();
@@ -289,10 +373,6 @@ impl Reader {
         }
 
         let mode = algorithm.take_text("TrainingInputMode").filter(|mode| mode != "File");
-        if let Some(mode) = &mode {
-            self.unsupported
-                .add(&format!("`TrainingInputMode` {mode} of the job: set on each channel instead"));
-        }
         let isolated = self.unmapped.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
         let by_channel = isolated && script.is_script();
         let described = self.described.is_some();
@@ -300,8 +380,15 @@ impl Reader {
             data::channels(&mut self.unmapped, by_channel, mode.as_deref(), described, &mut self.unsupported);
         let environment = self.unmapped.take_string_map("Environment");
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
-        let program =
-            script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
+        let program = script.node(
+            toolkit,
+            code.as_deref(),
+            &environment,
+            &mut algorithm,
+            &mut self.unsupported,
+            self.origin,
+        );
+        self.has_source = script.has_source;
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());
@@ -462,16 +549,21 @@ fn account_of(arn: &str) -> Option<String> {
     (account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit())).then(|| account.to_owned())
 }
 
+/// Timestamps that the SDK appends to a job's name, with `d` for a digit: of version 2, and of version 3.
+const STAMPS: &[&str] = &["-dddd-dd-dd-dd-dd-dd-ddd", "-dddddddddddddd"];
+
 /// Returns a job's name without the timestamp that the SDK appends, e.g. `-2026-01-01-00-00-00-000`.
 fn base_name(name: &str) -> &str {
-    const STAMP: &str = "-dddd-dd-dd-dd-dd-dd-ddd";
-    let Some(at) = name.len().checked_sub(STAMP.len()).filter(|at| *at > 0) else { return name };
-    let (Some(base), Some(tail)) = (name.get(..at), name.get(at..)) else { return name };
-    let is_stamp = tail.bytes().zip(STAMP.bytes()).all(|(found, wanted)| match wanted {
-        b'd' => found.is_ascii_digit(),
-        other => found == other,
-    });
-    if is_stamp { base } else { name }
+    let base = |stamp: &&str| {
+        let at = name.len().checked_sub(stamp.len()).filter(|at| *at > 0)?;
+        let (base, tail) = (name.get(..at)?, name.get(at..)?);
+        let is_stamp = tail.bytes().zip(stamp.bytes()).all(|(found, wanted)| match wanted {
+            b'd' => found.is_ascii_digit(),
+            other => found == other,
+        });
+        is_stamp.then_some(base)
+    };
+    STAMPS.iter().find_map(base).unwrap_or(name)
 }
 
 /// Splits a name generated by trainc, `<job>-<8 digits of the digest>` or `…-rN`, into the job and the digest's beginning.

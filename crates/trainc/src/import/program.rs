@@ -2,6 +2,7 @@
 
 use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::launch::Decoded;
+use super::origin::Origin;
 use super::unsupported::Unsupported;
 use serde_json::Value;
 use trainc_catalog::reserved_names::{self, Kind};
@@ -17,6 +18,8 @@ pub(super) struct Script {
     arguments_sent: Vec<(String, String)>,
     /// The launcher's keys, decoded; those that remain are not supported.
     pub(super) launcher: Decoded,
+    /// Whether the node has the source in place of the archive.
+    pub(super) has_source: bool,
 }
 
 /// The variable whose value the toolkit starts in place of `sagemaker_program`.
@@ -38,6 +41,7 @@ impl Script {
             arguments: texts(algorithm.take_list("ContainerArguments")),
             arguments_sent: Vec::new(),
             launcher: Decoded::new(),
+            has_source: false,
         };
         let scripted = out.entrypoint.is_empty() && keys.iter().any(|(key, _)| key == "sagemaker_program");
         for (key, text) in std::mem::take(keys) {
@@ -80,6 +84,7 @@ impl Script {
         environment: &[(String, String)],
         algorithm: &mut UnmappedMembers,
         unsupported: &mut Unsupported,
+        origin: &Origin,
     ) -> Node {
         // Keys that the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
@@ -97,11 +102,20 @@ impl Script {
             node = node.arg(&string(entry));
         }
         let archive = self.submit.as_deref().filter(|submit| submit.starts_with("s3://")).or(code);
-        if let Some(archive) = archive {
+        let source = archive.filter(|_| code.is_none()).and_then(|archive| origin.sources.get(archive));
+        if let Some(with_source) = source.and_then(|source| source.write(&node)) {
+            node = with_source;
+            self.has_source = true;
+        } else if let Some(archive) = archive {
             node = node.prop("s3", &string(&escape_placeholders(archive)));
-            node = node.with_comment(
-                "The archive that the job used; write `source=\"./…\"` once you have its files.",
-            );
+            let comment = match source.and_then(|source| source.script.as_deref()) {
+                Some(script) => format!(
+                    "The script would have uploaded `{script}` alone; write `source=\"./…\"` for its directory."
+                ),
+                None => "The archive that the job used; write `source=\"./…\"` once you have its files."
+                    .to_owned(),
+            };
+            node = node.with_comment(&comment);
             unsupported.add(
                 "`program source=`: the source directory; `s3=` refers to the archive that the job used",
             );

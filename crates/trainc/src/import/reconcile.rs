@@ -62,9 +62,14 @@ impl Imported {
             .map_or(Value::Null, |plan| emit::training_job_request(plan, &emit::identity(plan)));
         let mut found = differences(&self.request, &sent);
         found.retain(|difference| !differs_in_digest(difference));
+        // trainc uploads the source to a place of its own.
+        found.retain(|difference| !(self.has_source && difference.path == SUBMIT_DIRECTORY));
         found
     }
 }
+
+/// Path of the location of the source archive.
+const SUBMIT_DIRECTORY: [&str; 2] = ["HyperParameters", "sagemaker_submit_directory"];
 
 /// Returns whether `request` can express a difference: a placeholder in the imported request is not sent.
 fn is_expressible(difference: &Difference) -> bool {

@@ -181,7 +181,7 @@ fn a_response_loses_response_only_members() {
     let request = emitted(&found.manifest);
     assert_eq!(request["HyperParameters"], serde_json::json!({"lr": "0.1", "name": "a {{ b }}"}));
     assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://bucket/${run}/");
-    assert!(found.unsupported.iter().any(|line| line.contains("FastFile")));
+    assert!(reconciled(text).manifest.contains("TrainingInputMode \"FastFile\""));
     assert_eq!(request["StoppingCondition"]["MaxRuntimeInSeconds"], 5400);
     assert!(request.get("ModelArtifacts").is_none());
     let unknown: Vec<_> = found.unsupported.iter().filter(|line| line.contains("not a member")).collect();
@@ -459,7 +459,51 @@ fn reports_input_without_a_job() {
 }
 
 #[test]
+fn other_texts_are_named() {
+    for (text, expected) in [
+        ("resource \"aws_sagemaker_model\" \"x\" {\n}", "it is a Terraform configuration"),
+        ("<?xml version=\"1.0\"?>", "it is an XML document"),
+        ("# job\nfrom sagemaker.pytorch import PyTorch\n", "it is a Python script"),
+        ("set -e\naws sagemaker create-training-job\n", "it is a shell script"),
+    ] {
+        let mut problems = Problems::default();
+        assert!(import(SourceId(0), text, &mut problems).is_none());
+        let said: Vec<String> = problems.iter().map(|problem| problem.message.clone()).collect();
+        assert_eq!(said, [format!("the file contains no training job: {expected}")]);
+    }
+}
+
+/// The manifest has the source of the script in place of an archive that was never uploaded.
+#[test]
+fn requests_of_a_script_have_its_source_and_account() {
+    let request = serde_json::json!({
+        "TrainingJobName": "train-20260101000000",
+        "AlgorithmSpecification": {"TrainingImage": "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.3.0-gpu-py311"},
+        "HyperParameters": {
+            "sagemaker_program": "\"train.py\"",
+            "sagemaker_submit_directory": "\"s3://sagemaker-us-west-2-${account}/a/sourcedir.tar.gz\"",
+        },
+        "RoleArn": "arn:aws:iam::111122223333:role/training",
+        "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-west-2-${account}/out"},
+        "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+    });
+    let source = LocalSource { directory: "/work/src".to_owned(), ..LocalSource::default() };
+    let uri = "s3://sagemaker-us-west-2-${account}/a/sourcedir.tar.gz".to_owned();
+    let recording = Recording { sources: [(uri, source)].into(), ..Recording::default() };
+    let region = Some("us-west-2".to_owned());
+    let origin = Origin::from_recording("job.py", region, &recording, std::path::Path::new("/work"));
+    let jobs = import_document(&request, &origin);
+    let [job] = jobs.as_slice() else { panic!("{}", jobs.len()) };
+    assert_eq!(job.job, "train");
+    assert!(job.has_source);
+    assert!(job.manifest.contains("program \"train.py\" source=\"./src\""), "{}", job.manifest);
+    assert_eq!(job.request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-111122223333/out");
+}
+
+#[test]
 fn removes_timestamps_from_names() {
+    assert_eq!(base_name("a-b-20260101000000"), "a-b");
     assert_eq!(base_name("a-b-2026-01-01-00-00-00-000"), "a-b");
     assert_eq!(base_name("a-b-2026-01-01"), "a-b-2026-01-01");
     assert_eq!(base_name("-2026-01-01-00-00-00-000"), "-2026-01-01-00-00-00-000");

@@ -1,0 +1,657 @@
+"""Runs a script of a user with every AWS call answered here, and records the training jobs that it would have created.
+
+`trainc import job.py` writes this file to a temporary directory and starts it with the user's Python:
+
+    python recorder.py RECORD SECONDS SCRIPT [ARGUMENT …]
+
+RECORD receives one JSON object a line, which `recording.rs` reads, and RECORD.hang a traceback after SECONDS. Nothing but
+the standard library is imported here.
+botocore's `Endpoint.make_request` is replaced: it comes after botocore has validated and serialized a request, and before
+credentials, signature and network. An audit hook, which Python code cannot remove, rejects sockets and programs.
+"""
+
+import builtins
+import faulthandler
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import re
+import shlex
+import sys
+import threading
+import time
+import types
+
+# Replaced in what is recorded: the account is `${account}`, the role `${role_arn}`.
+ACCOUNT = "000000000000"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/trainc-import"
+# The region where none is configured.
+REGION = "us-east-1"
+# Text in every value that has no better answer; trainc reports a request that contains it.
+MADE_UP = "made-up"
+
+# Longest sleep of the script, in seconds: it may wait for what an account would do.
+MOST_SLEEP = 0.01
+# Largest object that is kept for a later read, in bytes.
+MOST_KEPT = 1 << 20
+
+# Programs that are started: they only read this machine. Of git, only what reads the local repository.
+PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date"}
+GIT_READS = {"rev-parse", "status", "log", "describe", "diff", "show", "branch", "ls-files", "symbolic-ref"}
+
+# Values of a status, the best first.
+STATUSES = ("Completed", "Succeeded", "InService", "Active", "ACTIVE", "Available", "AVAILABLE", "Ready", "Created")
+
+SOCKET_EVENTS = {
+    "socket.connect",
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "socket.gethostbyaddr",
+    "socket.sendto",
+    "socket.sendmsg",
+}
+PROGRAM_EVENTS = {"os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen"}
+
+
+class Recorder:
+    """The record, and the answers that depend on earlier calls."""
+
+    def __init__(self, path):
+        # Appended to by this process and those that it forks.
+        self.directory = os.path.dirname(os.path.abspath(path))
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.lock = threading.Lock()
+        self.created = {}
+        self.objects = {}
+        self.params = threading.local()
+        self.clones = {}
+
+    def add(self, kind, **members):
+        line = json.dumps({"kind": kind, **members}, default=str) + "\n"
+        with self.lock:
+            os.write(self.file, line.encode())
+
+
+recorder = None
+
+
+def audit(event, args):
+    """Rejects sockets and programs."""
+    if event in SOCKET_EVENTS:
+        target = args[1] if event in ("socket.connect", "socket.sendto", "socket.sendmsg") else args[0]
+        # `socket.getfqdn` and the like ask for this machine's own name.
+        if event.startswith("socket.get") and target in (None, "", "localhost", os.uname().nodename):
+            return
+        recorder.add("blocked", what=describe_address(target))
+        raise OSError(f"trainc import blocks the network: {describe_address(target)}")
+    if event in PROGRAM_EVENTS:
+        words = args[0] if event == "os.system" else args[1] if len(args) > 1 else args[0]
+        if not is_allowed(words):
+            recorder.add("skipped", what=describe_program(words))
+            raise PermissionError(f"trainc import starts no programs: {describe_program(words)}")
+
+
+def describe_address(target):
+    if isinstance(target, tuple):
+        return ":".join(str(part) for part in target[:2])
+    return target.decode(errors="replace") if isinstance(target, bytes) else str(target)
+
+
+def words_of(command):
+    if isinstance(command, (str, bytes)):
+        text = os.fsdecode(command)
+        try:
+            return shlex.split(text)
+        except ValueError:
+            return text.split()
+    if isinstance(command, os.PathLike):
+        return [os.fspath(command)]
+    return [os.fsdecode(os.fspath(word)) for word in command]
+
+
+def describe_program(command):
+    return " ".join(words_of(command))[:200]
+
+
+def is_allowed(command):
+    words = words_of(command)
+    if not words or any(sign in word for word in words for sign in ";|&`$<>"):
+        return False
+    name = pathlib.PurePath(words[0]).name
+    if name == "git":
+        return next((word for word in words[1:] if not word.startswith("-")), None) in GIT_READS
+    return name in PROGRAMS
+
+
+def patch_programs():
+    """Replaces programs that would not be allowed by one that does nothing, so that the script goes on."""
+    import subprocess
+
+    start = subprocess.Popen.__init__
+
+    def popen(self, args, *rest, **options):
+        if not is_allowed(args):
+            recorder.add("skipped", what=describe_program(args))
+            options.pop("executable", None)
+            options["shell"] = False
+            args = ["true"]
+        return start(self, args, *rest, **options)
+
+    def system(command):
+        recorder.add("skipped", what=describe_program(command))
+        return 0
+
+    subprocess.Popen.__init__ = popen
+    os.system = system
+
+
+def patch_sleep():
+    sleep = time.sleep
+    time.sleep = lambda seconds: sleep(min(max(seconds, 0), MOST_SLEEP))
+
+
+# --- botocore -------------------------------------------------------------------------------------------------------
+
+
+class Response:
+    """What botocore's client and its handlers read of an HTTP response."""
+
+    def __init__(self, status, url):
+        self.status_code = status
+        self.url = url
+        self.headers = {}
+        self.raw = None
+        self.content = b""
+        self.text = ""
+
+
+class NotFound(Exception):
+    pass
+
+
+def patch_endpoint(module):
+    def make_request(self, operation_model, request_dict):
+        service = operation_model.service_model.service_name
+        operation = operation_model.name
+        region, params = getattr(recorder.params, "call", (None, {}))
+        call = Call(service, operation, region or REGION, params, operation_model.output_shape)
+        recorder.add("call", service=service, operation=operation)
+        status, parsed = 200, None
+        try:
+            body = request_dict.get("body")
+            parsed = call.answer(body)
+        except NotFound as missing:
+            status, parsed = 404, {"Error": {"Code": "404", "Message": str(missing)}}
+        parsed["ResponseMetadata"] = {
+            "RequestId": MADE_UP,
+            "HTTPStatusCode": status,
+            "HTTPHeaders": {"x-amz-bucket-region": call.region},
+            "RetryAttempts": 0,
+        }
+        return Response(status, request_dict.get("url")), parsed
+
+    module.Endpoint.make_request = make_request
+
+
+def patch_client(module):
+    call = module.BaseClient._make_api_call
+
+    def make_api_call(self, operation_name, api_params):
+        recorder.params.call = (self.meta.region_name, api_params)
+        return call(self, operation_name, api_params)
+
+    module.BaseClient._make_api_call = make_api_call
+
+
+def patch_session(module):
+    """Keeps botocore from reading credentials, and answers for a profile or a region that is not configured."""
+    import botocore.credentials
+    import botocore.exceptions
+
+    session = module.Session
+    scoped = session.get_scoped_config
+    variable = session.get_config_variable
+
+    def get_config_variable(self, logical_name, *args, **options):
+        value = variable(self, logical_name, *args, **options)
+        if value is None and logical_name == "region":
+            recorder.add("assumed", region=REGION)
+            return REGION
+        return value
+
+    def get_scoped_config(self):
+        try:
+            return scoped(self)
+        except botocore.exceptions.ProfileNotFound:
+            return {}
+
+    session.get_credentials = lambda self: botocore.credentials.Credentials("trainc", "trainc", method="trainc")
+    session.get_scoped_config = get_scoped_config
+    session.get_config_variable = get_config_variable
+
+
+class Call:
+    """A call of an operation, and its answer."""
+
+    def __init__(self, service, operation, region, params, shape):
+        self.service = service
+        self.operation = operation
+        self.region = region
+        self.params = params
+        self.shape = shape
+
+    def arn(self, kind, name):
+        return f"arn:aws:{self.service}:{self.region}:{ACCOUNT}:{kind}/{name}"
+
+    def answer(self, body):
+        known = getattr(self, f"{self.service}_{self.operation}".replace("-", "_"), None)
+        if known is not None:
+            return known(body)
+        verb = re.match(r"[A-Z][a-z]*", self.operation)
+        verb = verb[0] if verb else ""
+        if verb == "Create":
+            if "Definition" in "".join(self.params):
+                self.record(body)
+            recorder.created[self.service, self.operation[len(verb) :]] = dict(self.params)
+        known = recorder.created.get((self.service, self.operation[len(verb) :]), {}) if verb in ("Describe", "Get") else {}
+        return self.make_up(self.shape, {**known, **self.params})
+
+    def record(self, body):
+        """Records the request as it would be sent."""
+        try:
+            request = json.loads(body)
+        except (TypeError, ValueError):
+            request = self.params
+        recorder.add("request", operation=self.operation, region=self.region, request=request)
+
+    def make_up(self, shape, said, depth=0):
+        """Returns an output: what the caller said of it, the best status, and values that are marked as made up."""
+        out = {}
+        for name, member in (shape.members if shape is not None else {}).items():
+            if name in said and type(said[name]) in (str, int, bool, list, dict):
+                out[name] = said[name]
+            elif not re.search(r"token|marker|failure|truncated", name, re.IGNORECASE):
+                out[name] = self.value(name, member, said, depth)
+        return {name: value for name, value in out.items() if value is not None}
+
+    def value(self, name, shape, said, depth):
+        import datetime
+
+        kind = shape.type_name
+        if kind == "structure":
+            return self.make_up(shape, said, depth + 1) if depth < 3 else None
+        if kind == "string":
+            enum = list(getattr(shape, "enum", None) or [])
+            if enum:
+                return next((status for status in STATUSES if status in enum), enum[0])
+            if name.endswith("Arn"):
+                return self.arn(name[:-3].lower(), MADE_UP)
+            return f"{MADE_UP}-{name}"
+        if kind == "timestamp":
+            return datetime.datetime.now(datetime.timezone.utc)
+        if kind == "blob":
+            return b""
+        return {"list": [], "map": {}, "boolean": False}.get(kind, 0)
+
+    # --- SageMaker
+
+    def sagemaker_CreateTrainingJob(self, body):
+        self.record(body)
+        name = self.params["TrainingJobName"]
+        recorder.created["job", name] = dict(self.params)
+        return {"TrainingJobArn": self.arn("training-job", name)}
+
+    def sagemaker_DescribeTrainingJob(self, _body):
+        import datetime
+
+        name = self.params["TrainingJobName"]
+        now = datetime.datetime.now(datetime.timezone.utc)
+        said = recorder.created.get(("job", name), {"TrainingJobName": name})
+        output = said.get("OutputDataConfig", {}).get("S3OutputPath", f"s3://{MADE_UP}").rstrip("/")
+        return {
+            **self.make_up(self.shape, {}),
+            **said,
+            "TrainingJobArn": self.arn("training-job", name),
+            "TrainingJobStatus": "Completed",
+            "SecondaryStatus": "Completed",
+            "SecondaryStatusTransitions": [
+                {"Status": "Completed", "StartTime": now, "EndTime": now, "StatusMessage": "Training job completed"}
+            ],
+            "CreationTime": now,
+            "TrainingStartTime": now,
+            "TrainingEndTime": now,
+            "LastModifiedTime": now,
+            "ModelArtifacts": {"S3ModelArtifacts": f"{output}/{name}/output/model.tar.gz"},
+        }
+
+    def sagemaker_CreatePipeline(self, _body):
+        self.record_pipeline()
+        return {"PipelineArn": self.arn("pipeline", self.params["PipelineName"])}
+
+    sagemaker_UpdatePipeline = sagemaker_CreatePipeline
+
+    def record_pipeline(self):
+        try:
+            request = json.loads(self.params["PipelineDefinition"])
+        except (KeyError, ValueError):
+            return
+        recorder.add("request", operation=self.operation, region=self.region, request=request)
+
+    # --- identity
+
+    def sts_GetCallerIdentity(self, _body):
+        role = ROLE.rpartition("/")[2]
+        arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/trainc"
+        return {"UserId": f"{MADE_UP}:trainc", "Account": ACCOUNT, "Arn": arn}
+
+    def iam_GetRole(self, _body):
+        answer = self.make_up(self.shape, {})
+        name = self.params["RoleName"]
+        trust = {
+            "Version": "2012-10-17",
+            "Statement": [
+                {
+                    "Effect": "Allow",
+                    "Principal": {"Service": "sagemaker.amazonaws.com"},
+                    "Action": "sts:AssumeRole",
+                }
+            ],
+        }
+        answer["Role"] |= {
+            "RoleName": name,
+            "Path": "/",
+            "Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}",
+            "AssumeRolePolicyDocument": json.dumps(trust),
+        }
+        return answer
+
+    iam_CreateRole = iam_GetRole
+
+    def iam_SimulatePrincipalPolicy(self, _body):
+        actions = self.params.get("ActionNames", [])
+        return {"EvaluationResults": [{"EvalActionName": name, "EvalDecision": "allowed"} for name in actions]}
+
+    # --- S3: every bucket exists, and objects are those that the script has written
+
+    def s3_ListBuckets(self, _body):
+        import datetime
+
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return {"Buckets": [{"Name": f"sagemaker-{self.region}-{ACCOUNT}", "CreationDate": now}]}
+
+    def s3_GetBucketLocation(self, _body):
+        return {"LocationConstraint": None if self.region == "us-east-1" else self.region}
+
+    def s3_PutObject(self, _body):
+        data = self.params.get("Body", b"")
+        if hasattr(data, "read"):
+            data = data.read(MOST_KEPT + 1)
+        data = data.encode() if isinstance(data, str) else bytes(data)
+        recorder.objects[self.params["Bucket"], self.params["Key"]] = data
+        recorder.add("uploaded", uri=f"s3://{self.params['Bucket']}/{self.params['Key']}")
+        return {"ETag": f'"{MADE_UP}"'}
+
+    def s3_CreateMultipartUpload(self, _body):
+        recorder.add("uploaded", uri=f"s3://{self.params['Bucket']}/{self.params['Key']}")
+        return {"UploadId": MADE_UP, "Bucket": self.params["Bucket"], "Key": self.params["Key"]}
+
+    def s3_UploadPart(self, _body):
+        return {"ETag": f'"{MADE_UP}"'}
+
+    def s3_HeadObject(self, _body):
+        import datetime
+
+        data = recorder.objects.get((self.params["Bucket"], self.params["Key"]), b"")
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return {"ContentLength": len(data), "ETag": f'"{MADE_UP}"', "LastModified": now, "Metadata": {}}
+
+    def s3_GetObject(self, _body):
+        from botocore.response import StreamingBody
+
+        data = recorder.objects.get((self.params["Bucket"], self.params["Key"]))
+        if data is None:
+            raise NotFound(f"trainc import reads no objects: s3://{self.params['Bucket']}/{self.params['Key']}")
+        return {**self.s3_HeadObject(None), "Body": StreamingBody(io.BytesIO(data), len(data))}
+
+    def s3_ListObjectsV2(self, _body):
+        import datetime
+
+        now = datetime.datetime.now(datetime.timezone.utc)
+        found = [
+            {"Key": key, "Size": len(data), "LastModified": now, "ETag": f'"{MADE_UP}"'}
+            for (bucket, key), data in recorder.objects.items()
+            if bucket == self.params["Bucket"] and key.startswith(self.params.get("Prefix", ""))
+        ]
+        return {"Contents": found, "KeyCount": len(found), "IsTruncated": False, "Name": self.params["Bucket"]}
+
+    s3_ListObjects = s3_ListObjectsV2
+
+    # --- logs
+
+    def logs_DescribeLogStreams(self, _body):
+        return {"logStreams": []}
+
+    def logs_GetLogEvents(self, _body):
+        return {"events": [], "nextForwardToken": MADE_UP, "nextBackwardToken": MADE_UP}
+
+
+# --- boto3 and the SageMaker SDK -------------------------------------------------------------------------------------
+
+
+def patch_transfer(module):
+    # The AWS CRT opens sockets that no audit hook sees.
+    if hasattr(module, "_should_use_crt"):
+        module._should_use_crt = lambda _config: False
+
+
+def patch_git(module):
+    """Replaces the clone of the SDK: an empty file for each that the estimator names."""
+
+    def git_clone_repo(git_config, entry_point, source_dir=None, dependencies=None):
+        import tempfile
+
+        clone = pathlib.Path(tempfile.mkdtemp(dir=recorder.directory))
+        recorder.add("skipped", what=f"git clone {git_config['repo']}")
+        recorder.clones[str(clone)] = {key: git_config.get(key) for key in ("repo", "branch", "commit")}
+        entry = clone / (source_dir or ".") / entry_point
+        for path in (entry, *(clone / name for name in dependencies or [])):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return {
+            "entry_point": entry_point if source_dir else str(entry),
+            "source_dir": str(clone / source_dir) if source_dir else None,
+            "dependencies": [str(clone / name) for name in dependencies] if dependencies is not None else None,
+        }
+
+    module.git_clone_repo = git_clone_repo
+
+
+def patch_archive(module):
+    """Records the directory of each source archive."""
+    upload = module.tar_and_upload_dir
+
+    def tar_and_upload_dir(*args, **options):
+        uploaded = upload(*args, **options)
+        names = ("session", "bucket", "s3_key_prefix", "script", "directory", "dependencies")
+        said = {**dict(zip(names, args)), **options}
+        uri, directory = str(uploaded.s3_prefix), said.get("directory")
+        if uri != directory:
+            # Without a directory, the archive contains the script alone.
+            found = os.path.abspath(directory) if directory else os.path.dirname(os.path.abspath(said["script"]))
+            git = next((clone for clone in recorder.clones if found.startswith(clone)), None)
+            recorder.add(
+                "source",
+                uri=uri,
+                directory=os.path.relpath(found, git) if git else found,
+                script=None if directory else os.path.abspath(said["script"]),
+                dependencies=[os.path.abspath(path) for path in said.get("dependencies") or []],
+                git=recorder.clones.get(git),
+            )
+        return uploaded
+
+    module.tar_and_upload_dir = tar_and_upload_dir
+
+
+def patch_telemetry(module):
+    module._send_telemetry_request = lambda *_args, **_options: None
+
+
+# Module -> what is done after it was imported.
+PATCHES = {
+    "botocore.endpoint": patch_endpoint,
+    "botocore.client": patch_client,
+    "botocore.session": patch_session,
+    "boto3.s3.transfer": patch_transfer,
+    "sagemaker.git_utils": patch_git,
+    "sagemaker.fw_utils": patch_archive,
+    "sagemaker.telemetry.telemetry_logging": patch_telemetry,
+    "sagemaker.core.telemetry.telemetry_logging": patch_telemetry,
+}
+
+
+class Finder:
+    """Finds the modules of PATCHES, and patches each after its import."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        patch = PATCHES.get(name)
+        if patch is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            patch(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+# --- the script -----------------------------------------------------------------------------------------------------
+
+
+class Shell:
+    """Replaces IPython: `jupyter nbconvert --to script` writes magics as calls of it."""
+
+    def __init__(self, namespace):
+        self.namespace = namespace
+        self.user_ns = namespace
+
+    def skip(self, text):
+        recorder.add("skipped", what=text[:200])
+
+    def system(self, command):
+        self.skip(f"!{command}")
+
+    def getoutput(self, command, *_args, **_options):
+        self.skip(f"!{command}")
+        return []
+
+    def run_line_magic(self, name, line="", *_args, **_options):
+        if name == "cd":
+            os.chdir(os.path.expanduser(line.strip() or "~"))
+        elif name in ("env", "set_env") and "=" in line:
+            key, value = line.split("=", 1)
+            os.environ[key.strip()] = value.strip()
+        elif name in ("time", "timeit"):
+            exec(compile(line, "<magic>", "exec"), self.namespace)
+        else:
+            self.skip(f"%{name} {line}".rstrip())
+
+    magic = run_line_magic
+
+    def run_cell_magic(self, name, line="", cell="", *_args, **_options):
+        if name in ("time", "timeit", "capture", "prun"):
+            exec(compile(cell, "<magic>", "exec"), self.namespace)
+        elif name in ("writefile", "file"):
+            words = line.split()
+            with open(words[-1], "a" if "-a" in words else "w", encoding="utf-8") as file:
+                file.write(cell)
+        else:
+            self.skip(f"%%{name} {line}".rstrip())
+
+
+def without_magics(text):
+    """Returns a script with its lines of IPython as calls; lines keep their numbers."""
+    out = []
+    for line in text.split("\n"):
+        found = re.match(r"(\s*)([!%])(?![%=])\s*(\S.*)$", line)
+        if found and found[2] == "!":
+            line = f"{found[1]}get_ipython().system({found[3]!r})"
+        elif found:
+            name, _, rest = found[3].partition(" ")
+            line = f"{found[1]}get_ipython().run_line_magic({name!r}, {rest!r})"
+        out.append(line)
+    return "\n".join(out)
+
+
+def compile_script(path):
+    import tokenize
+
+    with tokenize.open(path) as file:
+        text = file.read()
+    try:
+        return compile(text, str(path), "exec")
+    except SyntaxError:
+        changed = without_magics(text)
+        if changed == text:
+            raise
+        return compile(changed, str(path), "exec")
+
+
+def report(error, script):
+    """Records a failure: its traceback without the frames of this file, and the last line of the script in it."""
+    import traceback
+
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
+    lines += traceback.format_exception_only(type(error), error)
+    own = [frame.lineno for frame in frames if frame.filename == str(script)]
+    line = own[-1] if own else getattr(error, "lineno", None)
+    message = traceback.format_exception_only(type(error), error)[-1].strip()
+    recorder.add("failed", message=message, line=line, traceback="".join(lines))
+
+
+def main():
+    global recorder
+    _, path, seconds, script, *arguments = sys.argv
+    recorder = Recorder(path)
+    hang = open(f"{path}.hang", "w", encoding="utf-8")
+    faulthandler.dump_traceback_later(float(seconds), exit=True, file=hang)
+    script = pathlib.Path(script).resolve()
+    os.environ.update(AWS_EC2_METADATA_DISABLED="true", SAGEMAKER_SUPPRESS_V2_WARNING="1")
+    sys.meta_path.insert(0, Finder)
+    patch_programs()
+    patch_sleep()
+    sys.argv = [str(script), *arguments]
+    sys.path[0] = str(script.parent)
+    module = types.ModuleType("__main__")
+    module.__file__ = str(script)
+    module.__builtins__ = builtins
+    sys.modules["__main__"] = module
+    shell = Shell(module.__dict__)
+    builtins.get_ipython = lambda: shell
+    builtins.display = print
+    sys.addaudithook(audit)
+    recorder.add("started", python=sys.version.split()[0], executable=sys.executable)
+    try:
+        exec(compile_script(script), module.__dict__)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            report(end, script)
+    except BaseException as error:  # noqa: BLE001: every failure of the script is reported
+        report(error, script)
+    recorder.add("ended")
+    sys.stdout.flush()
+    # Threads of the script do not keep the process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

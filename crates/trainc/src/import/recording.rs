@@ -1,0 +1,251 @@
+//! The record of a script that ran with every AWS call answered by `recorder.py`.
+
+use super::document;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The program that runs a script and records its training jobs.
+pub const RECORDER: &str = include_str!("recorder.py");
+
+/// Account of the recorder's answers, in place of which requests have [`ACCOUNT_PLACEHOLDER`].
+const ACCOUNT: &str = "000000000000";
+const ACCOUNT_PLACEHOLDER: &str = "${account}";
+/// Name of the recorder's execution role, in place of which requests have [`ROLE_PLACEHOLDER`].
+const ROLE: &str = ":role/trainc-import";
+const ROLE_PLACEHOLDER: &str = "${role_arn}";
+/// Text in every answer that the recorder made up.
+const MADE_UP: &str = "made-up";
+
+/// What a script did, in its order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// Version and path of the Python that ran it.
+    pub python: Option<(String, String)>,
+    /// Documents that contain training jobs: requests and definitions.
+    pub documents: Vec<RecordedDocument>,
+    /// Number of calls by service and operation.
+    pub calls: BTreeMap<(String, String), usize>,
+    /// Addresses that it was not allowed to reach.
+    pub blocked: Vec<String>,
+    /// Programs and magics that were not run.
+    pub skipped: Vec<String>,
+    /// Objects that it would have uploaded.
+    pub uploaded: Vec<String>,
+    /// Source archives by their URI.
+    pub sources: BTreeMap<String, LocalSource>,
+    /// Region that was assumed, as none is configured.
+    pub assumed_region: Option<String>,
+    /// How it failed.
+    pub failure: Option<Failure>,
+    /// Whether it ran to its end, or to its failure.
+    pub ended: bool,
+}
+
+/// A request as it would have been sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedDocument {
+    /// Region of the client.
+    pub region: Option<String>,
+    /// The request.
+    pub value: Value,
+}
+
+/// The source of an archive that a script would have uploaded.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct LocalSource {
+    /// Absolute path of the directory; below the clone if the source is in a repository.
+    pub directory: String,
+    /// Path of the script, if the archive contains it alone.
+    pub script: Option<String>,
+    /// Absolute paths of further files and directories.
+    #[serde(default)]
+    pub dependencies: Vec<String>,
+    /// Repository of the source.
+    pub git: Option<GitSource>,
+}
+
+/// Repository of a source.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct GitSource {
+    /// URL.
+    pub repo: String,
+    /// Branch.
+    pub branch: Option<String>,
+    /// Commit.
+    pub commit: Option<String>,
+}
+
+/// How a script failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// Type and text of the exception.
+    pub message: String,
+    /// Last line of the script in the traceback, from 1.
+    pub line: Option<usize>,
+    /// The traceback.
+    pub traceback: String,
+}
+
+impl Recording {
+    /// Reads the record; lines that are cut off or unknown are ignored.
+    pub fn read(text: &str) -> Self {
+        let mut out = Self::default();
+        for line in text.lines() {
+            let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
+            out.add(&value);
+        }
+        out
+    }
+
+    fn add(&mut self, line: &Value) {
+        let text = |name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);
+        let push = |list: &mut Vec<String>, text: Option<String>| {
+            list.extend(text.filter(|text| !list.contains(text)));
+        };
+        match line.get("kind").and_then(Value::as_str).unwrap_or_default() {
+            "started" => self.python = text("python").zip(text("executable")),
+            "request" => {
+                let mut value = line.get("request").cloned().unwrap_or_default();
+                fill_placeholders(&mut value);
+                self.documents.push(RecordedDocument { region: text("region"), value });
+            }
+            "call" => {
+                let key = (text("service").unwrap_or_default(), text("operation").unwrap_or_default());
+                *self.calls.entry(key).or_default() += 1;
+            }
+            "blocked" => push(&mut self.blocked, text("what")),
+            "skipped" => push(&mut self.skipped, text("what")),
+            "uploaded" => push(&mut self.uploaded, text("uri").map(|uri| with_placeholders(&uri))),
+            "source" => {
+                let source = serde_json::from_value(line.clone()).ok();
+                self.sources.extend(text("uri").map(|uri| with_placeholders(&uri)).zip(source));
+            }
+            "assumed" => self.assumed_region = text("region"),
+            "failed" => {
+                self.failure = Some(Failure {
+                    message: text("message").unwrap_or_default(),
+                    line: line
+                        .get("line")
+                        .and_then(Value::as_u64)
+                        .and_then(|line| usize::try_from(line).ok()),
+                    traceback: text("traceback").unwrap_or_default(),
+                });
+            }
+            "ended" => self.ended = true,
+            _ => {}
+        }
+    }
+
+    /// Returns the number of training jobs.
+    pub fn jobs(&self) -> usize {
+        self.documents.iter().map(|document| document::jobs(&document.value).len()).sum()
+    }
+
+    /// Describes the calls: `iam GetRole, s3 HeadBucket (2)`.
+    pub fn describe_calls(&self) -> String {
+        let calls = self.calls.iter().map(|((service, operation), count)| match count {
+            1 => format!("{service} {operation}"),
+            count => format!("{service} {operation} ({count})"),
+        });
+        calls.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Replaces what only an account knows.
+fn fill_placeholders(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = with_placeholders(text),
+        Value::Array(items) => items.iter_mut().for_each(fill_placeholders),
+        Value::Object(members) => members.values_mut().for_each(fill_placeholders),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn with_placeholders(text: &str) -> String {
+    let is_role = text.starts_with("arn:") && text.ends_with(ROLE);
+    if is_role {
+        ROLE_PLACEHOLDER.to_owned()
+    } else if text.starts_with(ACCOUNT) {
+        // The registry of an image: its account is no placeholder of a manifest.
+        text.to_owned()
+    } else {
+        text.replace(ACCOUNT, ACCOUNT_PLACEHOLDER)
+    }
+}
+
+/// Replaces the placeholder of the account in a request whose role names the account.
+pub(super) fn fill_account(value: &mut Value, account: &str) {
+    match value {
+        Value::String(text) => {
+            *text = text.replace(ACCOUNT_PLACEHOLDER, account);
+            if text.starts_with(ACCOUNT) {
+                *text = text.replacen(ACCOUNT, account, 1);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_account(item, account)),
+        Value::Object(members) => members.values_mut().for_each(|item| fill_account(item, account)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Returns a URI of a request of an account.
+pub(super) fn uri_of_account(uri: &str, account: &str) -> String {
+    uri.replace(ACCOUNT_PLACEHOLDER, account)
+}
+
+/// Returns the members of a request whose values contain an answer that the recorder made up.
+pub(super) fn made_up_members(request: &Value) -> Vec<String> {
+    fn walk(path: &str, value: &Value, out: &mut Vec<String>) {
+        match value {
+            Value::String(text) if text.contains(MADE_UP) || text.starts_with(ACCOUNT) => {
+                out.push(format!("`{path}`: `{text}`"))
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(path, item, out)),
+            Value::Object(members) => members.iter().for_each(|(name, inner)| {
+                let inner_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                walk(&inner_path, inner, out);
+            }),
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    walk("", request, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_record_is_read_line_by_line() {
+        let lines = [
+            json!({"kind": "started", "python": "3.11.7", "executable": "/usr/bin/python3"}).to_string(),
+            json!({"kind": "call", "service": "s3", "operation": "HeadBucket"}).to_string(),
+            json!({"kind": "call", "service": "s3", "operation": "HeadBucket"}).to_string(),
+            json!({"kind": "request", "region": "us-west-2", "request": {
+                "RoleArn": "arn:aws:iam::000000000000:role/trainc-import",
+                "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-west-2-000000000000/out"},
+                "VpcConfig": {"Subnets": ["made-up-SubnetId"]},
+                "AlgorithmSpecification": {},
+            }})
+            .to_string(),
+            json!({"kind": "source", "uri": "s3://b/000000000000/s.tar.gz", "directory": "/src", "script": null,
+                   "dependencies": [], "git": null})
+            .to_string(),
+            "{\"kind\": \"ended\"".to_owned(),
+        ];
+        let recording = Recording::read(&lines.join("\n"));
+        assert_eq!(recording.python, Some(("3.11.7".to_owned(), "/usr/bin/python3".to_owned())));
+        assert_eq!(recording.describe_calls(), "s3 HeadBucket (2)");
+        assert_eq!(recording.jobs(), 1);
+        let request = &recording.documents[0].value;
+        assert_eq!(request["RoleArn"], "${role_arn}");
+        assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-${account}/out");
+        assert_eq!(made_up_members(request), ["`VpcConfig.Subnets`: `made-up-SubnetId`"]);
+        assert_eq!(recording.sources["s3://b/${account}/s.tar.gz"].directory, "/src");
+        // The last line is cut off: the process was killed.
+        assert!(!recording.ended);
+    }
+}

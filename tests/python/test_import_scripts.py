@@ -1,0 +1,180 @@
+"""`trainc import` of Python scripts: the request of the manifest is the one that the script would have sent."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from normalise import differences, show
+
+HERE = pathlib.Path(__file__).parent
+SCRIPTS = sorted((HERE / "scripts").glob("*.py"))
+V3 = HERE.parent.parent / ".venv-v3/bin/python"
+BINARY = os.environ.get("TRAINC_BIN")
+
+pytestmark = pytest.mark.skipif(not BINARY, reason="TRAINC_BIN is not set")
+
+
+def environment(home):
+    """Returns an environment without credentials, configuration and region."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home)}
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Returns a directory with the sources of the scripts, and an empty home outside of it."""
+    (tmp_path / "home").mkdir()
+    shutil.copytree(HERE / "scripts/src", tmp_path / "work/src")
+    return tmp_path / "work"
+
+
+def trainc(place, *arguments):
+    command = [BINARY, *map(str, arguments)]
+    env = environment(place.parent / "home")
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=place, env=env)
+
+
+def run_import(place, script, *arguments, text=None):
+    """Imports a script with the Python of its SDK."""
+    name = script if isinstance(script, str) else script.name
+    (place / name).write_text(text if text is not None else script.read_text(encoding="utf-8"), encoding="utf-8")
+    python = V3 if name.startswith("v3_") else sys.executable
+    return trainc(place, "import", name, "--python", python, *arguments)
+
+
+def test_all_kinds_are_here():
+    assert len(SCRIPTS) >= 12
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS if s.stem != "v2_sweep"], ids=lambda script: script.stem)
+def test_same_request(script, place):
+    done = run_import(place, script, "--out", "job.kdl", "--request", "request.json", "--region", "us-west-2")
+    assert done.returncode == 0, done.stderr
+    assert "no AWS call is sent" in done.stderr
+    manifest = (place / "job.kdl").read_text(encoding="utf-8")
+    emitted = trainc(place, "emit", "job.kdl", "--out", "out")
+    assert emitted.returncode == 0, emitted.stderr + manifest
+    ours = json.loads((place / "out/sagemaker/training-job.json").read_text(encoding="utf-8"))
+    theirs = json.loads((place / "request.json").read_text(encoding="utf-8"))
+    found = differences(ours, theirs)
+    assert not found, show(found, "emitted", "recorded") + "\n" + manifest
+    assert ": produces the same request." in manifest, manifest
+    # The home directory is empty again: the recorder is deleted.
+    assert not list((place.parent / "home").glob("trainc-import-*"))
+
+
+def test_several_jobs_need_a_directory(place):
+    script = HERE / "scripts/v2_sweep.py"
+    done = run_import(place, script, "--region", "us-west-2")
+    assert done.returncode == 3
+    assert "add `--out DIR`" in done.stderr
+    assert done.stdout == ""
+    done = run_import(place, script, "--region", "us-west-2", "--out", "jobs", "--request", "requests.json")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (place / "jobs").iterdir()) == ["sweep-2.kdl", "sweep.kdl"]
+    assert "hyperparameter \"lr\" 0.0003" in (place / "jobs/sweep-2.kdl").read_text()
+    requests = json.loads((place / "requests.json").read_text())
+    assert [request["HyperParameters"]["lr"] for request in requests] == ["0.0001", "0.0003"]
+    assert trainc(place, "check", "jobs").returncode == 0
+
+
+def test_the_source_is_the_directory_of_the_script(place):
+    done = run_import(place, HERE / "scripts/v2_smddp.py", "--region", "us-west-2")
+    assert done.returncode == 0, done.stderr
+    assert 'program "train.py" source="./src"' in done.stdout
+    done = run_import(place, HERE / "scripts/v2_git.py", "--region", "us-west-2")
+    assert 'git="https://github.com/example/training.git"' in done.stdout, done.stdout
+
+
+def test_values_of_no_account_are_placeholders(place):
+    done = run_import(place, HERE / "scripts/v2_pytorch_fsdp.py", "--request", "request.json")
+    assert done.returncode == 0, done.stderr
+    request = json.loads((place / "request.json").read_text())
+    assert request["RoleArn"] == "${role_arn}"
+    assert request["OutputDataConfig"]["S3OutputPath"] == "s3://sagemaker-us-east-1-${account}/llama/output"
+    assert "role create=#true" in done.stdout
+    assert "000000000000" not in done.stdout
+    # No region is configured.
+    assert "`us-east-1` is a placeholder" in done.stderr
+
+
+def test_arguments_of_the_script(place):
+    script = HERE / "scripts/boto3_request.py"
+    done = run_import(place, script, "--", "--epochs", "7", "--region", "eu-west-1")
+    assert done.returncode == 0, done.stderr
+    assert 'hyperparameter "epochs" 7' in done.stdout
+    assert 'region "eu-west-1"' in done.stdout
+
+
+FAILURES = {
+    "raises": ("import sys\n\ndef f():\n    raise ValueError('no such thing')\n\nf()\n", "T0691", "ValueError: no such thing"),
+    "exits": ("import sys\nsys.exit('usage: job.py --data')\n", "T0691", "usage: job.py --data"),
+    "syntax": ("x = (\n", "T0691", "SyntaxError"),
+    "module": ("import a_module_that_is_not_there\n", "T0691", "--python"),
+    "no_job": ("import boto3\nboto3.client('s3').list_buckets()\n", "T0692", "s3 ListBuckets"),
+    "network": ("import socket\nsocket.create_connection(('192.0.2.1', 443))\n", "T0691", "blocks the network: 192.0.2.1"),
+    "after_a_job": ("{request}\nraise RuntimeError('too late')\n", "T0691", "too late"),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_script_that_fails(case, place):
+    text, code, said = FAILURES[case]
+    text = text.replace("{request}", (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8"))
+    done = run_import(place, "job.py", "--out", "job.kdl", "--request", "request.json", "-v", text=text)
+    assert done.returncode == 3, done.stderr
+    assert code in done.stderr
+    assert said in done.stderr
+    assert ("Traceback" in done.stderr) == (code == "T0691" and case != "syntax"), done.stderr
+    assert sorted(path.name for path in place.iterdir()) == ["job.py", "src"]
+
+
+def test_a_script_that_hangs(place):
+    text = "import threading\n\ndef wait():\n    threading.Event().wait()\n\nwait()\n"
+    start = time.monotonic()
+    done = run_import(place, "job.py", "--out", "job.kdl", "--timeout", "1", text=text)
+    assert time.monotonic() - start < 20
+    assert done.returncode == 3
+    assert "T0693" in done.stderr
+    assert 'job.py", line 4 in wait' in done.stderr
+    assert not (place / "job.kdl").exists()
+
+
+def test_programs_are_not_started(place):
+    text = "import os, subprocess\nos.system('touch touched')\nsubprocess.run(['touch', 'touched'], check=True)\n"
+    done = run_import(place, "job.py", text=text)
+    assert done.returncode == 3
+    assert "skipped: touch touched" in done.stderr
+    assert not (place / "touched").exists()
+
+
+def test_forked_processes_are_recorded(place):
+    """Jobs that worker processes start are recorded too."""
+    text = "import multiprocessing\n\ndef job():\n    {body}\n\nif __name__ == '__main__':\n    context = multiprocessing.get_context('fork')\n    process = context.Process(target=job)\n    process.start()\n    process.join()\n"
+    body = "exec(open('boto3_request.py').read(), {'__name__': '__main__'})"
+    shutil.copy(HERE / "scripts/boto3_request.py", place)
+    done = run_import(place, "job.py", text=text.replace("{body}", body))
+    assert done.returncode == 0, done.stderr
+    assert 'job "resnet"' in done.stdout
+
+
+OTHER_FILES = {
+    "main.tf": ('resource "aws_sagemaker_endpoint" "x" {\n}\n', "a Terraform configuration"),
+    "job.xml": ('<?xml version="1.0"?><a/>', "an XML document"),
+    "job.ipynb": (json.dumps({"cells": [], "metadata": {}, "nbformat": 4}), "jupyter nbconvert --to script"),
+    "job.sh": ("#!/bin/bash\naws sagemaker create-training-job --cli-input-json file://request.json\n", "a shell script"),
+    "job": ("import boto3\n", "a name that ends in `.py`"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FILES)
+def test_other_files_are_named(name, place):
+    text, said = OTHER_FILES[name]
+    (place / name).write_text(text, encoding="utf-8")
+    done = trainc(place, "import", name)
+    assert done.returncode == 3
+    assert said in " ".join(done.stderr.split()), done.stderr
