@@ -10,6 +10,7 @@ mod estimator;
 pub mod fsx;
 pub mod iam;
 mod launch_script;
+mod model_trainer;
 mod names;
 pub mod python;
 mod request;
@@ -220,6 +221,9 @@ pub fn emit(plan: &Plan) -> Bundle {
         files.push(("sagemaker/training-job.json".to_owned(), canonical_json::pretty(request).into_bytes()));
         if let Some(script) = estimator::script(plan, &identity, request) {
             files.push(("sagemaker/estimator.py".to_owned(), script.into_bytes()));
+        }
+        if let Some(script) = model_trainer::script(plan, &identity, request) {
+            files.push(("sagemaker/model_trainer.py".to_owned(), script.into_bytes()));
         }
     }
     files.extend(iam::files(plan, &identity.digest));

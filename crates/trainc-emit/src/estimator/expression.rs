@@ -9,7 +9,7 @@ const WIDTH: usize = 110;
 
 /// A Python expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Expression {
+pub(crate) enum Expression {
     /// Python source.
     Plain(String),
     /// `[…]`.
@@ -22,12 +22,12 @@ pub(super) enum Expression {
 
 impl Expression {
     /// Returns a string literal.
-    pub(super) fn text(value: &str) -> Self {
+    pub(crate) fn text(value: &str) -> Self {
         Self::Plain(text_literal(value))
     }
 
     /// Converts a JSON value.
-    pub(super) fn json(value: &Value) -> Self {
+    pub(crate) fn json(value: &Value) -> Self {
         match value {
             Value::Null => Self::Plain("None".to_owned()),
             Value::Bool(true) => Self::Plain("True".to_owned()),
@@ -45,7 +45,7 @@ impl Expression {
     }
 
     /// Formats the expression from a column on, in a line with an indentation.
-    pub(super) fn format_wrapped(&self, indent: usize, column: usize) -> String {
+    pub(crate) fn format_wrapped(&self, indent: usize, column: usize) -> String {
         let flat = self.format_one_line();
         // Calls and many members are easier to read line by line, even if they would fit.
         if column + flat.chars().count() < WIDTH && !self.needs_line_breaks() {

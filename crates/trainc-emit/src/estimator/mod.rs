@@ -6,7 +6,7 @@
 
 mod class;
 mod distribution;
-mod expression;
+pub(crate) mod expression;
 mod inputs;
 mod members;
 mod monitoring;
@@ -73,7 +73,7 @@ struct Script<'a> {
     has_placeholders: bool,
 }
 
-fn has_placeholders(path: &str, value: &Value) -> bool {
+pub(crate) fn has_placeholders(path: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => names::is_unresolved(path, text),
         Value::Array(items) => items.iter().any(|item| has_placeholders(path, item)),
