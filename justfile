@@ -57,3 +57,8 @@ release-worker:
     target/zig/bin/pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
     PATH="$PWD/target/zig/bin:$PATH" cargo zigbuild --release --locked -p trainc-worker --target x86_64-unknown-linux-gnu.2.31
     TRAINC_RELEASED_WORKER="$PWD/target/x86_64-unknown-linux-gnu/release/trainc-worker" cargo test --locked -p trainc-worker --test main release
+
+# What a release publishes, into dist/: archives and wheels for Linux on x86_64 and aarch64 (glibc 2.28), licences, a bill of
+# materials and checksums. `just dist --target x86_64-unknown-linux-gnu --profile release` for one target, sooner.
+dist *arguments:
+    python3 packaging/dist.py {{arguments}}

@@ -11,7 +11,9 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is = |key: &str, value: &str| var(key).is_ok_and(|found| found == value);
-    let is_native = var("HOST").is_ok_and(|host| var("TARGET").is_ok_and(|target| host == target));
+    // A linker that was chosen may be for an older glibc, as that of cargo-zigbuild.
+    let is_native = var("HOST").is_ok_and(|host| var("TARGET").is_ok_and(|target| host == target))
+        && var("RUSTC_LINKER").is_err();
     if is("CARGO_CFG_TARGET_OS", "linux") && is_native && glibc_loads_packed_relocations() {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
