@@ -54,15 +54,20 @@ fn as_job(members: &Map<String, Value>) -> Option<FoundJob> {
     let mut computed = Vec::new();
     let mut value = with_api_names(&Value::Object(members.clone()), shape, &mut computed);
     let members = value.as_object_mut()?;
-    // The definition of a tuning job has its own name for parameters that are not tuned.
-    let fixed = members.keys().find(|key| key.eq_ignore_ascii_case("StaticHyperParameters")).cloned();
-    let fixed = fixed.and_then(|key| members.remove(&key));
-    let is_tuned = fixed.is_some();
-    if let Some(fixed) = fixed {
-        members.insert("HyperParameters".to_owned(), fixed);
+    let mut is_tuned = false;
+    for (name, standard) in OF_TUNING {
+        let key = members.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
+        if let Some(value) = key.and_then(|key| members.remove(&key)) {
+            members.insert((*standard).to_owned(), value);
+            is_tuned = true;
+        }
     }
     Some(FoundJob { members: std::mem::take(members), computed, is_tuned })
 }
+
+/// Members of the definition of a tuning job with names of their own: the parameters that are not tuned, and the instances.
+const OF_TUNING: &[(&str, &str)] =
+    &[("StaticHyperParameters", "HyperParameters"), ("HyperParameterTuningResourceConfig", "ResourceConfig")];
 
 /// Returns a value with the member names of the API. Step Functions marks an expression with a `.$` after the name.
 fn with_api_names(value: &Value, shape: &Shape, computed: &mut Vec<String>) -> Value {

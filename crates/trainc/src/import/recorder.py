@@ -327,6 +327,17 @@ class Call:
             "ModelArtifacts": {"S3ModelArtifacts": f"{output}/{name}/output/model.tar.gz"},
         }
 
+    def sagemaker_CreateHyperParameterTuningJob(self, body):
+        """Records the definition under the tuning job's name: SageMaker makes the names of its training jobs."""
+        name = self.params["HyperParameterTuningJobName"]
+        request = json.loads(body)
+        for definition in [request.get("TrainingJobDefinition"), *request.get("TrainingJobDefinitions", [])]:
+            if definition:
+                definition.setdefault("TrainingJobName", definition.get("DefinitionName", name))
+        recorder.add("request", operation=self.operation, region=self.region, request=request)
+        recorder.created[self.service, "HyperParameterTuningJob"] = dict(self.params)
+        return {"HyperParameterTuningJobArn": self.arn("hyper-parameter-tuning-job", name)}
+
     def sagemaker_CreatePipeline(self, _body):
         self.record_pipeline()
         return {"PipelineArn": self.arn("pipeline", self.params["PipelineName"])}
@@ -334,10 +345,16 @@ class Call:
     sagemaker_UpdatePipeline = sagemaker_CreatePipeline
 
     def record_pipeline(self):
+        """Records the definition of a pipeline with the defaults of its parameters, and the names of its steps."""
         try:
             request = json.loads(self.params["PipelineDefinition"])
         except (KeyError, ValueError):
             return
+        defaults = {f"Parameters.{one['Name']}": one.get("DefaultValue") for one in request.get("Parameters", [])}
+        request = with_defaults(request, defaults)
+        for step in request.get("Steps", []):
+            if step.get("Type") == "Training" and isinstance(step.get("Arguments"), dict):
+                step["Arguments"].setdefault("TrainingJobName", step["Name"])
         recorder.add("request", operation=self.operation, region=self.region, request=request)
 
     # --- identity
@@ -436,6 +453,16 @@ class Call:
 
     def logs_GetLogEvents(self, _body):
         return {"events": [], "nextForwardToken": MADE_UP, "nextBackwardToken": MADE_UP}
+
+
+def with_defaults(value, defaults):
+    """Returns a pipeline's definition with the defaults of parameters in place of `{"Get": "Parameters.X"}`."""
+    if isinstance(value, list):
+        return [with_defaults(item, defaults) for item in value]
+    if isinstance(value, dict):
+        default = defaults.get(value.get("Get")) if len(value) == 1 and isinstance(value.get("Get"), str) else None
+        return default if default is not None else {name: with_defaults(item, defaults) for name, item in value.items()}
+    return value
 
 
 # --- boto3 and the SageMaker SDK -------------------------------------------------------------------------------------

@@ -488,11 +488,11 @@ fn requests_of_a_script_have_its_source_and_account() {
         "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
         "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
     });
-    let source = LocalSource { directory: "/work/src".to_owned(), ..LocalSource::default() };
+    let source = LocalSource { directory: "/repository/src".to_owned(), ..LocalSource::default() };
     let uri = "s3://sagemaker-us-west-2-${account}/a/sourcedir.tar.gz".to_owned();
     let recording = Recording { sources: [(uri, source)].into(), ..Recording::default() };
     let region = Some("us-west-2".to_owned());
-    let origin = Origin::from_recording("job.py", region, &recording, std::path::Path::new("/work"));
+    let origin = Origin::from_recording("job.py", region, &recording, std::path::Path::new("/repository"));
     let jobs = import_document(&request, &origin);
     let [job] = jobs.as_slice() else { panic!("{}", jobs.len()) };
     assert_eq!(job.job, "train");
