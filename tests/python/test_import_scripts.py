@@ -152,12 +152,13 @@ def test_programs_are_not_started(place):
     assert not (place / "touched").exists()
 
 
-def test_forked_processes_are_recorded(place):
-    """Jobs that worker processes start are recorded too."""
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_of_multiprocessing_are_recorded(method, place):
+    """Jobs that other processes start are recorded too."""
     text = "import multiprocessing\n\ndef job():\n    {body}\n\nif __name__ == '__main__':\n    context = multiprocessing.get_context('fork')\n    process = context.Process(target=job)\n    process.start()\n    process.join()\n"
     body = "exec(open('boto3_request.py').read(), {'__name__': '__main__'})"
     shutil.copy(HERE / "scripts/boto3_request.py", place)
-    done = run_import(place, "job.py", text=text.replace("{body}", body))
+    done = run_import(place, "job.py", text=text.replace("{body}", body).replace("'fork'", repr(method)))
     assert done.returncode == 0, done.stderr
     assert 'job "resnet"' in done.stdout
 

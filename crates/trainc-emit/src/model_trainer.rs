@@ -73,7 +73,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
     let archive = archive(plan);
     let is_pending =
         has_placeholders("", request) || archive.as_ref().is_some_and(|(bucket, _)| bucket.contains("${"));
-    let constants = vec![
+    let constants = [
         ("JOB".to_owned(), Expression::text(&identity.training_job)),
         ("REGION".to_owned(), Expression::text(names::region(plan))),
         ("ROLE".to_owned(), members.get("RoleArn").map_or_else(|| plain("None"), Expression::json)),

@@ -148,6 +148,13 @@ def patch_programs():
     os.system = system
 
 
+def patch_spawn(module):
+    """Forks the processes of multiprocessing: a Python that is started anew would not be recorded."""
+    from multiprocessing import popen_fork
+
+    module.Popen = popen_fork.Popen
+
+
 def patch_sleep():
     sleep = time.sleep
     time.sleep = lambda seconds: sleep(min(max(seconds, 0), MOST_SLEEP))
@@ -377,12 +384,12 @@ class Call:
                 }
             ],
         }
-        answer["Role"] |= {
-            "RoleName": name,
-            "Path": "/",
-            "Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}",
-            "AssumeRolePolicyDocument": json.dumps(trust),
-        }
+        answer["Role"].update(
+            RoleName=name,
+            Path="/",
+            Arn=f"arn:aws:iam::{ACCOUNT}:role/{name}",
+            AssumeRolePolicyDocument=json.dumps(trust),
+        )
         return answer
 
     iam_CreateRole = iam_GetRole
@@ -532,6 +539,8 @@ PATCHES = {
     "botocore.client": patch_client,
     "botocore.session": patch_session,
     "boto3.s3.transfer": patch_transfer,
+    "multiprocessing.popen_forkserver": patch_spawn,
+    "multiprocessing.popen_spawn_posix": patch_spawn,
     "sagemaker.git_utils": patch_git,
     "sagemaker.fw_utils": patch_archive,
     "sagemaker.telemetry.telemetry_logging": patch_telemetry,
