@@ -163,7 +163,7 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         let without = import::import_document(&document.value, &origin);
         jobs.extend(with_sources.into_iter().zip(without));
     }
-    import_jobs(io, global, &args.sink(), &args.file, source, sources, jobs)
+    import_jobs(io, global, &args.sink(), Document { shown: &args.file, source, sources }, jobs)
 }
 
 /// Prints the traceback of a script, or the end of what it printed.
@@ -174,7 +174,9 @@ fn print_script_output(io: &mut Io, run: &ScriptRun) {
     let last = printed.get(printed.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
     if !last.is_empty() {
         io.note("the script printed:\n");
-        last.iter().for_each(|line| io.note(&format!("  {line}\n")));
+        for line in last {
+            io.note(&format!("  {line}\n"));
+        }
     }
     for line in traceback.or(run.hang.as_ref()).into_iter().flat_map(|text| text.lines()) {
         io.note(&format!("  {line}\n"));
@@ -345,7 +347,7 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
         return reject_all(io, global, sink, shown, sources, found);
     };
     let jobs = jobs.into_iter().map(|job| (job.clone(), job)).collect();
-    import_jobs(io, global, sink, shown, source, sources, jobs)
+    import_jobs(io, global, sink, Document { shown, source, sources }, jobs)
 }
 
 fn reject(
@@ -378,6 +380,13 @@ fn reject_all(
     exit::MANIFEST
 }
 
+/// A file that was imported.
+struct Document<'a> {
+    shown: &'a str,
+    source: SourceId,
+    sources: SourceMap,
+}
+
 /// A job with the path of its manifest.
 struct Destined {
     imported: Imported,
@@ -391,23 +400,22 @@ fn import_jobs(
     io: &mut Io,
     global: &Global,
     sink: &Sink,
-    shown: &str,
-    source: SourceId,
-    sources: SourceMap,
+    input: Document,
     jobs: Vec<(Imported, Imported)>,
 ) -> u8 {
     let (mut jobs, mut without_source): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
     let many = jobs.len() > 1;
     if many && sink.out.is_none() && sink.format == Format::Human {
-        return reject(io, global, sink, shown, sources, import::several_jobs(source, jobs.len()));
+        let several = import::several_jobs(input.source, jobs.len());
+        return reject(io, global, sink, input.shown, input.sources, several);
     }
     import::rename_duplicates(&mut jobs);
     import::rename_duplicates(&mut without_source);
     let mut done: Vec<Destined> = Vec::new();
     for (job, without_source) in jobs.into_iter().zip(without_source) {
-        let out = sink.out.as_ref().map(|out| match many || is_directory(out) {
-            true => out.join(format!("{}.kdl", job.job)),
-            false => out.clone(),
+        let out = sink.out.as_ref().map(|out| {
+            let in_directory = many || is_directory(out);
+            if in_directory { out.join(format!("{}.kdl", job.job)) } else { out.clone() }
         });
         let name = out.as_ref().map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
         let mut imported = job.reconcile(|manifest| compiled(io, &name, manifest).0);

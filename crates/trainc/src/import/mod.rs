@@ -380,14 +380,9 @@ impl Reader<'_> {
             data::channels(&mut self.unmapped, by_channel, mode.as_deref(), described, &mut self.unsupported);
         let environment = self.unmapped.take_string_map("Environment");
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
-        let program = script.node(
-            toolkit,
-            code.as_deref(),
-            &environment,
-            &mut algorithm,
-            &mut self.unsupported,
-            self.origin,
-        );
+        script.find_source(self.origin);
+        let program =
+            script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
         self.has_source = script.has_source;
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {

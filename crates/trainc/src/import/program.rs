@@ -2,7 +2,7 @@
 
 use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::launch::Decoded;
-use super::origin::Origin;
+use super::origin::{Origin, ProgramSource};
 use super::unsupported::Unsupported;
 use serde_json::Value;
 use trainc_catalog::reserved_names::{self, Kind};
@@ -18,6 +18,8 @@ pub(super) struct Script {
     arguments_sent: Vec<(String, String)>,
     /// The launcher's keys, decoded; those that remain are not supported.
     pub(super) launcher: Decoded,
+    /// The source of the archive, if it is known.
+    source: Option<ProgramSource>,
     /// Whether the node has the source in place of the archive.
     pub(super) has_source: bool,
 }
@@ -41,6 +43,7 @@ impl Script {
             arguments: texts(algorithm.take_list("ContainerArguments")),
             arguments_sent: Vec::new(),
             launcher: Decoded::new(),
+            source: None,
             has_source: false,
         };
         let scripted = out.entrypoint.is_empty() && keys.iter().any(|(key, _)| key == "sagemaker_program");
@@ -71,6 +74,11 @@ impl Script {
         out
     }
 
+    /// Finds the source of the archive.
+    pub(super) fn find_source(&mut self, origin: &Origin) {
+        self.source = self.submit.as_ref().and_then(|submit| origin.sources.get(submit)).cloned();
+    }
+
     /// Returns whether the image's training toolkit starts a script.
     pub(super) fn is_script(&self) -> bool {
         self.entry.is_some() && self.entrypoint.is_empty()
@@ -84,7 +92,6 @@ impl Script {
         environment: &[(String, String)],
         algorithm: &mut UnmappedMembers,
         unsupported: &mut Unsupported,
-        origin: &Origin,
     ) -> Node {
         // Keys that the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
@@ -102,13 +109,14 @@ impl Script {
             node = node.arg(&string(entry));
         }
         let archive = self.submit.as_deref().filter(|submit| submit.starts_with("s3://")).or(code);
-        let source = archive.filter(|_| code.is_none()).and_then(|archive| origin.sources.get(archive));
+        let source = self.source.take().filter(|_| archive.is_some() && code.is_none());
+        let script_alone = source.as_ref().and_then(|source| source.script.clone());
         if let Some(with_source) = source.and_then(|source| source.write(&node)) {
             node = with_source;
             self.has_source = true;
         } else if let Some(archive) = archive {
             node = node.prop("s3", &string(&escape_placeholders(archive)));
-            let comment = match source.and_then(|source| source.script.as_deref()) {
+            let comment = match script_alone {
                 Some(script) => format!(
                     "The script would have uploaded `{script}` alone; write `source=\"./…\"` for its directory."
                 ),

@@ -198,7 +198,7 @@ pub(super) fn made_up_members(request: &Value) -> Vec<String> {
     fn walk(path: &str, value: &Value, out: &mut Vec<String>) {
         match value {
             Value::String(text) if text.contains(MADE_UP) || text.starts_with(ACCOUNT) => {
-                out.push(format!("`{path}`: `{text}`"))
+                out.push(format!("`{path}`: `{text}`"));
             }
             Value::Array(items) => items.iter().for_each(|item| walk(path, item, out)),
             Value::Object(members) => members.iter().for_each(|(name, inner)| {

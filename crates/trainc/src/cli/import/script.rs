@@ -114,7 +114,9 @@ impl Script<'_> {
             .env("AWS_SECRET_ACCESS_KEY", "trainc")
             // Its own group, which is ended as a whole.
             .process_group(0);
-        CREDENTIALS.iter().for_each(|name| _ = command.env_remove(name));
+        for name in CREDENTIALS {
+            command.env_remove(name);
+        }
         if let Some(region) = self.region {
             command.env("AWS_REGION", region).env("AWS_DEFAULT_REGION", region);
         }
