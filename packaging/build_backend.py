@@ -1,7 +1,6 @@
 """Builds the wheel with maturin, after trainc-worker: maturin packs the binaries of one crate, and this one is in another.
 
-The environment variable TRAINC_WORKER_BINARY names a worker that is built already, as `packaging/dist.py` does for its
-targets; TRAINC_PROFILE chooses another profile of cargo than `release`.
+TRAINC_PROFILE chooses another profile of cargo than `release`.
 """
 
 import os
@@ -24,10 +23,7 @@ SCRIPTS.mkdir(parents=True, exist_ok=True)
 
 
 def build_worker(profile):
-    """Returns the worker's binary, built unless the environment names one."""
-    named = os.environ.get("TRAINC_WORKER_BINARY")
-    if named:
-        return pathlib.Path(named)
+    """Builds the worker; returns its binary."""
     command = ["cargo", "build", "--locked", "--profile", profile, "-p", "trainc-worker"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

@@ -9,6 +9,7 @@ Needs cargo and the Python of a machine that reaches PyPI: the build tools, pinn
 """
 
 import argparse
+import base64
 import gzip
 import hashlib
 import io
@@ -21,13 +22,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 GLIBC = (2, 28)
-TOOLS = ["cargo-zigbuild==0.24.1", "maturin==1.16.0", "ziglang==0.17.1"]
+TOOLS = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1"]
 PROGRAMS = ["trainc", "trainc-worker"]
-SHELLS = ["bash", "elvish", "fish", "powershell", "zsh"]
 LINUX = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
 LICENCE_FILE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|COPYRIGHT|UNLICENSE)", re.IGNORECASE)
 
@@ -139,7 +141,7 @@ def check_glibc(binary):
 def tools():
     """Installs the pinned build tools; returns the directory of their programs."""
     place = TARGET / "dist-tools"
-    if not (place / "bin/maturin").exists():
+    if not (place / "bin/pip").exists():
         run(sys.executable, "-m", "venv", place)
     run(place / "bin/pip", "install", "--quiet", *TOOLS)
     return place / "bin"
@@ -156,15 +158,48 @@ def build(target, profile, bin_dir):
     return TARGET / target / ("debug" if profile == "dev" else profile)
 
 
-def wheel(target, profile, binaries, out):
-    """Packs the wheel from the binaries of a target."""
-    worker = TARGET / "wheel-data/scripts/trainc-worker"
-    worker.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(binaries / "trainc-worker", worker)
-    arguments = ["--profile", profile, "--target", target, "--out", out, "--locked"]
+def platform_tag(target):
+    """Returns the platform of a wheel."""
+    machine = target.split("-")[0]
     if target.endswith("-linux-gnu"):
-        arguments += ["--zig", "--compatibility", f"manylinux_{GLIBC[0]}_{GLIBC[1]}"]
-    run("maturin", "build", *arguments)
+        return f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{machine}"
+    return {"aarch64": "macosx_11_0_arm64", "x86_64": "macosx_10_12_x86_64"}[machine]
+
+
+def write_wheel(target, version, programs, out):
+    """Writes the wheel of programs that are built already: name -> content. The same as `pip wheel .` builds with maturin."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    tag = f"py3-none-{platform_tag(target)}"
+    info = f"trainc-{version}.dist-info"
+    metadata = [
+        "Metadata-Version: 2.4",
+        f"Name: {project['name']}",
+        f"Version: {version}",
+        f"Summary: {project['description']}",
+        f"Keywords: {','.join(project['keywords'])}",
+        f"License-Expression: {project['license']}",
+        "License-File: LICENSE",
+        *(f"Classifier: {classifier}" for classifier in project["classifiers"]),
+        f"Requires-Python: {project['requires-python']}",
+        "Description-Content-Type: text/markdown",
+        "",
+        (ROOT / project["readme"]).read_text(encoding="utf-8"),
+    ]
+    files = {f"trainc-{version}.data/scripts/{name}": (content, 0o755) for name, content in programs.items()}
+    files[f"{info}/licenses/LICENSE"] = ((ROOT / "LICENSE").read_bytes(), 0o644)
+    files[f"{info}/METADATA"] = ("\n".join(metadata).encode(), 0o644)
+    files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: trainc\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(), 0o644)
+    record = []
+    for name, (content, _) in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        record.append(f"{name},sha256={digest},{len(content)}\n")
+    files[f"{info}/RECORD"] = ("".join([*record, f"{info}/RECORD,,\n"]).encode(), 0o644)
+    with zipfile.ZipFile(out / f"trainc-{version}-{tag}.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, (content, mode) in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
 
 
 # --- files of a release
@@ -195,13 +230,9 @@ def checksums(out):
 def documents(scratch):
     """Returns the man pages and completions, which a build for this machine writes."""
     shutil.rmtree(scratch, ignore_errors=True)
-    run("cargo", "run", "--locked", "-p", "trainc", "--no-default-features", "--example", "man", "--", scratch / "man")
-    files = {f"man/{path.name}": (path.read_bytes(), 0o644) for path in (scratch / "man").iterdir()}
-    run("cargo", "build", "--locked", "-p", "trainc", "--no-default-features", "--target-dir", TARGET)
-    for shell in SHELLS:
-        text = output(TARGET / "debug/trainc", "completions", shell)
-        files[f"completions/trainc.{shell}"] = (text.encode(), 0o644)
-    return files
+    run("cargo", "run", "--locked", "-p", "trainc", "--no-default-features", "--example", "documents", "--", scratch)
+    files = sorted(path for path in scratch.rglob("*") if path.is_file())
+    return {str(path.relative_to(scratch)): (path.read_bytes(), 0o644) for path in files}
 
 
 def container_root(binary, certificates):
@@ -227,7 +258,6 @@ def main():
     parser.add_argument("--profile", default="dist", help="profile of cargo")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
     parser.add_argument("--binaries", type=pathlib.Path, help="directory of programs that are built already, for one target")
-    parser.add_argument("--no-wheel", action="store_true")
     parser.add_argument("--container", type=pathlib.Path, help="CA certificates: also write the root of the container image")
     arguments = parser.parse_args()
     targets = arguments.target or (LINUX if platform.system() == "Linux" else [host()])
@@ -251,14 +281,14 @@ def main():
         (out / f"{top}.cdx.json").write_text(bill, encoding="utf-8")
         licences = {"THIRD-PARTY-LICENSES.txt": (third_party_licences(packages).encode(), 0o644)}
         files = {f"{top}/{name}": content for name, content in {**shared, **licences}.items()}
-        for program in PROGRAMS:
-            files[f"{top}/{program}"] = ((binaries / program).read_bytes(), 0o755)
+        programs = {program: (binaries / program).read_bytes() for program in PROGRAMS}
+        files |= {f"{top}/{program}": (content, 0o755) for program, content in programs.items()}
         write_archive(out / f"{top}.tar.gz", files)
         if arguments.container and target.endswith("-musl"):
             root = container_root(binaries / "trainc", arguments.container)
             write_archive(out / f"trainc-{version}-{target}.rootfs.tar.gz", root)
-        if not arguments.no_wheel and not target.endswith("-musl"):
-            wheel(target, arguments.profile, binaries, out)
+        if not target.endswith("-musl"):
+            write_wheel(target, version, programs, out)
     checksums(out)
     for path in sorted(out.iterdir()):
         print(f"{path.stat().st_size:>12}  {path.name}")

@@ -171,6 +171,25 @@ def test_archives_do_not_depend_on_time_and_owner(tmp_path):
     assert found == [("a.txt", 0o644, 0, 0), ("b/program", 0o755, 0, 0)]
 
 
+def test_a_wheel_installs_both_programs(tmp_path):
+    program = b"#!/bin/sh\necho program \"$@\"\n"
+    dist.write_wheel(dist.host(), "1.2.3", dict.fromkeys(dist.PROGRAMS, program), tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    done = run(sys.executable, "-m", "venv", tmp_path / "venv")
+    assert done.returncode == 0, done.stderr
+    bin_dir = tmp_path / "venv/bin"
+    done = run(bin_dir / "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
+    assert done.returncode == 0, done.stderr
+    for name in dist.PROGRAMS:
+        assert run(bin_dir / name, "check").stdout == "program check\n"
+    shown = run(bin_dir / "pip", "show", "trainc").stdout
+    assert "Version: 1.2.3\n" in shown
+    # Fails if RECORD does not match the files.
+    done = run(bin_dir / "pip", "uninstall", "--yes", "--quiet", "trainc")
+    assert done.returncode == 0, done.stderr
+    assert not (bin_dir / "trainc").exists()
+
+
 def test_checksums_are_those_of_sha256sum(tmp_path):
     (tmp_path / "a").write_bytes(b"a")
     (tmp_path / "b").write_bytes(b"b")
