@@ -159,7 +159,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
     let (job, nodes, members) = reader.job();
     let Unsupported { all: unsupported, lost } = reader.unsupported;
     let kind = match (&origin.script, reader.described.is_some()) {
-        (Some(script), _) => format!("{script}, which would have sent a request"),
+        (Some(script), _) => format!("the request that {script} sends"),
         (None, true) => "a described job".to_owned(),
         (None, false) => "a request".to_owned(),
     };
@@ -384,6 +384,10 @@ impl Reader<'_> {
         let program =
             script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
         self.has_source = script.has_source;
+        if self.has_source {
+            self.unsupported
+                .add("`program source=`: trainc uploads the source to a location of its own, which is not compared");
+        }
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());

@@ -1,7 +1,7 @@
 //! Where a request comes from, if it is not a file of its own: the script that would have sent it.
 
 use super::kdl::{Node, escape_placeholders, string};
-use super::recording::{GitSource, Recording, made_up_members, uri_of_account};
+use super::recording::{GitSource, ROLE_PLACEHOLDER, Recording, made_up_members, uri_of_account};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -85,6 +85,13 @@ impl Origin {
         if self.script.is_none() {
             return out;
         }
+        if request.get("RoleArn").and_then(Value::as_str) == Some(ROLE_PLACEHOLDER) {
+            out.push(
+                "`RoleArn`: the execution role of your environment, which is not asked; the manifest creates a role instead, \
+unless you write `role arn=\"arn:…\"`"
+                    .to_owned(),
+            );
+        }
         for member in made_up_members(&Value::Object(request.clone())) {
             out.push(format!(
                 "{member} is the answer of trainc to a call of the script: write the value of your account"
@@ -98,7 +105,8 @@ impl Origin {
             let objects = self.uploaded.iter().filter(|object| object.starts_with(uri)).count();
             if objects > 0 {
                 out.push(format!(
-                    "channel `{name}`: the script would have uploaded {objects} files to `{uri}`, and they are not there yet"
+                    "channel `{name}`: the script would have uploaded {} to `{uri}`, which does not have them yet",
+                    trainc_diag::text::count(objects as u64, "file")
                 ));
             }
         }

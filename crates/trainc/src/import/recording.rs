@@ -12,7 +12,7 @@ const ACCOUNT: &str = "000000000000";
 const ACCOUNT_PLACEHOLDER: &str = "${account}";
 /// Name of the recorder's execution role, in place of which requests have [`ROLE_PLACEHOLDER`].
 const ROLE: &str = ":role/trainc-import";
-const ROLE_PLACEHOLDER: &str = "${role_arn}";
+pub(super) const ROLE_PLACEHOLDER: &str = "${role_arn}";
 /// Text in every answer that the recorder made up.
 const MADE_UP: &str = "made-up";
 
