@@ -35,7 +35,7 @@ pub mod memo;
 mod table;
 
 /// Date of the data: no row is newer. Rules have separate dates.
-pub const VERSION: &str = "2026-11-25";
+pub const VERSION: &str = "2026-11-26";
 
 /// All tables.
 const TABLES: &[table::Table] = &[
@@ -52,6 +52,7 @@ const TABLES: &[table::Table] = &[
     iam_actions::TABLE,
     images::ALIASES,
     images::TABLE,
+    images::OTHER,
     instances::TABLE,
     limits::TABLE,
     prices::INSTANCES,

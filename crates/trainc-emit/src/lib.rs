@@ -36,7 +36,7 @@ pub use launch_script::FILE as LAUNCH_SCRIPT;
 pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources, writes_to_default_bucket};
-pub use sagemaker::raw_to_json as raw_member;
+pub use sagemaker::{LOG_LEVELS, raw_to_json as raw_member};
 pub use shell::{is_shell_safe, quote, unquote};
 pub use start::{
     PLAN_VARIABLE, PROBE as PROBE_SCRIPT, SETTINGS as START_SETTINGS, can_start,

@@ -11,7 +11,7 @@ use super::{channels, python, shell};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_ir::units::GIB;
-use trainc_ir::{Launch, Launcher, Pair, Plan, Raw, Scalar, Val};
+use trainc_ir::{Launch, Launcher, Pair, Plan, Program, Raw, Scalar, Val};
 
 /// Returns the request of a plan for a job name and digest.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
@@ -222,7 +222,7 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
         })
         .collect();
     let mut put = |key: &str, value: String| out.insert(key.to_owned(), value);
-    put("sagemaker_container_log_level", "20".to_owned());
+    put("sagemaker_container_log_level", log_level(program).to_string());
     put("sagemaker_job_name", python::json_text(job_name));
     put("sagemaker_program", python::json_text(&names::sagemaker_program(plan)));
     if let Some(region) = plan.job.region.value() {
@@ -235,12 +235,26 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     out
 }
 
+/// The log levels of the training toolkit by their words (Python documentation, `logging`, levels).
+pub static LOG_LEVELS: &[(&str, u8)] =
+    &[("debug", 10), ("info", 20), ("warning", 30), ("error", 40), ("critical", 50)];
+/// The log level that the SageMaker SDK sends by default.
+const DEFAULT_LOG_LEVEL: u8 = 20;
+
+fn log_level(program: &Program) -> u8 {
+    let word = program.log_level.value();
+    let level = LOG_LEVELS.iter().find(|(name, _)| word.is_some_and(|word| word == name));
+    level.map_or(DEFAULT_LOG_LEVEL, |(_, level)| *level)
+}
+
 /// Returns the hyperparameters of the launcher, as the SageMaker SDK v2 sends them.
 fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     let mut put = |key: &str, value: &str| out.push((key.to_owned(), value.to_owned()));
     match launch.launcher {
         Launcher::Plain | Launcher::LaunchScript => {}
+        Launcher::ParameterServer => put("sagemaker_parameter_server_enabled", "true"),
+        Launcher::MultiWorkerMirrored => put("sagemaker_multi_worker_mirrored_strategy_enabled", "true"),
         Launcher::Torchrun | Launcher::SmpV2 => put("sagemaker_torch_distributed_enabled", "true"),
         Launcher::PytorchDdp if !launch.is_rewritten_to_smddp => put("sagemaker_pytorch_ddp_enabled", "true"),
         Launcher::PytorchDdp | Launcher::Smddp => {

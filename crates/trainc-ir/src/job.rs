@@ -340,6 +340,37 @@ pub struct Parallel {
     pub mpi_options: Field<String>,
 }
 
+impl Parallel {
+    /// Returns a node without any setting.
+    pub fn at(span: Span) -> Self {
+        Self {
+            span,
+            engine: Field::Absent,
+            launcher: Field::Absent,
+            group: Field::Absent,
+            strategy: Field::Absent,
+            shard_degree: Field::Absent,
+            tensor_degree: Field::Absent,
+            pipeline_degree: Field::Absent,
+            schedule: Field::Absent,
+            num_micro_batches: Field::Absent,
+            num_active_micro_batches: Field::Absent,
+            context_degree: Field::Absent,
+            expert_degree: Field::Absent,
+            placement: Field::Absent,
+            offload_activations: Field::Absent,
+            offload_horizon: Field::Absent,
+            wrap: Field::Absent,
+            prescaled_batch: Field::Absent,
+            shard_optimizer_state: Field::Absent,
+            processes: Field::Absent,
+            options: Vec::new(),
+            mpi_env: Vec::new(),
+            mpi_options: Field::Absent,
+        }
+    }
+}
+
 /// A parameter that is passed to the engine unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineOption {
@@ -484,6 +515,8 @@ pub struct Program {
     pub upload: Field<String>,
     /// Implementation whose modules and kernels run.
     pub code: Field<String>,
+    /// The log level of the training toolkit, a word of Python's `logging`.
+    pub log_level: Field<String>,
     /// Arguments of the script, in the order written.
     pub hyperparameters: Vec<Hyperparameter>,
     /// Environment of the container, in the order written.

@@ -38,6 +38,10 @@ pub enum Launcher {
     SmpV1,
     /// `torchrun` with SageMaker model parallel v2.
     SmpV2,
+    /// TensorFlow's parameter server, started by the training toolkit of the image.
+    ParameterServer,
+    /// TensorFlow's `MultiWorkerMirroredStrategy`, for which the training toolkit sets `TF_CONFIG`.
+    MultiWorkerMirrored,
     /// One plain process on each host.
     #[default]
     Plain,
@@ -54,6 +58,8 @@ impl Launcher {
             Self::Smddp => "smddprun",
             Self::SmpV1 => "mpirun with SMP v1",
             Self::SmpV2 => "torchrun with SMP v2",
+            Self::ParameterServer => "TensorFlow's parameter server",
+            Self::MultiWorkerMirrored => "TensorFlow's MultiWorkerMirroredStrategy",
             Self::Plain => "one plain process on each host",
         }
     }

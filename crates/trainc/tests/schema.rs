@@ -29,6 +29,12 @@ fn the_manifest_schema_is_kdl() {
 }
 
 #[test]
+fn image_families_are_those_of_the_catalogue() {
+    let known = [&["pytorch", "huggingface"][..], &trainc_catalog::images::other_families()].concat();
+    assert_eq!(trainc_syntax::nodes::IMAGE_FAMILIES, known);
+}
+
+#[test]
 fn every_node_and_property_says_what_it_is() {
     fn walk(spec: &trainc_syntax::spec::NodeSpec, path: &str, out: &mut Vec<String>) {
         let path = format!("{path} {}", spec.name);

@@ -4,6 +4,7 @@
 //! keeps the user's spelling; an alias is only used to find the row.
 
 mod names;
+mod other;
 mod processor;
 mod query;
 mod rows;
@@ -13,10 +14,15 @@ pub use names::{
     NamedProcessor, account_for, has_repository, is_registry_account, processor_in_name,
     processor_of_instance, regions_of_account,
 };
+pub use other::{
+    OtherQuery, family_of, is_algorithm, is_algorithm_family, newest_other, other_families,
+    other_version_key, other_versions, resolve_other,
+};
 pub use query::{Framework, Image, ImageProblem, ImageQuery};
 pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of_family, version_key};
 pub use uri::{ImageUri, parse_uri};
 
+pub(crate) use other::TABLE as OTHER;
 pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 
 use self::rows::{ImageRow, accounts, alias, sort_versions, versions};

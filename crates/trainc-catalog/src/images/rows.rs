@@ -26,6 +26,8 @@ pub enum ImageFamily {
     SmpV2,
     /// `pytorch-training-neuron`, for Trainium.
     Neuron,
+    /// Another framework, or a built-in algorithm (`other_images.toml`).
+    Other,
 }
 
 impl ImageFamily {
@@ -39,6 +41,7 @@ impl ImageFamily {
             Self::HuggingFace => "huggingface",
             Self::SmpV2 => "smp",
             Self::Neuron => "neuron",
+            Self::Other => "other",
         }
     }
 }
@@ -159,9 +162,11 @@ fn parse_listed_image(key: &str) -> Option<ListedImage> {
     let first = parts.next()?.to_owned();
     let (pytorch, transformers) = match family {
         ImageFamily::HuggingFace => (parts.next()?.to_owned(), Some(first)),
-        ImageFamily::PyTorch | ImageFamily::Amzn2023 | ImageFamily::SmpV2 | ImageFamily::Neuron => {
-            (first, None)
-        }
+        ImageFamily::PyTorch
+        | ImageFamily::Amzn2023
+        | ImageFamily::SmpV2
+        | ImageFamily::Neuron
+        | ImageFamily::Other => (first, None),
     };
     let row: ImageRow = TABLE.row(key)?;
     let tags = [row.full_tag.as_ref(), row.container.get("gpu")];

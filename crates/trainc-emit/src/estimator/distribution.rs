@@ -19,6 +19,8 @@ const KEYS: &[&str] = &[
     "sagemaker_mpi_custom_mpi_options",
     "sagemaker_mpi_enabled",
     "sagemaker_mpi_num_of_processes_per_host",
+    "sagemaker_multi_worker_mirrored_strategy_enabled",
+    "sagemaker_parameter_server_enabled",
     "sagemaker_pytorch_ddp_enabled",
     "sagemaker_torch_distributed_enabled",
 ];
@@ -122,6 +124,12 @@ impl DistributionArgument {
                     put("mp_parameters", self.parameters.clone());
                 }
             }
+            Launcher::ParameterServer => {
+                put("sagemaker_parameter_server_enabled", Value::from(true));
+            }
+            Launcher::MultiWorkerMirrored => {
+                put("sagemaker_multi_worker_mirrored_strategy_enabled", Value::from(true));
+            }
             Launcher::Plain | Launcher::LaunchScript => {}
         }
         out
@@ -145,7 +153,11 @@ impl DistributionArgument {
             }
             Launcher::Smddp => !instance.contains("p5.48xlarge"),
             Launcher::PytorchDdp => self.options.as_str() == Some("") && !instance.contains("p5.48xlarge"),
-            Launcher::Mpi | Launcher::Plain | Launcher::LaunchScript => true,
+            Launcher::Mpi
+            | Launcher::ParameterServer
+            | Launcher::MultiWorkerMirrored
+            | Launcher::Plain
+            | Launcher::LaunchScript => true,
         }
     }
 
@@ -182,6 +194,10 @@ impl DistributionArgument {
             }
             Launcher::SmpV1 => vec![smp(), mpi()],
             Launcher::SmpV2 => vec![torchrun(), smp()],
+            Launcher::ParameterServer => vec![one("parameter_server", Expression::Dict(vec![on()]))],
+            Launcher::MultiWorkerMirrored => {
+                vec![one("multi_worker_mirrored_strategy", Expression::Dict(vec![on()]))]
+            }
             Launcher::Plain | Launcher::LaunchScript => Vec::new(),
         })
     }

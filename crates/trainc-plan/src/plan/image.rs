@@ -3,6 +3,7 @@
 use super::custom_image::custom_image;
 use super::neuron_image::{self, neuron_version_too_old, substituted_version, unsupported_chip};
 use super::newest_image;
+use super::other_image::other_image;
 use super::smp::is_smp_v2;
 use super::version_suggestion::unknown_version;
 use crate::resolve::T0220;
@@ -84,6 +85,9 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         );
         return None;
     };
+    if images::other_families().contains(&family) {
+        return other_image(job, ask, family, region, problems);
+    }
     // Without a region or instance type the versions are still checked, for the region and type with the most images.
     let written = job.container_instance();
     if matches!(written, Some("custom" | "local")) {
@@ -190,15 +194,20 @@ pub(super) const FULL_REGION: &str = "us-west-2";
 pub(super) const FULL_INSTANCE: &str = "ml.p4d.24xlarge";
 
 /// Inputs that are missing or have a problem already reported.
-struct UnknownInputs {
-    region: bool,
-    instance: bool,
-    engine: bool,
+pub(super) struct UnknownInputs {
+    pub(super) region: bool,
+    pub(super) instance: bool,
+    pub(super) engine: bool,
 }
 
 impl UnknownInputs {
     /// Returns true if an unknown input causes the problem.
-    fn causes_problem(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageRequest) -> bool {
+    pub(super) fn causes_problem(
+        &self,
+        problem: &ImageProblem,
+        query: &ImageQuery,
+        ask: &ImageRequest,
+    ) -> bool {
         match problem {
             ImageProblem::RegionWithoutImage { .. } => self.region,
             ImageProblem::UnsupportedProcessor { .. }
@@ -322,7 +331,7 @@ pub(super) fn is_startable(job: &Job, query: &ImageQuery, found: &images::Image)
 }
 
 /// Converts a problem of the catalogue to a diagnostic.
-fn image_problem(
+pub(super) fn image_problem(
     (job, ask): (&Job, &ImageRequest),
     query: &ImageQuery,
     problem: &ImageProblem,
@@ -429,6 +438,6 @@ fn image_problem(
 }
 
 /// Returns the span of the image family, which may come from another layer than `image`.
-fn family_span(ask: &ImageRequest) -> Span {
+pub(super) fn family_span(ask: &ImageRequest) -> Span {
     ask.family.span().unwrap_or(ask.span)
 }

@@ -23,6 +23,8 @@ pub(super) fn launch(plan: &Plan) -> Launch {
             | Launcher::LaunchScript
             | Launcher::PytorchDdp
             | Launcher::SmpV2
+            | Launcher::ParameterServer
+            | Launcher::MultiWorkerMirrored
             | Launcher::Plain => String::new(),
         },
         instance: instance(plan, launcher),
@@ -46,7 +48,12 @@ fn launcher(parallel: &Parallel, smp: Option<&Smp>) -> Launcher {
         Some(Engine::Smddp) => Launcher::Smddp,
         Some(Engine::Smp) if smp == Some(&Smp::V2) => Launcher::SmpV2,
         Some(Engine::Smp) => Launcher::SmpV1,
-        Some(Engine::DeviceMap | Engine::Worker | Engine::None) | None => Launcher::Plain,
+        Some(Engine::None) => match parallel.launcher.value().map(String::as_str) {
+            Some("parameter-server") => Launcher::ParameterServer,
+            Some("multi-worker-mirrored") => Launcher::MultiWorkerMirrored,
+            _ => Launcher::Plain,
+        },
+        Some(Engine::DeviceMap | Engine::Worker) | None => Launcher::Plain,
     }
 }
 
@@ -99,7 +106,11 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let is_single = cluster.groups.is_empty();
     match launcher {
-        Launcher::Mpi | Launcher::Plain | Launcher::LaunchScript => None,
+        Launcher::Mpi
+        | Launcher::ParameterServer
+        | Launcher::MultiWorkerMirrored
+        | Launcher::Plain
+        | Launcher::LaunchScript => None,
         _ if is_single => plan.job.container_instance().map(str::to_owned),
         Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2 => {
             plan.job.rank_group()?.instance.value().cloned()

@@ -14,7 +14,9 @@ pub mod minimum_nodes;
 mod model;
 mod neuron_image;
 mod newest_image;
+mod other_image;
 pub mod replan;
+mod required_nodes;
 pub mod smp;
 mod version_suggestion;
 pub mod worker;
@@ -57,6 +59,7 @@ pub struct PlanInputs {
 
 /// Plans a job.
 pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
+    let job = required_nodes::complete(job, problems);
     let region = cluster::region(&job, problems);
     let instance = cluster::instance(&job, problems);
     let machine = cluster::machine(&job, instance.as_ref(), problems);

@@ -67,27 +67,18 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     for (what, example) in [
         ("region", "region \"us-west-2\""),
         ("cluster", "cluster \"ml.p4d.24xlarge\" nodes=1"),
-        ("parallel", "parallel engine=\"fsdp\""),
-        ("train", "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }"),
         ("output", "output s3=\"s3://bucket/prefix/\""),
         ("role", "role create=#true"),
     ] {
         if !node.children.iter().any(|child| child.name.value == what) {
             let local = is_off_account && matches!(what, "region" | "output" | "role");
-            // A plain script may prepare data or evaluate instead of train.
-            let plain = what == "train" && node.child("parallel").is_some_and(parallel::is_plain_script);
-            let chosen = serverless && matches!(what, "cluster" | "parallel" | "train");
-            if !local && !plain && !chosen {
+            let chosen = serverless && what == "cluster";
+            if !local && !chosen {
                 missing(what, example);
             }
         }
     }
-    if needs_program {
-        // `plan` reports a missing `image`, since it can suggest one.
-        if !node.children.iter().any(|child| child.name.value == "program") {
-            missing("program", "program \"train.py\" source=\"./scripts\"");
-        }
-    }
+    // `plan` reports what depends on the catalogue: `parallel`, `train`, `program` and `image`.
     let mut allows = Vec::new();
     collect_allows(node, &mut allows);
     Job {
@@ -333,6 +324,7 @@ fn program(node: &Node) -> Program {
             }
             written => written,
         },
+        log_level: text(node.prop("log-level")),
         hyperparameters: node
             .children_named("hyperparameter")
             .filter_map(|n| {

@@ -69,11 +69,6 @@ pub(super) fn needs_program(node: &Node) -> bool {
     meant.is_some_and(|name| name != Engine::Worker.name())
 }
 
-/// Returns true if the engine only starts the script (`engine="none"`).
-pub(super) fn is_plain_script(node: &Node) -> bool {
-    text(node.prop("engine")).value().is_some_and(|name| name == Engine::None.name())
-}
-
 fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     let written = match text(node.prop("engine")) {
         Field::Is(val) => val,
@@ -116,6 +111,9 @@ fn engine_for_other_term(written: &str) -> Option<(&'static str, &'static str)> 
         _ => return None,
     })
 }
+
+/// Launchers of TensorFlow, which replace the engine.
+const TENSORFLOW: [&str; 2] = ["parameter-server", "multi-worker-mirrored"];
 
 /// Values of FSDP's `prefetch`: those of PyTorch's `BackwardPrefetch`, and `none`.
 const PREFETCH: [&str; 3] = ["backward-pre", "backward-post", "none"];
@@ -166,10 +164,23 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
             );
         }
     }
-    if engine != Engine::Ddp
-        && let Some((key, value)) =
-            node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad)
-    {
+    let written = node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad);
+    let Some((key, value)) = written else { return };
+    let of_tensorflow = matches!(&value.value, Value::Text(word) if TENSORFLOW.contains(&word.as_str()));
+    let expected = if of_tensorflow { Engine::None } else { Engine::Ddp };
+    if engine == expected {
+        return;
+    }
+    if of_tensorflow || engine == Engine::None {
+        problems.push(
+            Diagnostic::new(
+                &T0222,
+                key.span.to(value.span),
+                format!("this launcher is only valid with engine `{}`", expected.name()),
+            )
+            .help(format!("write `engine=\"{}\"`, or remove `launcher`", expected.name())),
+        );
+    } else {
         problems.push(
             Diagnostic::new(
                 &T0222,

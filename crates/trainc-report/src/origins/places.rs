@@ -20,6 +20,7 @@ pub(super) fn program(table: &mut OriginTable, it: &Program) {
         s3,
         upload,
         code,
+        log_level,
         hyperparameters,
         environment,
         secrets,
@@ -37,6 +38,7 @@ pub(super) fn program(table: &mut OriginTable, it: &Program) {
     table.text("s3", s3);
     table.text("upload", upload);
     table.text("code", code);
+    table.text("log-level", log_level);
     for it in hyperparameters {
         hyperparameter(table, it);
     }

@@ -11,6 +11,7 @@ mod train;
 
 pub(crate) use aliases::{NODE_ALIASES, PROPERTY_ALIAS_NODES, PROPERTY_ALIASES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
+pub use program::IMAGE_FAMILIES;
 
 use super::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 

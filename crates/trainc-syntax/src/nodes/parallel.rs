@@ -103,7 +103,11 @@ macro_rules! options {
             doc: "parallelism: the engine and its degrees",
             props: &[
                 required_prop("engine", Ty::Plain, "fsdp, smp, smddp, ddp, device-map, worker or none"),
-                prop("launcher", Ty::Word(&["torchrun", "pytorchddp", "mpi"]), "ddp: launcher of the ranks"),
+                prop(
+                    "launcher",
+                    Ty::Word(&["torchrun", "pytorchddp", "mpi", "parameter-server", "multi-worker-mirrored"]),
+                    "ddp: `torchrun`, `pytorchddp` or `mpi`; none: a strategy of TensorFlow, `parameter-server` or `multi-worker-mirrored`",
+                ),
                 prop("group", Ty::Plain, "instance group of the cluster that the ranks run on"),
             ],
             children: &[

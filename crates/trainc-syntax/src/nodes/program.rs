@@ -69,18 +69,52 @@ pub(crate) static PROGRAM: NodeSpec = NodeSpec {
             Ty::Plain,
             "whose modules and kernels run, for predictions, e.g. huggingface or torchtitan",
         ),
+        prop(
+            "log-level",
+            Ty::Word(&["debug", "info", "warning", "error", "critical"]),
+            "log level of the training toolkit; default info",
+        ),
     ],
     alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]],
     children: &[&HYPERPARAMETER, &ENVIRONMENT, &SECRET, &METRIC, &DEPENDENCY, &ENTRYPOINT, &ARGUMENTS],
     ..NodeSpec::LEAF
 };
 
+/// The image families: Deep Learning Containers of PyTorch, then the other frameworks and the built-in algorithms of the
+/// catalogue.
+pub static IMAGE_FAMILIES: &[&str] = &[
+    "pytorch",
+    "huggingface",
+    "tensorflow",
+    "xgboost",
+    "sklearn",
+    "mxnet",
+    "chainer",
+    "autogluon",
+    "blazingtext",
+    "factorization-machines",
+    "forecasting-deepar",
+    "image-classification",
+    "ipinsights",
+    "kmeans",
+    "knn",
+    "lda",
+    "linear-learner",
+    "ntm",
+    "object-detection",
+    "object2vec",
+    "pca",
+    "randomcutforest",
+    "semantic-segmentation",
+    "seq2seq",
+];
+
 pub(crate) static IMAGE: NodeSpec = NodeSpec {
     name: "image",
-    doc: "the container: a Deep Learning Container by its versions, or a registry path",
-    args: &[optional_arg("family", Ty::Word(&["pytorch", "huggingface"]))],
+    doc: "the container: an image of AWS by its versions, or a registry path",
+    args: &[optional_arg("family", Ty::Word(IMAGE_FAMILIES))],
     props: &[
-        prop("version", Ty::Plain, "PyTorch version (pytorch)"),
+        prop("version", Ty::Plain, "version of the framework or the algorithm (all but huggingface)"),
         prop("transformers", Ty::Plain, "Transformers version (huggingface)"),
         prop("pytorch", Ty::Plain, "PyTorch version (huggingface)"),
         prop("python", Ty::Plain, "Python version, such as py310"),

@@ -140,6 +140,15 @@ fn launch_from_keys(
         children.extend(mpi_options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
         return plain(node("ddp").prop("launcher", "\"mpi\"").children(children), "ddp");
     }
+    for (key, launcher) in [
+        ("sagemaker_parameter_server_enabled", "parameter-server"),
+        ("sagemaker_multi_worker_mirrored_strategy_enabled", "multi-worker-mirrored"),
+    ] {
+        if on(keys, key) {
+            keys.remove(key);
+            return plain(node("none").prop("launcher", &string(launcher)), "none");
+        }
+    }
     plain(node("none"), "none")
 }
 

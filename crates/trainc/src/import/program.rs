@@ -14,6 +14,8 @@ pub(super) struct Script {
     submit: Option<String>,
     entrypoint: Vec<String>,
     arguments: Vec<String>,
+    /// The log level of the toolkit, unless it is the default.
+    log_level: Option<&'static str>,
     /// The script's arguments, as sent.
     arguments_sent: Vec<(String, String)>,
     /// The launcher's keys, decoded; those that remain are not supported.
@@ -26,6 +28,12 @@ pub(super) struct Script {
 
 /// The variable whose value the toolkit starts in place of `sagemaker_program`.
 const PROGRAM_VARIABLE: &str = "SAGEMAKER_PROGRAM";
+
+/// Returns the word of a log level.
+fn log_level(number: &str) -> Option<&'static str> {
+    let number: u8 = number.parse().ok()?;
+    trainc_emit::LOG_LEVELS.iter().find(|(_, level)| *level == number).map(|(word, _)| *word)
+}
 
 /// The script for a request without one that requires one.
 const PLACEHOLDER: &str = "train.py";
@@ -41,6 +49,7 @@ impl Script {
             submit: None,
             entrypoint: texts(algorithm.take_list("ContainerEntrypoint")),
             arguments: texts(algorithm.take_list("ContainerArguments")),
+            log_level: None,
             arguments_sent: Vec::new(),
             launcher: Decoded::new(),
             source: None,
@@ -64,7 +73,9 @@ impl Script {
                 "sagemaker_submit_directory" => out.submit = plain.or(Some(text)),
                 // Generated again by trainc.
                 "sagemaker_job_name" | "sagemaker_region" => {}
-                "sagemaker_container_log_level" if text == "20" => {}
+                "sagemaker_container_log_level" if log_level(&text).is_some() => {
+                    out.log_level = log_level(&text).filter(|level| *level != "info");
+                }
                 _ if reserved_names::get(Kind::Hyperparameter, &key).is_some() => {
                     out.launcher.insert(key, decoded.unwrap_or(Value::from(text)));
                 }
@@ -107,6 +118,9 @@ impl Script {
         }
         if let Some(entry) = &self.entry {
             node = node.arg(&string(entry));
+        }
+        if let Some(level) = self.log_level {
+            node = node.prop("log-level", &string(level));
         }
         let archive = self.submit.as_deref().filter(|submit| submit.starts_with("s3://")).or(code);
         let source = self.source.take().filter(|_| archive.is_some() && code.is_none());

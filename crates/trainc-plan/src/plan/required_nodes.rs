@@ -1,0 +1,128 @@
+//! The nodes that a job requires. They follow from its image and its cluster: a built-in algorithm needs no program, and
+//! a plain script needs neither an engine nor training settings.
+
+use crate::resolve::T0220;
+use trainc_catalog::{images, instances};
+use trainc_diag::{Diagnostic, Problems};
+use trainc_ir::{Engine, Field, Job, Parallel, Val};
+
+/// The origin of the engine of a job without `parallel`.
+const PLAIN: &str = "one plain process on each host: the job has no `parallel`";
+
+/// Sets the engine of a plain job, and reports `parallel`, `train` and `program` where the job needs them.
+pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
+    let name = job.name.value().cloned().unwrap_or_default();
+    let mut missing = |span, what: &str, example: String, note: Option<&str>| {
+        let diagnostic = Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`"))
+            .help(format!("add `{example}`"));
+        problems.push(match note {
+            Some(note) => diagnostic.note(note),
+            None => diagnostic,
+        });
+    };
+    if job.serverless_member().is_some() {
+        return job;
+    }
+    let is_local = matches!(instance(&job), Some("custom" | "local"));
+    if job.parallel.is_none() {
+        let (example, note) = parallel_example(&job);
+        // What was written as the instance type is reported already, and the engine depends on it.
+        let is_unknown = job.cluster.as_ref().is_some_and(|cluster| cluster.instance.is_bad());
+        if is_unknown {
+            job.parallel = Some(Parallel { engine: Field::Bad, ..Parallel::at(job.span) });
+        } else if is_local || starts_ranks(&job) {
+            missing(job.span, "parallel", example, note);
+        } else {
+            job.parallel = Some(Parallel {
+                engine: Field::Is(Val::default(Engine::None, PLAIN)),
+                ..Parallel::at(job.span)
+            });
+        }
+    }
+    // Without an engine the training settings are not required either: which are, depends on it.
+    // A script that is started on each GPU trains what only it knows, unless a model is described.
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let is_plain = match engine {
+        Some(Engine::None) => true,
+        Some(Engine::Ddp | Engine::Smddp) => job.model.is_none(),
+        _ => false,
+    };
+    let trains = engine.is_some() && !is_plain;
+    if trains && job.train.span.is_none() {
+        let example = "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }";
+        missing(job.span, "train", example.to_owned(), None);
+    }
+    if job.needs_program && job.program.is_none() && !is_algorithm(&job) {
+        missing(job.span, "program", "program \"train.py\" source=\"./scripts\"".to_owned(), None);
+    }
+    job
+}
+
+fn instance(job: &Job) -> Option<&str> {
+    job.cluster.as_ref()?.instance.value().map(String::as_str)
+}
+
+/// Returns whether the image has a program of its own.
+fn is_algorithm(job: &Job) -> bool {
+    let Some(image) = &job.image else { return false };
+    image.family.value().is_some_and(|family| images::is_algorithm_family(family))
+        || image
+            .uri
+            .value()
+            .and_then(|uri| images::parse_uri(uri))
+            .is_some_and(|uri| images::is_algorithm(&uri))
+}
+
+/// Returns whether the image is for a framework that PyTorch's engines do not start.
+fn has_other_framework(job: &Job) -> bool {
+    let Some(image) = &job.image else { return false };
+    image.family.value().is_some_and(|family| images::other_families().contains(&family.as_str()))
+        || image
+            .uri
+            .value()
+            .and_then(|uri| images::parse_uri(uri))
+            .is_some_and(|uri| images::family_of(&uri).is_some())
+}
+
+/// Returns whether a job without `parallel` has to name its engine: it describes a model's training, or PyTorch would
+/// start several ranks. An instance type that the catalogue does not have counts as one with GPUs.
+fn starts_ranks(job: &Job) -> bool {
+    let describes_training = job.model.is_some() || job.train.span.is_some() || job.adapter.is_some();
+    describes_training
+        || (!has_other_framework(job)
+            && !job.has_algorithm_name()
+            && accelerators(job) != Some(0)
+            && accelerators(job) != Some(1))
+}
+
+/// Returns the accelerators of all instances, if known.
+fn accelerators(job: &Job) -> Option<u64> {
+    let cluster = job.cluster.as_ref()?;
+    let of = |instance: &Field<String>, nodes: &Field<u64>| {
+        let name = instance.value()?;
+        if images::processor_of_instance(name) == Some("cpu") && instances::instance_exists(name) {
+            return Some(0);
+        }
+        u64::from(instances::get(name)?.accelerators).checked_mul(nodes.get()?)
+    };
+    if cluster.groups.is_empty() {
+        return of(&cluster.instance, &cluster.nodes);
+    }
+    cluster.groups.iter().map(|group| of(&group.instance, &group.nodes)).sum()
+}
+
+/// Returns the node to write for a job without engine, and a note on the alternative.
+fn parallel_example(job: &Job) -> (String, Option<&'static str>) {
+    if has_other_framework(job) || matches!(accelerators(job), Some(0 | 1)) {
+        return ("parallel engine=\"none\"".to_owned(), None);
+    }
+    if job.model.is_some() || job.train.span.is_some() {
+        return ("parallel engine=\"fsdp\"".to_owned(), None);
+    }
+    (
+        "parallel engine=\"none\"".to_owned(),
+        Some(
+            "`none` starts the script once on each host; `engine=\"ddp\" launcher=\"torchrun\"` starts one process for each GPU",
+        ),
+    )
+}
