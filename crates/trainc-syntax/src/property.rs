@@ -6,7 +6,7 @@ use super::document;
 use super::reader::Reader;
 use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
-use super::suggestions::{node_alias, parents_with_spec, property_alias, unsupported_setting};
+use super::suggestions::{node_alias, other_name, parents_with_spec, property_alias, unsupported_setting};
 use super::value::parse_value;
 use kdl::{KdlEntry, KdlNode};
 use std::collections::BTreeMap;
@@ -86,7 +86,8 @@ pub(super) fn owner_of(
     known: &[&str],
     specs: &'static [&'static NodeSpec],
 ) -> Option<&'static NodeSpec> {
-    let taken = node_alias(name).is_some() || !parents_with_spec(name).is_empty();
+    let taken =
+        node_alias(name).is_some() || other_name(name).is_some() || !parents_with_spec(name).is_empty();
     if taken || text::nearest(name, known.iter().copied()).is_some() {
         return None;
     }
@@ -369,6 +370,9 @@ impl Reader<'_> {
             }
             Some(Meaning::OtherParent(parent, child)) => {
                 diagnostic.help(format!("`{}` belongs in `{parent}`: `{} {shown}`", child.name, child.name))
+            }
+            None if other_name(&key.value).is_some() => {
+                diagnostic.help(other_name(&key.value).map_or_else(String::new, |other| other.help()))
             }
             None if spec.props.is_empty() => diagnostic.note(format!("`{}` takes no properties", spec.name)),
             None => {

@@ -12,8 +12,8 @@ use super::property::owner_of;
 use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
 use super::suggestions::{
-    add_missing, insert_below, is_property_alias, node_alias, parent_names, parents_with_spec,
-    unsupported_setting,
+    add_missing, insert_below, is_property_alias, node_alias, other_name, parent_names, parents_with_spec,
+    plain_name, unsupported_setting,
 };
 use super::value::parse_value;
 use kdl::{KdlEntry, KdlNode, KdlValue};
@@ -373,7 +373,9 @@ impl Reader<'_> {
         specs: &'static [&'static NodeSpec],
     ) -> Option<Node> {
         let spec_of = |wanted: &str| specs.iter().copied().find(|spec| spec.name == wanted);
-        if let Some(spec) = node_alias(name).and_then(|(wanted, _)| spec_of(wanted)) {
+        let wanted = node_alias(name).map(|(wanted, _)| wanted);
+        let other = other_name(name).filter(|_| wanted.is_none() && parents_with_spec(name).is_empty());
+        if let Some(spec) = wanted.or(other.and_then(|other| other.node)).and_then(spec_of) {
             // Another tool's node may have another form: what does not fit is not a second error.
             let mut discarded = Problems::default();
             let mut reader = Reader {
@@ -385,14 +387,21 @@ impl Reader<'_> {
             };
             let mut read = reader.node(node, spec);
             spec.name.clone_into(&mut read.name.value);
-            if is_property_alias(name) {
-                // The value belongs to the property, not to the node.
+            if is_property_alias(name) || other.is_some() {
+                // The value belongs to a property or a child, not to the node.
                 read.args.clear();
             }
             let required = spec.args.iter().filter(|arg| arg.required).count().max(1).min(spec.args.len());
             while read.args.len() < required {
                 let at = read.name.span;
                 read.args.push(Spanned::new(Value::Bad, at));
+            }
+            // Which property or child the value belongs to, only the user knows.
+            for prop in spec.props.iter().filter(|prop| prop.required || other.is_some()) {
+                if read.prop(prop.name).is_none() {
+                    let at = read.name.span;
+                    read.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
+                }
             }
             return Some(read);
         }
@@ -414,6 +423,14 @@ impl Reader<'_> {
         if let Some((wanted, why)) = node_alias(name).filter(|(wanted, _)| known.contains(wanted)) {
             return diagnostic.help(format!("write `{wanted}` {why}"));
         }
+        // `Environment` of the API is `environment`.
+        if let Some(same) = known.iter().copied().find(|known| plain_name(known) == plain_name(name)) {
+            return diagnostic.help(format!("write `{same}`")).fix(span, same);
+        }
+        let same = parent_names(&name.to_ascii_lowercase().replace('_', "-"));
+        if let Some(other) = other_name(name).filter(|_| same.is_empty()) {
+            return diagnostic.help(other.help());
+        }
         if let Some(near) = text::nearest(name, known.iter().copied()) {
             return diagnostic.help(format!("did you mean `{near}`?")).fix(span, near);
         }
@@ -432,7 +449,8 @@ impl Reader<'_> {
                     .help(format!("write `{wanted}` {why}, in {}", text::backtick_list(&parents, "or")));
             }
         }
-        let parents = parent_names(name);
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        let parents = parent_names(&name);
         if !parents.is_empty() {
             return diagnostic.help(format!("`{name}` belongs in {}", text::backtick_list(&parents, "or")));
         }

@@ -50,6 +50,41 @@ pub(super) fn node_alias(name: &str) -> Option<(&'static str, &'static str)> {
     nodes::NODE_ALIASES.iter().find(|(other, ..)| *other == name).map(|(_, name, why)| (*name, *why))
 }
 
+/// A name of the API or of the SageMaker Python SDK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherName {
+    /// The name, as the API or the SDK spells it.
+    pub name: &'static str,
+    /// The node that says it, if one does.
+    pub node: Option<&'static str>,
+    /// What to write, or why nothing is to be written.
+    pub write: &'static str,
+}
+
+/// Returns a name without case, hyphens and underscores: `instance_type` and `InstanceType` are one name.
+pub fn plain_name(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+}
+
+/// Returns the entry of a name of the API or of the SDK, in any spelling.
+pub fn other_name(name: &str) -> Option<OtherName> {
+    let plain = plain_name(name);
+    let rows = nodes::OTHER_NAMES.lines().filter(|line| !line.starts_with('#'));
+    rows.filter_map(|line| {
+        let mut columns = line.split('\t');
+        let (name, node, write) = (columns.next()?, columns.next()?, columns.next()?);
+        Some(OtherName { name, node: Some(node).filter(|node| *node != "-"), write })
+    })
+    .find(|row| plain_name(row.name) == plain)
+}
+
+impl OtherName {
+    /// Returns the help of a diagnostic.
+    pub(super) fn help(&self) -> String {
+        if self.write.starts_with('`') { format!("write {}", self.write) } else { self.write.to_owned() }
+    }
+}
+
 /// Returns whether a node of another tool is a property in trainc.
 pub(super) fn is_property_alias(name: &str) -> bool {
     nodes::PROPERTY_ALIAS_NODES.contains(&name)

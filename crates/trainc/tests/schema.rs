@@ -28,6 +28,59 @@ fn the_manifest_schema_is_kdl() {
     }
 }
 
+/// botocore's model of the request, as the catalogue has it.
+#[test]
+fn every_member_of_the_api_has_a_translation() {
+    fn walk(shape: &trainc_catalog::shapes::Shape, out: &mut Vec<String>) {
+        for (name, inner) in &shape.members {
+            out.push(name.clone());
+            walk(inner, out);
+        }
+        shape.item.iter().for_each(|item| walk(item, out));
+    }
+    let mut names = Vec::new();
+    walk(&trainc_catalog::shapes::operation("CreateTrainingJob").unwrap().input, &mut names);
+    assert!(names.len() > 100, "{}", names.len());
+    names.retain(|name| {
+        let plain = trainc_syntax::suggestions::plain_name(name);
+        let is_node = trainc_syntax::is_node(&plain);
+        !is_node && trainc_syntax::suggestions::other_name(name).is_none()
+    });
+    assert!(names.is_empty(), "without a translation: {names:?}");
+}
+
+/// What a translation names is in the language.
+#[test]
+fn translations_name_nodes_of_the_language() {
+    for name in
+        ["instance_type", "max_run", "entry-point", "DebugHookConfig", "use_spot_instances", "subnets"]
+    {
+        let found = trainc_syntax::suggestions::other_name(name).unwrap();
+        assert!(found.node.is_some_and(trainc_syntax::is_node), "{name}: {found:?}");
+    }
+    for line in include_str!("../../trainc-syntax/src/nodes/other_names.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
+        let columns: Vec<&str> = line.split('\t').collect();
+        assert_eq!(columns.len(), 3, "{line}");
+        let found = trainc_syntax::suggestions::other_name(columns[0]).unwrap();
+        assert_eq!(found.name, columns[0], "two rows have one name");
+        assert!(found.node.is_none_or(trainc_syntax::is_node), "{line}");
+        // The nodes in backticks exist; `request { … }` has names of the API.
+        for text in columns[2].split('`').skip(1).step_by(2).filter(|text| !text.starts_with("request")) {
+            let first = text.split([' ', '=', '{']).next().unwrap();
+            let is_property = |spec: &trainc_syntax::spec::NodeSpec| spec.prop(first).is_some();
+            let known = trainc_syntax::is_node(first)
+                || first == "job"
+                || trainc_syntax::nodes::JOB_CHILDREN.iter().any(|spec| is_property(spec))
+                || trainc_syntax::nodes::ENGINE_NAMES.contains(&first)
+                || ["requirements.txt", "trainc", "max-wait"].contains(&first);
+            assert!(known, "{line}: `{first}`");
+        }
+    }
+}
+
 #[test]
 fn image_families_are_those_of_the_catalogue() {
     let known = [&["pytorch", "huggingface"][..], &trainc_catalog::images::other_families()].concat();

@@ -1,5 +1,8 @@
 //! Names that other tools use for nodes and properties, where they are too different to be recognised as typos.
 
+/// Names of the API and of the SageMaker Python SDK, with what to write instead; the file describes its columns.
+pub(crate) const OTHER_NAMES: &str = include_str!("other_names.tsv");
+
 /// The entries of [`NODE_ALIASES`] whose value is a property of the node, not its argument.
 pub(crate) const PROPERTY_ALIAS_NODES: &[&str] = &[
     "activation-loading-horizon",

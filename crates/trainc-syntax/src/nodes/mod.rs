@@ -9,7 +9,7 @@ mod parallel;
 mod program;
 mod train;
 
-pub(crate) use aliases::{NODE_ALIASES, PROPERTY_ALIAS_NODES, PROPERTY_ALIASES};
+pub(crate) use aliases::{NODE_ALIASES, OTHER_NAMES, PROPERTY_ALIAS_NODES, PROPERTY_ALIASES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 pub use program::IMAGE_FAMILIES;
 
