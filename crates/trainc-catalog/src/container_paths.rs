@@ -23,9 +23,22 @@ pub struct Directory {
     pub provenance: Provenance,
 }
 
+/// The prefix of the keys of names that SageMaker does not use.
+const NOT: &str = "not/";
+
+#[derive(Clone, Deserialize)]
+struct OtherRow {
+    instead: String,
+}
+
 /// Returns the names of the directories.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.keys()
+    TABLE.keys().filter(|key| !key.starts_with(NOT))
+}
+
+/// Returns the directory that is probably meant by a name that SageMaker does not use.
+pub fn instead_of(name: &str) -> Option<String> {
+    TABLE.row::<OtherRow>(&format!("{NOT}{name}")).map(|row| row.instead)
 }
 
 /// Returns a directory by its name.
@@ -45,5 +58,8 @@ mod tests {
             assert!(!directory.statement.is_empty() && !directory.provenance.source.is_empty(), "{name}");
         }
         assert_eq!(get("models"), None);
+        for key in TABLE.keys().filter_map(|key| key.strip_prefix(NOT)) {
+            assert!(instead_of(key).is_some_and(|instead| names().any(|name| name == instead)), "{key}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use trainc_ir::hardware::{Instance, Provenance};
+use trainc_ir::hardware::{AcceleratorKind, Instance, Provenance};
 
 pub(crate) const TABLE: Table =
     Table::new("environment-effects", include_str!("data/environment_effects.toml"));
@@ -16,8 +16,12 @@ pub enum Concerns {
     Nvlink,
     /// Several nodes with EFA.
     Efa,
+    /// Several GPUs of one node.
+    Gpus,
     /// Any GPU.
     Gpu,
+    /// Trainium or Inferentia.
+    Neuron,
     /// Several ranks.
     Ranks,
 }
@@ -30,6 +34,8 @@ impl Concerns {
                 instance.accelerators > 1 && instance.accelerator.nvlink_gb_s.is_some_and(|rate| rate > 0.0)
             }
             Self::Efa => nodes > 1 && instance.efa == Some(true),
+            Self::Gpus => instance.accelerators > 1 && instance.accelerator.compute_capability.is_some(),
+            Self::Neuron => instance.accelerator.kind == AcceleratorKind::Trainium,
             Self::Gpu => instance.accelerator.compute_capability.is_some(),
             Self::Ranks => ranks > 1,
         }
@@ -81,7 +87,7 @@ mod tests {
             assert!(!row.values.is_empty() && !row.provenance.source.is_empty(), "{name}");
             assert!(row.values.iter().all(|value| *value == value.to_lowercase()), "{name}");
         }
-        assert_eq!(get("NCCL_DEBUG"), None);
+        assert_eq!(get("NCCL_PROTO"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! data it does not use. Independent of manifests, plans and diagnostics.
 
 pub mod accelerators;
+pub mod algorithms;
 pub mod arn;
 pub mod container_paths;
 pub mod credentials;
@@ -16,8 +17,10 @@ pub mod generic_listing;
 pub mod iam_actions;
 pub mod images;
 pub mod instances;
+pub mod integrations;
 pub mod limits;
 pub mod listing;
+pub mod model_libraries;
 pub mod models;
 pub mod prices;
 pub mod quotas;
@@ -40,6 +43,7 @@ pub const VERSION: &str = "2026-11-26";
 /// All tables.
 const TABLES: &[table::Table] = &[
     accelerators::TABLE,
+    algorithms::TABLE,
     container_paths::TABLE,
     credentials::FILES,
     credentials::NAMES,
@@ -52,8 +56,11 @@ const TABLES: &[table::Table] = &[
     iam_actions::TABLE,
     images::ALIASES,
     images::TABLE,
+    images::NAMES,
     images::OTHER,
     instances::TABLE,
+    integrations::TABLE,
+    model_libraries::TABLE,
     limits::TABLE,
     prices::INSTANCES,
     quotas::TABLE,

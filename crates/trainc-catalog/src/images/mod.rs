@@ -11,8 +11,8 @@ mod rows;
 mod uri;
 
 pub use names::{
-    NamedProcessor, account_for, has_repository, is_registry_account, processor_in_name,
-    processor_of_instance, regions_of_account,
+    NamePart, account_for, has_repository, is_registry_account, lack_in_name, processor_in_name,
+    processor_of_instance, purpose_in_name, regions_of_account,
 };
 pub use other::{
     OtherQuery, family_of, is_algorithm, is_algorithm_family, newest_other, other_families,
@@ -22,6 +22,7 @@ pub use query::{Framework, Image, ImageProblem, ImageQuery};
 pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of_family, version_key};
 pub use uri::{ImageUri, parse_uri};
 
+pub(crate) use names::NAMES;
 pub(crate) use other::TABLE as OTHER;
 pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 

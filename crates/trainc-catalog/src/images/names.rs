@@ -1,41 +1,68 @@
 //! What the names of images say: their processor, and the account of their registry.
 
+use serde::Deserialize;
 use std::collections::BTreeSet;
 
 use super::processor::{family, of_family};
 use super::rows::{ImageRow, REGISTRIES, TABLE, accounts};
 use super::uri::ImageUri;
 use crate::cuda;
+use crate::table::Table;
 
-/// The processor that the name of an image says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedProcessor {
-    /// `cpu`, `gpu` or `trn`, as the SageMaker SDK writes it.
-    pub processor: &'static str,
-    /// The part of the name that says so.
-    pub word: String,
+pub(crate) const NAMES: Table = Table::new("image-names", include_str!("../data/image_names.toml"));
+
+#[derive(Clone, Deserialize)]
+struct NameRow {
+    processor: Option<String>,
+    purpose: Option<String>,
+    lacks: Option<String>,
 }
 
-/// Returns the processor in the name of an image, if exactly one is there: `gpu`, `cu121`, `cpu`, `neuronx`.
-pub fn processor_in_name(uri: &ImageUri) -> Option<NamedProcessor> {
+/// What a part of an image's name says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamePart {
+    /// The part.
+    pub word: String,
+    /// What it says: a processor as the SageMaker SDK writes it, a purpose, or what the image lacks.
+    pub says: String,
+}
+
+/// Returns the parts of an image's name that say something of one kind.
+fn parts(uri: &ImageUri, of: impl Fn(NameRow) -> Option<String>) -> Vec<NamePart> {
     let words = uri
         .repository
         .split(['-', '/', '_'])
         .chain(uri.tag.iter().flat_map(|tag| tag.split(['-', '_', '+'])));
-    let named: Vec<NamedProcessor> = words
-        .filter_map(|word| {
-            let processor = match word {
-                "cpu" => "cpu",
-                "gpu" => "gpu",
-                "neuron" | "neuronx" => "trn",
-                _ if cuda::of_tag(word).is_some() => "gpu",
-                _ => return None,
-            };
-            Some(NamedProcessor { processor, word: word.to_owned() })
-        })
-        .collect();
+    let named = words.filter_map(|word| {
+        // A CUDA version is for GPUs.
+        let key = if cuda::of_tag(word).is_some() { "gpu" } else { word };
+        let says = of(NAMES.row(&format!("word/{key}"))?)?;
+        Some(NamePart { word: word.to_owned(), says })
+    });
+    let of_repository = NAMES.keys_under("repository/").filter_map(|key| {
+        let name = key.strip_prefix("repository/")?;
+        let is_end = uri.repository == name || uri.repository.strip_suffix(name)?.ends_with('/');
+        let says = of(NAMES.row(key)?).filter(|_| is_end)?;
+        Some(NamePart { word: name.to_owned(), says })
+    });
+    named.chain(of_repository).collect()
+}
+
+/// Returns the processor in the name of an image, if exactly one is there: `gpu`, `cu121`, `cpu`, `neuronx`.
+pub fn processor_in_name(uri: &ImageUri) -> Option<NamePart> {
+    let named = parts(uri, |row| row.processor);
     let first = named.first()?;
-    named.iter().all(|other| other.processor == first.processor).then(|| first.clone())
+    named.iter().all(|other| other.says == first.says).then(|| first.clone())
+}
+
+/// Returns the part of the name that says that the image is for something else than training.
+pub fn purpose_in_name(uri: &ImageUri) -> Option<NamePart> {
+    parts(uri, |row| row.purpose).into_iter().next()
+}
+
+/// Returns the part of the name that says what the image lacks.
+pub fn lack_in_name(uri: &ImageUri) -> Option<NamePart> {
+    parts(uri, |row| row.lacks).into_iter().next()
 }
 
 /// Returns the processor of an instance type, as the SageMaker SDK writes it; `None` for a name that is not one.
@@ -77,9 +104,9 @@ mod tests {
     use super::super::uri::parse_uri;
     use super::*;
 
-    fn named(path: &str) -> Option<&'static str> {
+    fn named(path: &str) -> Option<String> {
         let uri = parse_uri(&format!("763104351884.dkr.ecr.us-west-2.amazonaws.com/{path}")).unwrap();
-        processor_in_name(&uri).map(|named| named.processor)
+        processor_in_name(&uri).map(|named| named.says)
     }
 
     #[test]
@@ -93,8 +120,20 @@ mod tests {
             ("train:cpu-gpu", None),
             ("gpus:1", None),
         ] {
-            assert_eq!(named(path), processor, "{path}");
+            assert_eq!(named(path).as_deref(), processor, "{path}");
         }
+    }
+
+    #[test]
+    fn names_say_what_an_image_lacks() {
+        let lacks = |path: &str| {
+            let uri = parse_uri(&format!("111122223333.dkr.ecr.us-west-2.amazonaws.com/{path}")).unwrap();
+            lack_in_name(&uri).map(|part| part.word)
+        };
+        assert_eq!(lacks("pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-ec2").as_deref(), Some("ec2"));
+        assert_eq!(lacks("mirror/nvidia/pytorch:24.05-py3").as_deref(), Some("nvidia/pytorch"));
+        assert_eq!(lacks("pytorch-training:2.8.0-gpu-py312"), None);
+        assert_eq!(lacks("acme-nvidia/pytorch2:1"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub(crate) mod dimensions;
 pub(crate) mod file_system;
 pub(crate) mod instances;
+pub(crate) mod literals;
 pub(crate) mod memory;
 pub(crate) mod optimizer;
 pub(crate) mod prediction;

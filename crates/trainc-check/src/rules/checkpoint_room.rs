@@ -14,7 +14,7 @@ declare_code!(
     T0339,
     "checkpoint-exceeds-volume",
     Warning,
-    "checkpoints that do not fit on the instance's disk"
+    "checkpoints or weights that do not fit on the instance's disk"
 );
 
 /// The codes of this file.
@@ -24,6 +24,7 @@ pub(super) static CODES: &[&Code] = &[&T0339];
 /// the image, the data and the model on that disk are not counted.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
+    check_weights(plan, problems);
     let (Some(cluster), Some(checkpoint)) = (&plan.job.cluster, &plan.job.checkpoint) else { return };
     if !plan.deployable || checkpoint_channel(plan).is_some() {
         return;
@@ -48,6 +49,31 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .fact("needed_bytes", needs)
     .fact("room_bytes", disk.bytes);
     problems.push(help(diagnostic, cluster, checkpoint, &disk, each, kept));
+}
+
+/// Reports a volume that is smaller than the weights of the model in 16 bit, which the program downloads or writes.
+fn check_weights(plan: &Plan, problems: &mut Problems) {
+    let (Some(cluster), Some(model)) = (&plan.job.cluster, &plan.model) else { return };
+    let Some(disk) = disk(plan, cluster).filter(|disk| disk.is_volume && plan.deployable) else { return };
+    let weights = model.parameters.value.saturating_mul(2);
+    if weights as f64 <= disk.bytes || plan.job.program.is_none() {
+        return;
+    }
+    let span = cluster.volume_bytes.span().unwrap_or(cluster.span);
+    let wanted = (weights as f64 * 3.0 / GIB as f64 / 10.0).ceil() * 10.0;
+    let volume = format!("\"{wanted}GiB\"");
+    let diagnostic = Diagnostic::new(
+        &T0339,
+        span,
+        format!("the weights of `{}` take {}; {} has {}", model.name, text::bytes(weights), disk.name, text::bytes(round_to_u64(disk.bytes))),
+    )
+    .note("in 16 bit, as they are downloaded, or written when the run ends; data and image are additional")
+    .fact("needed_bytes", weights as f64)
+    .fact("room_bytes", disk.bytes);
+    problems.push(match cluster.volume_bytes.span() {
+        Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
+        None => diagnostic.help(format!("add `volume {volume}` to `cluster`")),
+    });
 }
 
 /// The disk that contains `/opt/ml` and `/tmp`.

@@ -158,10 +158,15 @@ fn check_directories(plan: &Plan, text: &str, span: Span, problems: &mut Problem
             continue;
         }
         let path = format!("{ROOT}{name}");
-        if own.iter().flatten().any(|local| local.trim_end_matches('/').starts_with(&path)) {
+        let is_own = |local: &String| {
+            local.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if own.iter().flatten().any(|local| is_own(local)) {
             continue;
         }
-        let Some(near) = text::nearest(name, container_paths::names()) else { continue };
+        let instead = container_paths::instead_of(name);
+        let near = instead.as_deref().or_else(|| text::nearest(name, container_paths::names()));
+        let Some(near) = near else { continue };
         let Some(row) = container_paths::get(near) else { continue };
         let diagnostic = Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: did you mean `{ROOT}{near}`?"))
             .note(format!("`{ROOT}{near}`: {} ({})", row.statement, row.provenance.source));

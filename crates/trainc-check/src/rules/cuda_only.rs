@@ -1,8 +1,10 @@
 //! Quantised weights and optimizers whose libraries have no kernels for Trainium.
 
 use crate::Context;
+use crate::queries::literals::{literals, truth};
 use crate::queries::optimizer::requires_cuda_tensors;
 use crate::queries::torchrun::is_trainium;
+use trainc_catalog::script_options;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -27,6 +29,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         problems.push(diagnostic);
     };
+    for literal in literals(context) {
+        let Some(row) = script_options::get(&literal.name) else { continue };
+        let word = trainc_emit::python_str(&literal.value).to_lowercase();
+        let meant = row.words.as_ref().and_then(|words| words.get(&word));
+        let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && truth(&literal.value) == Some(true);
+        if quantizes || meant.is_some_and(|optimizer| requires_cuda_tensors(optimizer)) {
+            report(format!("the kernels of `{}`", literal.shown()), literal.span, "remove the option, or use a GPU instance");
+        }
+    }
     if let Some((quantize, kind)) = job.quantize.as_ref().and_then(|node| Some((node, node.kind.val()?))) {
         report(format!("{} weights", kind.value), kind.span_or(quantize.span), "remove `quantize`, or use a GPU instance");
     }

@@ -1,44 +1,59 @@
-//! Literal hyperparameters compared with the plan: the script trains with the former, trainc predicts the latter.
+//! Literal options of the script compared with the plan: the script trains with the former, trainc predicts the latter.
 
 use crate::Context;
+use crate::queries::literals::{literals, truth};
+use trainc_catalog::models;
 use trainc_catalog::script_options::{self, ScriptOption};
 use trainc_diag::declare_code;
+use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Plan, Scalar, Val};
+use trainc_ir::{CheckpointInterval, Engine, Plan, Scalar};
 use trainc_plan::bind::placeholder_value;
 
-declare_code!(T0584, "hyperparameter-conflict", Warning, "a hyperparameter that contradicts the plan");
+declare_code!(T0584, "hyperparameter-conflict", Warning, "an option of the script that contradicts the plan");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0584];
 
-/// Compares each hyperparameter whose name has a known meaning.
+/// Compares each option whose name has a known meaning.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(program) = &plan.job.program else { return };
-    // The worker reads the plan, and the meaning of SMP's options depends on the script.
-    if matches!(plan.engine(), None | Some(Engine::Worker | Engine::Smp)) || is_assumed(plan) {
+    // The worker reads the plan.
+    if matches!(plan.engine(), None | Some(Engine::Worker)) || is_assumed(plan) {
         return;
     }
-    for h in &program.hyperparameters {
-        let Some(val) = h.value.val() else { continue };
-        let Some(span) = val.origin.span().filter(|span| !context.sources.slice(*span).contains("{{")) else { continue };
-        let Some(row) = script_options::get(&h.name) else { continue };
-        let Some((path, planned)) = conflict(plan, &row, val) else { continue };
-        let script = trainc_emit::python_str(&val.value);
-        problems.push(
-            Diagnostic::new(
-                &T0584,
-                span,
-                format!("the script receives `--{} {script}`, but the plan has {} {planned}", h.name, row.meaning),
-            )
-            .help(if row.equals.is_some() {
-                format!("write the same in `{}` and in the hyperparameter", path.replacen('.', " { ", 1) + " }")
-            } else {
-                format!("write `\"{{{{ {path} }}}}\"`, which reads the value from the plan, or change the plan")
-            })
-            .note("memory, time and cost are predicted for the plan's value"),
-        );
+    for literal in literals(context) {
+        let Some(row) = script_options::get(&literal.name) else { continue };
+        let shown = literal.shown();
+        if let Some((path, planned)) = conflict(plan, &row, &literal.value) {
+            let is_placeholder = literal.is_hyperparameter && placeholder_value(plan, &path).is_some();
+            problems.push(
+                Diagnostic::new(
+                    &T0584,
+                    literal.span,
+                    format!("the script receives `{shown}`, but the plan has {} {planned}", row.meaning),
+                )
+                .help(if row.equals.is_some() || row.words.is_some() || !is_placeholder {
+                    "write the same in the plan and in the option".to_owned()
+                } else {
+                    format!("write `\"{{{{ {path} }}}}\"`, which reads the value from the plan, or change the plan")
+                })
+                .note("memory, time and cost are predicted for the plan's value"),
+            );
+        } else if let (Some(limit), Some(written)) = (&row.at_most, number(&literal.value))
+            && let Some(most) = placeholder_value(plan, limit).as_ref().and_then(number)
+            && written > most
+        {
+            problems.push(
+                Diagnostic::new(
+                    &T0584,
+                    literal.span,
+                    format!("the script receives `{shown}`, but the run has only {}", text::count(plan.run.steps.as_ref().map_or(0, |steps| steps.value), "step")),
+                )
+                .help(format!("write a value of at most {}", trainc_emit::python_str(&Scalar::Float(most))))
+                .note("the run ends before the step at which the option has an effect"),
+            );
+        }
     }
 }
 
@@ -48,17 +63,61 @@ fn is_assumed(plan: &Plan) -> bool {
     train.micro_batch_size.get() == Some(1) && train.steps.get() == Some(1)
 }
 
-/// Returns the first path of the row with its value in the plan, if no path has the value of the hyperparameter.
-fn conflict(plan: &Plan, row: &ScriptOption, val: &Val<Scalar>) -> Option<(String, String)> {
+/// Returns a value of the plan: that of a placeholder, or one that no placeholder has.
+fn planned_value(plan: &Plan, path: &str) -> Option<Scalar> {
+    let job = &plan.job;
+    let integer = |value: Option<u64>| Some(Scalar::Int(i128::from(value?)));
+    match path {
+        "adapter.rank" => integer(job.adapter.as_ref()?.rank.get()),
+        "adapter.alpha" => Some(Scalar::Float(job.adapter.as_ref()?.alpha.get()?)),
+        "adapter.dropout" => Some(Scalar::Float(job.adapter.as_ref()?.dropout.get()?)),
+        // A job with a model and without `quantize` trains in its precision.
+        "quantize.kind" => match &job.quantize {
+            Some(quantize) => Some(Scalar::Text(quantize.kind.value()?.clone())),
+            None => plan.model.as_ref().map(|_| Scalar::Text("none".to_owned())),
+        },
+        "checkpoint.steps" => match job.checkpoint.as_ref()?.every.get()? {
+            CheckpointInterval::Steps(steps) => integer(Some(steps)),
+            CheckpointInterval::Seconds(_) | CheckpointInterval::Optimal => None,
+        },
+        _ => placeholder_value(plan, path),
+    }
+}
+
+/// Returns the first path of the row with its value in the plan, if no path has the value of the option.
+fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, String)> {
     let values: Vec<(&String, Scalar)> =
-        row.paths.iter().filter_map(|path| Some((path, placeholder_value(plan, path)?))).collect();
+        row.paths.iter().filter_map(|path| Some((path, planned_value(plan, path)?))).collect();
     let (path, first) = values.first()?;
-    let differs = match &row.equals {
+    let differs = match (&row.equals, &row.words) {
         // Only a switch that is on says what it contradicts: `fp16` off leaves the precision to another option.
-        Some(equals) => truth(&val.value)? && trainc_emit::python_str(first) != *equals,
-        None => values.iter().all(|(_, planned)| differs(planned, &val.value)),
+        (Some(equals), _) => truth(value)? && trainc_emit::python_str(first).to_lowercase() != *equals,
+        (None, Some(_)) if path.as_str() == "model.name" => is_other_model(first, value),
+        (None, Some(words)) => {
+            let written = words.get(trainc_emit::python_str(value).to_lowercase().as_str())?;
+            values.iter().all(|(_, planned)| !is_same_word(&trainc_emit::python_str(planned), written))
+        }
+        (None, None) => values.iter().all(|(_, planned)| differs(planned, value) && is_same_unit(path, planned, value)),
     };
     differs.then(|| ((*path).clone(), trainc_emit::python_str(first)))
+}
+
+/// Returns whether both are fractions or both are counts: a warmup is either.
+fn is_same_unit(path: &str, planned: &Scalar, written: &Scalar) -> bool {
+    let is_fraction = |value: &Scalar| number(value).map(|number| number < 1.0);
+    path != "train.warmup" || is_fraction(planned) == is_fraction(written)
+}
+
+/// Returns whether both words have one meaning: a fused kernel computes the same optimizer.
+fn is_same_word(planned: &str, written: &str) -> bool {
+    let plain = |word: &str| word.to_lowercase().replace("-apex-fused", "").replace("-fused", "");
+    plain(planned) == plain(written)
+}
+
+/// Returns whether the option names another model of the catalogue.
+fn is_other_model(planned: &Scalar, written: &Scalar) -> bool {
+    let row = |value: &Scalar| models::find(&trainc_emit::python_str(value)).map(|row| row.name);
+    matches!((row(planned), row(written)), (Some(planned), Some(written)) if planned != written)
 }
 
 /// Returns whether both are known to be different.
@@ -69,21 +128,6 @@ fn differs(planned: &Scalar, written: &Scalar) -> bool {
     let (Some(planned), Some(written)) = (number(planned), number(written)) else { return false };
     // Scripts use zero and negative values for "not set".
     written > 0.0 && (planned - written).abs() > 1e-9 * planned.abs()
-}
-
-/// Returns a switch's position, as scripts read it.
-fn truth(value: &Scalar) -> Option<bool> {
-    match value {
-        Scalar::Bool(value) => Some(*value),
-        Scalar::Int(0) => Some(false),
-        Scalar::Int(1) => Some(true),
-        Scalar::Text(text) => match text.to_ascii_lowercase().as_str() {
-            "true" | "1" => Some(true),
-            "false" | "0" => Some(false),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// Returns a number, also one written as text.

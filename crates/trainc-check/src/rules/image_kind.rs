@@ -1,31 +1,37 @@
 //! What the name of an image in ECR says about it: the processor, and training or inference.
 
 use crate::Context;
-use trainc_catalog::images::{self, ImageUri, NamedProcessor};
+use trainc_catalog::images::{self, ImageUri, NamePart};
+use trainc_catalog::model_libraries;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Plan;
+use trainc_ir::{Engine, ImageRequest, Plan};
 
+declare_code!(T0592, "engine-of-other-framework", Error, "an engine of PyTorch with an image of another framework");
+declare_code!(T0594, "image-lacks-part", Warning, "an image that lacks what the job needs");
 declare_code!(T0587, "image-for-other-processor", Warning, "an image whose name says that it is for another processor");
 declare_code!(T0588, "inference-image", Warning, "an image for inference in a training job");
 declare_code!(T0589, "registry-of-other-region", Error, "an AWS registry account that has no images in the region");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0587, &T0588, &T0589];
+pub(super) static CODES: &[&Code] = &[&T0587, &T0588, &T0589, &T0592, &T0594];
 
 /// Checks an image that is written as a URI.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(ask) = &plan.job.image else { return };
+    check_framework(plan, ask, problems);
+    check_transformers(plan, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let Some(parsed) = images::parse_uri(&uri.value).filter(|_| plan.deployable) else { return };
     let span = uri.span_or(ask.span);
     check_account(&parsed, span, &uri.value, context, problems);
-    if parsed.repository.split(['-', '/', '_']).any(|word| word == "inference") {
+    check_toolkit(plan, &parsed, span, problems);
+    if let Some(part) = images::purpose_in_name(&parsed) {
         let training = parsed.repository.replace("inference", "training");
-        let diagnostic = Diagnostic::new(&T0588, span, format!("`{}` has images for inference", parsed.repository))
+        let diagnostic = Diagnostic::new(&T0588, span, format!("`{}` has images for {}", parsed.repository, part.says))
             .note("a container for inference starts a server and does not run a training script");
         problems.push(diagnostic.help(if images::is_registry_account(&parsed.account) && images::has_repository(&training) {
             format!("use an image of `{training}`")
@@ -37,9 +43,81 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_processor(plan, &parsed, span, problems);
 }
 
+/// Reports an engine of PyTorch whose launcher the toolkit of another framework does not have.
+fn check_framework(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) {
+    let Some(parallel) = &plan.job.parallel else { return };
+    let Some(engine) = parallel.engine.val() else { return };
+    let by_uri = || images::family_of(&images::parse_uri(ask.uri.value()?)?);
+    let named = ask.family.value().filter(|family| images::other_families().contains(&family.as_str())).cloned();
+    let Some(family) = named.or_else(by_uri) else { return };
+    let launcher = parallel.launcher.value().map_or("torchrun", String::as_str);
+    let is_tensorflow = matches!(family.as_str(), "tensorflow" | "mxnet");
+    let is_started = match engine.value {
+        Engine::None => true,
+        // Horovod, and what the toolkit of TensorFlow starts by itself.
+        Engine::Ddp => launcher == "mpi" && is_tensorflow,
+        Engine::Smddp | Engine::Smp => is_tensorflow,
+        Engine::Fsdp | Engine::DeviceMap | Engine::Worker => false,
+    };
+    if is_started {
+        return;
+    }
+    let mut diagnostic = Diagnostic::new(
+        &T0592,
+        engine.span_or(parallel.span),
+        format!("engine `{}` starts PyTorch, but the image is for `{family}`", engine.value.name()),
+    )
+    .help(if is_tensorflow {
+        "write `parallel engine=\"none\" launcher=\"multi-worker-mirrored\"` or `parallel engine=\"ddp\" launcher=\"mpi\"`, or use an image of PyTorch"
+    } else {
+        "remove `parallel`, or use an image of PyTorch"
+    })
+    .note("the toolkit of the image ignores the launcher and starts the script once on each host");
+    let at = ask.uri.span().or_else(|| ask.family.span());
+    if let Some(at) = at {
+        diagnostic = diagnostic.label(at, family);
+    }
+    problems.push(diagnostic);
+}
+
+/// Reports an image whose transformers is older than the model.
+fn check_transformers(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) {
+    let Some(model) = &plan.model else { return };
+    let in_tag = || {
+        let tag = images::parse_uri(ask.uri.value()?)?.tag?;
+        tag.split('-').find_map(|part| part.strip_prefix("transformers")).map(str::to_owned)
+    };
+    let resolved = plan.image.as_ref().and_then(|image| image.transformers.clone());
+    let Some(version) = resolved.or_else(in_tag) else { return };
+    // A source with its own list of packages may install a newer one.
+    let installs = plan.source.as_ref().is_some_and(|tree| {
+        tree.get("requirements.txt").is_some_and(|file| String::from_utf8_lossy(&file.bytes).contains("transformers"))
+    });
+    let model_type = model.architecture.as_ref().map_or("", |architecture| architecture.container.unwrap_or(architecture.family).model_type());
+    let Some(missing) = model_libraries::missing_model(model_type, &model.name, &version).filter(|_| !installs) else { return };
+    let span = ask.transformers.span().or_else(|| ask.uri.span()).unwrap_or(ask.span);
+    problems.push(
+        Diagnostic::new(&T0594, span, format!("transformers {version} cannot load `{}`", model.name))
+            .help(format!("use an image with transformers newer than {}, or install it with a `requirements.txt` in the source", missing.absent))
+            .note(format!("{} lacks `{}`: {} ({})", missing.absent, missing.what, missing.provenance.source, missing.provenance.date)),
+    );
+}
+
+/// Reports an image without the training toolkit for a job whose script the toolkit would start.
+fn check_toolkit(plan: &Plan, parsed: &ImageUri, span: Span, problems: &mut Problems) {
+    let is_script = plan.job.program.as_ref().is_some_and(|program| !program.entry.is_absent() && program.entrypoint.is_empty());
+    let Some(part) = images::lack_in_name(parsed).filter(|_| is_script) else { return };
+    problems.push(
+        Diagnostic::new(&T0594, span, format!("`{}` says that the image lacks {}", part.word, part.says))
+            .help("use an image of SageMaker, install `sagemaker-training` in yours, or start the script with `entrypoint`")
+            .note("SageMaker runs `train` in the container, which the toolkit provides; without it the job fails to start"),
+    );
+}
+
 /// Compares the processor in the name with that of every instance type.
 fn check_processor(plan: &Plan, parsed: &ImageUri, span: Span, problems: &mut Problems) {
-    let Some(NamedProcessor { processor, word }) = images::processor_in_name(parsed) else { return };
+    let Some(NamePart { says: processor, word }) = images::processor_in_name(parsed) else { return };
+    let processor = processor.as_str();
     let Some(cluster) = &plan.job.cluster else { return };
     let groups: Vec<_> = cluster.groups.iter().map(|group| &group.instance).collect();
     let fields = if groups.is_empty() { vec![&cluster.instance] } else { groups };

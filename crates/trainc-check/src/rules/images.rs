@@ -5,6 +5,7 @@ use trainc_catalog::images::{self, ImageFamily, ListedImage};
 use trainc_catalog::regions;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
+use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{ImageRequest, Launcher, RequestMember};
 
@@ -42,6 +43,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     match images::parse_uri(&uri.value) {
         Some(parsed) => {
+            if parsed.tag.is_none() && parsed.digest.is_none() {
+                check_tag(&uri.value, &parsed, span, problems);
+            }
             let row = regions::get(&parsed.region);
             if row.is_none_or(|row| row.dns_suffix != parsed.dns_suffix) {
                 problems.push(
@@ -79,6 +83,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         None => {}
     }
+}
+
+/// Reports a URI without a tag, which means `latest`.
+fn check_tag(uri: &str, parsed: &images::ImageUri, span: Span, problems: &mut Problems) {
+    let diagnostic = Diagnostic::new(&T0440, span, "the image URI has no tag, so that `latest` is pulled");
+    problems.push(if images::is_registry_account(&parsed.account) {
+        diagnostic
+            .help(format!("add the version, such as `{uri}:VERSION`; `trainc catalog images` lists them"))
+            .note("the repositories of AWS have no tag `latest` that is kept for training")
+    } else {
+        diagnostic
+            .severity(Severity::Warning)
+            .help(format!("add the tag or the digest, such as `{uri}:1.0`"))
+            .note("a later push changes what the same manifest runs")
+    });
 }
 
 /// Reports an image without patches: a warning if a patched one exists, otherwise a note.

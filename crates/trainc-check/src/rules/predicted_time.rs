@@ -1,6 +1,8 @@
 //! The predicted time of the run compared with `max-run`.
 
 use crate::Context;
+use crate::queries::dimensions::exceeds_positions;
+use crate::queries::memory::excess_states;
 use crate::queries::prediction::{predicted_run, round_to_u64, run_with_checkpoints, format_run_length};
 use crate::queries::run_limits;
 use trainc_catalog::limits;
@@ -8,7 +10,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Cluster, CheckpointInterval, Plan};
-use trainc_predict::Run;
+use trainc_predict::{Layout, Run};
 use trainc_predict::bills::max_cost;
 
 declare_code!(T0338, "predicted-over-max-run", Warning, "the predicted run time exceeds `max-run`");
@@ -28,7 +30,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
     let Some(limit) = run_limits::max_run(cluster) else { return };
-    let Some((layout, run)) = predicted_run(context) else { return };
+    let Some((layout, run)) = predicted_run(context) else {
+        check_peak(context, problems);
+        return;
+    };
     let most = limit.value as f64;
     let best = || run_with_checkpoints(context, &layout, CheckpointInterval::Optimal);
     let interrupted = interrupted_run_too_long((plan, cluster), &run, &best, limit.value);
@@ -79,6 +84,47 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.help(format!("write {fewer}"));
     }
     problems.push(diagnostic.note("SageMaker stops the job at `max-run`, finished or not"));
+}
+
+/// Reports a run that cannot end before `max-run` even at the peak of its GPUs, where no time is predicted. Each token takes
+/// 6 operations for a trained parameter and 4 for one below an adapter (Kaplan et al. 2020, section 2.1; without the gradients of
+/// the weights).
+fn check_peak(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some((cluster, limit)) = plan.job.cluster.as_ref().and_then(|cluster| Some((cluster, run_limits::max_run(cluster)?))) else { return };
+    let (Some(model), Some(tokens), Some(instance)) = (&plan.model, &plan.run.tokens, &plan.instance) else { return };
+    // A job that cannot run at all takes no time.
+    let is_impossible = exceeds_positions(plan)
+        || Layout::from_plan(plan).is_ok_and(|layout| excess_states(&layout).is_some());
+    if is_impossible || !plan.deployable || model.architecture.as_ref().is_some_and(|architecture| architecture.experts > 0) {
+        return;
+    }
+    let gpu = &instance.accelerator;
+    let Some(peak) = gpu.peak_bf16_tflops.into_iter().chain(gpu.peak_fp16_tflops).reduce(f64::max) else { return };
+    let gpus = f64::from(instance.accelerators) * cluster.nodes.get().unwrap_or(1) as f64;
+    let operations = if plan.job.adapter.is_some() { 4.0 } else { 6.0 };
+    let seconds = operations * model.parameters.value as f64 * tokens.value as f64 / (gpus * peak * 1e12);
+    if seconds <= limit.value as f64 {
+        return;
+    }
+    let mut diagnostic = Diagnostic::new(
+        &T0338,
+        limit.span_or(cluster.span),
+        format!(
+            "the run takes at least {}, at the peak of every GPU; `max-run` is {}",
+            text::rounded_duration(seconds),
+            text::duration(limit.value)
+        ),
+    )
+    .severity(Severity::Error)
+    .help("write fewer steps or tokens, or use more GPUs")
+    .note(format!("{operations} operations for each of {} parameters and {} tokens, at {peak} TFLOP/s", text::group_digits(model.parameters.value), text::group_digits(tokens.value)))
+    .fact("seconds", seconds.round())
+    .fact("max_run_seconds", limit.value);
+    if let Some(span) = tokens.origin.span() {
+        diagnostic = diagnostic.label(span, "the run's length");
+    }
+    problems.push(diagnostic);
 }
 
 /// Reports the expected time with interruptions if it exceeds `max-run`: an error if even the lower bound does, or if the run

@@ -1,0 +1,59 @@
+//! The versions of transformers that lack a model.
+
+use serde::Deserialize;
+
+use super::images::version_key;
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("model-libraries", include_str!("data/model_libraries.toml"));
+
+#[derive(Clone, Deserialize)]
+struct LibraryRow {
+    absent: String,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// A model that a version of transformers cannot load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingModel {
+    /// The model type, or the start of the model's id.
+    pub what: String,
+    /// The newest version in a container that lacks it.
+    pub absent: String,
+    /// The source of the row.
+    pub provenance: Provenance,
+}
+
+/// Returns what a version of transformers lacks of a model, by its type (`qwen3`) and its id.
+pub fn missing_model(model_type: &str, id: &str, transformers: &str) -> Option<MissingModel> {
+    let id = format!("id/{}", id.to_lowercase());
+    let by_id = TABLE.keys_under("id/").find(|key| id.starts_with(key));
+    [Some(model_type), by_id].into_iter().flatten().find_map(|key| {
+        let row: LibraryRow = TABLE.row(key)?;
+        (version_key(transformers) <= version_key(&row.absent)).then(|| MissingModel {
+            what: key.trim_start_matches("id/").to_owned(),
+            absent: row.absent,
+            provenance: row.sourced.into(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_lack_later_models() {
+        let lacks = |model_type, id, version| missing_model(model_type, id, version).map(|found| found.what);
+        assert_eq!(lacks("qwen3", "Qwen/Qwen3-8B", "4.49.0").as_deref(), Some("qwen3"));
+        assert_eq!(lacks("qwen3", "Qwen/Qwen3-8B", "4.55.0"), None);
+        assert_eq!(lacks("llama", "huggyllama/llama-7b", "4.36.0"), None);
+        assert_eq!(
+            lacks("llama", "meta-llama/Llama-3.1-8B", "4.36.0").as_deref(),
+            Some("meta-llama/llama-3.1")
+        );
+        assert_eq!(lacks("bert", "bert-base-uncased", "4.17.0"), None);
+    }
+}

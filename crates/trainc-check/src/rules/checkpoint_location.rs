@@ -1,0 +1,109 @@
+//! Where checkpoints are: their prefix compared with that of the output, and the directory that the program is given compared
+//! with the one that SageMaker copies.
+
+use crate::Context;
+use crate::queries::s3;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::checkpoint_parts::{DEFAULT_CHECKPOINT_PATH, checkpoint_channel};
+use trainc_ir::{Plan, Program, Scalar};
+
+declare_code!(T0595, "checkpoint-in-output", Warning, "checkpoints inside the output's prefix");
+declare_code!(T0596, "checkpoint-not-synced", Warning, "a checkpoint directory that SageMaker does not copy");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0595, &T0596];
+
+/// Words in the name of an option or a variable whose value is a directory of checkpoints.
+const NAMES: &[&str] = &["checkpoint", "ckpt"];
+/// The directories under `/opt/ml` that are uploaded when the job ends.
+const UPLOADED_AT_END: &[&str] = &["/opt/ml/model", "/opt/ml/output"];
+
+/// Checks the prefix and the directory.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    if !plan.deployable || plan.is_worker() {
+        return;
+    }
+    check_prefix(plan, problems);
+    check_directory(context, problems);
+}
+
+/// Reports checkpoints below the prefix of the output. The default output, a whole bucket, contains everything.
+fn check_prefix(plan: &Plan, problems: &mut Problems) {
+    let (Some(checkpoint), Some(output)) = (&plan.job.checkpoint, &plan.job.output) else { return };
+    let (Some(own), Some(other)) = (checkpoint.s3.val(), output.s3.val()) else { return };
+    let (Some(inner), Some(outer)) = (s3::parse(&own.value), s3::parse(&other.value)) else { return };
+    let key = outer.key.trim_end_matches('/');
+    let is_inside = inner.bucket == outer.bucket
+        && inner.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if key.is_empty() || !is_inside {
+        return;
+    }
+    problems.push(
+        Diagnostic::new(&T0595, own.span_or(checkpoint.span), "checkpoints are inside the prefix of the output")
+            .label(other.span_or(output.span), "the output")
+            .help(format!("write another prefix, such as `s3=\"s3://{}/checkpoints/{{{{ job.digest }}}}/\"`", inner.bucket))
+            .note("SageMaker writes each job's output below its prefix, and copies everything below the prefix of the checkpoints into the container at every start"),
+    );
+}
+
+/// Reports directories of checkpoints that are not the one of `checkpoint`.
+fn check_directory(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(checkpoint), Some(program)) = (&plan.job.checkpoint, &plan.job.program) else { return };
+    // Without a prefix nothing is copied, and a file system keeps what is written to it.
+    if checkpoint.s3.is_absent() || checkpoint_channel(plan).is_some() || checkpoint.local.is_bad() {
+        return;
+    }
+    let local = checkpoint.local.value().map_or(DEFAULT_CHECKPOINT_PATH, String::as_str).trim_end_matches('/');
+    let is_below = |path: &str, directory: &str| {
+        path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    for (name, value, span) in values(program) {
+        let is_named = NAMES.iter().any(|word| name.to_lowercase().contains(word));
+        let is_default = is_below(value, DEFAULT_CHECKPOINT_PATH);
+        let is_path = value.starts_with('/') && !value.contains("{{");
+        if !is_path || is_below(value, local) || !(is_named || is_default) {
+            continue;
+        }
+        // A checkpoint to start from is read from a channel.
+        let is_input = is_below(value, "/opt/ml/input");
+        let is_upload = is_named && UPLOADED_AT_END.iter().any(|directory| is_below(value, directory));
+        if is_input {
+            continue;
+        }
+        let mut diagnostic = Diagnostic::new(
+            &T0596,
+            span,
+            format!("`{value}` is not the directory that SageMaker copies to the checkpoints' prefix: that is `{local}`"),
+        )
+        .help(format!("write `{local}`, or `local=\"{}\"` in `checkpoint`", value.trim_end_matches('/')))
+        .note(if is_upload {
+            "it is uploaded once, when the job ends, and not copied back when the job is restarted"
+        } else {
+            "what is written elsewhere is lost with the instance"
+        });
+        if let Some(at) = checkpoint.local.span() {
+            diagnostic = diagnostic.label(at, "the copied directory");
+        }
+        problems.push(diagnostic);
+    }
+}
+
+/// Returns the texts of hyperparameters and variables, with their names.
+fn values(program: &Program) -> Vec<(&str, &str, Span)> {
+    let parameters = program.hyperparameters.iter().filter_map(|h| match h.value.val() {
+        Some(val) => match &val.value {
+            Scalar::Text(text) => Some((h.name.as_str(), text.as_str(), val.span_or(h.name_span))),
+            _ => None,
+        },
+        None => None,
+    });
+    let variables = program.environment.iter().filter_map(|pair| {
+        let val = pair.value.val()?;
+        Some((pair.key.as_str(), val.value.as_str(), val.span_or(pair.key_span)))
+    });
+    parameters.chain(variables).collect()
+}

@@ -1,0 +1,129 @@
+//! Services and models that the program can use only with a key that it does not get.
+
+use crate::Context;
+use crate::queries::literals::truth;
+use trainc_catalog::integrations::{self, HUB, Integration};
+use trainc_catalog::models;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Plan, Program, Scalar};
+
+declare_code!(T0598, "missing-key", Warning, "a service or a model that requires a key, which the program does not get");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0598];
+
+/// Words in the name of a channel that has a copy of the model.
+const COPIES: &[&str] = &["model", "weights", "checkpoint", "tokenizer"];
+/// The option of Hugging Face's Trainer that selects services.
+const REPORT_TO: &str = "report_to";
+
+/// Checks the model, then each service of the table.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(program) = &plan.job.program else { return };
+    // A container's own start may set any variable, and the worker downloads nothing.
+    if !plan.deployable || plan.is_worker() || !program.entrypoint.is_empty() {
+        return;
+    }
+    // Another rule reports calls that network isolation blocks.
+    if plan.job.network.as_ref().is_some_and(|network| network.isolation.get() == Some(true)) {
+        return;
+    }
+    check_model(plan, program, problems);
+    for service in integrations::all() {
+        if let Some((what, span)) = sign(program, &service)
+            && !has_key(program, &service)
+        {
+            problems.push(missing(&format!("{what} uses {}", service.name), span, &service));
+        }
+    }
+}
+
+/// Reports a gated model that the program downloads.
+fn check_model(plan: &Plan, program: &Program, problems: &mut Problems) {
+    let Some(model) = &plan.job.model else { return };
+    let Some(hub) = integrations::get(HUB) else { return };
+    if has_key(program, &hub) {
+        return;
+    }
+    let (name, span) = match model.name.val() {
+        Some(name) => (name.value.clone(), name.span_or(model.span)),
+        None => return,
+    };
+    let Some(row) = models::find(&name).filter(|row| row.gated) else { return };
+    // A channel or a path may have a copy of its weights and its tokenizer.
+    let mut channels = plan.job.channels.iter().filter_map(|channel| channel.name.value());
+    let is_copied = channels.any(|name| COPIES.iter().any(|word| name.contains(word)));
+    let is_local = texts(program).any(|(name, text, _)| name.contains("model") && text.starts_with('/') && !text.starts_with("/opt/ml/model"));
+    if !is_copied && !is_local {
+        problems.push(
+            missing(&format!("`{}` is gated: the Hub delivers its files", row.name), span, &hub)
+                .note(format!("its licence has to be accepted on the Hub ({}, {})", row.source, row.date)),
+        );
+    }
+}
+
+fn missing(what: &str, span: Span, service: &Integration) -> Diagnostic {
+    let key = service.keys.first().map_or("", String::as_str);
+    Diagnostic::new(&T0598, span, format!("{what} only with a key, and the program gets none"))
+        .help(format!("add `secret \"{key}\" from=\"arn:aws:secretsmanager:…\"` to `program`"))
+        .note(format!("{} ({})", service.provenance.source, service.provenance.date))
+        .note(format!("accepted: {}", text::backtick_list(&service.keys, "or")))
+}
+
+/// Returns what says that the program uses a service, with its place.
+fn sign(program: &Program, service: &Integration) -> Option<(String, Span)> {
+    let is_off = program.environment.iter().any(|pair| {
+        pair.key == service.switch
+            && pair.value.value().is_some_and(|value| service.off.contains(&value.to_lowercase()))
+    });
+    if is_off {
+        return None;
+    }
+    for h in &program.hyperparameters {
+        let Some(val) = h.value.val() else { continue };
+        let name = h.name.replace('-', "_");
+        let text = trainc_emit::python_str(&val.value).to_lowercase();
+        let span = val.span_or(h.name_span);
+        if name == REPORT_TO && text.split([',', ' ', '"', '\'', '[', ']']).any(|word| service.report_to.iter().any(|to| to == word)) {
+            return Some((format!("`{REPORT_TO} {text}`"), span));
+        }
+        let is_on = truth(&val.value) != Some(false) && !text.is_empty();
+        if is_on && service.options.contains(&name) {
+            return Some((format!("`{}`", h.name), span));
+        }
+    }
+    program.environment.iter().find(|pair| service.variables.contains(&pair.key)).map(|pair| {
+        (format!("`{}`", pair.key), pair.value.span().unwrap_or(pair.key_span))
+    })
+}
+
+/// Returns whether the program gets one of the keys, or an argument that may be one.
+fn has_key(program: &Program, service: &Integration) -> bool {
+    let is_key = |name: &str| service.keys.iter().any(|key| key == name);
+    let is_argument = |name: &str| {
+        let name = name.to_lowercase().replace('-', "_");
+        ["token", "api_key"].iter().any(|end| name.ends_with(end)) || name.contains("tracking")
+    };
+    program.secrets.iter().any(|secret| is_key(&secret.name))
+        || program.environment.iter().any(|pair| is_key(&pair.key) || pair.key.ends_with("SECRET_ARN") || pair.key.ends_with("SECRET_NAME"))
+        || program.hyperparameters.iter().any(|h| is_argument(&h.name))
+}
+
+/// Returns the texts that reach the program.
+fn texts(program: &Program) -> impl Iterator<Item = (&str, &str, Span)> {
+    let parameters = program.hyperparameters.iter().filter_map(|h| match h.value.val() {
+        Some(val) => match &val.value {
+            Scalar::Text(text) => Some((h.name.as_str(), text.as_str(), val.span_or(h.name_span))),
+            _ => None,
+        },
+        None => None,
+    });
+    parameters.chain(program.environment.iter().filter_map(|pair| {
+        let val = pair.value.val()?;
+        Some((pair.key.as_str(), val.value.as_str(), val.span_or(pair.key_span)))
+    }))
+}
