@@ -13,6 +13,7 @@ struct AlgorithmRow {
     optional: Vec<String>,
     content_types: Vec<String>,
     processors: Vec<String>,
+    parameters: Vec<String>,
     single: bool,
     #[serde(flatten)]
     sourced: Sourced,
@@ -29,6 +30,8 @@ pub struct Algorithm {
     pub content_types: Vec<String>,
     /// Processors that it runs on, as the SageMaker SDK writes them.
     pub processors: Vec<String>,
+    /// Hyperparameters without which it stops.
+    pub parameters: Vec<String>,
     /// Whether it trains on one instance only.
     pub is_single: bool,
     /// The source of the row.
@@ -43,6 +46,7 @@ pub fn get(family: &str) -> Option<Algorithm> {
         optional: row.optional,
         content_types: row.content_types,
         processors: row.processors,
+        parameters: row.parameters,
         is_single: row.single,
         provenance: row.sourced.into(),
     })

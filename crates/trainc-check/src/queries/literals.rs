@@ -4,21 +4,33 @@ use crate::Context;
 use trainc_diag::source::Span;
 use trainc_ir::Scalar;
 
-/// An option with its value.
+/// An option with its value, or a variable that is read as one.
 pub(crate) struct Literal {
     /// The name, without dashes in front.
     pub(crate) name: String,
     pub(crate) value: Scalar,
     /// The span of the value.
     pub(crate) span: Span,
-    /// Whether it is a hyperparameter, whose value may be a placeholder instead.
-    pub(crate) is_hyperparameter: bool,
+    pub(crate) source: Source,
+}
+
+/// Where an option is written.
+pub(crate) enum Source {
+    Hyperparameter,
+    /// An environment variable with this name.
+    Variable(String),
+    /// A word of the entry point or its arguments.
+    Word,
 }
 
 impl Literal {
     /// Returns the option as the script receives it.
     pub(crate) fn shown(&self) -> String {
-        format!("--{} {}", self.name, trainc_emit::python_str(&self.value))
+        let value = trainc_emit::python_str(&self.value);
+        match &self.source {
+            Source::Variable(name) => format!("{name}={value}"),
+            Source::Hyperparameter | Source::Word => format!("--{} {value}", self.name),
+        }
     }
 }
 
@@ -30,7 +42,25 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
     for h in &program.hyperparameters {
         let Some(val) = h.value.val() else { continue };
         let Some(span) = val.origin.span().filter(|span| is_literal(*span)) else { continue };
-        out.push(Literal { name: h.name.clone(), value: val.value.clone(), span, is_hyperparameter: true });
+        out.push(Literal {
+            name: h.name.clone(),
+            value: val.value.clone(),
+            span,
+            source: Source::Hyperparameter,
+        });
+    }
+    // Scripts and Accelerate read options from variables, too.
+    for pair in &program.environment {
+        let Some(val) = pair.value.val() else { continue };
+        let Some(span) = val.origin.span().filter(|span| is_literal(*span)) else { continue };
+        let name = pair.key.to_lowercase();
+        let name = name.strip_prefix("accelerate_").unwrap_or(&name).to_owned();
+        out.push(Literal {
+            name,
+            value: Scalar::Text(val.value.clone()),
+            span,
+            source: Source::Variable(pair.key.clone()),
+        });
     }
     let words = program.entrypoint.iter().chain(&program.arguments);
     let parts: Vec<(&str, Span)> = words
@@ -47,7 +77,7 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
             (None, None) => (name, "true", *span),
         };
         let value = Scalar::Text(text.trim_matches(['"', '\'']).to_owned());
-        out.push(Literal { name: name.to_owned(), value, span, is_hyperparameter: false });
+        out.push(Literal { name: name.to_owned(), value, span, source: Source::Word });
     }
     out
 }

@@ -4,6 +4,7 @@ use crate::Context;
 use trainc_catalog::algorithms::{self, Algorithm};
 use trainc_catalog::images;
 use trainc_diag::declare_code;
+use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
@@ -25,6 +26,30 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let source = format!("{} ({})", algorithm.provenance.source, algorithm.provenance.date);
     check_channels(plan, &family, &algorithm, &source, problems);
     check_cluster(plan, &family, &algorithm, &source, problems);
+    check_parameters(plan, &family, &algorithm, problems);
+}
+
+fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: &mut Problems) {
+    let program = plan.job.program.as_ref();
+    let is_set = |name: &String| program.is_some_and(|program| program.hyperparameters.iter().any(|h| h.name == *name));
+    // `request` may set any hyperparameter, and a tuning job the others.
+    if plan.job.request.iter().any(|member| member.name == "HyperParameters") {
+        return;
+    }
+    let missing: Vec<&String> = algorithm.parameters.iter().filter(|name| !is_set(name)).collect();
+    let Some(first) = missing.first() else { return };
+    let at = program.map_or_else(|| image_span(plan), |program| program.span);
+    problems.push(
+        Diagnostic::new(&T0600, at, format!("`{family}` requires {} {}", if missing.len() == 1 { "hyperparameter" } else { "hyperparameters" }, text::backtick_list(&missing, "and")))
+            .help(format!("add `hyperparameter \"{first}\" …` to `program`"))
+            .note("the container stops with \"Missing required parameters\" otherwise"),
+    );
+}
+
+fn image_span(plan: &Plan) -> Span {
+    plan.job.image.as_ref().map_or(plan.job.span, |image| {
+        image.uri.span().or_else(|| image.family.span()).unwrap_or(image.span)
+    })
 }
 
 fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str, problems: &mut Problems) {
@@ -62,7 +87,7 @@ fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str
     }
     let missing: Vec<&String> = algorithm.required.iter().filter(|required| !names.contains(&required.as_str())).collect();
     if let Some(first) = missing.first() {
-        let at = plan.job.image.as_ref().map_or(plan.job.span, |image| image.uri.span().or_else(|| image.family.span()).unwrap_or(image.span));
+        let at = image_span(plan);
         problems.push(
             Diagnostic::new(&T0600, at, format!("`{family}` requires {} {}", if missing.len() == 1 { "channel" } else { "channels" }, text::backtick_list(&missing, "and")))
                 .help(format!("add `channel \"{first}\" s3=\"s3://BUCKET/PREFIX/\"`"))

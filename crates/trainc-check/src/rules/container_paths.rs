@@ -154,6 +154,14 @@ fn check_directories(plan: &Plan, text: &str, span: Span, problems: &mut Problem
     for after in text.split(ROOT).skip(1) {
         let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))).unwrap_or(after.len());
         let (name, rest) = after.split_at(end);
+        if name == "input" && !is_input_directory(rest) {
+            let path = format!("{ROOT}{name}{}", rest.split('/').nth(1).map_or_else(String::new, |part| format!("/{part}")));
+            problems.push(
+                Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: the channels are in `/opt/ml/input/data`"))
+                    .help("write `/opt/ml/input/data/CHANNEL`"),
+            );
+            continue;
+        }
         if container_paths::names().any(|known| known == name) || rest.starts_with(['{', '$']) {
             continue;
         }
@@ -172,6 +180,13 @@ fn check_directories(plan: &Plan, text: &str, span: Span, problems: &mut Problem
             .note(format!("`{ROOT}{near}`: {} ({})", row.statement, row.provenance.source));
         problems.push(diagnostic.help(format!("write `{ROOT}{near}`")));
     }
+}
+
+/// Returns whether a path below `/opt/ml/input` begins with a directory that SageMaker makes, or one that is put together
+/// when the program runs.
+fn is_input_directory(rest: &str) -> bool {
+    let part = rest.trim_start_matches('/').split(['/', ' ', '"', '\'', ':', ',']).next().unwrap_or_default();
+    part.is_empty() || part.starts_with(['{', '$', '*']) || matches!(part, "data" | "config")
 }
 
 /// Reports a script that refers to channels, but to none that the job has.

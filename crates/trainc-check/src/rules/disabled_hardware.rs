@@ -1,13 +1,14 @@
 //! Environment variables that turn off what the cluster is paid for, or that belong to debugging.
 
 use crate::Context;
-use trainc_catalog::environment_effects;
+use crate::queries::literals::literals;
+use trainc_catalog::environment_effects::{self, Effect};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0585, "disabled-hardware", Warning, "an environment variable that turns off hardware or slows every step");
+declare_code!(T0585, "disabled-hardware", Warning, "a variable or an option that turns off hardware or slows every step");
 declare_code!(T0586, "hidden-gpus", Error, "fewer visible GPUs than the ranks of a node use");
 
 /// The codes of this file.
@@ -20,6 +21,7 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(instance), Some(mesh)) = (&plan.instance, &plan.mesh) else { return };
+    let is_in = |row: &Effect| row.concerns.is_in(instance, mesh.nodes, mesh.world_size);
     let program = plan.job.program.iter().flat_map(|program| &program.environment);
     let mpi = plan.job.parallel.iter().flat_map(|parallel| &parallel.mpi_env);
     for pair in program.chain(mpi) {
@@ -32,17 +34,26 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         let Some(row) = environment_effects::get(&pair.key) else { continue };
-        let has_effect = row.values.contains(&val.value.trim().to_lowercase())
-            && row.concerns.is_in(instance, mesh.nodes, mesh.world_size);
-        if has_effect {
-            problems.push(
-                Diagnostic::new(&T0585, span, format!("`{}={}` {}", pair.key, val.value, row.effect))
-                    .subject(pair.key_span)
-                    .help(format!("remove `{}`", pair.key))
-                    .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
-            );
+        if row.values.contains(&val.value.trim().to_lowercase()) && is_in(&row) {
+            let shown = format!("{}={}", pair.key, val.value);
+            problems.push(effect(&row, span, &shown, &pair.key).subject(pair.key_span));
         }
     }
+    for literal in literals(context) {
+        let name = literal.name.replace('-', "_");
+        let Some(row) = environment_effects::get(&format!("option/{name}")) else { continue };
+        let word = trainc_emit::python_str(&literal.value).to_lowercase();
+        if row.values.contains(&word) && is_in(&row) {
+            problems.push(effect(&row, literal.span, &literal.shown(), &literal.name));
+        }
+    }
+}
+
+/// Returns the problem of a variable or an option.
+fn effect(row: &Effect, span: Span, shown: &str, name: &str) -> Diagnostic {
+    Diagnostic::new(&T0585, span, format!("`{shown}` {}", row.effect))
+        .help(format!("remove `{name}`"))
+        .note(format!("{} ({})", row.provenance.source, row.provenance.date))
 }
 
 /// Reports a list of GPUs that is shorter than the number of processes, or that leaves GPUs idle.

@@ -1,7 +1,8 @@
 //! Literal options of the script compared with the plan: the script trains with the former, trainc predicts the latter.
 
 use crate::Context;
-use crate::queries::literals::{literals, truth};
+use std::collections::BTreeSet;
+use crate::queries::literals::{Source, literals, truth};
 use trainc_catalog::models;
 use trainc_catalog::script_options::{self, ScriptOption};
 use trainc_diag::declare_code;
@@ -26,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(row) = script_options::get(&literal.name) else { continue };
         let shown = literal.shown();
         if let Some((path, planned)) = conflict(plan, &row, &literal.value) {
-            let is_placeholder = literal.is_hyperparameter && placeholder_value(plan, &path).is_some();
+            let is_placeholder = !matches!(literal.source, Source::Word) && placeholder_value(plan, &path).is_some();
             problems.push(
                 Diagnostic::new(
                     &T0584,
@@ -76,6 +77,8 @@ fn planned_value(plan: &Plan, path: &str) -> Option<Scalar> {
             Some(quantize) => Some(Scalar::Text(quantize.kind.value()?.clone())),
             None => plan.model.as_ref().map(|_| Scalar::Text("none".to_owned())),
         },
+        "adapter.targets" => Some(Scalar::Text(job.adapter.as_ref()?.targets.value()?.join(","))),
+        "checkpoint.keep" => integer(job.checkpoint.as_ref()?.keep.get()),
         "checkpoint.steps" => match job.checkpoint.as_ref()?.every.get()? {
             CheckpointInterval::Steps(steps) => integer(Some(steps)),
             CheckpointInterval::Seconds(_) | CheckpointInterval::Optimal => None,
@@ -97,9 +100,22 @@ fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, 
             let written = words.get(trainc_emit::python_str(value).to_lowercase().as_str())?;
             values.iter().all(|(_, planned)| !is_same_word(&trainc_emit::python_str(planned), written))
         }
+        (None, None) if path.as_str() == "adapter.targets" => {
+            let (planned, written) = (names(first), names(value));
+            // A pattern or a word for all matrices names more than one.
+            let is_list = |names: &BTreeSet<String>| names.iter().all(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+            is_list(&planned) && is_list(&written) && planned != written
+        }
         (None, None) => values.iter().all(|(_, planned)| differs(planned, value) && is_same_unit(path, planned, value)),
     };
     differs.then(|| ((*path).clone(), trainc_emit::python_str(first)))
+}
+
+/// Returns the names of a list in one text.
+fn names(value: &Scalar) -> BTreeSet<String> {
+    let text = trainc_emit::python_str(value);
+    let words = text.split([',', ' ', '[', ']', '"', '\'']).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
 }
 
 /// Returns whether both are fractions or both are counts: a warmup is either.

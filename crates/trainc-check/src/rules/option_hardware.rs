@@ -6,6 +6,8 @@ use crate::queries::torchrun::is_trainium;
 use trainc_catalog::script_options;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Plan;
+use trainc_ir::hardware::Accelerator;
 
 declare_code!(T0599, "option-unsupported-by-gpu", Error, "an option of the script that the accelerator does not support");
 
@@ -17,6 +19,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(instance) = &plan.instance else { return };
     let gpu = &instance.accelerator;
+    check_architectures(plan, gpu, problems);
     for literal in literals(context) {
         let Some(row) = script_options::get(&literal.name) else { continue };
         let written = match truth(&literal.value) {
@@ -47,6 +50,30 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             diagnostic = diagnostic.label(at, gpu.product.clone());
         }
         problems.push(diagnostic);
+    }
+}
+
+/// Reports a list of compute capabilities for which extensions are compiled, without that of the GPU.
+fn check_architectures(plan: &Plan, gpu: &Accelerator, problems: &mut Problems) {
+    let (Some(program), Some((major, minor))) = (&plan.job.program, gpu.compute_capability) else { return };
+    for pair in program.environment.iter().filter(|pair| pair.key == "TORCH_CUDA_ARCH_LIST") {
+        let Some(val) = pair.value.val() else { continue };
+        // Code of one generation runs on later GPUs of it, and `+PTX` is compiled for any later one.
+        let runs = |part: &str| match capability(part.trim_end_matches("+PTX").trim_end_matches(['a', 'f'])) {
+            Some(listed) => {
+                (listed.0 == major && listed.1 <= minor) || (part.ends_with("+PTX") && listed <= (major, minor))
+            }
+            // A name such as `Ampere` is not compared.
+            None => true,
+        };
+        let mut parts = val.value.split([' ', ';', ',']).filter(|part| !part.is_empty()).peekable();
+        if parts.peek().is_some() && !parts.any(runs) {
+            problems.push(
+                Diagnostic::new(&T0599, val.span_or(pair.key_span), format!("extensions are compiled for {}, but {} has {major}.{minor}", val.value, gpu.product))
+                    .help(format!("write `TORCH_CUDA_ARCH_LIST=\"{major}.{minor}\"`"))
+                    .note("a kernel of an extension then fails with \"no kernel image is available for execution on the device\""),
+            );
+        }
     }
 }
 

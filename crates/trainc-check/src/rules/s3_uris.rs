@@ -84,8 +84,8 @@ fn pattern(uri: &str) -> Option<(&'static str, String)> {
     let key = s3::parse(uri)?.key;
     // The mark of the account has braces, and so has a name that the program replaces.
     let literal = key.replace(ACCOUNT_MARK, "0");
-    if !literal.contains("${") && literal.contains(['*', '{', '}']) {
-        let end = uri.len() - key.len() + key.find(['*', '{', '}', '$']).unwrap_or_default();
+    if !literal.contains("${") && literal.contains(['*', '?', '{', '}']) {
+        let end = uri.len() - key.len() + key.find(['*', '?', '{', '}', '$']).unwrap_or_default();
         let prefix = uri.get(..end).and_then(|head| head.rsplit_once('/')).map_or(uri, |(head, _)| head);
         return Some((
             "contains a pattern, which S3 does not expand",
