@@ -1,7 +1,7 @@
 //! The form of the program's entry point, and what its files contain.
 
 use std::path::Path;
-use trainc_ir::Plan;
+use trainc_ir::{Engine, Plan};
 
 /// Words of scripts that start processes, connect hosts or use several GPUs by themselves.
 const OWN_PROCESSES: &[&str] = &[
@@ -46,6 +46,42 @@ pub(crate) fn starts_own_processes(plan: &Plan) -> bool {
 /// Returns whether the script wraps the model for FSDP by itself.
 pub(crate) fn wraps_model_itself(plan: &Plan) -> bool {
     source_contains(plan, OWN_WRAPPING)
+}
+
+/// Words of options, images and scripts that shard the model by themselves, with DeepSpeed, Megatron-LM, PyTorch's FSDP or
+/// the Neuron SDK.
+const OWN_SHARDING: &[&str] = &[
+    "deepspeed",
+    "ds_config",
+    "zero_stage",
+    "megatron",
+    "colossalai",
+    "neuronx_distributed",
+    "FullyShardedDataParallel",
+    "fully_shard",
+    "fsdp",
+    "tensor_parallel",
+    "tensor_model_parallel",
+    "pipeline_parallel",
+];
+
+/// Returns the word that says that the program shards the model in a way that the engine does not describe.
+pub(crate) fn own_sharding(plan: &Plan) -> Option<&'static str> {
+    if !matches!(plan.engine(), Some(Engine::Ddp | Engine::Smddp | Engine::None)) {
+        return None;
+    }
+    let program = plan.job.program.as_ref()?;
+    let names = program.hyperparameters.iter().flat_map(|h| {
+        let value = h.value.value().map(trainc_emit::python_str).unwrap_or_default();
+        [h.name.replace('-', "_"), value]
+    });
+    let words = program.entrypoint.iter().chain(&program.arguments).map(|word| word.value.replace('-', "_"));
+    let image = plan.image.iter().map(|image| image.uri.clone());
+    let texts: Vec<String> = names.chain(words).chain(image).collect();
+    OWN_SHARDING
+        .iter()
+        .copied()
+        .find(|word| texts.iter().any(|text| text.contains(word)) || source_contains(plan, &[word]))
 }
 
 /// Returns whether a script of the program contains one of the words.

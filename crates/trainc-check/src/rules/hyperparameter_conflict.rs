@@ -89,8 +89,10 @@ fn planned_value(plan: &Plan, path: &str) -> Option<Scalar> {
 
 /// Returns the first path of the row with its value in the plan, if no path has the value of the option.
 fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, String)> {
+    // Under these engines the degrees are the script's own.
+    let has_degrees = !matches!(plan.engine(), Some(Engine::Ddp | Engine::Smddp | Engine::None | Engine::DeviceMap));
     let values: Vec<(&String, Scalar)> =
-        row.paths.iter().filter_map(|path| Some((path, planned_value(plan, path)?))).collect();
+        row.paths.iter().filter(|path| has_degrees || !path.starts_with("mesh.")).filter_map(|path| Some((path, planned_value(plan, path)?))).collect();
     let (path, first) = values.first()?;
     let differs = match (&row.equals, &row.words) {
         // Only a switch that is on says what it contradicts: `fp16` off leaves the precision to another option.

@@ -8,6 +8,7 @@ use crate::queries::memory::{
     excess_states, format_bytes, memory_constants, predicted_memory, fits_at_upper_bound,
 };
 use crate::queries::prices::instance_price;
+use crate::queries::program::own_sharding;
 use crate::queries::run_limits;
 use crate::what_if::allowed_edits::allowed_edits;
 use crate::what_if::alternatives::larger_gpu_types;
@@ -64,8 +65,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(add_larger_clusters(context, &layout, found));
         return;
     }
+    let sharding = own_sharding(plan);
     match memory.fit() {
-        Some(Fit::Hardly | Fit::Never) => problems.push(does_not_fit(context, &layout, &memory, span)),
+        Some(Fit::Hardly | Fit::Never) => {
+            let found = does_not_fit(context, &layout, &memory, span);
+            problems.push(match sharding {
+                Some(word) => found.severity(Severity::Note).note(format!(
+                    "`{word}` says that the program shards the model itself, which is not predicted: `engine=\"fsdp\"` describes it"
+                )),
+                None => found,
+            });
+        }
+        Some(Fit::Maybe | Fit::Surely) if sharding.is_some() => {}
         Some(Fit::Maybe) => problems.push(may_not_fit(context, &memory, span)),
         Some(Fit::Surely) => {
             if let Some(found) = larger_micro_batch(context, &layout, span) {
