@@ -10,6 +10,7 @@ pub mod arn;
 pub mod container_paths;
 pub mod credentials;
 pub mod cuda;
+pub mod debugger_rules;
 pub mod efa;
 pub mod environment_effects;
 pub mod fsx;
@@ -49,6 +50,7 @@ const TABLES: &[table::Table] = &[
     credentials::NAMES,
     credentials::TABLE,
     cuda::TABLE,
+    debugger_rules::TABLE,
     efa::TABLE,
     environment_effects::TABLE,
     shapes::ENUMS,

@@ -785,6 +785,19 @@ pub struct Debugger {
     pub parameters: Vec<Pair>,
     /// Collections of tensors.
     pub collections: Vec<Collection>,
+    /// Built-in rules.
+    pub rules: Vec<MonitoringRule>,
+}
+
+/// `rule` of the debugger or the profiler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitoringRule {
+    /// The name as written.
+    pub name: Val<String>,
+    /// The span of the name.
+    pub span: Span,
+    /// Parameters.
+    pub parameters: Vec<Pair>,
 }
 
 /// `collection` of the debugger.
@@ -807,6 +820,8 @@ pub struct Profiler {
     pub interval_milliseconds: Field<u64>,
     /// Profiling parameters.
     pub parameters: Vec<Pair>,
+    /// Built-in rules.
+    pub rules: Vec<MonitoringRule>,
 }
 
 /// `tensorboard`.

@@ -52,9 +52,14 @@ fn every_member_of_the_api_has_a_translation() {
 /// What a translation names is in the language.
 #[test]
 fn translations_name_nodes_of_the_language() {
-    for name in
-        ["instance_type", "max_run", "entry-point", "DebugHookConfig", "use_spot_instances", "subnets"]
-    {
+    for name in [
+        "instance_type",
+        "max_run",
+        "entry-point",
+        "DebugRuleConfigurations",
+        "use_spot_instances",
+        "subnets",
+    ] {
         let found = trainc_syntax::suggestions::other_name(name).unwrap();
         assert!(found.node.is_some_and(trainc_syntax::is_node), "{name}: {found:?}");
     }

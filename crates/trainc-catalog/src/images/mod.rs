@@ -23,7 +23,7 @@ pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, 
 pub use uri::{ImageUri, parse_uri};
 
 pub(crate) use names::NAMES;
-pub(crate) use other::TABLE as OTHER;
+pub(crate) use other::{TABLE as OTHER, debugger_image};
 pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 
 use self::rows::{ImageRow, accounts, alias, sort_versions, versions};

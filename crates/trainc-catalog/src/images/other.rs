@@ -86,6 +86,16 @@ pub fn family_of(uri: &ImageUri) -> Option<String> {
     found.split('/').next().map(str::to_owned)
 }
 
+/// The row of registries.toml with the accounts of the image that evaluates rules of SageMaker Debugger.
+const DEBUGGER_REGISTRY: &str = "r23";
+
+/// Returns the image that evaluates built-in rules of SageMaker Debugger in a region.
+pub(crate) fn debugger_image(region: &str) -> Option<String> {
+    let account = accounts(DEBUGGER_REGISTRY).remove(region)?;
+    let suffix = regions::get(region)?.dns_suffix;
+    Some(format!("{account}.dkr.ecr.{region}.{suffix}/sagemaker-debugger-rules:latest"))
+}
+
 fn rows(family: &str) -> Vec<(String, OtherRow)> {
     TABLE
         .keys_under(&format!("{family}/"))

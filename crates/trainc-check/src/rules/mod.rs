@@ -79,6 +79,7 @@ rules! {
         lustre_settings,
         metrics,
         missing_key,
+        monitoring_rules,
         mpi_quoting,
         optimizer,
         option_hardware,

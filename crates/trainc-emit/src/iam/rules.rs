@@ -23,7 +23,7 @@ impl Scope<'_> {
         if !has_rules(self.plan) {
             return;
         }
-        let because = "rules of `request`: each runs as a processing job";
+        let because = "rules of the debugger and the profiler: each runs as a processing job";
         let group = self.arn("logs", &format!("log-group:{PROCESSING_JOBS}"));
         out.push(Statement {
             sid: "RuleLogGroup".to_owned(),

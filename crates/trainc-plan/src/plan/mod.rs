@@ -12,6 +12,7 @@ mod launch;
 pub mod mesh;
 pub mod minimum_nodes;
 mod model;
+mod monitoring;
 mod neuron_image;
 mod newest_image;
 mod other_image;
@@ -61,6 +62,7 @@ pub struct PlanInputs {
 pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let job = required_nodes::complete(job, problems);
     let region = cluster::region(&job, problems);
+    let job = monitoring::add_rules(job, region.as_ref());
     let instance = cluster::instance(&job, problems);
     let machine = cluster::machine(&job, instance.as_ref(), problems);
     let model = model::model(&job, inputs.model_config.as_ref(), problems);

@@ -15,9 +15,9 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::{
     Adapter, Allow, Budget, CheckpointInterval, Cluster, Collection, CustomGpu, Dataset, Debugger,
-    Experiment, Field, Hyperparameter, ImageRequest, InstanceGroup, Job, Metric, Model, Network, Optimizer,
-    Origin, Placement, Probe, Profiler, Program, Quantize, Raw, Recompute, RequestMember, Role, RoleRead,
-    Scalar, Secret, Spot, Tensorboard, Train, Val, Warmup,
+    Experiment, Field, Hyperparameter, ImageRequest, InstanceGroup, Job, Metric, Model, MonitoringRule,
+    Network, Optimizer, Origin, Placement, Probe, Profiler, Program, Quantize, Raw, Recompute, RequestMember,
+    Role, RoleRead, Scalar, Secret, Spot, Tensorboard, Train, Val, Warmup,
 };
 use trainc_syntax::ast::{Node, Value};
 
@@ -479,7 +479,17 @@ fn debugger(node: &Node) -> Debugger {
                 })
             })
             .collect(),
+        rules: monitoring_rules(node),
     }
+}
+
+fn monitoring_rules(node: &Node) -> Vec<MonitoringRule> {
+    let rules = node.children_named("rule").filter_map(|n| {
+        let span = n.arg(0)?.span;
+        let name = Val::written(n.first_text()?.to_owned(), span);
+        Some(MonitoringRule { name, span, parameters: free_properties([n]) })
+    });
+    rules.collect()
 }
 
 fn profiler(node: &Node) -> Profiler {
@@ -488,6 +498,7 @@ fn profiler(node: &Node) -> Profiler {
         s3: text(node.prop("s3")),
         interval_milliseconds: milliseconds(node.prop("interval")),
         parameters: free_properties(node.child("parameters")),
+        rules: monitoring_rules(node),
     }
 }
 

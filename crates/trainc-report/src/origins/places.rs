@@ -4,8 +4,8 @@ use super::{OriginTable, scalar};
 use trainc_diag::text;
 use trainc_ir::{
     Allow, Budget, Channel, Checkpoint, CheckpointInterval, Collection, Debugger, Experiment, Hyperparameter,
-    ImageRequest, Metric, Network, Output, Probe, Profiler, Program, Role, RoleRead, Secret, Storage,
-    StorageLink, Tensorboard,
+    ImageRequest, Metric, MonitoringRule, Network, Output, Probe, Profiler, Program, Role, RoleRead, Secret,
+    Storage, StorageLink, Tensorboard,
 };
 
 pub(super) fn program(table: &mut OriginTable, it: &Program) {
@@ -223,13 +223,22 @@ pub(super) fn role(table: &mut OriginTable, it: &Role) {
 }
 
 pub(super) fn debugger(table: &mut OriginTable, it: &Debugger) {
-    let Debugger { span: _, s3, local, parameters, collections } = it;
+    let Debugger { span: _, s3, local, parameters, collections, rules } = it;
     table.text("s3", s3);
     table.text("local", local);
     table.pairs("parameters", parameters);
     for it in collections {
         collection(table, it);
     }
+    for it in rules {
+        monitoring_rule(table, it);
+    }
+}
+
+fn monitoring_rule(table: &mut OriginTable, it: &MonitoringRule) {
+    let MonitoringRule { name, span: _, parameters } = it;
+    table.val("rule", name, Clone::clone);
+    table.pairs("parameters", parameters);
 }
 
 fn collection(table: &mut OriginTable, it: &Collection) {
@@ -239,10 +248,13 @@ fn collection(table: &mut OriginTable, it: &Collection) {
 }
 
 pub(super) fn profiler(table: &mut OriginTable, it: &Profiler) {
-    let Profiler { span: _, s3, interval_milliseconds, parameters } = it;
+    let Profiler { span: _, s3, interval_milliseconds, parameters, rules } = it;
     table.text("s3", s3);
     table.field("interval", interval_milliseconds, |n| format!("{n} ms"));
     table.pairs("parameters", parameters);
+    for it in rules {
+        monitoring_rule(table, it);
+    }
 }
 
 pub(super) fn tensorboard(table: &mut OriginTable, it: &Tensorboard) {

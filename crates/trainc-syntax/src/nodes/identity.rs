@@ -41,6 +41,14 @@ static COLLECTION: NodeSpec = NodeSpec {
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
+static RULE: NodeSpec = NodeSpec {
+    name: "rule",
+    doc: "a built-in rule and its parameters, evaluated while the job runs",
+    args: &[arg("name", Ty::Plain)],
+    free_props: Some(Ty::Scalar),
+    repeat: Repeat::ByFirst,
+    ..NodeSpec::LEAF
+};
 pub(crate) static DEBUGGER: NodeSpec = NodeSpec {
     name: "debugger",
     doc: "SageMaker Debugger; off by default",
@@ -48,7 +56,7 @@ pub(crate) static DEBUGGER: NodeSpec = NodeSpec {
         prop("s3", Ty::Text, "S3 prefix of the tensors; default: the output prefix"),
         prop("local", Ty::Text, "path in the container"),
     ],
-    children: &[&PARAMETERS, &COLLECTION],
+    children: &[&PARAMETERS, &COLLECTION, &RULE],
     ..NodeSpec::LEAF
 };
 pub(crate) static PROFILER: NodeSpec = NodeSpec {
@@ -58,7 +66,7 @@ pub(crate) static PROFILER: NodeSpec = NodeSpec {
         prop("s3", Ty::Text, "S3 prefix of its data; default: the output prefix"),
         prop("interval", Ty::Duration, "interval of system metrics, such as \"500ms\""),
     ],
-    children: &[&PARAMETERS],
+    children: &[&PARAMETERS, &RULE],
     ..NodeSpec::LEAF
 };
 pub(crate) static TENSORBOARD: NodeSpec = NodeSpec {

@@ -3,6 +3,7 @@
 use super::kdl::{Node, escape_placeholders, string};
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
+use trainc_catalog::debugger_rules::{self, RuleKind};
 use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 
@@ -18,7 +19,11 @@ pub(super) fn monitoring(
     if engine != "smp"
         && let Some(mut hook) = unmapped.take_object("DebugHookConfig")
     {
-        out.push(debugger(&mut hook, output));
+        let mut node = debugger(&mut hook, output);
+        if let Some(rules) = take_rules(unmapped, "DebugRuleConfigurations", RuleKind::Debugger) {
+            node = node.children(rules);
+        }
+        out.push(node);
         unmapped.put_back("DebugHookConfig", hook);
     }
     match unmapped.take_object("ProfilerConfig") {
@@ -34,6 +39,9 @@ pub(super) fn monitoring(
                 node = node.prop("interval", &string(&format!("{interval}ms")));
             }
             node = node.children(parameters(profiler.take_string_map("ProfilingParameters")));
+            if let Some(rules) = take_rules(unmapped, "ProfilerRuleConfigurations", RuleKind::Profiler) {
+                node = node.children(rules);
+            }
             unmapped.put_back("ProfilerConfig", profiler);
             out.push(node);
         }
@@ -68,6 +76,33 @@ pub(super) fn monitoring(
         }
     }
     out
+}
+
+/// Takes a list of rules as nodes, if every one of them is a built-in rule that a node expresses completely.
+fn take_rules(unmapped: &mut UnmappedMembers, member: &str, kind: RuleKind) -> Option<Vec<Node>> {
+    let items = unmapped.0.get(member)?.as_array()?;
+    let nodes: Option<Vec<Node>> = items.iter().map(|item| rule(item, kind)).collect();
+    let nodes = nodes.filter(|nodes| !nodes.is_empty())?;
+    unmapped.take(member);
+    Some(nodes)
+}
+
+fn rule(item: &Value, kind: RuleKind) -> Option<Node> {
+    let members = item.as_object()?;
+    let name = members.get("RuleConfigurationName")?.as_str()?;
+    let found = debugger_rules::get(name).filter(|found| found.name == name && found.kind == kind)?;
+    let image = members.get("RuleEvaluatorImage")?.as_str()?;
+    let is_built_in = debugger_rules::image(&trainc_catalog::images::parse_uri(image)?.region)? == image;
+    let parameters = members.get("RuleParameters")?.as_object()?;
+    let is_invoked = parameters.get("rule_to_invoke").and_then(Value::as_str) == Some(name);
+    if !is_built_in || !is_invoked || members.len() != 3 {
+        return None;
+    }
+    let mut node = Node::text("rule", found.name);
+    for (key, value) in parameters.iter().filter(|(key, _)| *key != "rule_to_invoke") {
+        node = node.prop(key, &string(&escape_placeholders(value.as_str()?)));
+    }
+    Some(node)
 }
 
 /// Adds `s3=` unless it equals the output's.
