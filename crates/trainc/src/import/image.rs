@@ -2,12 +2,13 @@
 
 use super::kdl::{Node, string};
 use super::launch::Launch;
-use trainc_catalog::images::{self, Framework, ImageQuery};
+use trainc_catalog::images::{self, Framework, ImageQuery, OtherQuery};
 use trainc_catalog::support;
 
 /// Returns the node `image …`.
 pub(super) fn image(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Node {
     image_node_by_versions(uri, region, instance, launch)
+        .or_else(|| other_framework(uri, region, instance))
         .unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
 }
 
@@ -19,6 +20,25 @@ pub(super) fn family(uri: &str) -> &'static str {
         Some("smdistributed-modelparallel") => "smp",
         _ => "own",
     }
+}
+
+/// Returns the node of another framework or a built-in algorithm, whose tag is the version, the processor and the Python version.
+fn other_framework(uri: &str, region: &str, instance: Option<&str>) -> Option<Node> {
+    let parsed = images::parse_uri(uri)?;
+    let family = images::family_of(&parsed)?;
+    let tag = parsed.tag?;
+    let python = tag.split('-').find(|part| part.starts_with("py"));
+    let is_found = |version: &str, python: Option<&str>| {
+        let instance = instance.unwrap_or_default();
+        let query = OtherQuery { family: &family, version: Some(version), python, region, instance };
+        images::resolve_other(&query).is_ok_and(|found| found.uri == uri)
+    };
+    let mut ends = tag.match_indices('-').map(|(at, _)| at).chain([tag.len()]);
+    let version = ends.find_map(|end| tag.get(..end).filter(|version| is_found(version, python)))?;
+    let node = Node::text("image", &family);
+    let is_only = images::other_versions(&family).len() == 1;
+    let node = if is_only { node } else { node.prop("version", &string(version)) };
+    Some(node.prop_if_some("python", python.filter(|_| !is_found(version, None))))
 }
 
 fn image_node_by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Option<Node> {
