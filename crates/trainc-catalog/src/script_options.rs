@@ -16,6 +16,8 @@ struct OptionRow {
     words: Option<BTreeMap<String, String>>,
     at_most: Option<String>,
     #[serde(default)]
+    zero: bool,
+    #[serde(default)]
     capability: BTreeMap<String, String>,
     #[serde(flatten)]
     sourced: Sourced,
@@ -34,6 +36,8 @@ pub struct ScriptOption {
     pub words: Option<BTreeMap<String, String>>,
     /// The path of a placeholder whose value is the highest that has an effect.
     pub at_most: Option<String>,
+    /// Whether zero is a value; otherwise scripts use it for "not set".
+    pub has_zero: bool,
     /// The compute capability that a GPU must have, by value; `true` for a switch that is on.
     pub capability: BTreeMap<String, String>,
     /// The source of the row.
@@ -49,6 +53,7 @@ pub fn get(name: &str) -> Option<ScriptOption> {
         equals: row.equals,
         words: row.words,
         at_most: row.at_most,
+        has_zero: row.zero,
         capability: row.capability,
         provenance: row.sourced.into(),
     })

@@ -64,8 +64,10 @@ fn check_directory(context: &Context, problems: &mut Problems) {
     for (name, value, span) in values(program) {
         let is_named = NAMES.iter().any(|word| name.to_lowercase().contains(word));
         let is_default = is_below(value, DEFAULT_CHECKPOINT_PATH);
+        // Hugging Face's Trainer writes checkpoints to `output_dir`; scripts also write the final model there.
+        let is_output = name.replace('-', "_") == "output_dir" && !is_below(value, "/opt/ml");
         let is_path = value.starts_with('/') && !value.contains("{{");
-        if !is_path || is_below(value, local) || !(is_named || is_default) {
+        if !is_path || is_below(value, local) || !(is_named || is_default || is_output) {
             continue;
         }
         // A checkpoint to start from is read from a channel.

@@ -108,7 +108,7 @@ fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, 
             let is_list = |names: &BTreeSet<String>| names.iter().all(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
             is_list(&planned) && is_list(&written) && planned != written
         }
-        (None, None) => values.iter().all(|(_, planned)| differs(planned, value) && is_same_unit(path, planned, value)),
+        (None, None) => values.iter().all(|(_, planned)| differs(planned, value, row.has_zero) && is_same_unit(path, planned, value)),
     };
     differs.then(|| ((*path).clone(), trainc_emit::python_str(first)))
 }
@@ -139,13 +139,13 @@ fn is_other_model(planned: &Scalar, written: &Scalar) -> bool {
 }
 
 /// Returns whether both are known to be different.
-fn differs(planned: &Scalar, written: &Scalar) -> bool {
+fn differs(planned: &Scalar, written: &Scalar, has_zero: bool) -> bool {
     if let Scalar::Bool(planned) = planned {
         return truth(written).is_some_and(|written| written != *planned);
     }
     let (Some(planned), Some(written)) = (number(planned), number(written)) else { return false };
     // Scripts use zero and negative values for "not set".
-    written > 0.0 && (planned - written).abs() > 1e-9 * planned.abs()
+    (written > 0.0 || (has_zero && written == 0.0)) && (planned - written).abs() > 1e-9 * planned.abs()
 }
 
 /// Returns a number, also one written as text.
@@ -159,14 +159,15 @@ mod tests {
 
     #[test]
     fn values_differ_only_if_both_are_known() {
-        assert!(differs(&Scalar::Int(500), &Scalar::Int(1000)));
-        assert!(differs(&Scalar::Int(500), &Scalar::Text("1000".to_owned())));
-        assert!(!differs(&Scalar::Int(500), &Scalar::Float(500.0)));
-        assert!(!differs(&Scalar::Float(2e-4), &Scalar::Text("0.0002".to_owned())));
+        assert!(differs(&Scalar::Int(500), &Scalar::Int(1000), false));
+        assert!(differs(&Scalar::Int(500), &Scalar::Text("1000".to_owned()), false));
+        assert!(!differs(&Scalar::Int(500), &Scalar::Float(500.0), false));
+        assert!(!differs(&Scalar::Float(2e-4), &Scalar::Text("0.0002".to_owned()), false));
         for unset in [Scalar::Int(-1), Scalar::Int(0), Scalar::Text("auto".to_owned()), Scalar::Null] {
-            assert!(!differs(&Scalar::Int(500), &unset), "{unset:?}");
+            assert!(!differs(&Scalar::Int(500), &unset, false), "{unset:?}");
         }
-        assert!(differs(&Scalar::Bool(true), &Scalar::Text("False".to_owned())));
-        assert!(!differs(&Scalar::Bool(true), &Scalar::Int(1)));
+        assert!(differs(&Scalar::Bool(true), &Scalar::Text("False".to_owned()), false));
+        assert!(!differs(&Scalar::Bool(true), &Scalar::Int(1), false));
+        assert!(differs(&Scalar::Float(0.1), &Scalar::Float(0.0), true));
     }
 }

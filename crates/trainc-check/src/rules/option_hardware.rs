@@ -20,6 +20,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(instance) = &plan.instance else { return };
     let gpu = &instance.accelerator;
     check_architectures(plan, gpu, problems);
+    check_int8(plan, gpu, problems);
     for literal in literals(context) {
         let Some(row) = script_options::get(&literal.name) else { continue };
         let written = match truth(&literal.value) {
@@ -31,7 +32,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         // Trainium computes bf16, and none of the CUDA kernels.
         let lacks = match gpu.compute_capability {
             Some(found) => capability(least).is_some_and(|least| found < least),
-            None => is_trainium(plan) && row.equals.as_deref() != Some("bf16"),
+            None => is_trainium(plan) && row.meaning != "precision",
         };
         if !lacks {
             continue;
@@ -50,6 +51,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             diagnostic = diagnostic.label(at, gpu.product.clone());
         }
         problems.push(diagnostic);
+    }
+}
+
+/// Reports int8 weights on a GPU without their matrix products, as for the option of scripts.
+fn check_int8(plan: &Plan, gpu: &Accelerator, problems: &mut Problems) {
+    let Some(quantize) = &plan.job.quantize else { return };
+    let Some(kind) = quantize.kind.val().filter(|kind| kind.value == "int8") else { return };
+    let Some(row) = script_options::get("load_in_8bit") else { return };
+    let (Some(least), Some(found)) = (row.capability.get("true"), gpu.compute_capability) else { return };
+    if capability(least).is_some_and(|least| found < least) {
+        problems.push(
+            Diagnostic::new(
+                &T0599,
+                kind.span_or(quantize.span),
+                format!("int8 weights require compute capability {least}, but {} has {}.{}", gpu.product, found.0, found.1),
+            )
+            .help("write `quantize \"nf4\"`, or use an instance type with newer GPUs")
+            .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use trainc_catalog::regions;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Plan, Scalar};
+use trainc_ir::{Field, Plan, Scalar};
 
 declare_code!(T0597, "name-of-other-region", Warning, "a name or an address of another region or account");
 
@@ -45,7 +45,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             }
             continue;
         }
-        if let Some(parts) = s3::parse(text) {
+        if let Some(named) = region_of_host(text).filter(|named| *named != region) {
+            problems.push(other_region(plan, span, &format!("the address is in {named}"), region));
+        } else if let Some(parts) = s3::parse(text) {
             check_bucket(plan, parts.bucket, span, region, false, problems);
         } else if let Ok(arn) = Arn::parse(text) {
             if !arn.region.is_empty() && arn.region != region {
@@ -53,10 +55,28 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             } else {
                 check_account(plan, arn.account, span, "the ARN", problems);
             }
-        } else if let Some(named) = region_of_host(text).filter(|named| *named != region) {
-            problems.push(other_region(plan, span, &format!("the address is in {named}"), region));
         }
     }
+    for (key, fallback) in keys(plan) {
+        // The region of a key is reported by another rule.
+        if let Some(val) = key.val()
+            && let Ok(arn) = Arn::parse(&val.value)
+            && arn.region == region
+        {
+            check_account(plan, arn.account, val.span_or(fallback), "the KMS key", problems);
+        }
+    }
+}
+
+/// Returns the keys that encrypt what the job reads and writes.
+fn keys(plan: &Plan) -> Vec<(&Field<String>, Span)> {
+    let job = &plan.job;
+    let output = job.output.iter().map(|node| (&node.kms, node.span));
+    let volume = job.cluster.iter().map(|node| (&node.volume_kms, node.span));
+    let channels = job.channels.iter().map(|node| (&node.kms, node.span));
+    let checkpoint = job.checkpoint.iter().map(|node| (&node.kms, node.span));
+    let storage = job.storage.iter().map(|node| (&node.kms, node.span));
+    output.chain(volume).chain(channels).chain(checkpoint).chain(storage).collect()
 }
 
 /// Reports a bucket whose name contains another region or, as that of the SDK's default bucket, another account.
