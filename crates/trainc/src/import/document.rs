@@ -116,6 +116,22 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "export it, and import the script: `jupyter nbconvert --to script NOTEBOOK.ipynb`, then `trainc import NOTEBOOK.py`",
     ),
     (
+        "pytorchReplicaSpecs",
+        "a PyTorchJob of Kubeflow",
+        "trainc starts SageMaker training jobs; write its image, its command and its replicas as a manifest",
+    ),
+    ("exp_manager", "a training recipe", "write what it sets as `model`, `cluster`, `parallel` and `train`"),
+    (
+        "SchemaVersion",
+        "the defaults of the SageMaker Python SDK, or a document of another service",
+        "pass the request of a job, which has the defaults",
+    ),
+    (
+        "HyperParameterTuningJobConfig",
+        "a tuning job without the definition of its training jobs",
+        "save `aws sagemaker describe-hyper-parameter-tuning-job`, or pass the name of one of its training jobs",
+    ),
+    (
         "TrainingJobArn",
         "the answer of CreateTrainingJob, which contains only the job's ARN",
         "pass the job's name: `trainc import NAME --region us-west-2`, or save `aws sagemaker describe-training-job`",
@@ -180,6 +196,38 @@ pub(super) fn describe_text(text: &str) -> Option<(&'static str, &'static str)> 
 /// Describes a document without a training job, and what to do instead.
 pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)> {
     OTHERS.iter().find(|(name, ..)| has_member(document, name, 0)).map(|(_, what, help)| (*what, *help))
+}
+
+/// What a text that is neither JSON nor YAML is: a word that only it has at the start of a line, a description, and what to do.
+const TEXTS: &[(&str, &str, &str)] = &[
+    ("import ", "a Python script", "describe the job after it ran: `trainc import NAME --region us-west-2`"),
+    ("from ", "a Python script", "describe the job after it ran: `trainc import NAME --region us-west-2`"),
+    (
+        "resource \"",
+        "a Terraform configuration",
+        "Terraform starts no training jobs; pass the request of a job",
+    ),
+    (
+        "provider \"",
+        "a Terraform configuration",
+        "Terraform starts no training jobs; pass the request of a job",
+    ),
+    ("#!", "a shell script", "save the JSON that it passes to `--cli-input-json`"),
+    (
+        "aws ",
+        "a shell script",
+        "save the JSON that it passes to `--cli-input-json`, or describe the job after it ran",
+    ),
+    ("job \"", "a manifest of trainc", "check it: `trainc check FILE`"),
+    ("FROM ", "a Dockerfile", "pass the request of a job"),
+];
+
+/// Describes a text that is neither JSON nor YAML, and what to do instead.
+pub(super) fn describe_text(text: &str) -> Option<(&'static str, &'static str)> {
+    let mut lines = text.lines().take(50);
+    lines
+        .find_map(|line| TEXTS.iter().find(|(start, ..)| line.starts_with(start)))
+        .map(|(_, what, help)| (*what, *help))
 }
 
 fn has_member(value: &Value, name: &str, depth: usize) -> bool {

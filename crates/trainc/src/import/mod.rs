@@ -53,6 +53,10 @@ pub fn codes() -> Vec<&'static Code> {
     vec![&T0530, &T0531, &T0691, &T0692, &T0693]
 }
 
+/// The help for a file that contains no job.
+const SAVE_A_REQUEST: &str =
+    "save a CreateTrainingJob request or the output of `aws sagemaker describe-training-job` to the file";
+
 /// A manifest imported from a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
@@ -94,6 +98,21 @@ pub fn import_all(source: SourceId, text: &str, problems: &mut Problems) -> Opti
         Ok(value) => value,
         Err(error) => {
             problems.push(not_readable(source, text, &error));
+            let at = offset(text, error.line(), error.column());
+            problems.push(match document::describe_text(text) {
+                Some((what, help)) => Diagnostic::new(
+                    &T0530,
+                    Span::whole(source),
+                    format!("the file is {what}, neither JSON nor YAML"),
+                )
+                .help(help),
+                None if text.trim().is_empty() => {
+                    Diagnostic::new(&T0530, Span::whole(source), "the file is empty").help(SAVE_A_REQUEST)
+                }
+                None => Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
+                    .note(error.to_string())
+                    .help(SAVE_A_REQUEST),
+            });
             return None;
         }
     };

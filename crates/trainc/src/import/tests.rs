@@ -633,3 +633,34 @@ fn braces_of_a_request_are_escaped() {
         assert_eq!(again.pointer(pointer), request.pointer(pointer), "{pointer}");
     }
 }
+
+/// Files that are no job say what they are.
+#[test]
+fn other_files_are_described() {
+    let message = |text: &str| {
+        let mut problems = Problems::default();
+        assert!(import(SourceId(0), text, &mut problems).is_none(), "{text}");
+        problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
+    };
+    for (text, expected) in [
+        (
+            "from sagemaker.pytorch import PyTorch\nest = PyTorch(role=\"x\")\n",
+            "the file is a Python script, neither JSON nor YAML",
+        ),
+        (
+            "resource \"aws_s3_bucket\" \"x\" {\n}\n",
+            "the file is a Terraform configuration, neither JSON nor YAML",
+        ),
+        ("", "the file is empty"),
+        (
+            "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {}}\n",
+            "the file contains no training job: it is a PyTorchJob of Kubeflow",
+        ),
+        (
+            "trainer: {devices: 8}\nexp_manager: {}\n",
+            "the file contains no training job: it is a training recipe",
+        ),
+    ] {
+        assert_eq!(message(text), expected);
+    }
+}
