@@ -183,6 +183,7 @@ const OTHER_TEXTS: &[(&str, &str, &str)] = &[
     ),
     ("aws sagemaker", "a shell script", "pass the request that it sends: the file of `--cli-input-json`"),
     ("import * as", "a TypeScript program", "pass the template that it synthesizes: `cdk synth`"),
+    ("FROM ", "a Dockerfile", "pass the request of a job that runs its image"),
     ("job \"", "a manifest of trainc", "it needs no import: `trainc check FILE`"),
 ];
 
@@ -196,38 +197,6 @@ pub(super) fn describe_text(text: &str) -> Option<(&'static str, &'static str)> 
 /// Describes a document without a training job, and what to do instead.
 pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)> {
     OTHERS.iter().find(|(name, ..)| has_member(document, name, 0)).map(|(_, what, help)| (*what, *help))
-}
-
-/// What a text that is neither JSON nor YAML is: a word that only it has at the start of a line, a description, and what to do.
-const TEXTS: &[(&str, &str, &str)] = &[
-    ("import ", "a Python script", "describe the job after it ran: `trainc import NAME --region us-west-2`"),
-    ("from ", "a Python script", "describe the job after it ran: `trainc import NAME --region us-west-2`"),
-    (
-        "resource \"",
-        "a Terraform configuration",
-        "Terraform starts no training jobs; pass the request of a job",
-    ),
-    (
-        "provider \"",
-        "a Terraform configuration",
-        "Terraform starts no training jobs; pass the request of a job",
-    ),
-    ("#!", "a shell script", "save the JSON that it passes to `--cli-input-json`"),
-    (
-        "aws ",
-        "a shell script",
-        "save the JSON that it passes to `--cli-input-json`, or describe the job after it ran",
-    ),
-    ("job \"", "a manifest of trainc", "check it: `trainc check FILE`"),
-    ("FROM ", "a Dockerfile", "pass the request of a job"),
-];
-
-/// Describes a text that is neither JSON nor YAML, and what to do instead.
-pub(super) fn describe_text(text: &str) -> Option<(&'static str, &'static str)> {
-    let mut lines = text.lines().take(50);
-    lines
-        .find_map(|line| TEXTS.iter().find(|(start, ..)| line.starts_with(start)))
-        .map(|(_, what, help)| (*what, *help))
 }
 
 fn has_member(value: &Value, name: &str, depth: usize) -> bool {

@@ -98,21 +98,6 @@ pub fn import_all(source: SourceId, text: &str, problems: &mut Problems) -> Opti
         Ok(value) => value,
         Err(error) => {
             problems.push(not_readable(source, text, &error));
-            let at = offset(text, error.line(), error.column());
-            problems.push(match document::describe_text(text) {
-                Some((what, help)) => Diagnostic::new(
-                    &T0530,
-                    Span::whole(source),
-                    format!("the file is {what}, neither JSON nor YAML"),
-                )
-                .help(help),
-                None if text.trim().is_empty() => {
-                    Diagnostic::new(&T0530, Span::whole(source), "the file is empty").help(SAVE_A_REQUEST)
-                }
-                None => Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
-                    .note(error.to_string())
-                    .help(SAVE_A_REQUEST),
-            });
             return None;
         }
     };
@@ -249,9 +234,12 @@ fn not_readable(source: SourceId, text: &str, error: &serde_json::Error) -> Diag
         let message = format!("the file contains no training job: it is {what}");
         return Diagnostic::new(&T0530, Span::whole(source), message).help(help);
     }
+    if text.trim().is_empty() {
+        return Diagnostic::new(&T0530, Span::whole(source), "the file is empty").help(SAVE_A_REQUEST);
+    }
     Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
         .note(error.to_string())
-        .help("save a CreateTrainingJob request or the output of `aws sagemaker describe-training-job` to the file")
+        .help(SAVE_A_REQUEST)
 }
 
 /// Returns the problem of several jobs without a directory for their manifests.

@@ -645,11 +645,11 @@ fn other_files_are_described() {
     for (text, expected) in [
         (
             "from sagemaker.pytorch import PyTorch\nest = PyTorch(role=\"x\")\n",
-            "the file is a Python script, neither JSON nor YAML",
+            "the file contains no training job: it is a Python script",
         ),
         (
             "resource \"aws_s3_bucket\" \"x\" {\n}\n",
-            "the file is a Terraform configuration, neither JSON nor YAML",
+            "the file contains no training job: it is a Terraform configuration",
         ),
         ("", "the file is empty"),
         (
