@@ -54,7 +54,7 @@ sanitize-aten version="2.15.0":
 # version of the machine that it was built on. zig and cargo-zigbuild come from PyPI.
 release-worker:
     python3 -m venv target/zig
-    target/zig/bin/pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
+    target/zig/bin/pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.1
     PATH="$PWD/target/zig/bin:$PATH" cargo zigbuild --release --locked -p trainc-worker --target x86_64-unknown-linux-gnu.2.31
     TRAINC_RELEASED_WORKER="$PWD/target/x86_64-unknown-linux-gnu/release/trainc-worker" cargo test --locked -p trainc-worker --test main release
 

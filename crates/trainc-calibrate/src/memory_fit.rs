@@ -30,8 +30,11 @@ const PULL: f64 = 0.02;
 const GRID: u32 = 24;
 /// Rounds of coordinate descent.
 const ROUNDS: usize = 4;
-/// Probability that a measurement lies beyond one end of the interval.
+/// Probability that a measurement lies beyond one end of the interval of its own setting.
 const TAIL: f64 = 0.05;
+/// The same of the interval of settings without own ends, by the errors of families that weigh alike: their tails are those of
+/// the least known codes.
+const GENERAL_TAIL: f64 = 0.1;
 /// Resolution of the interval's ends, 1 over this: coarse enough that rounding the other constants does not matter.
 const RESOLUTION: f64 = 1e3;
 /// Smallest end of a setting's own interval (rule of thumb: a few measurements of one source do not show its spread).
@@ -106,8 +109,8 @@ pub fn fit(runs: &[&Run], constants: &mut Constants) {
             })
             .collect();
         ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let low = end(ratios.iter()).map(|low| 1.0 - low);
-        let high = end(ratios.iter().rev()).map(|high| high - 1.0);
+        let low = end(ratios.iter(), GENERAL_TAIL).map(|low| 1.0 - low);
+        let high = end(ratios.iter().rev(), GENERAL_TAIL).map(|high| high - 1.0);
         for (key, width) in [("memory.below", low), ("memory.above", high)] {
             if let (Some(width), Some(slot)) = (width, constants.value_mut(key)) {
                 // Rounded outwards as written: the measurement at the end stays inside.
@@ -141,23 +144,23 @@ fn own_ends(runs: &[&Run], constants: &Constants) -> Vec<PeakEnds> {
             .collect();
         ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
         (ratios.len() >= MIN_ROWS).then_some(())?;
-        let (low, high) = (end(ratios.iter())?, end(ratios.iter().rev())?);
+        let (low, high) = (end(ratios.iter(), TAIL)?, end(ratios.iter().rev(), TAIL)?);
         let outwards = |width: f64| (width.max(MIN_OWN_END) * RESOLUTION).ceil() / RESOLUTION;
         Some(PeakEnds { setting: *setting, below: outwards(1.0 - low), above: outwards(high - 1.0) })
     };
     unique.iter().filter_map(of_setting).collect()
 }
 
-/// Returns the first ratio, of pairs with a weight from one end inwards, beyond which at most [`TAIL`] of the weight lies if
+/// Returns the first ratio, of pairs with a weight from one end inwards, beyond which at most `tail` of the weight lies if
 /// one more measurement is added (split conformal prediction: Lei et al. 2018, "Distribution-Free Predictive Inference for
 /// Regression", theorem 2.1, with families that weigh alike).
-fn end<'a>(ratios: impl ExactSizeIterator<Item = &'a (f64, f64)> + Clone) -> Option<f64> {
+fn end<'a>(ratios: impl ExactSizeIterator<Item = &'a (f64, f64)> + Clone, tail: f64) -> Option<f64> {
     let whole: f64 = ratios.clone().map(|(_, weight)| weight).sum();
     let more = whole / ratios.len().max(1) as f64;
     let mut beyond = more;
     ratios.clone().find_map(|(ratio, weight)| {
         beyond += weight;
-        (beyond > TAIL * (whole + more) + 1e-12).then_some(*ratio)
+        (beyond > tail * (whole + more) + 1e-12).then_some(*ratio)
     })
 }
 

@@ -84,6 +84,7 @@ fn missing_columns(own: &Layout, read: &Layout) -> String {
         (differs(own.model.experts, read.model.experts), "experts"),
         (own.lora != read.lora, "the rank and target modules of the adapter"),
         (own.one_unit != read.one_unit, "an unwrapped model"),
+        (own.lora.is_some() && own.frees_frozen != read.frees_frozen, "when frozen weights are freed"),
         (
             differs(work.0.num_micro_batches, work.1.num_micro_batches)
                 || work.0.num_active_micro_batches != work.1.num_active_micro_batches,

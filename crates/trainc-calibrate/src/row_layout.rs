@@ -24,7 +24,7 @@ fn adapter_kind(engine: &str) -> AdapterKind {
 }
 
 /// Returns the parameters of low-rank matrices of a rank on all linear layers of the blocks.
-fn low_rank_parameters(model: &Model, rank: f64) -> f64 {
+pub(super) fn low_rank_parameters(model: &Model, rank: f64) -> f64 {
     let (query, key) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
     let attention = 2.0 * (model.hidden + query) + 2.0 * (model.hidden + key);
     rank * model.layers * (attention + model.ffn_matrices * (model.hidden + model.ffn))
@@ -82,7 +82,8 @@ impl RunRow<'_> {
             _ => return Err("`recompute` is missing".to_owned()),
         };
         let engine = self.text("engine").to_ascii_lowercase();
-        let lora = engine.contains("lora") || engine.contains("adapter");
+        let has_rank = self.number("lora_rank").is_some_and(|rank| rank > 0.0);
+        let lora = has_rank || engine.contains("lora") || engine.contains("adapter");
         Ok(Layout {
             lora: lora.then_some(Lora {
                 trainable: self.number("lora_rank").filter(|rank| *rank > 0.0).map_or(
@@ -90,7 +91,7 @@ impl RunRow<'_> {
                     4.0 * 8.0 * model.hidden * model.layers,
                     |rank| low_rank_parameters(&model, rank),
                 ),
-                kind: adapter_kind(&engine),
+                kind: if has_rank { AdapterKind::LowRank } else { adapter_kind(&engine) },
             }),
             model,
             hardware,
@@ -137,7 +138,7 @@ impl RunRow<'_> {
             gathering: trainc_predict::Gathering::default(),
             worker: trainc_predict::WorkerSettings::default(),
             code,
-            code_is_known,
+            code_is_known: code_is_known && !self.has_unknown_word(),
             gradient_bytes: match self.text("grad_dtype") {
                 "fp32" => Some(4.0),
                 "bf16" | "fp16" => Some(2.0),
@@ -163,6 +164,26 @@ impl RunRow<'_> {
             "" => Err("`precision` is missing".to_owned()),
             other => Err(format!("unknown precision `{other}`")),
         }
+    }
+
+    /// Returns true if a column has a word that the cost model does not know: the row is then predicted as if the cell was
+    /// empty, with the interval of a setting that was never measured.
+    fn has_unknown_word(&self) -> bool {
+        const WORDS: [(&str, &[&str]); 7] = [
+            ("attention", &["eager", "sdpa", "fa2", "fa3", "cudnn", "flex"]),
+            ("loss", &["whole", "chunked", "fused", "parallel"]),
+            ("compiled", &["0", "1"]),
+            ("gated", &["0", "1"]),
+            ("async_tp", &["0", "1"]),
+            ("grad_dtype", &["fp32", "bf16", "fp16"]),
+            ("state_dtype", &["fp32", "bf16"]),
+        ];
+        let recipe = self.text("fp8_recipe");
+        let is_unknown = |(column, words): &(&str, &[&str])| {
+            let cell = self.text(column);
+            !cell.is_empty() && !words.contains(&cell)
+        };
+        WORDS.iter().any(is_unknown) || !recipe.is_empty() && Fp8Recipe::parse(recipe).is_none()
     }
 
     /// Returns the flash kernel by the column `attention`, or else by the year: PyTorch's kernels are those of the second
@@ -315,16 +336,13 @@ impl RunRow<'_> {
     fn named_model(&self, id: &str) -> Result<Model, String> {
         let row =
             models::find(id).ok_or_else(|| format!("`model_id` is `{id}`, which is not in the catalogue"))?;
-        let layers = self.number("layers").filter(|layers| *layers > 0.0);
-        if let Some(layers) = layers.filter(|layers| (layers - row.architecture.layers as f64).abs() > 0.5) {
-            return Err(format!("`{id}` has {} layers, not {layers}", row.architecture.layers));
-        }
         Ok(Model::from_architecture(&row.architecture, row.class))
     }
 
     fn model(&self) -> Result<Model, String> {
         let id = self.text("model_id");
-        if !id.is_empty() {
+        // An id that the catalogue lacks is described by the columns, if they do.
+        if !id.is_empty() && (models::find(id).is_some() || self.text("layers").is_empty()) {
             return self.named_model(id);
         }
         let (layers, hidden, heads) =

@@ -7,7 +7,7 @@ use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
 use trainc_plan::resolve::{self, LayerLoader};
 use trainc_plan::{Compiled, Options, World, plan_and_predict};
-use trainc_predict::Unknown;
+use trainc_predict::UNDECIDED_LAYOUT;
 use trainc_syntax as syntax;
 
 /// Compiles one manifest, given its text.
@@ -44,11 +44,11 @@ pub fn compile(
 
 /// Errors that decide which layout or container runs: until they are mended, a speed would be that of a job that cannot
 /// start.
-const LAYOUT_ERRORS: [&str; 37] = [
+const LAYOUT_ERRORS: [&str; 39] = [
     "T0301", "T0302", "T0303", "T0304", "T0306", "T0310", "T0311", "T0312", "T0320", "T0322", "T0323",
     "T0324", "T0330", "T0331", "T0332", "T0334", "T0335", "T0336", "T0337", "T0350", "T0353", "T0354",
     "T0355", "T0356", "T0362", "T0364", "T0366", "T0367", "T0369", "T0370", "T0371", "T0372", "T0377",
-    "T0379", "T0381", "T0560", "T0562",
+    "T0379", "T0381", "T0560", "T0562", "T0351", "T0541",
 ];
 
 /// Removes the speed and the run of a plan with such an error.
@@ -57,9 +57,8 @@ fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
     if compiled.prediction.speed.is_none() || !compiled.problems.iter().any(decides) {
         return;
     }
-    let why = Unknown("an error decides which layout or container runs");
-    (compiled.prediction.speed, compiled.prediction.no_speed) = (None, Some(why));
-    (compiled.prediction.run, compiled.prediction.no_run) = (None, Some(why));
+    (compiled.prediction.speed, compiled.prediction.no_speed) = (None, Some(UNDECIDED_LAYOUT));
+    (compiled.prediction.run, compiled.prediction.no_run) = (None, Some(UNDECIDED_LAYOUT));
 }
 
 /// Reports the errors of duplicates: compiles once more with the second of each duplicate in effect.

@@ -200,7 +200,7 @@ names! {
     MemoryContext = "memory.context_bytes";
     /// NCCL's buffers and communicators if there are collectives, bytes.
     MemoryNccl = "memory.nccl_bytes";
-    /// Lower end of the interval of a peak: the fraction below the prediction that contains 19 in 20 measurements.
+    /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten measurements.
     MemoryBelow = "memory.below";
     /// Upper end, a fraction above the prediction.
     MemoryAbove = "memory.above";

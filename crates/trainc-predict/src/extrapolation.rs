@@ -38,6 +38,17 @@ pub struct UnseenSetting {
     pub runs: f64,
     /// Widening up to the half-width of held-out sources, a natural logarithm.
     pub wider: f64,
+    /// The measured setting that differs in the fewest respects.
+    pub nearest: Option<Setting>,
+}
+
+/// A setting with measured runs, whose held-out errors are the interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredSetting {
+    /// Setting of the layout.
+    pub setting: Setting,
+    /// Number of its runs.
+    pub runs: f64,
 }
 
 /// A GPU type with too few measured runs.
@@ -60,8 +71,10 @@ pub struct Extrapolation {
     pub gpus: Option<LargerCount>,
     /// Number of parameters.
     pub parameters: Option<LargerCount>,
-    /// System, GPU type and links.
+    /// Setting without enough runs.
     pub setting: Option<UnseenSetting>,
+    /// Setting whose own errors determine the interval.
+    pub measured: Option<MeasuredSetting>,
 }
 
 impl Extrapolation {
@@ -75,7 +88,11 @@ impl Extrapolation {
         let is_new = own.interval.is_none() && measured.half_width.is_none() && wider > 0.0;
         let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::kind_of_constants);
         let gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider });
-        (Self { gpu, ..Self::from_half_width(layout, constants, inside) }, inside)
+        let own_errors = own.interval.is_none() && measured.half_width.is_some();
+        let measured = Setting::from_layout(layout)
+            .filter(|_| own_errors)
+            .map(|setting| MeasuredSetting { setting, runs: measured.rows });
+        (Self { gpu, measured, ..Self::from_half_width(layout, constants, inside) }, inside)
     }
 
     /// Returns the extrapolation of a layout whose GPU type has a half-width of `inside`.
@@ -85,6 +102,7 @@ impl Extrapolation {
             setting,
             runs: constants.runs_of(&setting).rows,
             wider: constants.get(Name::Unseen) + engine - inside,
+            nearest: setting.nearest(constants.settings().iter().map(|(known, _)| known)).copied(),
         });
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
         let Some(range) = constants.measured_limits(layout.system) else {
@@ -98,6 +116,7 @@ impl Extrapolation {
             parameters: past(layout.model.parameters, range.parameters),
             setting,
             gpu: None,
+            measured: None,
         }
     }
 

@@ -14,6 +14,9 @@ use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown(pub &'static str);
 
+/// Reason of a plan with an error that decides which layout or container runs.
+pub const UNDECIDED_LAYOUT: Unknown = Unknown("an error decides which layout or container runs");
+
 impl Layout {
     /// Returns the layout of a plan, or what is missing for it.
     pub fn from_plan(plan: &Plan) -> Result<Self, Unknown> {

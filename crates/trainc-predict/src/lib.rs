@@ -35,8 +35,8 @@ mod worker;
 
 pub use constants::Constants;
 pub use expectation::expectation;
-pub use extrapolation::{Extrapolation, LargerCount, NewGpu, UnseenSetting};
-pub use from_plan::{Unknown, is_one_fsdp_unit};
+pub use extrapolation::{Extrapolation, LargerCount, MeasuredSetting, NewGpu, UnseenSetting};
+pub use from_plan::{UNDECIDED_LAYOUT, Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};
 pub use input::Input;
 pub use layout::{

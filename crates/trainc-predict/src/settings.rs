@@ -230,23 +230,23 @@ impl Setting {
         )
     }
 
-    /// Returns what differs from the most similar of the measured settings: a lowercase fragment, as `links` or `code`.
-    pub fn differences_from<'a>(&self, measured: impl Iterator<Item = &'a Self>) -> Vec<&'static str> {
-        let differences = |other: &Self| {
-            [
-                (self.code.is_none() || self.code != other.code, "code"),
-                (self.work != other.work, "kind of work"),
-                (self.system != other.system, "system"),
-                (self.gpu != other.gpu, "GPU"),
-                (!self.has_links_of(other), "links"),
-            ]
-        };
-        measured
-            .map(differences)
-            .min_by_key(|found| found.iter().filter(|(differs, _)| *differs).count())
-            .map_or_else(Vec::new, |found| {
-                found.iter().filter(|(differs, _)| *differs).map(|(_, word)| *word).collect()
-            })
+    /// Returns what differs from another setting, as `links` or `code`.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        [
+            (self.code.is_none() || self.code != other.code, "code"),
+            (self.work != other.work, "kind of work"),
+            (self.system != other.system, "system"),
+            (self.gpu != other.gpu, "GPU type"),
+            (!self.has_links_of(other), "links"),
+        ]
+        .into_iter()
+        .filter_map(|(differs, word)| differs.then_some(word))
+        .collect()
+    }
+
+    /// Returns the setting of these that differs in the fewest respects.
+    pub fn nearest<'a>(&self, settings: impl Iterator<Item = &'a Self>) -> Option<&'a Self> {
+        settings.min_by_key(|other| self.differences(other).len())
     }
 }
 
@@ -289,14 +289,14 @@ mod tests {
             (over(800.0, false), "links"),
             (over(400.0, true), "links"),
             (Setting { fabric: None, ..ONE }, "links"),
-            (Setting { gpu: GpuKind::H100, ..ONE }, "GPU"),
+            (Setting { gpu: GpuKind::H100, ..ONE }, "GPU type"),
             (Setting { system: System::SmpV2, ..ONE }, "system"),
             (Setting { code: Some(Code::Torchtitan), ..ONE }, "code"),
             (Setting { code: None, ..ONE }, "code"),
             (Setting { work: WorkKind::Fp8, ..ONE }, "kind of work"),
         ] {
             assert!(!ONE.is_like(&other) && !other.is_like(&ONE), "{other:?}");
-            assert_eq!(other.differences_from([ONE].iter()), [difference]);
+            assert_eq!(other.differences(&ONE), [difference]);
         }
         let unknown = Setting { code: None, ..ONE };
         assert!(!unknown.is_like(&unknown), "a name that no table has is not measured by another such name");

@@ -8,7 +8,7 @@ use super::json::{
 use super::sections::round_to_u64;
 use trainc_ir::{Plan, Price};
 use trainc_predict::bills::max_cost;
-use trainc_predict::{self as predict, Prediction};
+use trainc_predict::{self as predict, Prediction, UNDECIDED_LAYOUT};
 
 fn interval(interval: predict::Interval) -> Interval {
     Interval { low: interval.low, high: interval.high }
@@ -102,8 +102,10 @@ fn rate_interval(rate: f64, speed: &predict::Speed) -> Interval {
 }
 
 pub(super) fn speed(prediction: &Prediction) -> Speed {
-    let Some(speed) = &prediction.speed else { return Speed::default() };
+    let is_undecided = prediction.no_speed == Some(UNDECIDED_LAYOUT);
+    let Some(speed) = &prediction.speed else { return Speed { is_undecided, ..Speed::default() } };
     Speed {
+        is_undecided: false,
         step_seconds: Some(speed.step_seconds),
         tokens_per_second: Some(speed.tokens_per_second),
         samples_per_second: Some(speed.samples_per_second),

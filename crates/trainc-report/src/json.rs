@@ -36,6 +36,7 @@ pub struct Document {
     pub image: Option<Image>,
     pub source: Option<Source>,
     pub memory: Memory,
+    #[serde(serialize_with = "speed_or_null")]
     pub speed: Speed,
     pub run: Run,
     pub price: Option<Price>,
@@ -46,6 +47,10 @@ pub struct Document {
     pub overrides: Vec<Override>,
     pub notes: Vec<String>,
     pub problems: Vec<Problem>,
+}
+
+fn speed_or_null<S: serde::Serializer>(speed: &Speed, serializer: S) -> Result<S::Ok, S::Error> {
+    if speed.is_undecided { serializer.serialize_none() } else { speed.serialize(serializer) }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -206,6 +211,9 @@ pub struct MemoryParts<T = u64> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
 pub struct Speed {
+    /// True if an error decides which layout or container runs, so that nothing has a speed.
+    #[serde(skip)]
+    pub is_undecided: bool,
     pub step_seconds: Option<f64>,
     pub tokens_per_second: Option<f64>,
     pub samples_per_second: Option<f64>,

@@ -119,13 +119,28 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
     parts.extend(new);
     let unseen = beyond.setting.map(|unseen| {
         let fitted = if unseen.runs < 1.0 { "was not fitted to runs" } else { "was fitted to only one run" };
-        format!("the cost model {fitted} of {}", unseen.setting.describe())
+        let nearest = unseen.nearest.map_or_else(String::new, |nearest| {
+            format!(
+                " (the most similar runs differ in {})",
+                text::list(&unseen.setting.differences(&nearest), "and")
+            )
+        });
+        format!("the cost model {fitted} of {}{nearest}", unseen.setting.describe())
     });
     parts.extend(unseen);
     let own = beyond.gpu.map_or(0.0, |new| new.wider);
     let percent = 100.0 * (own + beyond.extra_half_width()).exp_m1();
-    (!parts.is_empty())
-        .then(|| format!("speed.interval: widened by {percent:.0} %: {}", parts.join(", and ")))
+    let measured = beyond.measured.map(|measured| {
+        let runs = text::count(super::sections::round_to_u64(measured.runs), "run");
+        format!("speed.interval: the held-out errors of {runs} of {}", measured.setting.describe())
+    });
+    match (parts.is_empty(), measured) {
+        (true, measured) => measured,
+        (false, None) => Some(format!("speed.interval: widened by {percent:.0} %: {}", parts.join(", and "))),
+        (false, Some(measured)) => {
+            Some(format!("{measured}, widened by {percent:.0} %: {}", parts.join(", and ")))
+        }
+    }
 }
 
 fn find_nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
@@ -165,7 +180,9 @@ fn reason<'a>(
             let missing = plan.and_then(|plan| Input::from_plan(plan).err());
             say(missing.map_or("the data loader is assumed to keep up", |unknown| unknown.0))
         }
-        _ if path.starts_with("speed.") => ("speed", reason_or(prediction.no_speed, broken)),
+        _ if path == "speed" || path.starts_with("speed.") => {
+            ("speed", reason_or(prediction.no_speed, broken))
+        }
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not set"),
         "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => say(
             "the failure rate of nodes is not set; write `node-mtbf`, or `spot` with `interruptions-per-hour`",

@@ -369,7 +369,7 @@ fn a_larger_instance_type_is_named_last_with_its_price() {
         edits.iter().find(|edit| is_elsewhere(edit)).unwrap()["cost_usd"].as_f64()
     };
     assert!(price(&here).unwrap() > 0.0);
-    assert!(said.contains(r#"`cluster "ml.p5.48xlarge"` (73.7 GiB of 80 GiB, −"#), "{said}");
+    assert!(said.contains(r#"`cluster "ml.p5.48xlarge"` (73.8 GiB of 80 GiB, −"#), "{said}");
     assert!(said.contains(" instead of $"), "{said}");
     // The cheaper of them is enough.
     let priced = check(&["--price", "ml.p4de.24xlarge=30"]);
@@ -432,7 +432,7 @@ fn what_the_command_line_holds_is_said() {
         held.contains("or `shard-degree 128` (−9.62 GiB, +1% step time, overridden by `--set`)"),
         "{held}"
     );
-    assert!(held.contains("write `micro-batch 3` (−9.17 GiB, +7% step time)"), "{held}");
+    assert!(held.contains("write `micro-batch 3` (−9.17 GiB, +8% step time)"), "{held}");
     assert_eq!(held.matches("overridden by").count(), 2, "{held}");
 }
 

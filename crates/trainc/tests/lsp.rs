@@ -308,7 +308,7 @@ fn completion_knows_the_language_and_the_catalogue() {
         "{of_engine}"
     );
     let words = complete("    train { precision \"|\"; }");
-    assert_eq!(labels(&words), ["fp32", "fp16", "bf16"]);
+    assert_eq!(labels(&words), ["fp32", "fp16", "bf16", "fp8"]);
     for (place, wanted) in [
         ("    region \"|\"", "us-west-2"),
         ("    cluster \"|\" nodes=2", "ml.p4d.24xlarge"),

@@ -216,12 +216,7 @@ fn a_row_is_of_the_planned_job_or_none() {
         format!("{llama}\n    adapter \"lora\" rank=64 alpha=16 targets=\"q_proj,k_proj,v_proj,o_proj\"");
     let cases: [Case; 5] = [
         ("plain", "llama-7b-fsdp", vec![], Lost::Nothing),
-        (
-            "lora",
-            "llama-7b-fsdp",
-            vec![(llama, &lora)],
-            Lost::Memory("the rank and target modules of the adapter"),
-        ),
+        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Lost::Memory("when frozen weights are freed")),
         ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Lost::Row("an unwrapped model")),
         (
             "stages",
@@ -426,5 +421,5 @@ fn runs_of_ones_own_move_the_plan() {
     let measured = 1.2 * step(&before);
     assert!(low < measured && measured < high, "{low} {measured} {high}");
     let width = |plan: &Value| plan["speed"]["interval"]["high"].as_f64().unwrap() / step(plan);
-    assert!(width(&after) < width(&before), "runs of one's own make it surer");
+    assert!((width(&after) / width(&before) - 1.0).abs() < 0.05, "four runs narrow no interval");
 }

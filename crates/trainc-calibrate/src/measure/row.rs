@@ -1,6 +1,7 @@
 //! A run as a row of a table for `calibrate`.
 
 use super::steps::Measured;
+use crate::row_layout::low_rank_parameters;
 use std::collections::BTreeMap;
 use trainc_ir::{Engine, Plan, Smp};
 use trainc_predict::memory::MeasuredAs;
@@ -80,6 +81,9 @@ pub fn table_cells(
     let written = plan.job.program.as_ref().and_then(|program| program.code.value());
     put("code", written.map_or(layout.code.as_str(), String::as_str).to_owned());
     put("compiled", if layout.compiled { "1" } else { "0" }.to_owned());
+    // The rank that gives as many parameters on all linear layers, as the column means it.
+    let rank = layout.lora.map(|lora| lora.trainable / low_rank_parameters(model, 1.0));
+    put("lora_rank", rank.map_or_else(String::new, number));
     put(
         "fp8_recipe",
         layout.precision.fp8_recipe().map_or_else(String::new, |recipe| recipe.as_str().to_owned()),

@@ -43,6 +43,8 @@ const SDPA: &str = "2.0";
 /// Minimum compute capability of FlashAttention: Ampere (Dao-AILab/flash-attention, README).
 const FLASH_CAPABILITY: (u8, u8) = (8, 0);
 
+/// Major compute capability of Hopper, for which FlashAttention 3 is written.
+const HOPPER: u8 = 9;
 /// Minimum compute capability of 8-bit products: Ada (Transformer Engine, `check_fp8_support`).
 const FP8: (u8, u8) = (8, 9);
 /// Minimum compute capability of scales per block in hardware: Blackwell (Transformer Engine, `check_mxfp8_support`).
@@ -237,10 +239,28 @@ fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
 }
 
 fn check_flash(plan: &Plan, problems: &mut Problems) {
-    let Some(flash) = plan.job.train.flash_attention.val().filter(|val| val.value) else { return };
     let Some(train_span) = plan.job.train.span else { return };
-    let span = flash.span_or(train_span);
     let capability = plan.instance.as_ref().and_then(|row| row.accelerator.compute_capability);
+    if let (Some(kernel), Some((major, minor))) =
+        (plan.job.train.attention.val().filter(|kernel| kernel.value == "fa3"), capability)
+        && major != HOPPER
+    {
+        problems.push(label_gpu(
+            plan,
+            Diagnostic::new(
+                &T0384,
+                kernel.span_or(train_span),
+                format!(
+                    "{} does not support FlashAttention 3: it has compute capability {major}.{minor}, but 9.0 is required",
+                    gpu_name(plan)
+                ),
+            )
+            .help("write `attention \"sdpa\"` or `attention \"fa2\"`, or use an instance type with Hopper, e.g. `ml.p5`")
+            .note("Dao-AILab/flash-attention, README: FlashAttention-3 is for Hopper GPUs"),
+        ));
+    }
+    let Some(flash) = plan.job.train.flash_attention.val().filter(|val| val.value) else { return };
+    let span = flash.span_or(train_span);
     if let Some((major, minor)) = capability.filter(|capability| *capability < FLASH_CAPABILITY) {
         problems.push(label_gpu(
             plan,

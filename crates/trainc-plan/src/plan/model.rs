@@ -181,7 +181,7 @@ fn unknown_model(name: &str, span: Span) -> Diagnostic {
             .help(format!(
                 "download `https://huggingface.co/{name}/resolve/main/config.json` and write `model \"{name}\" config=\"./config.json\"`"
             ))
-            .help("or specify its architecture with `hidden`, `layers`, `heads` …, or add `parameters N`"),
+            .note("or specify its architecture with `hidden`, `layers`, `heads` …, or add `parameters N`"),
         None => diagnostic.help("specify its architecture with `hidden`, `layers`, `heads` …, add `config=\"./config.json\"`, or add `parameters N`"),
     };
     diagnostic.note(

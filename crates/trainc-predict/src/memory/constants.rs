@@ -21,7 +21,7 @@ pub struct MemoryConstants {
     pub context_bytes: f64,
     /// NCCL's buffers and communicators if there are collectives, bytes.
     pub nccl_bytes: f64,
-    /// Lower end of the interval of a peak: the fraction below the prediction that contains 19 in 20 measurements.
+    /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten measurements.
     pub below: f64,
     /// Upper end, a fraction above the prediction.
     pub above: f64,

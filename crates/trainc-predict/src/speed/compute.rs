@@ -43,6 +43,10 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
         });
     let ridge = c(Name::Roofline) * peak / bandwidth;
     let product = |m: f64, k: f64, n: f64, peak: f64| {
+        // Layers without attention or without a feed-forward part have none.
+        if m * k * n <= 0.0 {
+            return 0.0;
+        }
         2.0 * m * k * n / (peak * machine.gpu.gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n))
     };
     let h = model.hidden;
@@ -75,6 +79,8 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
             let newer = match layout.flash {
                 FlashKernel::First => 1.0,
                 FlashKernel::Second => c(Name::Flash2),
+                // Its kernels need Hopper; elsewhere the second version runs.
+                FlashKernel::Third if !machine.has_third_flash => c(Name::Flash2),
                 FlashKernel::Third => c(Name::Flash3),
             };
             let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;

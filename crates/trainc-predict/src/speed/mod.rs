@@ -14,7 +14,9 @@ use super::balance::balanced_stages;
 use super::constants::{Constants, Gpu, Name};
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
-use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
+use super::layout::{
+    AdapterKind, Attention, Code, GpuKind, Layout, Precision, Prefetch, Recompute, Sharding, System,
+};
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
@@ -26,6 +28,8 @@ pub(super) struct Machine<'a> {
     peak: f64,
     /// Memory bandwidth, bytes/s.
     bandwidth: f64,
+    /// True if the GPU has kernels of FlashAttention 3 or cuDNN's of the same speed: Hopper and later.
+    has_third_flash: bool,
     /// Bandwidth between the GPUs of a node, bytes/s of one GPU in one direction.
     nvlink: f64,
     /// Bandwidth between nodes, bytes/s of one node in one direction; `None` on one node.
@@ -56,7 +60,8 @@ impl<'a> Machine<'a> {
         } else {
             constants.get(Name::Pcie)
         };
-        Ok(Self { constants, gpu, peak, bandwidth, nvlink, fabric })
+        let has_third_flash = matches!(kind.kind_of_constants(), GpuKind::H100 | GpuKind::B200);
+        Ok(Self { constants, gpu, peak, bandwidth, has_third_flash, nvlink, fabric })
     }
 
     fn get(&self, name: Name) -> f64 {
@@ -160,7 +165,10 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
             eight_n: per_token(8.0),
         },
         mfu: rate(model_flops) * 1e12 / peak,
-        interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
+        interval: Interval {
+            low: (step_seconds * (-width).exp()).max(least.min(step_seconds)),
+            high: step_seconds * width.exp(),
+        },
         extrapolation,
         widths,
         parts,

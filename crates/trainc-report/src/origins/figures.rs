@@ -223,7 +223,7 @@ mod tests {
         assert!(why(&rows, "predicted.memory.parts.optimizer").unwrap().starts_with("counted"));
         let activations = rows.iter().find(|row| row.path == "predicted.memory.parts.activations").unwrap();
         assert!(
-            activations.value.contains(" to ") && activations.why.contains("memory.above"),
+            activations.value.contains(" to ") && activations.why.starts_with("the errors of peak memory"),
             "{activations:?}"
         );
         assert!(why(&rows, "predicted.speed.parts.compute").unwrap().contains("interval.known"));

@@ -330,6 +330,8 @@ class Call:
             "CreationTime": now,
             "TrainingStartTime": now,
             "TrainingEndTime": now,
+            "TrainingTimeInSeconds": 1,
+            "BillableTimeInSeconds": 1,
             "LastModifiedTime": now,
             "ModelArtifacts": {"S3ModelArtifacts": f"{output}/{name}/output/model.tar.gz"},
         }
@@ -365,6 +367,13 @@ class Call:
         recorder.add("request", operation=self.operation, region=self.region, request=request)
 
     # --- identity
+
+    def sts_AssumeRole(self, _body):
+        import datetime
+
+        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        keys = {"AccessKeyId": "trainc", "SecretAccessKey": "trainc", "SessionToken": "trainc", "Expiration": end}
+        return {**self.make_up(self.shape, {}), "Credentials": keys}
 
     def sts_GetCallerIdentity(self, _body):
         role = ROLE.rpartition("/")[2]
