@@ -81,7 +81,7 @@ impl RunRow<'_> {
         let column = ["step_s", "tokens_per_s", "samples_per_s"]
             .into_iter()
             .find(|column| self.number(column).is_some_and(|value| value > 0.0))?;
-        (share > 1.0 || share < LEAST_SHARE).then(|| {
+        (!(LEAST_SHARE..=1.0).contains(&share)).then(|| {
             let percent =
                 if share < LEAST_SHARE { "under 0.01".to_owned() } else { text::short_number(100.0 * share) };
             let message = format!(

@@ -23,6 +23,13 @@ fn adapter_kind(engine: &str) -> AdapterKind {
     }
 }
 
+/// Returns a model of the catalogue.
+fn named_model(id: &str) -> Result<Model, String> {
+    let row =
+        models::find(id).ok_or_else(|| format!("`model_id` is `{id}`, which is not in the catalogue"))?;
+    Ok(Model::from_architecture(&row.architecture, row.class))
+}
+
 /// Returns the parameters of low-rank matrices of a rank on all linear layers of the blocks.
 pub(super) fn low_rank_parameters(model: &Model, rank: f64) -> f64 {
     let (query, key) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
@@ -332,18 +339,11 @@ impl RunRow<'_> {
         })
     }
 
-    /// Returns a model of the catalogue, whose layers may differ and whose experts no column describes.
-    fn named_model(&self, id: &str) -> Result<Model, String> {
-        let row =
-            models::find(id).ok_or_else(|| format!("`model_id` is `{id}`, which is not in the catalogue"))?;
-        Ok(Model::from_architecture(&row.architecture, row.class))
-    }
-
     fn model(&self) -> Result<Model, String> {
         let id = self.text("model_id");
         // An id that the catalogue lacks is described by the columns, if they do.
         if !id.is_empty() && (models::find(id).is_some() || self.text("layers").is_empty()) {
-            return self.named_model(id);
+            return named_model(id);
         }
         let (layers, hidden, heads) =
             (self.positive("layers")?, self.positive("hidden")?, self.positive("heads")?);

@@ -45,7 +45,9 @@ pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
         }
         left -= 1.0;
     }
-    out.resize(stages.max(1.0) as usize, StageBlocks::default());
+    while (out.len() as f64) < stages {
+        out.push(StageBlocks::default());
+    }
     Some(out)
 }
 

@@ -98,7 +98,7 @@ impl MemorySetting {
     }
 
     /// Returns its key in a file of constants: `fsdp/composer/dense`.
-    pub(super) fn key(&self) -> String {
+    pub(super) fn key(self) -> String {
         [self.system.as_str(), self.code.as_str(), self.work.as_str()].join("/")
     }
 
