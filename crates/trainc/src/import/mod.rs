@@ -167,8 +167,8 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         (None, true) => "a described job".to_owned(),
         (None, false) => "a request".to_owned(),
     };
-    let description =
-        format!("{kind}, {}", request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
+    let name = request.get("TrainingJobName").and_then(Value::as_str).filter(|name| !name.is_empty());
+    let description = name.map_or_else(|| kind.clone(), |name| format!("{kind}, {name}"));
     let mut imported = Imported {
         manifest: String::new(),
         job,
