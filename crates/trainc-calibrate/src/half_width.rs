@@ -17,13 +17,19 @@ pub(super) fn own_half_width(
     kind: GpuKind,
     general: f64,
 ) -> Option<f64> {
-    let mut errors: Vec<f64> = samples
+    let errors: Vec<f64> = samples
         .iter()
         .zip(predictions)
         .filter(|(one, _)| one.layout.hardware.gpu.map(GpuKind::kind_of_constants) == Some(kind))
         .map(|(one, predicted)| (predicted / one.measured).ln().abs())
         .filter(|error| error.is_finite())
         .collect();
+    conformal_half_width(errors, general)
+}
+
+/// Returns the half-width that nine in ten of absolute errors need; of fewer than [`FEWEST_OWN`] the largest, if it exceeds
+/// `general`.
+fn conformal_half_width(mut errors: Vec<f64>, general: f64) -> Option<f64> {
     errors.sort_by(f64::total_cmp);
     if (errors.len() as f64) < FEWEST_OWN {
         return errors.last().copied().filter(|worst| *worst > general);
@@ -54,7 +60,7 @@ pub(super) fn unseen_half_width(residual: Option<f64>) -> f64 {
 
 /// Ratio of measured to predicted time above which a run of a setting that was fitted counts as disturbed: a full card whose
 /// allocator frees and allocates in every step, a slow node, a wait on the host. On the clusters of the ultra-scale playbook
-/// the same layout took up to nine times as long in one run as in another.
+/// layouts that differ in the stage of ZeRO alone took up to five times as long.
 const DISTURBED: f64 = 1.5;
 
 /// The same of a setting that was not fitted, where the cost model may be wrong by more.
@@ -63,18 +69,13 @@ const DISTURBED_ELSEWHERE: f64 = 2.0;
 /// Returns the half-width of a setting by its held-out errors, a natural logarithm; `None` if there are too few to narrow
 /// `general`, and none of them is outside of it.
 pub(super) fn setting_half_width(errors: &[f64], general: f64) -> Option<f64> {
-    let mut errors: Vec<f64> = errors
+    let errors: Vec<f64> = errors
         .iter()
         .copied()
         .filter(|error| error.is_finite() && *error > -DISTURBED.ln())
         .map(f64::abs)
         .collect();
-    errors.sort_by(f64::total_cmp);
-    if (errors.len() as f64) < FEWEST_OWN {
-        return errors.last().copied().filter(|worst| *worst > general);
-    }
-    let place = (9 * (errors.len() + 1)).div_ceil(10);
-    errors.get(place - 1).map(|width| width.max(0.05))
+    conformal_half_width(errors, general)
 }
 
 /// Returns the 90 % quantile of absolute errors, whose families weigh alike.

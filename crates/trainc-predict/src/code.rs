@@ -57,11 +57,6 @@ impl Code {
         rows().iter().find(|row| row.names.contains(&name)).map(|row| row.code)
     }
 
-    /// Returns the first name of each implementation, in the order of the table.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        rows().iter().filter_map(|row| row.names.first()).map(String::as_str)
-    }
-
     /// Returns its first name.
     pub fn as_str(self) -> &'static str {
         rows()

@@ -160,6 +160,11 @@ impl Hardware {
     pub fn gpus(&self) -> f64 {
         self.gpus_per_node * self.nodes
     }
+
+    /// Returns the number of GPUs that NVLink connects: at least those of a node.
+    pub fn gpus_per_domain(&self) -> f64 {
+        self.nvlink_gpus.unwrap_or(0.0).max(self.gpus_per_node)
+    }
 }
 
 /// Degrees of the axes; replicas × shard × tensor × pipeline is the number of ranks.

@@ -72,10 +72,9 @@ impl WorkKind {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, _)| word)
     }
 
-    /// Returns its description after a system's name: ` with adapters`; empty for dense layers.
-    fn suffix(self) -> String {
-        let words = Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(.., words)| words);
-        if words.is_empty() { String::new() } else { format!(" with {words}") }
+    /// Returns its description; empty for dense layers.
+    fn description(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(.., words)| words)
     }
 }
 
@@ -211,16 +210,15 @@ impl Setting {
     pub fn describe(&self) -> String {
         let gpu = self.gpu.as_str();
         let code = match self.code {
-            None => " with code of a name that no table has".to_owned(),
+            None => "code that trainc does not know".to_owned(),
             // The system and the code are one.
             Some(code) if code.as_str() == self.system.as_str() => String::new(),
-            Some(code) => format!(" with {} code", code.display_name()),
+            Some(code) => format!("{} code", code.display_name()),
         };
-        let what = format!(
-            "{}{code}{}",
-            self.system.display_name(),
-            self.work.suffix().replace(" with ", if code.is_empty() { " with " } else { " and " })
-        );
+        let parts: Vec<&str> =
+            [code.as_str(), self.work.description()].into_iter().filter(|part| !part.is_empty()).collect();
+        let with = if parts.is_empty() { String::new() } else { format!(" with {}", parts.join(" and ")) };
+        let what = format!("{}{with}", self.system.display_name());
         self.fabric.map_or_else(
             || format!("{what} within a node of {gpu}s"),
             |fabric| {

@@ -211,25 +211,33 @@ struct Found {
     processor: String,
 }
 
-fn find_python_and_account(query: &ImageQuery, row: &ImageRow) -> Result<Found, ImageProblem> {
-    let python = match (query.python, row.python.as_slice()) {
-        (_, []) => None,
-        (None, [only]) => Some(only.clone()),
-        (Some(word), known) if known.iter().any(|python| python == word) => Some(word.to_owned()),
+/// Returns the word of Python in the tag: none where the image has none, the only one where none is asked for.
+fn find_python(asked: Option<&str>, known: &[String]) -> Result<Option<String>, ImageProblem> {
+    match (asked, known) {
+        (_, []) => Ok(None),
+        (None, [only]) => Ok(Some(only.clone())),
+        (Some(word), known) if known.iter().any(|python| python == word) => Ok(Some(word.to_owned())),
         (found, known) => {
-            return Err(ImageProblem::UnknownPython {
-                found: found.map(str::to_owned),
-                known: known.to_vec(),
-            });
+            Err(ImageProblem::UnknownPython { found: found.map(str::to_owned), known: known.to_vec() })
         }
-    };
-    let mut accounts = accounts(&row.registry);
-    let (Some(account), Some(region)) = (accounts.remove(query.region), regions::get(query.region)) else {
-        return Err(ImageProblem::RegionWithoutImage {
-            region: query.region.to_owned(),
+    }
+}
+
+/// Returns the account that keeps the images of a registry in a region, and the region.
+fn find_account(region: &str, registry: &str) -> Result<(String, regions::Region), ImageProblem> {
+    let mut accounts = accounts(registry);
+    match (accounts.remove(region), regions::get(region)) {
+        (Some(account), Some(region)) => Ok((account, region)),
+        _ => Err(ImageProblem::RegionWithoutImage {
+            region: region.to_owned(),
             known: accounts.into_keys().collect(),
-        });
-    };
+        }),
+    }
+}
+
+fn find_python_and_account(query: &ImageQuery, row: &ImageRow) -> Result<Found, ImageProblem> {
+    let python = find_python(query.python, &row.python)?;
+    let (account, region) = find_account(query.region, &row.registry)?;
     let processor = processor::for_instance(query.instance, &row.processors)?;
     Ok(Found { account, dns_suffix: region.dns_suffix, python, processor })
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::processor;
 use super::rows::{accounts, version_key};
 use super::uri::ImageUri;
-use super::{Image, ImageFamily, ImageProblem};
+use super::{Image, ImageFamily, ImageProblem, find_account, find_python};
 use crate::regions;
 use crate::table::{Sourced, Table};
 
@@ -122,24 +122,8 @@ pub fn resolve_other(query: &OtherQuery) -> Result<Image, ImageProblem> {
     else {
         return Err(unknown(spelled));
     };
-    let python = match (query.python, row.python.as_slice()) {
-        (_, []) => None,
-        (None, [only]) => Some(only.clone()),
-        (Some(word), known) if known.iter().any(|python| python == word) => Some(word.to_owned()),
-        (found, known) => {
-            return Err(ImageProblem::UnknownPython {
-                found: found.map(str::to_owned),
-                known: known.to_vec(),
-            });
-        }
-    };
-    let mut by_region = accounts(&row.registry);
-    let (Some(account), Some(region)) = (by_region.remove(query.region), regions::get(query.region)) else {
-        return Err(ImageProblem::RegionWithoutImage {
-            region: query.region.to_owned(),
-            known: by_region.into_keys().collect(),
-        });
-    };
+    let python = find_python(query.python, &row.python)?;
+    let (account, region) = find_account(query.region, &row.registry)?;
     let processor = match row.processors.as_slice() {
         [] => None,
         listed => Some(processor::for_instance(query.instance, listed)?),

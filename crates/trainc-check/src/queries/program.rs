@@ -1,7 +1,8 @@
 //! The form of the program's entry point, and what its files contain.
 
 use std::path::Path;
-use trainc_ir::{Engine, Plan};
+use trainc_diag::source::Span;
+use trainc_ir::{Engine, Plan, Program, Scalar};
 
 /// Words of scripts that start processes, connect hosts or use several GPUs by themselves.
 const OWN_PROCESSES: &[&str] = &[
@@ -107,4 +108,20 @@ pub(crate) fn is_outside_source(path: &str) -> bool {
 /// Returns whether the toolkit starts the file with Python: it compares the extension, case included.
 pub(crate) fn is_python(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "py")
+}
+
+/// Returns the texts of the program's hyperparameters and variables: name, text and the text's place.
+pub(crate) fn texts(program: &Program) -> Vec<(&str, &str, Span)> {
+    let parameters = program.hyperparameters.iter().filter_map(|h| match h.value.val() {
+        Some(val) => match &val.value {
+            Scalar::Text(text) => Some((h.name.as_str(), text.as_str(), val.span_or(h.name_span))),
+            _ => None,
+        },
+        None => None,
+    });
+    let variables = program.environment.iter().filter_map(|pair| {
+        let val = pair.value.val()?;
+        Some((pair.key.as_str(), val.value.as_str(), val.span_or(pair.key_span)))
+    });
+    parameters.chain(variables).collect()
 }

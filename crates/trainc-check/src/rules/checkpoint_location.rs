@@ -2,12 +2,11 @@
 //! with the one that SageMaker copies.
 
 use crate::Context;
-use crate::queries::s3;
+use crate::queries::{program, s3};
 use trainc_diag::declare_code;
-use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::checkpoint_parts::{DEFAULT_CHECKPOINT_PATH, checkpoint_channel};
-use trainc_ir::{Plan, Program, Scalar};
+use trainc_ir::Plan;
 
 declare_code!(T0595, "checkpoint-in-output", Warning, "checkpoints inside the output's prefix");
 declare_code!(T0596, "checkpoint-not-synced", Warning, "a checkpoint directory that SageMaker does not copy");
@@ -61,7 +60,7 @@ fn check_directory(context: &Context, problems: &mut Problems) {
     let is_below = |path: &str, directory: &str| {
         path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    for (name, value, span) in values(program) {
+    for (name, value, span) in program::texts(program) {
         let is_named = NAMES.iter().any(|word| name.to_lowercase().contains(word));
         let is_default = is_below(value, DEFAULT_CHECKPOINT_PATH);
         // Hugging Face's Trainer writes checkpoints to `output_dir`; scripts also write the final model there.
@@ -92,20 +91,4 @@ fn check_directory(context: &Context, problems: &mut Problems) {
         }
         problems.push(diagnostic);
     }
-}
-
-/// Returns the texts of hyperparameters and variables, with their names.
-fn values(program: &Program) -> Vec<(&str, &str, Span)> {
-    let parameters = program.hyperparameters.iter().filter_map(|h| match h.value.val() {
-        Some(val) => match &val.value {
-            Scalar::Text(text) => Some((h.name.as_str(), text.as_str(), val.span_or(h.name_span))),
-            _ => None,
-        },
-        None => None,
-    });
-    let variables = program.environment.iter().filter_map(|pair| {
-        let val = pair.value.val()?;
-        Some((pair.key.as_str(), val.value.as_str(), val.span_or(pair.key_span)))
-    });
-    parameters.chain(variables).collect()
 }

@@ -1,13 +1,13 @@
 //! Names and addresses that belong to another region or account: default buckets, hosts, ARNs in texts, variables.
 
 use crate::Context;
-use crate::queries::s3;
+use crate::queries::{program, s3};
 use trainc_catalog::arn::Arn;
 use trainc_catalog::regions;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Field, Plan, Scalar};
+use trainc_ir::{Field, Plan};
 
 declare_code!(T0597, "name-of-other-region", Warning, "a name or an address of another region or account");
 
@@ -38,7 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             check_account(plan, arn.account, from.span_or(secret.name_span), "the secret", problems);
         }
     }
-    for (name, text, span) in texts(plan) {
+    for (name, text, span) in plan.job.program.iter().flat_map(program::texts) {
         if REGION_VARIABLES.contains(&name) {
             if regions::get(text).is_some() && text != region {
                 problems.push(other_region(plan, span, &format!("`{name}` selects {text}"), region).help(format!("remove `{name}`")));
@@ -143,23 +143,6 @@ fn region_between_hyphens(bucket: &str) -> Option<&'static str> {
             is_edge(before.chars().next_back()) && is_edge(after.chars().next())
         })
     })
-}
-
-/// Returns the texts of hyperparameters and variables, with their names.
-fn texts(plan: &Plan) -> Vec<(&str, &str, Span)> {
-    let Some(program) = &plan.job.program else { return Vec::new() };
-    let parameters = program.hyperparameters.iter().filter_map(|h| match h.value.val() {
-        Some(val) => match &val.value {
-            Scalar::Text(text) => Some((h.name.as_str(), text.as_str(), val.span_or(h.name_span))),
-            _ => None,
-        },
-        None => None,
-    });
-    let variables = program.environment.iter().filter_map(|pair| {
-        let val = pair.value.val()?;
-        Some((pair.key.as_str(), val.value.as_str(), val.span_or(pair.key_span)))
-    });
-    parameters.chain(variables).collect()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn parameters_per_gpu(layout: &Layout) -> f64 {
 /// Returns the placement of groups of `ranks` ranks along an axis.
 fn group_placement(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
     let hardware = &layout.hardware;
-    let per_node = hardware.nvlink_gpus.unwrap_or(hardware.gpus_per_node).max(hardware.gpus_per_node);
+    let per_node = hardware.gpus_per_domain();
     let nodes = (hardware.gpus() / per_node).max(1.0);
     layout.order.group_placement(&layout.degrees, nodes, per_node, axis, ranks)
 }
@@ -76,7 +76,7 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
         let elements = tokens * (2.0 * model.heads + 2.0 * model.kv_heads) * model.head_dim;
         let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
         let bandwidth = match machine.fabric {
-            Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+            Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_domain(),
             _ => machine.nvlink,
         };
         return (2.0 + share) * ((ranks - 1.0) / ranks * HALF * elements / bandwidth + 4.0 * START);
@@ -86,7 +86,7 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
     let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
     let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
     let bandwidth = match machine.fabric {
-        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_domain(),
         _ => machine.nvlink,
     };
     (ranks - 1.0) * (3.0 + share) * (block / bandwidth + START)
@@ -221,7 +221,7 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
         // A token crosses once to each other node with one of its experts, and is copied there (DeepEP).
         Some(fabric) if nodes > 1.0 => {
             let reached = (nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes).powf(active));
-            let per_gpu = fabric / layout.hardware.gpus_per_node;
+            let per_gpu = fabric / layout.hardware.gpus_per_domain();
             HALF * tokens * reached * model.hidden / (machine.get(Name::Experts) * per_gpu)
         }
         _ => 0.0,

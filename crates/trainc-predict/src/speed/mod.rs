@@ -47,8 +47,7 @@ impl<'a> Machine<'a> {
             .memory_bytes_per_second
             .ok_or(Unknown("the memory bandwidth of the accelerator is unknown"))?;
         // The nodes of one NVLink domain send together.
-        let domain = hardware.nvlink_gpus.unwrap_or(hardware.gpus_per_node).max(hardware.gpus_per_node);
-        let nodes = (domain / hardware.gpus_per_node.max(1.0)).min(hardware.nodes);
+        let nodes = (hardware.gpus_per_domain() / hardware.gpus_per_node.max(1.0)).min(hardware.nodes);
         let fabric =
             hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0).map(|rate| rate * nodes);
         if hardware.nodes > 1.0 && fabric.is_none() {
