@@ -14,37 +14,31 @@ pub(super) struct StageBlocks {
 /// Returns the blocks of each stage if the code balances stages by the cost of their blocks, of which the head is one;
 /// `None` if it divides the layers evenly.
 ///
-/// nanotron fills one stage after another until the cost so far exceeds the stage's share
-/// (huggingface/nanotron@2411b02, src/nanotron/models/base.py, `build_model`); costs are the weights of the matrices.
+/// nanotron fills one stage after another: the block with which the cost so far exceeds the stage's share is its last
+/// (huggingface/nanotron@2411b02, src/nanotron/models/base.py, `build_model`). A layer costs the weights of its matrices
+/// with as many key and value heads as query heads (src/nanotron/models/llama.py, `get_block_compute_costs`).
 pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
     let stages = layout.degrees.pipeline;
     if layout.code != Code::Nanotron || stages <= 1.0 {
         return None;
     }
     let model = &layout.model;
-    let width = model.head_dim * (2.0 * model.heads + 2.0 * model.kv_heads);
-    let layer = model.hidden * (width + model.ffn_matrices * model.ffn * model.active_experts.max(1.0));
+    let experts = model.active_experts.max(1.0);
+    let layer =
+        model.hidden * (4.0 * model.head_dim * model.heads + model.ffn_matrices * model.ffn * experts);
     let head = model.hidden * model.head_vocab;
     let share = (model.layers * layer + head) / stages;
     let mut out = vec![StageBlocks::default()];
     let (mut cost, mut left) = (0.0, model.layers);
-    while left > -0.5 {
-        let is_head = left < 0.5;
-        cost += if is_head { head } else { layer };
-        if cost > share * out.len() as f64
-            && (out.len() as f64) < stages
-            && out.last() != Some(&StageBlocks::default())
-        {
+    while left > 0.5 {
+        left -= 1.0;
+        out.last_mut()?.layers += 1.0;
+        cost += layer;
+        if cost > share * out.len() as f64 && (out.len() as f64) < stages {
             out.push(StageBlocks::default());
         }
-        let stage = out.last_mut()?;
-        if is_head {
-            stage.head = true;
-        } else {
-            stage.layers += 1.0;
-        }
-        left -= 1.0;
     }
+    out.last_mut()?.head = true;
     while (out.len() as f64) < stages {
         out.push(StageBlocks::default());
     }
@@ -55,8 +49,8 @@ pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
 mod tests {
     use super::*;
 
-    /// By hand: 8 layers of 12 h² = 12 and a head of 48: 144 over 4 stages are 36 each, so three layers, three layers, the last
-    /// two, and the head.
+    /// By hand: 8 layers of 12 h² = 12 and a head of 48: 144 over 4 stages are 36 each. The fourth layer is the first
+    /// to exceed 36, the seventh (84) the first to exceed 72; the eighth (96) does not exceed 108, so that the head stays.
     #[test]
     fn the_head_is_a_block_of_its_own() {
         let mut layout = crate::speed::tests::gpt2_30b(4.0, 1.0, 2048.0, 1.0, 8.0);
@@ -67,8 +61,8 @@ mod tests {
         layout.degrees.pipeline = 4.0;
         let found = balanced_stages(&layout).unwrap();
         let layers: Vec<f64> = found.iter().map(|stage| stage.layers).collect();
-        assert_eq!(layers, [3.0, 3.0, 2.0, 0.0]);
-        assert!(found.iter().map(|stage| stage.head).eq([false, false, false, true]));
+        assert_eq!(layers, [4.0, 3.0, 1.0, 0.0]);
+        assert!(found.iter().map(|stage| stage.head).eq([false, false, true, false]));
         layout.code = Code::Megatron;
         assert_eq!(balanced_stages(&layout), None);
     }

@@ -34,6 +34,8 @@ pub enum Code {
 struct CodeRow {
     code: Code,
     names: Vec<String>,
+    #[serde(default)]
+    reports_first_stage: bool,
     #[serde(rename = "source")]
     _source: String,
 }
@@ -93,6 +95,11 @@ impl Code {
             Self::Worker => "the worker's",
             other => other.as_str(),
         }
+    }
+
+    /// Returns true if the peaks of memory that it reports are those of the first pipeline stage.
+    pub fn reports_first_stage(self) -> bool {
+        rows().iter().any(|row| row.code == self && row.reports_first_stage)
     }
 
     /// Returns true for Megatron's layers, under whichever engine.

@@ -149,6 +149,12 @@ names! {
     /// Seconds that each data-parallel rank adds to a collective over a layer's gradients or weights that is not bucketed
     /// (nanotron).
     ShardLatency = "links.shard_latency_seconds";
+    /// Seconds that a stage of nanotron waits for each tensor that it sends or receives, in a large cluster.
+    SendWait = "links.nanotron_send_wait_seconds";
+    /// Seconds that nanotron's tensor-parallel collectives wait for each node of their group, in a large cluster.
+    TensorWait = "links.nanotron_tensor_wait_seconds";
+    /// Nodes at which these waits reach half of that.
+    WaitNodes = "links.nanotron_wait_nodes";
     /// Share of the line rate of experts' all-to-alls.
     Experts = "links.experts";
     /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not used for other optimizers.
@@ -237,6 +243,9 @@ const YOUNGER: &[Name] = &[
     Name::Accumulation,
     Name::GradientNodes,
     Name::ShardLatency,
+    Name::SendWait,
+    Name::TensorWait,
+    Name::WaitNodes,
     Name::Experts,
     Name::OverlapTensor,
     Name::OverlapExperts,

@@ -9,15 +9,18 @@ use crate::prediction::MemoryParts;
 
 /// Returns the peak of allocations on the fullest GPU, without the reserve.
 pub(super) fn peak(layout: &Layout) -> MemoryParts {
-    let mut highest = MemoryParts::default();
-    for stage in candidate_fullest_stages(layout) {
-        for parts in peaks_of_stage(layout, &stage) {
-            if parts.total() > highest.total() {
-                highest = parts;
-            }
-        }
-    }
-    highest
+    highest(layout, &candidate_fullest_stages(layout))
+}
+
+/// Returns the peak of allocations on the GPUs of the first pipeline stage, without the reserve.
+pub(super) fn peak_of_first_stage(layout: &Layout) -> MemoryParts {
+    let stages = candidate_fullest_stages(layout);
+    highest(layout, stages.get(..1).unwrap_or_default())
+}
+
+fn highest(layout: &Layout, stages: &[Stage]) -> MemoryParts {
+    let peaks = stages.iter().flat_map(|stage| peaks_of_stage(layout, stage));
+    peaks.max_by(|a, b| a.total().total_cmp(&b.total())).unwrap_or_default()
 }
 
 /// Activations on the GPU, those that a layer adds in its backward pass, and those of the first layer, whose backward
@@ -67,9 +70,10 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
         layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
     }
     let in_flight = schedule::micro_batches_in_flight(layout, stage);
-    // nanotron keeps what a stage received and sent, 16 bit, on every tensor rank.
-    let sent = if layout.degrees.pipeline > 1.0 && layout.code == Code::Nanotron {
-        in_flight * 2.0 * 2.0 * tokens * layout.model.hidden
+    // nanotron keeps what a stage sends until its backward pass; what it receives is the input of its first layer.
+    let sent = if layout.code == Code::Nanotron && !stage.last {
+        let split = if layout.sequence_parallel { layout.degrees.tensor } else { 1.0 };
+        in_flight * 2.0 * tokens * layout.model.hidden / split
     } else {
         0.0
     };

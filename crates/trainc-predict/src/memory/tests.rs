@@ -501,7 +501,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
 #[test]
 fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     let model = architecture(Family::LLAMA, 4_096, 32, 32);
-    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 18.0);
+    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 18.5);
     (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
     (one.work.sequence_length, one.work.micro_batch_size) = (2_048.0, 8.0);
     let freedom =

@@ -55,7 +55,8 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
     let begin = machine.get(Name::RankSkew) * (t - 1.0);
     let overlaps = layout.async_tensor || matches!(layout.code, Code::MegatronCore | Code::Nanotron);
     let exposed = if overlaps { machine.get(Name::OverlapTensor) } else { 1.0 };
-    times * (exposed * 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin)
+    let wait = if inside { 0.0 } else { nodes * machine.get(Name::TensorWait) * wait_share(layout, machine) };
+    times * (exposed * 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin + wait)
 }
 
 /// Returns the time to send keys and values around the ring of a context group, of one layer and micro-batch, forward
@@ -106,6 +107,29 @@ pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
         _ => machine.nvlink,
     };
     2.0 * (bytes / bandwidth + START)
+}
+
+/// Steepness of the growth of nanotron's waits with the number of nodes: with the playbook's runs, a stage waited in 4 % of
+/// the pipelines on 2 nodes, 25 % on 16, 45 % on 32 and in all of them on 64, so that the median run has none of it on 32
+/// nodes and all of it on 64.
+const WAIT_STEEPNESS: f64 = 16.0;
+
+/// Returns the share of nanotron's waits in a cluster of this size; 0 for other code.
+///
+/// Only runs of nanotron show them (Hugging Face, ultra-scale playbook, p5 over EFA); Megatron on 64 nodes (SC21) and on 48
+/// (BLOOM) does not. Each of nanotron's sends is three messages, and the receiver's host waits for the first two
+/// (huggingface/nanotron@2411b02, src/nanotron/parallel/pipeline_parallel/p2p.py).
+fn wait_share(layout: &Layout, machine: &Machine) -> f64 {
+    if layout.code != Code::Nanotron {
+        return 0.0;
+    }
+    1.0 / (1.0 + (machine.get(Name::WaitNodes) / layout.hardware.nodes.max(1.0)).powf(WAIT_STEEPNESS))
+}
+
+/// Returns the time that a stage waits for each tensor that it sends or receives.
+pub(super) fn send_wait_seconds(layout: &Layout, machine: &Machine) -> f64 {
+    let is_spread = group_placement(layout, Axis::Pipeline, layout.degrees.pipeline).nodes > 1.0;
+    if is_spread { machine.get(Name::SendWait) * wait_share(layout, machine) } else { 0.0 }
 }
 
 /// Returns the collectives of a pass over a shard group's parameters, in those of 16-bit elements: gathers, and the

@@ -238,6 +238,9 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     // With several stages on a GPU a micro-batch goes round once per stage (Narayanan et al. 2021, section 2.2).
     let rounds = layout.degrees.virtual_stages.max(1.0);
     let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
+    // A stage with two neighbours receives from and sends to both, the first and the last one only to one.
+    let wait = if stages > 1.0 { links::send_wait_seconds(layout, machine) } else { 0.0 };
+    let waits = if stages > 2.0 { 4.0 * wait } else { 2.0 * wait };
     let passes = work.passes.max(1.0);
     let (offload, optimizer) = (
         links::exposed_offload_seconds(layout, machine, layers * layer),
@@ -245,7 +248,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     );
     let mut parts = SpeedParts {
         compute: passes * (stage * (1.0 - layer_tensor / layer) + head),
-        exposed_communication: passes * (stage * layer_tensor / layer + send),
+        exposed_communication: passes * (stage * layer_tensor / layer + send + rounds * waits),
         offload,
         optimizer,
         ..SpeedParts::default()
@@ -259,12 +262,12 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         // The other stages' work on one micro-batch, on average.
         let whole = layout.model.layers.max(1.0) * layer + pass.head;
         let other = (whole - stage - head).max(0.0) / (stages - 1.0);
-        parts.bubble = turns / rounds * (other + send);
+        parts.bubble = turns / rounds * (other + send) + turns * wait;
     }
     let mut over_links = Communication {
-        tensor: passes * layers * tensor.min(layer),
-        context: passes * layers * ring,
-        pipeline: passes * send,
+        tensor: passes * stage / layer * tensor.min(layer),
+        context: passes * stage / layer * ring,
+        pipeline: passes * (send + rounds * waits),
         experts: passes * links::expert_seconds_per_micro_batch(layout, machine),
         ..Communication::default()
     };
