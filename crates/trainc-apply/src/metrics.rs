@@ -17,6 +17,52 @@ pub struct Metrics {
     step: Option<usize>,
     /// The first and the last step seen.
     steps: Option<Steps>,
+    /// Losses, rates and steps per second of the first host that logs them.
+    loss: Series,
+    rate: Series,
+    /// Finds tokens per second in a line if the job has no metric for them.
+    guessed_rate: Option<Regex>,
+    steps_per_second: Series,
+}
+
+/// Figures in the order of the log, of the first host that logs them.
+#[derive(Clone, Debug, Default)]
+struct Series {
+    host: Option<Host>,
+    /// Means of `stride` figures each.
+    means: Vec<f64>,
+    /// One less than the number of figures of a mean.
+    stride_less_one: usize,
+    /// Figures of the next mean.
+    pending: Vec<f64>,
+}
+
+/// Most means of a series; then each two become one.
+const MOST_MEANS: usize = 1_024;
+
+impl Series {
+    fn push(&mut self, host: &Host, figure: f64) {
+        if self.host.as_ref().is_some_and(|own| own < host) {
+            return;
+        }
+        if self.host.as_ref() != Some(host) {
+            *self = Self { host: Some(host.clone()), ..Self::default() };
+        }
+        self.pending.push(figure);
+        if self.pending.len() <= self.stride_less_one {
+            return;
+        }
+        self.means.push(mean(&self.pending));
+        self.pending.clear();
+        if self.means.len() >= MOST_MEANS {
+            self.means = self.means.chunks(2).map(mean).collect();
+            self.stride_less_one = 2 * self.stride_less_one + 1;
+        }
+    }
+}
+
+fn mean(figures: &[f64]) -> f64 {
+    figures.iter().map(|figure| figure / figures.len() as f64).sum()
 }
 
 /// Steps that a host has logged, each with its time in milliseconds since 1970.
@@ -69,7 +115,11 @@ impl Metrics {
             .iter()
             .position(|row| is_step(row) && row.0.starts_with("train"))
             .or_else(|| rows.iter().position(is_step));
-        Self { rows, own, latest: BTreeMap::new(), step, steps: None }
+        let has_rate = rows.iter().any(|(name, _)| canonical_name(name) == Some(RATE));
+        let guess =
+            || Regex::new(r"(?i)\btokens(?:_per_s(?:ec(?:ond)?)?|/s)\s*[=:]\s*([0-9]+(?:\.[0-9]+)?)").ok();
+        let guessed_rate = if has_rate { None } else { guess() };
+        Self { rows, own, step, guessed_rate, ..Self::default() }
     }
 
     /// Returns true if each definition of the request has a value.
@@ -98,6 +148,10 @@ impl Metrics {
             Some(steps) if host > steps.host => {}
             Some(steps) if host == steps.host && step >= steps.last.0 => {
                 if step > steps.last.0 {
+                    let seconds = (time - steps.last.1) as f64 / 1_000.0;
+                    if seconds > 0.0 {
+                        self.steps_per_second.push(&host, (step - steps.last.0) / seconds);
+                    }
                     steps.last = (step, time);
                 }
             }
@@ -123,11 +177,21 @@ impl Metrics {
     fn read_figures(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
         let host = (host.len(), host.to_owned());
         let (mut found, mut step) = (false, None);
+        let guess = self.guessed_rate.as_ref().and_then(|regex| regex.captures(line));
+        if let Some(rate) = guess.and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok()) {
+            self.rate.push(&host, rate);
+        }
         for (at, (name, regex)) in self.rows.iter().enumerate() {
             let value = regex.captures(line).and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok());
             if let Some(value) = value.filter(|value| value.is_finite()) {
                 if self.latest.get(name).is_none_or(|(first, _)| host <= *first) {
                     self.latest.insert(name.clone(), (host.clone(), value));
+                }
+                match canonical_name(name) {
+                    // The validation loss has its own course.
+                    Some("loss") if !is_validation(name) => self.loss.push(&host, value),
+                    Some(RATE) => self.rate.push(&host, value),
+                    _ => {}
                 }
                 found = true;
                 if self.step == Some(at) {
@@ -136,6 +200,23 @@ impl Metrics {
             }
         }
         (found, step)
+    }
+
+    /// Returns the losses of the training data in the order of the log.
+    pub fn losses(&self) -> &[f64] {
+        &self.loss.means
+    }
+
+    /// Returns the tokens per second in the order of the log: as logged, or by the times of the steps, each with
+    /// `tokens_per_step` tokens.
+    pub fn rates(&self, tokens_per_step: Option<f64>) -> Vec<f64> {
+        if !self.rate.means.is_empty() {
+            return self.rate.means.clone();
+        }
+        let tokens = tokens_per_step.into_iter();
+        tokens
+            .flat_map(|tokens| self.steps_per_second.means.iter().map(move |steps| tokens * steps))
+            .collect()
     }
 
     /// Returns the last values: first those with canonical names, in display order, then the others by their own names.
@@ -161,6 +242,11 @@ impl Metrics {
         find(&|name| canonical_name(name) == Some(word) && name.starts_with("train"))
             .or_else(|| find(&|name| canonical_name(name) == Some(word)))
     }
+}
+
+/// Returns true for metrics of validation data: `eval:loss`, `validation:loss`.
+fn is_validation(name: &str) -> bool {
+    ["eval", "val", "test"].iter().any(|word| name.starts_with(word))
 }
 
 /// Returns the canonical name of a metric: `train:loss` is `loss`.
@@ -210,6 +296,46 @@ mod tests {
         // After a restart from a checkpoint, the time without instances is not part of a step.
         assert_eq!(at("algo-1", 9_000, 26), None);
         assert_eq!(at("algo-1", 9_040, 36), Some(4.0));
+    }
+
+    #[test]
+    fn a_series_is_that_of_the_first_host() {
+        let mut metrics = Metrics::from_request(&json!({"AlgorithmSpecification": {"MetricDefinitions": [
+            {"Name": "train:loss", "Regex": "\\bloss=([0-9.]+)"},
+            {"Name": "eval:loss", "Regex": "eval_loss=([0-9.]+)"},
+        ]}}));
+        for (host, seconds, text) in [
+            ("algo-2", 0, "step=1 loss=9"),
+            ("algo-1", 10, "step=1 loss=5"),
+            ("algo-2", 11, "step=2 loss=8"),
+            ("algo-1", 12, "step=2 loss=4"),
+            ("algo-1", 13, "eval_loss=7"),
+            ("algo-1", 16, "step=4 loss=3"),
+        ] {
+            let event = LogEvent { time: 1_700_000_000_000 + seconds * 1_000, text: text.to_owned() };
+            metrics.read_event(host, &event);
+        }
+        assert_eq!(metrics.losses(), [5.0, 4.0, 3.0]);
+        assert_eq!(metrics.rates(Some(100.0)), [50.0, 50.0]);
+        assert_eq!(metrics.rates(None), [0.0; 0]);
+        // The log's own figures count more.
+        for text in ["step=5 loss=2 tokens_per_s=60.5", "step=6 tokens/s: 61"] {
+            metrics.read("algo-1", text);
+        }
+        assert_eq!(metrics.rates(Some(100.0)), [60.5, 61.0]);
+    }
+
+    #[test]
+    fn a_long_series_stays_small() {
+        let mut series = Series::default();
+        for figure in 0..(1 << 17) {
+            series.push(&(6, "algo-1".to_owned()), f64::from(figure));
+        }
+        // 512 means of 256 figures each.
+        assert!((512..MOST_MEANS).contains(&series.means.len()), "{}", series.means.len());
+        assert!((series.means[0] - 127.5).abs() < 1e-9, "{}", series.means[0]);
+        let gaps = series.means.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.clone().all(|gap| (gap - 256.0).abs() < 1e-6), "{:?}", gaps.collect::<Vec<_>>());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod samples;
 pub mod sarif;
 pub mod short;
 pub mod source;
+mod sparkline;
 pub mod text;
 mod truncate;
 
@@ -31,6 +32,7 @@ pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use position::Paths;
 pub use run::{Counts, ManifestReport, ReportedProblem, Run};
+pub use sparkline::sparkline;
 
 use crate::source::Span;
 use std::collections::BTreeMap;

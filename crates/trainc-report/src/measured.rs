@@ -1,11 +1,11 @@
 //! A measured run compared with its prediction: for a terminal, for a comment, for scripts.
 
 use super::sections::round_to_u64;
-use super::terminal_page::{Options, TerminalPage};
+use super::terminal_page::{LABEL, Options, TerminalPage};
 use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
 use trainc_diag::markdown::escape_cell;
-use trainc_diag::text;
+use trainc_diag::{sparkline, text};
 
 /// The version of the JSON format.
 const FORMAT_VERSION: &str = "1.0";
@@ -258,11 +258,37 @@ pub fn human(subject: &Subject, options: Options) -> String {
     page.blank();
     page.table(&HEAD, &figure_rows(subject));
     page.blank();
+    for (label, line) in charts(subject.measured, options) {
+        page.field(label, &line);
+    }
     page.field("from", &describe_basis(subject));
     for note in &subject.notes {
         page.field("note", note);
     }
     page.finish()
+}
+
+/// Columns of a chart's figures, next to the line.
+const CHART_FIGURES: usize = 24;
+
+/// Returns the loss and the tokens per second over the run as lines, each with a label; none without two figures.
+fn charts(measured: &Measured, options: Options) -> Vec<(&'static str, String)> {
+    let columns = options.width.saturating_sub(LABEL + CHART_FIGURES).clamp(8, 60);
+    let short = |value: f64| format_value("tokens_per_second", Group::Step, value);
+    let draw = |figures: &[f64], bottom: Option<f64>, ends: String| {
+        let line = sparkline(figures, bottom, columns, options.unicode);
+        (!line.is_empty()).then(|| format!("{line}  {ends}"))
+    };
+    let first_and_last = match measured.losses.as_slice() {
+        [first, .., last] => format!("{} to {}", text::short_number(*first), text::short_number(*last)),
+        _ => String::new(),
+    };
+    let lowest = measured.rates.iter().copied().min_by(f64::total_cmp).map(short).unwrap_or_default();
+    let highest = measured.rates.iter().copied().max_by(f64::total_cmp).map(short).unwrap_or_default();
+    let loss = draw(&measured.losses, None, first_and_last).map(|line| ("loss", line));
+    let rate =
+        draw(&measured.rates, Some(0.0), format!("{lowest} to {highest}")).map(|line| ("tokens/s", line));
+    loss.into_iter().chain(rate).collect()
 }
 
 /// Renders the run as a comment for a pull request.
@@ -323,5 +349,16 @@ mod tests {
         assert!(text.contains("median of 2 values, steps 2 to 3") && text.contains("9 GiB"), "{text}");
         let narrow = human(&subject, Options { width: 60, ..Options::default() });
         assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    }
+
+    #[test]
+    fn the_course_of_the_run_is_drawn() {
+        let options = Options { color: false, unicode: true, width: 80 };
+        let measured =
+            Measured { losses: vec![8.0, 4.5, 1.0], rates: vec![1_000.0, 500.0], ..Measured::default() };
+        let lines = ["█▅▁  8 to 1", "█▅  500 to 1,000"].map(str::to_owned);
+        let labels = ["loss", "tokens/s"];
+        assert!(charts(&measured, options).into_iter().eq(labels.into_iter().zip(lines)));
+        assert!(charts(&Measured { losses: vec![8.0], ..Measured::default() }, options).is_empty());
     }
 }

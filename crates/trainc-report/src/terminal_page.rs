@@ -25,7 +25,7 @@ impl Default for Options {
 }
 
 /// Columns before the text: an indentation of two, and the label.
-const LABEL: usize = 12;
+pub(super) const LABEL: usize = 12;
 
 /// Colours of neighbouring groups: blue, green, magenta, cyan, yellow, repeating.
 const GROUPS: [&str; 5] = ["34", "32", "35", "36", "33"];

@@ -67,6 +67,9 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
     run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes", "--new-run"]);
     let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
     assert_eq!(watched.code, Some(0), "{}", watched.err);
+    // Loss and rate are drawn below the log.
+    let drawn = |label: &str| watched.err.lines().any(|line| line.trim_start().starts_with(label));
+    assert!(drawn("loss ") && drawn("tokens/s ") && watched.err.contains("% of the plan"), "{}", watched.err);
 }
 
 #[test]

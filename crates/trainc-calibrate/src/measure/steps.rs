@@ -55,6 +55,10 @@ pub struct Measured {
     pub mfu: Option<Median>,
     /// Last reported loss of the training data; no unit.
     pub loss: Option<f64>,
+    /// All of them, in the order of the log.
+    pub losses: Vec<f64>,
+    /// Tokens per second of the whole cluster of each report, with the first steps, in the order of the log.
+    pub rates: Vec<f64>,
     /// Seconds that a step waited for its data.
     pub input_seconds: Option<Median>,
     /// Seconds of the optimizer in a step.
@@ -117,6 +121,11 @@ impl Measured {
                 of: step.of,
             }))
         };
+        let rates = |report: &&Report| {
+            report
+                .tokens_per_second
+                .or_else(|| Some(tokens? / report.step_seconds.filter(|step| *step > 0.0)?))
+        };
         let numbers = || warm.iter().filter_map(|report| report.step);
         let timed = || all.iter().filter_map(|report| Some((report.time?, report.step?)));
         Self {
@@ -126,6 +135,8 @@ impl Measured {
             samples_per_second: rate(median(&|report| report.samples_per_second), sequences),
             mfu: median(&|report| report.mfu),
             loss: reports.iter().rev().find_map(|report| report.loss),
+            losses: reports.iter().filter_map(|report| report.loss).collect(),
+            rates: all.iter().filter_map(rates).collect(),
             input_seconds: median(&|report| report.input_seconds),
             optimizer_seconds: median(&|report| report.optimizer_seconds),
             memory: reports.iter().filter_map(|report| report.memory).max_by(|a, b| a.0.total_cmp(&b.0)),

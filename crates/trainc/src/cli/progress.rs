@@ -128,6 +128,22 @@ impl Progress {
         }
     }
 
+    /// Shows a line below the spinners of a terminal, in place of the last one with this label.
+    pub(super) fn show_below(&self, label: &'static str, line: &str) {
+        if self.mode != Mode::Bars {
+            return;
+        }
+        let mut bars = self.bars.borrow_mut();
+        let bar = bars.entry(Item::new(label, "chart")).or_insert_with(|| {
+            let bar = self.all.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("    {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        bar.set_message(escape_line(&format!("{}{label:<10}{line}", self.prefix)));
+    }
+
     fn set_spinner(&self, item: &Item, message: &str) {
         let mut bars = self.bars.borrow_mut();
         let bar = bars.entry(item.clone()).or_insert_with(|| {
