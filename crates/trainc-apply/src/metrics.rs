@@ -20,7 +20,8 @@ pub struct Metrics {
     /// Losses, rates and steps per second of the first host that logs them.
     loss: Series,
     rate: Series,
-    /// Finds tokens per second in a line if the job has no metric for them.
+    /// Find the loss and the tokens per second in a line if the job has no metric for them.
+    guessed_loss: Option<Regex>,
     guessed_rate: Option<Regex>,
     steps_per_second: Series,
 }
@@ -115,11 +116,12 @@ impl Metrics {
             .iter()
             .position(|row| is_step(row) && row.0.starts_with("train"))
             .or_else(|| rows.iter().position(is_step));
-        let has_rate = rows.iter().any(|(name, _)| canonical_name(name) == Some(RATE));
-        let guess =
-            || Regex::new(r"(?i)\btokens(?:_per_s(?:ec(?:ond)?)?|/s)\s*[=:]\s*([0-9]+(?:\.[0-9]+)?)").ok();
-        let guessed_rate = if has_rate { None } else { guess() };
-        Self { rows, own, step, guessed_rate, ..Self::default() }
+        let has = |word: &str| rows.iter().any(|(name, _)| canonical_name(name) == Some(word));
+        let guess = |word: &str, regex: &str| if has(word) { None } else { Regex::new(regex).ok() };
+        let guessed_loss = guess("loss", r"\bloss\s*[=:]\s*([0-9]+(?:\.[0-9]+)?)");
+        let guessed_rate =
+            guess(RATE, r"(?i)\btokens(?:_per_s(?:ec(?:ond)?)?|/s)\s*[=:]\s*([0-9]+(?:\.[0-9]+)?)");
+        Self { rows, own, step, guessed_loss, guessed_rate, ..Self::default() }
     }
 
     /// Returns true if each definition of the request has a value.
@@ -177,9 +179,11 @@ impl Metrics {
     fn read_figures(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
         let host = (host.len(), host.to_owned());
         let (mut found, mut step) = (false, None);
-        let guess = self.guessed_rate.as_ref().and_then(|regex| regex.captures(line));
-        if let Some(rate) = guess.and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok()) {
-            self.rate.push(&host, rate);
+        for (regex, series) in [(&self.guessed_loss, &mut self.loss), (&self.guessed_rate, &mut self.rate)] {
+            let figure = regex.as_ref().and_then(|regex| regex.captures(line));
+            if let Some(figure) = figure.and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok()) {
+                series.push(&host, figure);
+            }
         }
         for (at, (name, regex)) in self.rows.iter().enumerate() {
             let value = regex.captures(line).and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok());

@@ -58,24 +58,28 @@ pub(super) fn unseen_half_width(residual: Option<f64>) -> f64 {
     residual.unwrap_or(most).clamp(MAX_SEEN, most)
 }
 
-/// Ratio of measured to predicted time above which a run of a setting that was fitted counts as disturbed: a full card whose
-/// allocator frees and allocates in every step, a slow node, a wait on the host. On the clusters of the ultra-scale playbook
-/// layouts that differ in the stage of ZeRO alone took up to five times as long.
+/// Smallest ratio of measured to predicted time above which a run of a setting that was fitted counts as disturbed: a full card
+/// whose allocator frees and allocates in every step, a slow node, a wait on the host. On the clusters of the ultra-scale
+/// playbook layouts that differ in the stage of ZeRO alone took up to five times as long.
 const DISTURBED: f64 = 1.5;
+
+/// Smallest ratio of a disturbed run's error to the median error of its setting. Where the cost model errs as much in most runs,
+/// the error is the model's (rule of thumb).
+const DISTURBED_OVER_MEDIAN: f64 = 3.5;
 
 /// The same of a setting that was not fitted, where the cost model may be wrong by more.
 const DISTURBED_ELSEWHERE: f64 = 2.0;
 
-/// Returns the half-width of a setting by its held-out errors, a natural logarithm; `None` if there are too few to narrow
-/// `general`, and none of them is outside of it.
+/// Returns the half-width of a setting by its held-out errors, natural logarithms of predicted over measured; `None` if there
+/// are too few to narrow `general`, and none of them is outside of it.
 pub(super) fn setting_half_width(errors: &[f64], general: f64) -> Option<f64> {
-    let errors: Vec<f64> = errors
-        .iter()
-        .copied()
-        .filter(|error| error.is_finite() && *error > -DISTURBED.ln())
-        .map(f64::abs)
-        .collect();
-    conformal_half_width(errors, general)
+    let mut sizes: Vec<f64> =
+        errors.iter().copied().filter(|error| error.is_finite()).map(f64::abs).collect();
+    sizes.sort_by(f64::total_cmp);
+    let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
+    let disturbed = DISTURBED.ln().max(DISTURBED_OVER_MEDIAN * median);
+    let counted = errors.iter().filter(|error| error.is_finite() && **error > -disturbed);
+    conformal_half_width(counted.map(|error| error.abs()).collect(), general)
 }
 
 /// Returns the 90 % quantile of absolute errors, whose families weigh alike.
@@ -143,6 +147,8 @@ mod tests {
         assert_eq!(setting_half_width(&disturbed, 0.19), setting_half_width(&ten, 0.19));
         assert_eq!(setting_half_width(&[0.1, -0.15], 0.19), None);
         assert!((setting_half_width(&[0.1, -0.25], 0.19).unwrap() - 0.25).abs() < 1e-12);
+        // Most runs are as far off as the slow ones: an error of the model.
+        assert!((setting_half_width(&[-0.2, -0.25, -0.5], 0.19).unwrap() - 0.5).abs() < 1e-12);
         // A prediction that is twice too slow is an error of the model.
         assert!((setting_half_width(&[0.9], 0.19).unwrap() - 0.9).abs() < 1e-12);
     }
