@@ -72,6 +72,42 @@ def layer_case(family, attention, dtype, hidden, heads, ffn, kv_heads=None, batc
     }
 
 
+def model_case(attention="sdpa", layer=0, sequence=256, batch=2, **config):
+    """Returns a config in bf16 and the bytes that one of its decoder layers saves."""
+    torch.manual_seed(0)
+    config = {"vocab_size": 64, "pad_token_id": 0, **config}
+    made = transformers.CONFIG_MAPPING[config["model_type"]](
+        attn_implementation=attention, **{key: value for key, value in config.items() if key != "model_type"})
+    model = transformers.AutoModelForCausalLM.from_config(made, dtype=torch.bfloat16).train().model
+    inputs = torch.randn(batch, sequence, made.hidden_size, dtype=torch.bfloat16, requires_grad=True)
+    kinds = {"layer_type": made.layer_types[layer]} if config["model_type"] == "gemma3_text" else {}
+    kwargs = {"position_embeddings": model.rotary_emb(inputs, torch.arange(sequence)[None], **kinds)}
+    if attention == "eager":
+        mask = torch.full((sequence, sequence), torch.finfo(torch.bfloat16).min, dtype=torch.bfloat16).triu(1)
+        kwargs["attention_mask"] = mask.expand(batch, 1, sequence, sequence)
+    return {
+        "config": config, "attention": attention, "batch": batch, "sequence": sequence,
+        "saved_bytes": saved_bytes(model.layers[layer], inputs, **kwargs),
+    }
+
+
+def model_cases():
+    heads = {"hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64, "num_hidden_layers": 1}
+    experts = {"moe_intermediate_size": 256, "num_experts_per_tok": 4}
+    latent = {"num_attention_heads": 8, "num_key_value_heads": 8, "q_lora_rank": 96, "kv_lora_rank": 64,
+              "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32, "n_group": 1, "topk_group": 1}
+    deepseek = {"model_type": "deepseek_v3", "hidden_size": 256, "num_hidden_layers": 1, "intermediate_size": 688,
+                "n_routed_experts": 16, "n_shared_experts": 1, **experts, **latent}
+    return [
+        model_case(model_type="qwen3", intermediate_size=688, **heads),
+        model_case(model_type="qwen3_moe", num_experts=16, **experts, **heads),
+        model_case(model_type="gemma3_text", intermediate_size=688, **{**heads, "num_hidden_layers": 6}),
+        # Without a kernel for values of another width, attention on a CPU keeps the scores.
+        model_case("eager", first_k_dense_replace=0, **deepseek),
+        model_case("eager", first_k_dense_replace=1, **deepseek),
+    ]
+
+
 def optimizer_of(name, parameters):
     """Returns the optimizer for a name of the language; Adafactor in the versions of torch and of transformers."""
     return {
@@ -182,7 +218,7 @@ def main():
     ]
     found = states(wanted)
     json.dump({"torch": torch.__version__, "transformers": transformers.__version__, "layers": layers,
-               "states": found}, sys.stdout, indent=1)
+               "models": model_cases(), "states": found}, sys.stdout, indent=1)
     print()
 
 

@@ -418,6 +418,7 @@ impl RunRow<'_> {
             tied,
             rms_norm: gated,
             composite_gelu: false,
+            activations: None,
         })
     }
 }

@@ -5,6 +5,7 @@ use super::layout::{
     Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, Sharding, System, Work,
     WorkerSettings,
 };
+use super::LayerActivations;
 use trainc_catalog::accelerators;
 use trainc_ir::architecture::{Activation, Architecture, Class, ModuleRole, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};
@@ -151,6 +152,7 @@ impl Model {
             rms_norm: a.norm == Norm::RmsNorm,
             // Gemma, the other model with tanh GELU, calls torch's fused kernel.
             composite_gelu: a.activation == Activation::GeluTanh && !a.gated,
+            activations: LayerActivations::from_architecture(a, mean_ffn(a) * a.active_experts.max(1) as f64),
         }
     }
 }

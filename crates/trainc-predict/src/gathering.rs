@@ -1,7 +1,7 @@
 //! Sizes of gathered and reduced buckets, from the parameters of an engine.
 
 use super::from_plan::option;
-use trainc_ir::{Engine, Parallel, Plan, Recompute, Scalar};
+use trainc_ir::{Engine, ModelFacts, Parallel, Plan, Recompute, Scalar};
 
 /// Limits on gathered sharded weights and on the size of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,6 +99,41 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
     if eager && job.train.activation_checkpointing.get() == Some(Recompute::Selective) {
         let words = "`selective` is assumed to recompute only the attention core (Korthikanti et al. 2022); a script with another choice has another step time";
         out.push(("speed.parts.compute", words.to_owned()));
+    }
+    out.extend(plan.model.iter().flat_map(approximated_parts));
+    if plan.mesh.as_ref().is_some_and(|mesh| mesh.expert_degree.value > 1) {
+        let words = "the router is assumed to send each expert as many tokens; a step takes as long as the rank with the most";
+        out.push(("speed.step_seconds", words.to_owned()));
+    }
+    out
+}
+
+/// Returns what memory and time leave out of a model, or estimate, by the member of plan.json and the fact.
+fn approximated_parts(model: &ModelFacts) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
+    let Some(architecture) = &model.architecture else { return out };
+    let class = model.class.unwrap_or(architecture.default_class());
+    if architecture.parameters_for_class(class).is_some_and(|count| count.towers > 0) {
+        let names: Vec<&str> = architecture.towers.iter().map(|tower| tower.name).collect();
+        let words = format!(
+            "excludes activations and FLOP of the {}, since the number of patches in a sequence is not known; weights, gradients and optimizer states are included",
+            names.join(" and the ")
+        );
+        out.push(("memory.parts.activations", words));
+    }
+    let saved = architecture.layer_kinds.iter().flat_map(|kind| &kind.saved);
+    let mut parts: Vec<&str> = saved
+        .filter(|part| part.transformers.is_none() && part.matrices > 0)
+        .map(|part| part.part)
+        .collect();
+    parts.sort_unstable();
+    parts.dedup();
+    if !parts.is_empty() {
+        let words = format!(
+            "layers with `{}` are assumed to keep the inputs and outputs of their matrices: what they keep was not measured",
+            parts.join("` and `")
+        );
+        out.push(("memory.parts.activations", words));
     }
     out
 }

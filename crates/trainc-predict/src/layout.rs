@@ -123,6 +123,8 @@ pub struct Model {
     pub rms_norm: bool,
     /// True if GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a tensor.
     pub composite_gelu: bool,
+    /// What the layers keep for the backward pass, if they are not dense layers of the dimensions above.
+    pub activations: Option<super::LayerActivations>,
 }
 
 /// The cluster.

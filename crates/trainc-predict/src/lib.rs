@@ -15,6 +15,7 @@ mod from_plan;
 mod gathering;
 mod gpu;
 pub mod input;
+mod layer_activations;
 pub mod layout;
 pub mod memory;
 mod order;
@@ -39,6 +40,7 @@ pub use extrapolation::{Extrapolation, LargerCount, MeasuredSetting, NewGpu, Uns
 pub use from_plan::{UNDECIDED_LAYOUT, Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};
 pub use input::Input;
+pub use layer_activations::{CodeActivations, LayerActivations};
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
     Lora, Loss, Model, Moments, Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System,

@@ -70,6 +70,7 @@ mod tests {
             tied: false,
             rms_norm: true,
             composite_gelu: false,
+            activations: None,
         }
     }
 

@@ -35,6 +35,10 @@ pub struct SavedPart {
     pub megatron_scores: u64,
     /// Bytes per token of fused attention's log-sum-exp.
     pub log_sum_exp: u64,
+    /// Bytes per token that exist on the ranks of the chosen experts, whatever the code: a lower bound.
+    pub routed: u64,
+    /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not measured.
+    pub matrices: u64,
 }
 
 /// What a part of a layer keeps for one token.
@@ -46,6 +50,8 @@ pub struct PartActivations {
     pub per_token: Option<u64>,
     /// Bytes per token and key, in addition.
     pub per_token_and_key: u64,
+    /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not measured.
+    pub matrices: u64,
 }
 
 impl PartActivations {
@@ -74,7 +80,7 @@ impl LayerKind {
         fused: bool,
     ) -> Vec<PartActivations> {
         let input =
-            PartActivations { part: "input", per_token: Some(self.input_bytes), per_token_and_key: 0 };
+            PartActivations { part: "input", per_token: Some(self.input_bytes), per_token_and_key: 0, matrices: 0 };
         if recompute == FlopsRecompute::Full {
             return vec![input];
         }
@@ -91,6 +97,7 @@ impl LayerKind {
                 part: saved.part,
                 per_token: bytes.map(|bytes| bytes.saturating_add(if fused { saved.log_sum_exp } else { 0 })),
                 per_token_and_key: if fused || selective { 0 } else { scores },
+                matrices: saved.matrices,
             }
         });
         let kept = (selective && code == ActivationCode::Torchtitan).then_some(input);

@@ -8,6 +8,7 @@ use super::activations::SavedPart;
 use super::fields::Fields;
 use super::kinds::{Class, Norm};
 use super::spec::{Part, Row, Spec, intern};
+use std::collections::BTreeMap;
 
 /// The position of a module in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,9 +210,11 @@ impl<'a> ModuleList<'a> {
             return;
         }
         let Some(part) = Part::find(name) else { return };
+        let before = self.modules.len();
         for row in &part.rows {
             self.row(row);
         }
+        let matrices = self.matrix_bytes(before);
         let f = self.fields;
         let value = |text: &Option<String>| text.as_deref().and_then(|text| f.count(text)).unwrap_or(0);
         if part.core.is_some() || part.extra.is_some() {
@@ -225,10 +228,25 @@ impl<'a> ModuleList<'a> {
                 cross: name == "cross",
             });
         }
-        self.saved_part(name, part);
+        self.saved_part(name, part, matrices);
     }
 
-    fn saved_part(&mut self, name: &'static str, part: &Part) {
+    /// Returns the bytes per token of the inputs and outputs of the matrices from index `first` on, with activations of 2
+    /// bytes; matrices of equal input width read the same input.
+    fn matrix_bytes(&self, first: usize) -> u64 {
+        let active = self.fields.number("active_experts").unwrap_or(0);
+        let mut inputs = BTreeMap::new();
+        let mut outputs: u64 = 0;
+        for module in self.modules.iter().skip(first).filter(|module| module.role.is_matrix()) {
+            let times = if module.role == ModuleRole::Expert { active } else { 1 };
+            inputs.insert(module.inputs, times);
+            outputs = outputs.saturating_add(module.outputs.saturating_mul(times));
+        }
+        let inputs = inputs.iter().fold(0, |sum: u64, (width, times)| sum.saturating_add(width.saturating_mul(*times)));
+        inputs.saturating_add(outputs).saturating_mul(2)
+    }
+
+    fn saved_part(&mut self, name: &'static str, part: &Part, matrices: u64) {
         let f = self.fields;
         let value = |text: &Option<String>| text.as_deref().and_then(|text| f.count(text));
         self.saved.push(SavedPart {
@@ -240,6 +258,8 @@ impl<'a> ModuleList<'a> {
             scores: value(&part.scores).unwrap_or(0),
             megatron_scores: value(&part.megatron_scores).unwrap_or(0),
             log_sum_exp: value(&part.lse).unwrap_or(0),
+            routed: value(&part.routed).unwrap_or(0),
+            matrices,
         });
     }
 
@@ -255,7 +275,7 @@ impl<'a> ModuleList<'a> {
             self.norm(path, hidden, self.norm);
         }
         if let Some(part) = Part::find("norms") {
-            self.saved_part("norms", part);
+            self.saved_part("norms", part, 0);
         }
     }
 

@@ -207,6 +207,7 @@ pub(super) struct Part {
     pub(super) scores: Option<String>,
     pub(super) megatron_scores: Option<String>,
     pub(super) lse: Option<String>,
+    pub(super) routed: Option<String>,
 }
 
 /// The fields of config.json.

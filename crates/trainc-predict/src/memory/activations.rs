@@ -6,6 +6,9 @@
 
 use crate::layout::{AdapterKind, Attention, Code, Layout, Model, Precision, Recompute, System};
 
+/// Bytes of a 16-bit element.
+const HALF: f64 = 2.0;
+
 /// Tensors that a layer saves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kept {
@@ -82,18 +85,30 @@ pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention)
     let model = &layout.model;
     let tensor = layout.degrees.tensor;
     let split = Split { inside: tensor, between: if layout.sequence_parallel { tensor } else { 1.0 } };
-    norms(model, kept, split)
+    let own = model.activations.map(|own| (own.attention, own.of(layout.code).beyond));
+    let (attending, beyond) = own.unwrap_or((1.0, 0.0));
+    let dense = norms(model, kept, split)
         + projections(model, kept, split)
-        + attention_core_bytes(layout, kept, attention) / split.inside
+        + attending * attention_core_bytes(layout, kept, attention) / split.inside
         + feed_forward(model, kept, split)
         + dropout_masks(model, split)
-        + adapter_inputs(layout, kept)
+        + adapter_inputs(layout, kept);
+    let all = dense + beyond * kept.width / HALF / split.inside;
+    if own.is_some() { all.max(checkpoint_bytes_per_token(layout, kept)) } else { all }
+}
+
+/// Returns the bytes that the largest layer keeps per token in addition to [`layer_bytes_per_token`].
+fn largest_layer_bytes(layout: &Layout, kept: &Kept) -> f64 {
+    let own = layout.model.activations.map_or(0.0, |own| own.of(layout.code).largest);
+    own * kept.width / HALF / layout.degrees.tensor
 }
 
 /// Returns the tensors of norms: norms keep their input (and a 32-bit one its normalised input), products keep the
 /// norms' output.
 fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
-    let norms = if model.parallel_blocks { 1.0 } else { 2.0 };
+    // One norm per product of the stream; some models have further ones, whose output is no product's input.
+    let products = if model.parallel_blocks { 1.0 } else { 2.0 };
+    let norms = model.activations.map_or(products, |own| own.norms);
     let h = model.hidden;
     let trained = if kept.frozen { 0.0 } else { kept.width * h };
     let input = if kept.wide_norm { 4.0 * h + trained } else { kept.stream * h };
@@ -105,7 +120,7 @@ fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
     // Megatron keeps its part and gathers again in the backward pass; others keep the gathered tensor.
     let output =
         if kept.gathers_inputs { compiled_gather(output, kept, split) } else { output / split.between };
-    norms * (input / split.between + output)
+    norms * input / split.between + products * output
 }
 
 /// Returns the kept output of a norm: a compiled layer without a split keeps none; with a split it keeps the gathered
@@ -115,9 +130,13 @@ fn compiled_gather(output: f64, kept: &Kept, split: Split) -> f64 {
 }
 
 /// Query, key, value, and the input of the output projection.
+///
+/// A tensor rank holds at least one head of keys and values: with more ranks than such heads, ranks hold copies of them, while
+/// the weights are still divided (Megatron-LM @d98e8a64, `core/transformer/attention.py`).
 fn projections(model: &Model, kept: &Kept, split: Split) -> f64 {
     let query = model.heads * model.head_dim;
-    let key = if kept.repeats_heads { query } else { model.kv_heads * model.head_dim };
+    let kv_heads = model.kv_heads.max(split.inside.min(model.heads));
+    let key = if kept.repeats_heads { query } else { kv_heads * model.head_dim };
     // The value is a view of the fused product and keeps the unrotated query and key with it.
     let whole = if kept.fused_projection { query + key } else { 0.0 };
     let output = if kept.copies_output { 2.0 * query } else { query };
@@ -176,6 +195,21 @@ fn adapter_inputs(layout: &Layout, kept: &Kept) -> f64 {
     }
 }
 
+/// Returns the part of the activations at a peak, `activations` bytes, that the chosen experts hold: with full recomputation of
+/// one layer, otherwise of all of them.
+pub(super) fn routed_bytes(layout: &Layout, activations: f64) -> f64 {
+    let Some(own) = layout.model.activations.filter(|own| own.routed > 0.0) else { return 0.0 };
+    let kept = Kept::from_layout(layout);
+    let layer = layer_bytes_per_token(layout, &kept, layout.attention);
+    let routed = own.routed * kept.width / HALF / layout.degrees.tensor;
+    let layers = layout.model.layers / layout.degrees.pipeline.max(1.0);
+    let share = match layout.recompute {
+        Recompute::Full => routed / (checkpoint_bytes_per_token(layout, &kept) * layers + layer),
+        _ => routed / layer,
+    };
+    activations * share.min(1.0)
+}
+
 /// Returns the bytes per token of the input of a checkpointed layer.
 pub(super) fn checkpoint_bytes_per_token(layout: &Layout, kept: &Kept) -> f64 {
     let split = if layout.sequence_parallel { layout.degrees.tensor } else { 1.0 };
@@ -199,15 +233,16 @@ pub(super) struct Saved {
 pub(super) fn saved_activations(layout: &Layout) -> Saved {
     let kept = Kept::from_layout(layout);
     let all = layer_bytes_per_token(layout, &kept, layout.attention);
+    let largest = all + largest_layer_bytes(layout, &kept);
     let checkpoint = checkpoint_bytes_per_token(layout, &kept);
     match layout.recompute {
         Recompute::None => {
             let again = widest_gradients(layout, &kept);
             Saved { kept: all, again, whole: all + again }
         }
-        Recompute::Full => Saved { kept: checkpoint, again: all, whole: all },
+        Recompute::Full => Saved { kept: checkpoint, again: largest, whole: largest },
         Recompute::Share(share) => {
-            Saved { kept: checkpoint * share + all * (1.0 - share), again: all, whole: all }
+            Saved { kept: checkpoint * share + all * (1.0 - share), again: largest, whole: largest }
         }
         Recompute::Operations => {
             let model = &layout.model;
@@ -215,7 +250,7 @@ pub(super) fn saved_activations(layout: &Layout) -> Saved {
             let core = attention_core_bytes(layout, &kept, Attention::Flash);
             let some = (kept.width * (model.kept_product_elements() + query) + core) / layout.degrees.tensor
                 + checkpoint;
-            Saved { kept: some.min(all), again: all, whole: all }
+            Saved { kept: some.min(all), again: largest, whole: largest }
         }
         Recompute::Selective => {
             let without = layer_bytes_per_token(layout, &kept, Attention::Flash);

@@ -200,6 +200,8 @@ fn activations_of_transformers() {
     assert_near(of(Family::MISTRAL, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
     assert_near(of(Family::LLAMA, 960, 15, 5, 2_560, None), 24.0, 0.08);
     assert_near(of(Family::from_name("gemma").unwrap(), 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
+    // A seventh of it is norms of queries and keys.
+    assert_near(of(Family::from_name("qwen3").unwrap(), 2_560, 32, 8, 9_728, Some(128)), 38.0, 0.08);
 }
 
 /// Dettmers et al. 2023, section 3: 0.127 bits per parameter for doubly quantised scales instead of 0.5.
@@ -399,6 +401,22 @@ fn as_pytorch_saves() {
         let ours = layer_bytes_per_token(&one, &Kept::from_layout(&one), attention);
         let theirs = get("saved_bytes") as f64 / (get("sequence") * get("batch")) as f64;
         assert!((ours / theirs - 1.0).abs() <= 0.1, "{case}: {ours} against {theirs}");
+    }
+    for case in record["models"].as_array().unwrap() {
+        let model = Architecture::from_hf_config(&case["config"]).unwrap();
+        let mut one = layout(&model, 80.0);
+        one.precision = Precision::Pure16 { bf16: true };
+        one.work.sequence_length = case["sequence"].as_f64().unwrap();
+        one.model.dropout = false;
+        let eager = case["attention"] == "eager";
+        one.attention = if eager { Attention::Eager } else { Attention::Flash };
+        // On a CPU torch's kernel reads grouped heads, and its output needs no copy.
+        let kept = Kept { repeats_heads: false, copies_output: false, ..Kept::from_layout(&one) };
+        let own = one.model.activations.unwrap().of(one.code);
+        let ours = layer_bytes_per_token(&one, &kept, one.attention) + own.largest;
+        let tokens = one.work.sequence_length * case["batch"].as_f64().unwrap();
+        let theirs = case["saved_bytes"].as_f64().unwrap() / tokens;
+        assert!((ours / theirs - 1.0).abs() <= 0.01, "{case}: {ours} against {theirs}");
     }
     for case in record["states"].as_array().unwrap() {
         let (one, theirs) = (layout_of_record(case), case["bytes_per_parameter"].as_f64().unwrap());
@@ -788,6 +806,64 @@ fn expert_degree_leaves_the_sharded_states() {
     assert_near(eight.parameters, one.parameters, 1e-9);
     assert_near(eight.optimizer, one.optimizer, 1e-9);
     assert_near(one.optimizer * 64.0, 8.0 * layout.model.parameters, 1e-6);
+}
+
+/// Returns the layout of a config.json under Megatron with flash attention, 4,096 tokens.
+fn megatron_layout(config: &serde_json::Value) -> Layout {
+    let mut one = layout(&Architecture::from_hf_config(config).unwrap(), 80.0);
+    (one.system, one.code, one.attention) = (System::Megatron, Code::MegatronCore, Attention::Flash);
+    (one.work.sequence_length, one.work.micro_batch_size, one.work.passes) = (4_096.0, 1.0, 16.0);
+    one
+}
+
+/// DeepSeek-V3 in Megatron: latent queries, keys and values, and of each layer of experts the gathered input and the products
+/// of 8 experts and the shared one. Counted by hand.
+#[test]
+fn activations_of_latent_attention_and_experts() {
+    let one = megatron_layout(&serde_json::json!({"model_type": "deepseek_v3", "hidden_size": 7168,
+        "num_hidden_layers": 61, "num_attention_heads": 128, "intermediate_size": 18432}));
+    let h = 7_168.0;
+    let mla = 2.0 * h + 4.0 * (1_536.0 + 512.0) + 2.0 * 128.0 * 640.0 + 4.0 * 128.0;
+    let experts = 2.0 * h + 4.0 * 256.0 + 8.0 * (4.0 * h + 6.0 * 2_048.0) + 6.0 * 2_048.0;
+    let dense = 2.0 * h + 6.0 * 18_432.0;
+    let found = layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Flash);
+    // The norms of the two products keep their input; products keep the norms' output, which is counted with them.
+    let norms = 2.0 * 2.0 * h;
+    assert_near(found, norms + mla + (58.0 * experts + 3.0 * dense) / 61.0, 1e-6);
+}
+
+/// More tensor ranks than heads of keys and values hold copies of these: 4 heads over 8 ranks as 8 heads.
+#[test]
+fn few_key_heads_are_copied() {
+    let config = |kv_heads: u64| {
+        serde_json::json!({"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 2,
+            "num_attention_heads": 32, "num_key_value_heads": kv_heads, "intermediate_size": 11008})
+    };
+    let bytes = |kv_heads, tensor| {
+        let mut one = megatron_layout(&config(kv_heads));
+        one.degrees.tensor = tensor;
+        layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Flash)
+    };
+    assert_eq!(bytes(4, 8.0), bytes(8, 8.0));
+    assert_eq!(bytes(8, 4.0) - bytes(4, 4.0), 2.0 * 2.0 * 4.0 * 128.0 / 4.0);
+}
+
+/// The rank with the fullest experts holds more than the mean, which only the upper bound has; without expert parallelism all
+/// tokens of a rank stay there.
+#[test]
+fn fuller_experts_raise_the_upper_bound() {
+    let mut one = megatron_layout(&serde_json::json!({"model_type": "qwen3_moe", "hidden_size": 2048,
+        "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 4, "moe_intermediate_size": 768}));
+    one.degrees.shard = 8.0;
+    let above = |layout: &Layout| {
+        let found = memory(layout);
+        (found.interval.high / found.per_gpu_bytes, found.interval.low / found.per_gpu_bytes)
+    };
+    let together = above(&one);
+    one.degrees.expert = 8.0;
+    let apart = above(&one);
+    assert!(apart.0 > together.0, "{apart:?} {together:?}");
+    assert_near(apart.1, together.1, 1e-9);
 }
 
 /// Llama 7B on the worker: 2 replicas of 32 shards, micro-batch 1 of 4,096 tokens.

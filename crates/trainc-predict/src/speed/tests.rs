@@ -40,6 +40,7 @@ pub(crate) fn gpt2_30b(
         tied: true,
         rms_norm: false,
         composite_gelu: true,
+        activations: None,
     };
     Layout {
         hardware: Hardware {
