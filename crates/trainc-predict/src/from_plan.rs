@@ -1,11 +1,11 @@
 //! Conversion of a plan to a layout.
 
+use super::LayerActivations;
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
     Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, Sharding, System, Work,
     WorkerSettings,
 };
-use super::LayerActivations;
 use trainc_catalog::accelerators;
 use trainc_ir::architecture::{Activation, Architecture, Class, ModuleRole, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};

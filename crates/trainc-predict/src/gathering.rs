@@ -122,10 +122,8 @@ fn approximated_parts(model: &ModelFacts) -> Vec<(&'static str, String)> {
         out.push(("memory.parts.activations", words));
     }
     let saved = architecture.layer_kinds.iter().flat_map(|kind| &kind.saved);
-    let mut parts: Vec<&str> = saved
-        .filter(|part| part.transformers.is_none() && part.matrices > 0)
-        .map(|part| part.part)
-        .collect();
+    let mut parts: Vec<&str> =
+        saved.filter(|part| part.transformers.is_none() && part.matrices > 0).map(|part| part.part).collect();
     parts.sort_unstable();
     parts.dedup();
     if !parts.is_empty() {

@@ -2,7 +2,9 @@
 //! keys, mixers without attention, layers of several kinds.
 
 use super::layout::Code;
-use trainc_ir::architecture::{Activation, ActivationCode, Architecture, FlopsRecompute, LayerKind, Norm, SavedPart};
+use trainc_ir::architecture::{
+    Activation, ActivationCode, Architecture, FlopsRecompute, LayerKind, Norm, SavedPart,
+};
 
 /// The parts that the formulas of `memory/activations.rs` count from a model's dimensions.
 const DENSE_PARTS: [&str; 3] = ["gqa", "mlp", "norms"];
@@ -21,6 +23,8 @@ pub struct LayerActivations {
     pub attention: f64,
     /// Bytes that exist on the ranks of the chosen experts, a mean over the layers.
     pub routed: f64,
+    /// Bytes of the inputs of products in addition to those of a dense layer, a mean over the layers.
+    pub inputs: f64,
     by_code: [CodeActivations; 3],
 }
 
@@ -54,6 +58,7 @@ impl LayerActivations {
         }
         let sums = mean(&|kind| kind.saved.iter().map(|part| part.log_sum_exp as f64).sum());
         let routed = mean(&|kind| kind.saved.iter().map(|part| part.routed as f64).sum());
+        let inputs = mean(&|kind| kind.saved.iter().map(|part| part.inputs as f64).sum());
         // Norms that scale by 1 + w in 32 bit keep that product too.
         let usual = norms * (6.0 * hidden + 4.0);
         let wide = if a.norm == Norm::RmsNorm {
@@ -65,8 +70,10 @@ impl LayerActivations {
             norms,
             attention: if a.heads > 0 { (sums / (4.0 * a.heads as f64)).min(1.0) } else { 0.0 },
             routed,
+            inputs: inputs - 2.0 * (a.attention_width() as f64 + ffn),
             by_code: CODES.map(|code| {
-                let bytes = |kind: &LayerKind| parts_of(kind, code).iter().map(|(_, bytes)| bytes).sum::<f64>();
+                let bytes =
+                    |kind: &LayerKind| parts_of(kind, code).iter().map(|(_, bytes)| bytes).sum::<f64>();
                 let own = mean(&bytes);
                 let dense = dense_attention(a, code) + dense_feed_forward(a, code, ffn);
                 CodeActivations {
@@ -118,7 +125,8 @@ fn parts_of(kind: &LayerKind, code: ActivationCode) -> Vec<(&'static str, f64)> 
 /// Returns the bytes of attention with grouped heads, without norms of queries and keys: `gqa` of trainc-ir's `parts.toml`.
 fn dense_attention(a: &Architecture, code: ActivationCode) -> f64 {
     let (query, key) = (a.attention_width() as f64, a.kv_width() as f64);
-    let masks = if a.family.has_dropout() && code == ActivationCode::Megatron { a.hidden as f64 } else { 0.0 };
+    let masks =
+        if a.family.has_dropout() && code == ActivationCode::Megatron { a.hidden as f64 } else { 0.0 };
     2.0 * a.hidden as f64 + 4.0 * query + 4.0 * key + masks
 }
 
@@ -130,6 +138,7 @@ fn dense_feed_forward(a: &Architecture, code: ActivationCode, ffn: f64) -> f64 {
         (ActivationCode::Transformers, false) if a.activation == Activation::GeluTanh => 10.0,
         (_, false) => 4.0,
     };
-    let masks = if a.family.has_dropout() && code == ActivationCode::Megatron { a.hidden as f64 } else { 0.0 };
+    let masks =
+        if a.family.has_dropout() && code == ActivationCode::Megatron { a.hidden as f64 } else { 0.0 };
     2.0 * a.hidden as f64 + per_channel * ffn + masks
 }

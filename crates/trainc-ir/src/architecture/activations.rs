@@ -37,6 +37,8 @@ pub struct SavedPart {
     pub log_sum_exp: u64,
     /// Bytes per token that exist on the ranks of the chosen experts, whatever the code: a lower bound.
     pub routed: u64,
+    /// Bytes per token of the inputs of products in the part, without that of the part itself.
+    pub inputs: u64,
     /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not measured.
     pub matrices: u64,
 }
@@ -79,8 +81,12 @@ impl LayerKind {
         recompute: FlopsRecompute,
         fused: bool,
     ) -> Vec<PartActivations> {
-        let input =
-            PartActivations { part: "input", per_token: Some(self.input_bytes), per_token_and_key: 0, matrices: 0 };
+        let input = PartActivations {
+            part: "input",
+            per_token: Some(self.input_bytes),
+            per_token_and_key: 0,
+            matrices: 0,
+        };
         if recompute == FlopsRecompute::Full {
             return vec![input];
         }

@@ -242,7 +242,9 @@ impl<'a> ModuleList<'a> {
             inputs.insert(module.inputs, times);
             outputs = outputs.saturating_add(module.outputs.saturating_mul(times));
         }
-        let inputs = inputs.iter().fold(0, |sum: u64, (width, times)| sum.saturating_add(width.saturating_mul(*times)));
+        let inputs = inputs
+            .iter()
+            .fold(0, |sum: u64, (width, times)| sum.saturating_add(width.saturating_mul(*times)));
         inputs.saturating_add(outputs).saturating_mul(2)
     }
 
@@ -259,6 +261,7 @@ impl<'a> ModuleList<'a> {
             megatron_scores: value(&part.megatron_scores).unwrap_or(0),
             log_sum_exp: value(&part.lse).unwrap_or(0),
             routed: value(&part.routed).unwrap_or(0),
+            inputs: value(&part.inputs).unwrap_or(0),
             matrices,
         });
     }

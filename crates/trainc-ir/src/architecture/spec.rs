@@ -208,6 +208,7 @@ pub(super) struct Part {
     pub(super) megatron_scores: Option<String>,
     pub(super) lse: Option<String>,
     pub(super) routed: Option<String>,
+    pub(super) inputs: Option<String>,
 }
 
 /// The fields of config.json.

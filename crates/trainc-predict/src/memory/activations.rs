@@ -85,7 +85,10 @@ pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention)
     let model = &layout.model;
     let tensor = layout.degrees.tensor;
     let split = Split { inside: tensor, between: if layout.sequence_parallel { tensor } else { 1.0 } };
-    let own = model.activations.map(|own| (own.attention, own.of(layout.code).beyond));
+    let own = model.activations.map(|own| {
+        let narrower = (1.0 - kept.input_width / kept.width) * own.inputs;
+        (own.attention, own.of(layout.code).beyond - narrower)
+    });
     let (attending, beyond) = own.unwrap_or((1.0, 0.0));
     let dense = norms(model, kept, split)
         + projections(model, kept, split)

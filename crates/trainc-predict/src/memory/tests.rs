@@ -824,12 +824,19 @@ fn activations_of_latent_attention_and_experts() {
         "num_hidden_layers": 61, "num_attention_heads": 128, "intermediate_size": 18432}));
     let h = 7_168.0;
     let mla = 2.0 * h + 4.0 * (1_536.0 + 512.0) + 2.0 * 128.0 * 640.0 + 4.0 * 128.0;
-    let experts = 2.0 * h + 4.0 * 256.0 + 8.0 * (4.0 * h + 6.0 * 2_048.0) + 6.0 * 2_048.0;
+    let experts = 2.0 * h + 4.0 * 256.0 + 8.0 * (2.0 * h + 6.0 * 2_048.0) + 6.0 * 2_048.0;
     let dense = 2.0 * h + 6.0 * 18_432.0;
     let found = layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Flash);
     // The norms of the two products keep their input; products keep the norms' output, which is counted with them.
     let norms = 2.0 * 2.0 * h;
     assert_near(found, norms + mla + (58.0 * experts + 3.0 * dense) / 61.0, 1e-6);
+    // In 8 bit the inputs of all products have half the bytes; the router's own is not modelled.
+    let narrow = Layout { precision: Precision::Fp8(crate::Fp8Recipe::Mxfp8), ..one };
+    let inputs = 2.0 * h + 1_536.0 + 512.0 + 128.0 * 128.0;
+    let of_experts = 8.0 * (h + 2_048.0) + 2_048.0;
+    let halved = inputs + (58.0 * of_experts + 3.0 * 18_432.0) / 61.0;
+    let eight = layer_bytes_per_token(&narrow, &Kept::from_layout(&narrow), Attention::Flash);
+    assert_near(found - eight, halved, 1e-6);
 }
 
 /// More tensor ranks than heads of keys and values hold copies of these: 4 heads over 8 ranks as 8 heads.
