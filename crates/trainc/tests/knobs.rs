@@ -1,6 +1,7 @@
 //! What a manifest says of memory and overlap, through to the prediction.
 
 use crate::support::{Memory, compile_in, options, over_base};
+use trainc_ir::Launcher;
 use trainc_predict::{Gathering, Layout, Moments, Prefetch, memory::memory, predict};
 
 /// The layout of the base job with these nodes laid over it.
@@ -113,4 +114,24 @@ fn frozen_weights_are_gathered_once() {
     assert!(kept < 1.1 * once / 16.0, "{kept} {once}");
     let (kept, gathered, once) = of("quantize \"nf4\" compute=\"bf16\"");
     assert!(gathered < 0.4 * once && kept < 0.05 * once, "{kept} {gathered} {once}");
+}
+
+/// A container of AWS is started in the same way by its version and by its URI; a copy elsewhere keeps its own toolkit.
+#[test]
+fn containers_by_uri_are_started_as_by_version() {
+    let launcher = |image: &str| {
+        let text = over_base(&format!("image {image}"));
+        let found = compile_in(Memory::default(), "job.kdl", &text, &options(""));
+        assert!(!found.codes().contains(&"T0350"), "{}", found.lines());
+        found.compiled.plan.as_ref().unwrap().launch.launcher
+    };
+    let by =
+        |host: &str, name: &str| launcher(&format!("uri=\"{host}.dkr.ecr.us-west-2.amazonaws.com/{name}\""));
+    let (aws, own) = ("763104351884", "111122223333");
+    let new = "pytorch:2.13.0-cu133-amzn2023-sagemaker";
+    assert_eq!(launcher("\"pytorch\" version=\"2.13\""), Launcher::LaunchScript);
+    assert_eq!(by(aws, new), Launcher::LaunchScript);
+    assert_eq!(by(own, new), Launcher::Torchrun);
+    let old = "pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker";
+    assert_eq!(by(aws, old), Launcher::Torchrun);
 }

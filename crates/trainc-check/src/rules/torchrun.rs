@@ -29,7 +29,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     check_version(plan, problems);
-check_entry(plan, problems);
+    check_entry(plan, problems);
 }
 
 fn check_version(plan: &Plan, problems: &mut Problems) {

@@ -7,11 +7,14 @@ use trainc_ir::{Image, Origin};
 pub(super) fn custom_image(uri: &str, origin: Origin) -> Image {
     let parsed = images::parse_uri(uri);
     let tag = parsed.as_ref().and_then(|parsed| parsed.tag.clone());
+    // `pytorch` is the name of many images; AWS's registries have the containers on Amazon Linux under it.
+    let is_by_aws = parsed.as_ref().is_some_and(|parsed| images::is_registry_account(&parsed.account));
     let repository = parsed.map(|parsed| parsed.repository).unwrap_or_default();
     // The tag of a Deep Learning Container contains its versions.
     let version = tag.as_deref().and_then(|tag| tag.split('-').next()).filter(|v| v.split('.').count() >= 2);
     let family = match repository.as_str() {
         "pytorch-training" => "pytorch",
+        "pytorch" if is_by_aws => "pytorch",
         "huggingface-pytorch-training" => "huggingface",
         "smdistributed-modelparallel" => "smp",
         _ => "own",

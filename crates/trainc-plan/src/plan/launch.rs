@@ -1,7 +1,7 @@
 //! Decides the launcher of the ranks and the parameters that it gets.
 
 use super::smp::smp_parameter_name;
-use trainc_catalog::support;
+use trainc_catalog::{images, support};
 use trainc_ir::{Engine, Field, Launch, Launcher, Mesh, Parallel, Plan, Scalar, Smp};
 
 /// Returns the launch of a bound plan; before binding, options may contain placeholders.
@@ -58,17 +58,20 @@ fn launcher(parallel: &Parallel, smp: Option<&Smp>) -> Launcher {
 }
 
 /// Returns true if trainc starts torchrun itself: the SageMaker SDK v2 starts it only for older PyTorch versions, and the
-/// toolkit's settings of NCCL are for older images. An image by `uri`, a custom entry point and a source that is already
-/// packed stay as written.
+/// toolkit's settings of NCCL are for older images. An image by `uri` from another registry than AWS's, a custom entry point
+/// and a source that is already packed stay as written.
 fn needs_launch_script(plan: &Plan) -> bool {
-    let by_version = plan.job.image.as_ref().is_some_and(|ask| ask.uri.is_absent());
+    let is_by_aws = plan.job.image.as_ref().is_some_and(|ask| {
+        let written = ask.uri.value().and_then(|uri| images::parse_uri(uri));
+        ask.uri.is_absent() || written.is_some_and(|uri| images::is_registry_account(&uri.account))
+    });
     let packed_here = plan
         .job
         .program
         .as_ref()
         .is_some_and(|program| program.entrypoint.is_empty() && program.s3.is_absent());
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
-    by_version
+    is_by_aws
         && packed_here
         && plan.deployable
         && plan.chip_noun() == "GPU"
