@@ -52,6 +52,8 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
     let spec = family.spec();
     for (field, max, zero) in BOUNDS {
         let Some(value) = fields.number(field) else { continue };
+        // The config of an unknown type may not say it.
+        let zero = zero || field == "positions" && !fields.is_written(field);
         if value > max || value == 0 && !zero {
             fields.report(ArchitectureProblem::Unusable {
                 key: fields.key(field),

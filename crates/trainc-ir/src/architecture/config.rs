@@ -46,7 +46,11 @@ impl Architecture {
         let inner = |found: Option<Family>| found.and_then(|found| found.spec().text.as_deref());
         let named = found.filter(|found| found.spec().text.is_none());
         let of_container = inner(found).or_else(|| inner(container)).and_then(Family::from_model_type);
-        let family = if unknown_text.is_some() { None } else { named.or(of_container) };
+        let family = match container {
+            Some(container) if container.spec().own_text => of_container,
+            _ if unknown_text.is_some() => None,
+            _ => named.or(of_container),
+        };
         let unknown_type = if family.is_none() || top.is_none() {
             let outer = config.get("model_type").and_then(Value::as_str).filter(|_| top.is_none());
             outer.or(unknown_text).map(str::to_owned)

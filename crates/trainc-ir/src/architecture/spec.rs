@@ -70,6 +70,9 @@ pub(super) struct Spec {
     /// The text model's own config decides whether the head is tied, not that around it.
     #[serde(default)]
     pub(super) text_ties: bool,
+    /// The type of the text model is that of `text`, whatever its own config says.
+    #[serde(default)]
+    pub(super) own_text: bool,
     #[serde(default)]
     pub(super) reject: Vec<Rejection>,
     /// The bare model has a pooler.

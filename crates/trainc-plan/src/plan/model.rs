@@ -298,13 +298,53 @@ fn from_config(
             Some(facts(&name, architecture, class, details, &[], path))
         }
         Err(faults) => {
-            for fault in faults {
-                problems.push(
-                    Diagnostic::new(&T0342, span, format!("`{path}`: {fault}")).fact("key", fault.key()),
-                );
+            match config.get("model_type").and_then(serde_json::Value::as_str) {
+                Some(name) if Family::from_model_type(name).is_none() => {
+                    problems.push(unknown_type(path, span, name, &faults));
+                }
+                _ => {
+                    for fault in &faults {
+                        let diagnostic = Diagnostic::new(&T0342, span, format!("`{path}`: {fault}"))
+                            .fact("key", fault.key());
+                        let is_unknown = matches!(fault, ArchitectureProblem::Unknown { .. });
+                        problems.push(if is_unknown { diagnostic.help(WITHOUT_CONFIG) } else { diagnostic });
+                    }
+                }
             }
             None
         }
+    }
+}
+
+/// What to write where a config cannot be counted.
+const WITHOUT_CONFIG: &str =
+    "write `parameters N`, the published number, instead of `config`: memory and time are then not predicted";
+
+/// Returns the problem of a config whose type the table lacks, with the field that decides that it cannot be counted: one that
+/// is not known before one that is missing, which may have another name.
+fn unknown_type(path: &str, span: Span, name: &str, faults: &[ArchitectureProblem]) -> Diagnostic {
+    let unknown = |fault: &&ArchitectureProblem| matches!(fault, ArchitectureProblem::Unknown { .. });
+    let first = faults.iter().find(unknown).or(faults.first());
+    let what = match first {
+        Some(ArchitectureProblem::Unknown { key, found }) => {
+            format!("nor is its field `{key}`, {found}, which could change the number of parameters")
+        }
+        Some(fault) => format!("and {fault}"),
+        None => "nor are its fields".to_owned(),
+    };
+    let others: Vec<&str> = faults
+        .iter()
+        .map(ArchitectureProblem::key)
+        .filter(|key| first.is_none_or(|first| first.key() != *key))
+        .collect();
+    let diagnostic =
+        Diagnostic::new(&T0342, span, format!("`{path}`: model type `{name}` is not known, {what}"))
+            .fact("key", first.map_or("model_type", ArchitectureProblem::key))
+            .help(WITHOUT_CONFIG);
+    if others.is_empty() {
+        diagnostic
+    } else {
+        diagnostic.note(format!("also missing or not known: {}", text::backtick_list(&others, "and")))
     }
 }
 
