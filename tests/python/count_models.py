@@ -38,7 +38,7 @@ WINDOWS = ["sliding_attention", "full_attention"] * 3
 # Model type: what a config sets in addition to SMALL; `None` removes a key.
 TYPES = {
     "llama": [{}, {"attention_bias": True, "mlp_bias": True, "head_dim": 20, "tie_word_embeddings": True}],
-    "ministral": [{"head_dim": 20}], "ministral3": [{"head_dim": 20}], "smollm3": [{}], "seed_oss": [{"head_dim": 20}],
+    "ministral": [{"head_dim": 20}], "ministral3": [{"head_dim": 20}, {}], "smollm3": [{}], "seed_oss": [{"head_dim": 20}],
     "glm": [{"head_dim": 20}], "glm4": [{"head_dim": 20, "attention_bias": True}, {"head_dim": 20, "attention_bias": False}],
     "granite": [{}], "cohere": [{}, {"use_qk_norm": True}], "cohere2": [{}], "olmo": [{}], "olmo2": [{}], "olmo3": [{}],
     "exaone4": [{}], "nemotron": [{"head_dim": 20}], "arcee": [{"head_dim": 20}], "apertus": [{}],
@@ -47,7 +47,10 @@ TYPES = {
     "hyperclovax": [{"head_dim": 16}], "nanochat": [{}], "diffllama": [{"head_dim": 16}], "persimmon": [{"num_key_value_heads": 6}],
     "vaultgemma": [{"head_dim": 20}], "gemma3_text": [{"head_dim": 20}],
     "gemma4_text": [{"head_dim": 20, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 520, "layer_types": WINDOWS,
-                     "num_kv_shared_layers": 2, "use_double_wide_mlp": True}],
+                     "num_kv_shared_layers": 2, "use_double_wide_mlp": True},
+                    {"head_dim": 20, "layer_types": WINDOWS[::-1]}],
+    # Without a feed-forward width the class has a constant.
+    "bitnet": [{"intermediate_size": None}], "biogpt": [{"intermediate_size": None}],
     "qwen2_moe": [EXPERTS | {"num_experts": 10, "shared_expert_intermediate_size": 72, "decoder_sparse_step": 2, "mlp_only_layers": [3]}],
     "qwen3_moe": [EXPERTS | {"num_experts": 10, "head_dim": 20, "decoder_sparse_step": 1, "mlp_only_layers": [0, 3]}],
     "qwen3_next": [EXPERTS | DELTA | {"num_experts": 10, "shared_expert_intermediate_size": 72, "head_dim": 20, "layer_types": MIXED}],
@@ -105,7 +108,7 @@ TYPES = {
     "internvl": [{"vision_config": {"hidden_size": 64, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False},
                   "text_config": {"model_type": "qwen3", "num_hidden_layers": 2}, "downsample_ratio": 0.25}],
     "modernbert": [{}, {"decoder_bias": False}], "phi": [{}], "stablelm": [{}], "helium": [{"head_dim": 16}, {"head_dim": 24}],
-    "cwm": [{"head_dim": 20, "mlp_bias": True}], "bert": [{}, {"tie_word_embeddings": True}],
+    "cwm": [{"head_dim": 20, "mlp_bias": True}], "bert": [{}, {"tie_word_embeddings": True}, {"intermediate_size": None}],
     "albert": [{"embedding_size": 40, "num_hidden_groups": 2, "inner_group_num": 3, "tie_word_embeddings": True}],
     "electra": [{"embedding_size": 40, "tie_word_embeddings": True}],
     "deberta-v2": [RELATIVE | {"share_att_key": True}, RELATIVE | {"share_att_key": False, "conv_kernel_size": 3, "embedding_size": 40}],
@@ -120,23 +123,23 @@ TYPES = {
 
 
 # The default configuration, written out.
-AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "camembert", "codegen", "ctrl", "data2vec-text", "deberta", "deit", "dinov2",
+AS_DEFAULT = ["albert", "axk1", "bart", "biogpt", "bitnet", "blenderbot", "blenderbot-small", "camembert", "codegen", "ctrl", "data2vec-text", "deberta", "deit", "dinov2",
               "dinov2_with_registers", "deberta-v2", "electra", "ernie", "eurobert", "flint", "granite_swa", "granitemoe_swa", "gte", "beam", "jais2", "jina_embeddings_v3",
               "kolibri1", "lara_mini", "led", "lfm3", "longformer", "rwkv", "switch_transformers", "xlstm", "zamba", "zamba2",
               "laguna", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mellum", "mistral4", "modernbert-decoder", "mpnet", "mt5", "mvp",
-              "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "whisper", "xglm", "xlm-roberta",
+              "ibert", "mra", "nomic_bert", "openai-gpt", "pegasus", "pegasus_x", "plbart", "roberta-prelayernorm", "roformer", "umt5", "whisper", "xglm", "xlm-roberta",
               "xlm-roberta-xl"]
 WITH_TOWERS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma3", "mistral3", "minimax_m3_vl",
                "kimi_k25", "llava", "llava_next", "glm4v", "glm4v_moe", "aria", "audioflamingo3", "cohere2_vision", "deepseek_vl", "exaone4_5", "gemma3n",
                "glm46v", "glm_ocr", "idefics2", "idefics3", "internvl", "lfm2_vl", "lighton_ocr", "llama4", "llava_next_video", "llava_onevision",
-               "minicpmv4_6", "mllama", "ovis2", "paddleocr_vl", "paligemma", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_asr",
+               "minicpm_ocr", "minicpmv4_6", "minicpmv4_7", "mllama", "musicflamingo", "ovis2", "paddleocr_vl", "paligemma", "qwen2_5_omni_thinker", "qianfan_ocr", "qwen2_audio", "qwen3_asr",
                "qwen3_omni_moe_thinker", "smolvlm", "step3p7", "video_llama_3", "vipllava", "voxtral"]
 # A config inside another holds only what differs from the default of its class.
 EMPTY = [("llava", "text_config"), ("llava", "vision_config"), ("qwen2_vl", "text_config"), ("qwen2_5_vl", "vision_config"),
          ("qwen3_vl", "text_config"), ("qwen3_vl", "vision_config"), ("qwen3_vl_moe", "text_config"), ("gemma3", "text_config"),
          ("gemma3n", "text_config"), ("paligemma", "text_config"), ("paligemma", "vision_config"), ("mllama", "text_config"),
          ("llama4", "text_config"), ("llama4", "vision_config"), ("mistral3", "text_config"), ("glm4v", "text_config"),
-         ("glm4v_moe", "text_config"), ("internvl", "vision_config"), ("idefics3", "vision_config"), ("qwen3_asr", "audio_config")]
+         ("glm4v_moe", "text_config"), ("internvl", "vision_config"), ("idefics3", "vision_config"), ("qwen3_asr", "audio_config"), ("voxtral", "text_config")]
 
 # Heads of other tasks, with small dimensions.
 HEADS = {"albert": ["Albert", "QuestionAnswering", "SequenceClassification", "TokenClassification"], "biogpt": ["BioGpt", "SequenceClassification", "TokenClassification"], "deberta-v2": ["DebertaV2", "QuestionAnswering", "TokenClassification"],
