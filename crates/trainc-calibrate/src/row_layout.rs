@@ -152,6 +152,8 @@ impl RunRow<'_> {
                 _ => None,
             },
             async_tensor: self.text("async_tp") == "1",
+            // As the notes of all rows with an expert degree say.
+            balanced_experts: true,
             ulysses: engine.contains("ulysses"),
         })
     }

@@ -1,6 +1,7 @@
 //! Extrapolation: distance of a layout from the measured runs, and the widening of its interval.
 
 use super::constants::{Constants, Gpu, Name};
+use super::experts::uneven_half_width;
 use super::layout::{GpuKind, Layout, System};
 use super::settings::{FEWEST_RUNS, Setting};
 
@@ -75,6 +76,8 @@ pub struct Extrapolation {
     pub setting: Option<UnseenSetting>,
     /// Setting whose own errors determine the interval.
     pub measured: Option<MeasuredSetting>,
+    /// Widening since ranks may have fuller experts than others, a natural logarithm; 0 without expert parallelism.
+    pub uneven_experts: f64,
 }
 
 impl Extrapolation {
@@ -104,14 +107,16 @@ impl Extrapolation {
             wider: constants.get(Name::Unseen) + engine - inside,
             nearest: setting.nearest(constants.settings().iter().map(|(known, _)| known)).copied(),
         });
+        let uneven_experts = uneven_half_width(layout);
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
         let Some(range) = constants.measured_limits(layout.system) else {
-            return Self { setting, ..Self::default() };
+            return Self { setting, uneven_experts, ..Self::default() };
         };
         // Published parameter counts are rounded.
         let past =
             |here: f64, measured: f64| (here > 1.001 * measured).then_some(LargerCount { here, measured });
         Self {
+            uneven_experts,
             gpus: past(layout.hardware.gpus(), range.gpus),
             parameters: past(layout.model.parameters, range.parameters),
             setting,
@@ -124,6 +129,6 @@ impl Extrapolation {
     pub fn extra_half_width(&self) -> f64 {
         let folds = |past: LargerCount| (past.here / past.measured).ln();
         let past = WIDENING * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
-        past + self.setting.map_or(0.0, |unseen| unseen.wider)
+        past + self.setting.map_or(0.0, |unseen| unseen.wider) + self.uneven_experts
     }
 }

@@ -80,6 +80,8 @@ impl Layout {
             precision: precision(train)?,
             recompute: match train.activation_checkpointing.get() {
                 None | Some(trainc_ir::Recompute::None) => Recompute::None,
+                // torchtitan calls recomputation by operation selective.
+                Some(trainc_ir::Recompute::Selective) if code == Code::Torchtitan => Recompute::Operations,
                 Some(trainc_ir::Recompute::Selective) => Recompute::Selective,
                 Some(trainc_ir::Recompute::Full) => Recompute::Full,
             },
@@ -103,6 +105,7 @@ impl Layout {
             code_is_known,
             gradient_bytes: None,
             async_tensor: false,
+            balanced_experts: false,
             ulysses: false,
             // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",

@@ -1,5 +1,6 @@
 //! Sizes of gathered and reduced buckets, from the parameters of an engine.
 
+use super::code::Code;
 use super::from_plan::option;
 use trainc_ir::{Engine, ModelFacts, Parallel, Plan, Recompute, Scalar};
 
@@ -95,16 +96,13 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
         let words = "`int8` is modelled as weights that are dequantised for each matrix multiplication, as NF4 is; the separate multiplication of outliers is not modelled";
         out.push(("speed.parts.compute", words.to_owned()));
     }
-    let eager = job.train.flash_attention.get() == Some(false);
+    let code = job.program.as_ref().and_then(|program| Code::parse(program.code.value()?));
+    let eager = job.train.flash_attention.get() == Some(false) && code != Some(Code::Torchtitan);
     if eager && job.train.activation_checkpointing.get() == Some(Recompute::Selective) {
         let words = "`selective` is assumed to recompute only the attention core (Korthikanti et al. 2022); a script with another choice has another step time";
         out.push(("speed.parts.compute", words.to_owned()));
     }
     out.extend(plan.model.iter().flat_map(approximated_parts));
-    if plan.mesh.as_ref().is_some_and(|mesh| mesh.expert_degree.value > 1) {
-        let words = "the router is assumed to send each expert as many tokens; a step takes as long as the rank with the most";
-        out.push(("speed.step_seconds", words.to_owned()));
-    }
     out
 }
 

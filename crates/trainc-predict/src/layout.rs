@@ -66,6 +66,8 @@ pub struct Layout {
     pub frees_frozen: bool,
     /// FSDP: true if the whole model is one unit, gathered before all computation and scattered after it.
     pub one_unit: bool,
+    /// True if the router is forced to send each expert as many tokens, as in published benchmarks.
+    pub balanced_experts: bool,
     /// Bytes read per step, if known.
     pub input: Option<super::Input>,
     /// Limits on gathering and reducing.

@@ -9,6 +9,7 @@ pub mod bills;
 mod code;
 pub mod constants;
 mod expectation;
+mod experts;
 mod extrapolation;
 mod figures;
 mod from_plan;
@@ -36,6 +37,7 @@ mod worker;
 
 pub use constants::Constants;
 pub use expectation::expectation;
+pub use experts::EXPERT_OVERLOAD;
 pub use extrapolation::{Extrapolation, LargerCount, MeasuredSetting, NewGpu, UnseenSetting};
 pub use from_plan::{UNDECIDED_LAYOUT, Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};

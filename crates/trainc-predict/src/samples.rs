@@ -60,6 +60,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         code_is_known: true,
         gradient_bytes: None,
         async_tensor: false,
+        balanced_experts: false,
         ulysses: false,
         optimizer_copies: false,
         frees_frozen: false,

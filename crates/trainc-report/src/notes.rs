@@ -128,6 +128,12 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
         format!("the cost model {fitted} of {}{nearest}", unseen.setting.describe())
     });
     parts.extend(unseen);
+    if beyond.uneven_experts > 0.0 {
+        let above = 100.0 * trainc_predict::EXPERT_OVERLOAD;
+        parts.push(format!(
+            "the router may send the fullest rank up to {above:.0} % more tokens than the mean"
+        ));
+    }
     let own = beyond.gpu.map_or(0.0, |new| new.wider);
     let percent = 100.0 * (own + beyond.extra_half_width()).exp_m1();
     let measured = beyond.measured.map(|measured| {

@@ -2,7 +2,7 @@
 
 use crate::support::{Memory, compile_in, options, over_base};
 use trainc_ir::Launcher;
-use trainc_predict::{Gathering, Layout, Moments, Prefetch, memory::memory, predict};
+use trainc_predict::{Gathering, Layout, Moments, Prefetch, Recompute, memory::memory, predict};
 
 /// The layout of the base job with these nodes laid over it.
 #[track_caller]
@@ -134,4 +134,15 @@ fn containers_by_uri_are_started_as_by_version() {
     assert_eq!(by(own, new), Launcher::Torchrun);
     let old = "pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker";
     assert_eq!(by(aws, old), Launcher::Torchrun);
+}
+
+/// What is called selective depends on the code: the attention core, or every other product.
+#[test]
+fn selective_recomputation_is_that_of_the_code() {
+    let recompute = |code: &str| {
+        layout(&format!("train {{ activation-checkpointing \"selective\" }}\nprogram \"train.py\" source=\"./scripts\"{code}")).recompute
+    };
+    assert_eq!(recompute(""), Recompute::Selective);
+    assert_eq!(recompute(" code=\"megatron\""), Recompute::Selective);
+    assert_eq!(recompute(" code=\"torchtitan\""), Recompute::Operations);
 }

@@ -31,6 +31,7 @@ pub use states::{
 };
 
 use super::constants::Constants;
+use super::experts::{EXPERT_OVERLOAD, may_be_uneven};
 use super::layout::{Layout, Offload, Quantisation, Sharding, System};
 use super::part_intervals;
 use super::prediction::{Interval, Memory, MemoryParts};
@@ -41,12 +42,6 @@ pub const GIB: f64 = 1_073_741_824.0;
 /// Mean error of predicted peaks whose source is held out, families weighted equally, a fraction, as printed by
 /// `trainc-research data/runs.csv`.
 pub const MEAN_ERROR: f64 = 0.108;
-
-/// Load of the fullest expert above the mean, a fraction of the mean (`MaxVio`), of routers that are balanced by an auxiliary
-/// loss: 0.72 and 0.52 of models with 1 and 3 billion parameters, 0.04 with a bias per expert (Wang et al. 2024, arXiv
-/// 2408.15664, table 2; recalled). A rank has the load of its experts together, which differs less. Megatron-LM's
-/// `moe/max_cum_overload_factor` measures it (NVIDIA/Megatron-LM#4248, read 2026-11-26).
-const EXPERT_OVERLOAD: f64 = 0.72;
 
 /// Returns the memory of the fullest GPU, with the shipped constants.
 pub fn memory(layout: &Layout) -> Memory {
@@ -93,7 +88,7 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     let (below, above) = constants.ends(layout);
     let around = |low: f64, high: f64| Interval { low: low * (1.0 - below), high: high * (1.0 + above) };
     // Ranks hold what the router sends to their experts: the mean is expected, the upper bound has the fullest expert's load.
-    let overload = if layout.degrees.expert > 1.0 {
+    let overload = if may_be_uneven(layout) {
         EXPERT_OVERLOAD * activations::routed_bytes(layout, parts.activations)
     } else {
         0.0
