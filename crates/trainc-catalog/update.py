@@ -4,13 +4,17 @@
     python3 crates/trainc-catalog/update.py --containers /tmp/containers           # prints the differences
     python3 crates/trainc-catalog/update.py --containers /tmp/containers --write   # and writes the rows; review the diff
 
+    curl -O https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonSageMaker/current/index.json
+    python3 crates/trainc-catalog/update.py --prices index.json   # prices of training instances, in every region
+
 Sources: the image tables of the SageMaker SDK (v2: package `sagemaker` below 3; v3: `sagemaker-core`) and botocore's model of
 SageMaker, from PyPI or from the wheels or directories that are given; the repository aws/deep-learning-containers (patch windows
-and tags) and, if given, aws/sagemaker-training-toolkit (its lists of instance types with EFA). Needs Python 3.11 with pip.
+and tags) and, if given, aws/sagemaker-training-toolkit (its lists of instance types with EFA) and an offer file of
+AmazonSageMaker from the AWS Price List API (of all regions or of one). Needs Python 3.11 with pip.
 
 It makes the rows of images.toml, image_aliases.toml and registries.toml, the dates of containers, and the columns of
-instances.toml that come from these sources. Memory, links and prices of instance types have no source that a program can read:
-their rows are written by hand, and missing types are printed. Exit code: 0 nothing differs, 3 something does.
+instances.toml that come from these sources, and adds rows to prices.toml. Memory and links of instance types have no source that
+a program can read: their rows are written by hand, and missing types are printed. Exit code: 0 nothing differs, 3 something does.
 """
 
 import argparse
@@ -45,6 +49,7 @@ PACKAGES = {
     "botocore": ("botocore", "botocore/data/sagemaker/2017-07-24/"),
 }
 ACCELERATED = re.compile(r"ml\.(p|g|trn)\d")
+TRAINING_USAGE = re.compile(r"(?:^|-)Train:(ml\.[a-z0-9.-]+)$")
 
 
 class Package:
@@ -310,12 +315,63 @@ def compare_instances(folder, botocore, toolkit, today, report):
     return [instances]
 
 
+def offered_prices(offers):
+    """Reads on-demand prices of training jobs from an offer file: (type, region) -> (US dollars per hour, effective date)."""
+    found = {}
+    for sku, product in offers["products"].items():
+        attributes = product.get("attributes", {})
+        # `USE1-Train:ml.g5.xlarge`; spot training and warm pools have usage types of their own.
+        usage = TRAINING_USAGE.search(attributes.get("usagetype", ""))
+        region = attributes.get("regionCode")
+        if not usage or not region:
+            continue
+        for term in offers["terms"]["OnDemand"].get(sku, {}).values():
+            for dimension in term["priceDimensions"].values():
+                usd = float(dimension["pricePerUnit"].get("USD", 0))
+                if usd > 0 and dimension["unit"].lower().startswith("h"):
+                    found[usage[1], region] = (usd, term["effectiveDate"][:10])
+    return found
+
+
+def compare_prices(folder, path, report):
+    offers = json.loads(path.read_text(encoding="utf-8"))
+    if offers.get("offerCode") != "AmazonSageMaker":
+        raise SystemExit(f"error: `{path}` is not an offer file of AmazonSageMaker")
+    published = offers["publicationDate"][:10]
+    prices = Table(folder, "prices.toml")
+    types = tomllib.loads((folder / "instances.toml").read_text(encoding="utf-8"))
+    regions = tomllib.loads((folder / "regions.toml").read_text(encoding="utf-8"))
+    newest, last = {}, {}
+    for key, row in prices.rows.items():
+        last[row["instance"]] = key
+        if row["product"] == "sagemaker" and "region" in row:
+            pair = row["instance"], row["region"]
+            if pair not in newest or row["date"] > newest[pair]["date"]:
+                newest[pair] = row
+    for (name, region), (usd, since) in sorted(offered_prices(offers).items()):
+        old = newest.get((name, region))
+        if name not in types or region not in regions or (old and old["date"] >= published):
+            continue
+        if old is None:
+            report(f"prices {name} {region}: new, {usd}")
+        elif old["usd_per_hour"] != usd:
+            report(f"prices {name} {region}: {old['usd_per_hour']} of {old['date']} -> {usd}")
+        # A price that did not change is confirmed by a later date.
+        key = f"{name}/{region}/{published}/offer"
+        source = f"offer file of AmazonSageMaker, AWS Price List API, published {published}, effective {since}"
+        row = {"instance": name, "region": region, "usd_per_hour": usd, "product": "sagemaker", "source": source}
+        prices.add(key, row | {"date": published}, last.get(name))
+        last[name] = key
+    return [prices]
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--containers", type=pathlib.Path, help="clone of aws/deep-learning-containers")
     parser.add_argument("--toolkit", type=pathlib.Path, help="clone of aws/sagemaker-training-toolkit")
     for name, (package, _) in PACKAGES.items():
         parser.add_argument(f"--{name}", help=f"wheel or site-packages with {package}; `none` skips it; default: PyPI")
+    parser.add_argument("--prices", type=pathlib.Path, help="offer file of AmazonSageMaker, JSON")
     parser.add_argument("--data", type=pathlib.Path, default=DATA, help="directory of the tables")
     parser.add_argument("--today", default=datetime.date.today().isoformat(), help="date of changed rows")
     parser.add_argument("--write", action="store_true", help="write the changed rows")
@@ -327,6 +383,7 @@ def main(argv=None):
         count += 1
         print(line)
 
+    tables = compare_prices(args.data, args.prices, report) if args.prices else []
     with tempfile.TemporaryDirectory() as folder:
         packages = {}
         for name, (package, inside) in PACKAGES.items():
@@ -335,7 +392,7 @@ def main(argv=None):
                 packages[name] = Package(given or download(package, folder), inside)
                 print(f"# {packages[name].version}", file=sys.stderr)
         containers = Containers(args.containers) if args.containers else None
-        tables = compare_images(args.data, packages, containers, args.today, report)
+        tables += compare_images(args.data, packages, containers, args.today, report)
         tables += compare_instances(args.data, packages.get("botocore"), args.toolkit, args.today, report)
     if args.write:
         for table in tables:

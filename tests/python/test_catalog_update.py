@@ -1,5 +1,6 @@
 """crates/trainc-catalog/update.py: the catalogue equals the installed SDK, and a change of a source changes the rows."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ def data(tmp_path):
     """A copy of the tables that may be written."""
     copy = tmp_path / "data"
     copy.mkdir()
-    for name in ("images.toml", "image_aliases.toml", "registries.toml", "instances.toml"):
+    for name in ("images.toml", "image_aliases.toml", "registries.toml", "instances.toml", "prices.toml", "regions.toml"):
         shutil.copy(DATA / name, copy / name)
     return copy
 
@@ -133,3 +134,43 @@ def test_repositories_give_dates_tags_and_lists(data, tmp_path):
     ]
     assert read(data, "instances.toml")["ml.p5e.48xlarge"]["toolkit_sets_nccl_efa_env"] is True
     assert update(data, "--containers", containers, "--toolkit", toolkit) == (0, [])
+
+
+def offer(sku, usage, region, usd, unit="Hrs"):
+    """Returns a product and its on-demand term as an offer file of the AWS Price List API has them."""
+    product = {"sku": sku, "attributes": {"regionCode": region, "usagetype": usage}}
+    price = {"unit": unit, "pricePerUnit": {"USD": usd}}
+    term = {"effectiveDate": "2027-01-01T00:00:00Z", "priceDimensions": {f"{sku}.6YS6EN2CT7": price}}
+    return {sku: product}, {sku: {f"{sku}.JRTCKXETXF": term}}
+
+
+def test_prices_of_training_jobs_are_read_from_an_offer_file(data, tmp_path):
+    """A price that changed, one that did not, one of a new pair; other components, spot and unknown types are no prices."""
+    offers = [
+        offer("A", "USE1-Train:ml.p4d.24xlarge", "us-east-1", "20.5000000000"),
+        offer("B", "USE1-Train:ml.g4dn.xlarge", "us-east-1", "0.7364000000"),
+        offer("C", "APN1-Train:ml.g5.xlarge", "ap-northeast-1", "2.0450000000"),
+        offer("D", "USE1-Host:ml.g5.2xlarge", "us-east-1", "9.0000000000"),
+        offer("E", "USE1-SpotTraining:ml.g5.4xlarge", "us-east-1", "9.0000000000"),
+        offer("F", "USE1-Train:ml.nonesuch.xlarge", "us-east-1", "9.0000000000"),
+    ]
+    products, terms = ({k: v for one in offers for k, v in one[at].items()} for at in (0, 1))
+    text = {"offerCode": "AmazonSageMaker", "publicationDate": "2027-01-05T09:00:00Z", "products": products}
+    path = tmp_path / "index.json"
+    path.write_text(json.dumps(text | {"terms": {"OnDemand": terms}}), encoding="utf-8")
+    before = read(data, "prices.toml")
+    status, printed = update(data, "--prices", path, "--write")
+    assert status == 3
+    assert printed == [
+        "prices ml.g5.xlarge ap-northeast-1: new, 2.045",
+        "prices ml.p4d.24xlarge us-east-1: 25.2513 of 2026-09-27 -> 20.5",
+    ]
+    after = read(data, "prices.toml")
+    made = {key: row["usd_per_hour"] for key, row in after.items() if key not in before}
+    assert made == {
+        "ml.g4dn.xlarge/us-east-1/2027-01-05/offer": 0.7364,
+        "ml.g5.xlarge/ap-northeast-1/2027-01-05/offer": 2.045,
+        "ml.p4d.24xlarge/us-east-1/2027-01-05/offer": 20.5,
+    }
+    assert {key: after[key] for key in before} == before
+    assert update(data, "--prices", path) == (0, [])

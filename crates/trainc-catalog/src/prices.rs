@@ -71,11 +71,6 @@ fn look_up(instance: &str, region: &str) -> Option<Price> {
     )
 }
 
-/// Returns the newest SageMaker price of the type in any stated region.
-pub fn newest_anywhere(instance: &str) -> Option<Price> {
-    newest_of(of_instance(instance).filter(|price| price.region.is_some()))
-}
-
 fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
     prices.filter(|price| price.product == "sagemaker").fold(None, |best: Option<Price>, price| match best {
         Some(best) if best.provenance.date >= price.provenance.date => Some(best),
@@ -177,13 +172,13 @@ mod tests {
 
     #[test]
     fn the_newest_price_of_a_region_wins() {
-        let price = newest("ml.g5.xlarge", "us-east-1").unwrap();
-        assert_eq!((price.usd_per_hour, price.date_words.as_deref()), (1.408, Some("2026-07")));
+        let price = newest("ml.g5.xlarge", "eu-west-1").unwrap();
+        assert_eq!((price.usd_per_hour, price.date_words.as_deref()), (1.57, Some("2023-12")));
         let price = newest("ml.p4d.24xlarge", "us-west-2").unwrap();
         assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (25.251_286, "2026-09-01"));
-        // Day of the commit that contains it.
+        // Newer than the row of 2024-06-11.
         let price = newest("ml.p4d.24xlarge", "us-east-1").unwrap();
-        assert_eq!((price.date_words, price.provenance.date.as_str()), (None, "2024-06-11"));
+        assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (25.2513, "2026-09-27"));
         let price = newest("ml.p5.48xlarge", "us-east-1").unwrap();
         assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (63.296, "2026-09-27"));
     }
@@ -199,7 +194,7 @@ mod tests {
             Some("not stated; matches us-east-1")
         );
         assert_eq!(of_instance("ml.p5en.48xlarge").count(), 5);
-        assert_eq!(newest_anywhere("ml.g7e.48xlarge").unwrap().region.as_deref(), Some("us-west-2"));
+        assert!(newest("ml.g7e.48xlarge", "us-west-2").is_some());
     }
 
     #[test]
@@ -247,6 +242,7 @@ mod tests {
         assert_eq!(oregon("PERSISTENT_1", Some(200)), Some(0.29));
         assert_eq!(oregon("PERSISTENT_2", Some(125)), None);
         assert_eq!(lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(125)), None);
-        assert!(training_volume("us-east-1").is_none() && training_volume("unstated-eu").is_none());
+        assert_eq!(training_volume("eu-west-1").map(|price| price.usd_per_gb_month), Some(0.154));
+        assert!(training_volume("us-east-1").is_none());
     }
 }

@@ -4,10 +4,8 @@ use crate::support::{compile_in, options, read};
 use trainc_plan::Compiled;
 use trainc_predict::Layout;
 
-fn compiled(path: &str, sets: &[(&str, String)]) -> Compiled {
-    let flags: Vec<String> = sets.iter().map(|(path, value)| format!("--set {path}={value}")).collect();
-    let options = options(&flags.join(" "));
-    compile_in(crate::support::Memory::default(), "job.kdl", &read(path), &options).compiled
+fn compiled(path: &str, flags: &str) -> Compiled {
+    compile_in(crate::support::Memory::default(), "job.kdl", &read(path), &options(flags)).compiled
 }
 
 /// philschmid.de, "How to scale LLM workloads to 20B+ with SageMaker", 2 May 2023: GPT-NeoX 20B in 9,407 s on two
@@ -24,7 +22,9 @@ fn neox_20b_in_9407_seconds() {
     assert!((usd - 197.0_f64).abs() < 0.05, "{usd}");
     let path = "examples/neox-20b-fsdp/trainc.kdl";
     let with = |sequences: u64| {
-        let found = compiled(path, &[("train.dataset.sequences", sequences.to_string())]);
+        // The price of that time.
+        let flags = format!("--set train.dataset.sequences={sequences} --price ml.p4d.24xlarge=37.688");
+        let found = compiled(path, &flags);
         let hour = found.plan.as_ref().unwrap().price.as_ref().unwrap().usd_per_hour;
         assert!((hour - 37.688).abs() < 1e-9, "{hour}");
         (found.prediction.speed.unwrap(), found.prediction.run.unwrap())
@@ -53,7 +53,7 @@ fn neox_20b_in_9407_seconds() {
 /// 2023: under ten minutes; batch and steps are those of our example.
 #[test]
 fn gptj_in_under_ten_minutes() {
-    let run = compiled("examples/gptj-6b-tensor/trainc.kdl", &[]).prediction.run.unwrap();
+    let run = compiled("examples/gptj-6b-tensor/trainc.kdl", "").prediction.run.unwrap();
     assert!(run.seconds < 600.0, "{}", run.seconds);
     assert!(run.parts.training > 30.0, "{:?}", run.parts);
 }

@@ -807,8 +807,8 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
     assert!(tuned.err.contains(why), "{}", tuned.err);
     let typed = format!("help: `trainc tune {path} --set train.precision=fp16` ranks it");
     assert!(tuned.err.contains(&typed), "{}", tuned.err);
-    let unpriced = tune(&["--instances", "ml.g4dn.xlarge"]).out;
-    assert!(unpriced.contains("set it with `--price ml.g4dn.xlarge=USD`"), "{unpriced}");
+    let unpriced = tune(&["--instances", "ml.p2.xlarge"]).out;
+    assert!(unpriced.contains("set it with `--price ml.p2.xlarge=USD`"), "{unpriced}");
     let ranked = tune(&["--set", "train.precision=fp16"]);
     assert_eq!(ranked.code, Some(0), "{}{}", ranked.out, ranked.err);
 }
