@@ -62,7 +62,10 @@ def test_same_request(script, place):
     theirs = json.loads((place / "request.json").read_text(encoding="utf-8"))
     found = differences(ours, theirs)
     assert not found, show(found, "emitted", "recorded") + "\n" + manifest
-    assert ": produces the same request." in manifest, manifest
+    # A tuning job sets further hyperparameters in each of its requests.
+    is_tuned = script.stem == "v2_tuner"
+    claim = "one training job with its parameters that are not tuned" if is_tuned else "the same request."
+    assert f": produces {claim}" in manifest.split("\n", maxsplit=1)[0], manifest
     # The home directory is empty again: the recorder is deleted.
     assert not list((place.parent / "home").glob("trainc-import-*"))
 
@@ -80,6 +83,37 @@ def test_several_jobs_need_a_directory(place):
     requests = json.loads((place / "requests.json").read_text())
     assert [request["HyperParameters"]["lr"] for request in requests] == ["0.0001", "0.0003"]
     assert trainc(place, "check", "jobs").returncode == 0
+
+
+def test_a_notebook_that_deploys_is_imported_up_to_there(place):
+    script = HERE / "scripts/v2_notebook_deploy.py"
+    done = run_import(place, script, "--region", "us-west-2", "--out", "job.kdl")
+    assert done.returncode == 0, done.stderr
+    line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if ".deploy(" in text)
+    assert f"stopped at line {line}: trainc import reads no objects: s3://" in done.stderr
+    # The same without a job before it is a failure.
+    text = "import boto3\n\nboto3.client('s3').get_object(Bucket='example-bucket', Key='data.csv')\n"
+    assert run_import(place, "job.py", text=text).returncode == 3
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    text += "\nboto3.client('sagemaker-runtime', 'us-west-2').invoke_endpoint(EndpointName='a', Body=b'')\n"
+    done = run_import(place, "job.py", text=text)
+    assert done.returncode == 0, done.stderr
+    assert "trainc import runs no model: InvokeEndpoint of a" in done.stderr
+
+
+def test_the_manifest_can_name_the_source(place):
+    """Outside of a git repository the root is the manifest's directory."""
+    script = HERE / "scripts/v2_smddp.py"
+    done = run_import(place, script, "--region", "us-west-2", "--out", "jobs/")
+    assert done.returncode == 2, done.stderr
+    assert "src`: it is outside the root directory" in done.stderr
+    assert "help: `--out ./`\n" in done.stderr
+    assert not (place / "jobs").exists()
+    assert run_import(place, script, "--region", "us-west-2", "--out", "./").returncode == 0
+    assert trainc(place, "check", ".").returncode == 0
+    (place / ".git").mkdir()
+    done = run_import(place, script, "--region", "us-west-2", "--out", "jobs/")
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_source_is_the_directory_of_the_script(place):

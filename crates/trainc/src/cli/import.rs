@@ -5,9 +5,10 @@ use super::args::{Global, problems};
 use super::exit;
 use super::files::{Files, describe, read_named_text};
 use super::io::Io;
+use super::manifest_paths::root_of;
 use super::manifests::{Manifest, Set};
 use super::progress::{LOOKING, Mode, Progress};
-use crate::import::{self, Imported, Origin};
+use crate::import::{self, Imported, Origin, Recording};
 use script::{Script, ScriptRun};
 use serde_json::{Value, json};
 use std::fs;
@@ -152,6 +153,10 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         return reject(io, global, &args.sink(), &args.file, sources, problem);
     }
     let directory = manifest_directory(args.out.as_deref());
+    if let Some(words) = source_outside_root(args, &run.recording, &directory) {
+        io.note(&words);
+        return exit::USAGE;
+    }
     let origin = |region: &Option<String>| {
         Origin::from_recording(&args.file, region.clone(), &run.recording, &directory)
     };
@@ -251,6 +256,41 @@ fn manifest_directory(out: Option<&Path>) -> PathBuf {
     };
     let directory = current.join(directory);
     directory.canonicalize().unwrap_or(directory)
+}
+
+/// Returns why a manifest in this directory could not name the sources of the script, and where it can.
+fn source_outside_root(args: &Args, recording: &Recording, directory: &Path) -> Option<String> {
+    let root = root_of(&directory.join("job.kdl"), None);
+    // Those of a repository are fetched.
+    let sources = recording.sources.values().filter(|source| source.git.is_none() && source.script.is_none());
+    let paths: Vec<PathBuf> = sources
+        .flat_map(|source| std::iter::once(&source.directory).chain(&source.dependencies))
+        .map(|path| Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path)))
+        .collect();
+    let outside = paths.iter().find(|path| !path.starts_with(&root))?;
+    // The directory of the script if that contains all, otherwise the nearest above all sources.
+    let script = Path::new(&args.file).canonicalize().ok()?;
+    let mut places = script.parent().into_iter().chain(paths.first()?.ancestors().skip(1));
+    let place = places.find(|place| paths.iter().all(|path| path.starts_with(place)))?;
+    let current = std::env::current_dir().unwrap_or_default();
+    let place = match place.strip_prefix(&current) {
+        Ok(inside) => Path::new(".").join(inside),
+        Err(_) => place.to_path_buf(),
+    };
+    let out = match &args.out {
+        Some(out) if !is_directory(out) => {
+            place.join(out.file_name().unwrap_or_default()).display().to_string()
+        }
+        // With a slash at the end.
+        _ => place.join("").display().to_string(),
+    };
+    Some(format!(
+        "error: a manifest in `{}` cannot name the source `{}`: it is outside the root directory, which is the nearest parent \
+directory with `.git`, otherwise the manifest's directory; nothing was written\nhelp: `--out {}`\n",
+        directory.display(),
+        outside.display(),
+        trainc_emit::quote(&out)
+    ))
 }
 
 /// Returns true if `--out` names a directory.
@@ -541,7 +581,7 @@ fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
         "job": imported.job,
         "manifest": imported.manifest,
         "written": out.map(|out| out.to_string_lossy()),
-        "same_request": imported.lost.is_empty(),
+        "same_request": imported.lost.is_empty() && !imported.is_tuned,
         "lost": imported.lost,
         "cannot_say": imported.unsupported,
         "outcome": review.outcome,

@@ -72,6 +72,8 @@ pub struct Imported {
     pub lost: Vec<String>,
     /// Whether the manifest has the source of the archive that the request names.
     pub has_source: bool,
+    /// Whether it is a training job of a tuning job, which sets further hyperparameters.
+    pub is_tuned: bool,
     /// Description of the input, for the manifest's header.
     description: String,
     /// The nodes of the job, without `request`.
@@ -160,9 +162,12 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
             "the tuning job's ranges: the manifest is one training job with the parameters that are not tuned; `sweep` runs several",
         );
     }
+    let is_tuned = job.is_tuned;
     let (job, nodes, members) = reader.job();
     let Unsupported { all: unsupported, lost } = reader.unsupported;
     let kind = match (&origin.script, reader.described.is_some()) {
+        (Some(script), _) if is_tuned => format!("the tuning job that {script} starts"),
+        (None, _) if is_tuned => "a tuning job".to_owned(),
         (Some(script), _) => format!("the request that {script} sends"),
         (None, true) => "a described job".to_owned(),
         (None, false) => "a request".to_owned(),
@@ -176,6 +181,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         unsupported,
         lost,
         has_source: reader.has_source,
+        is_tuned,
         description,
         nodes,
         members,
@@ -189,6 +195,7 @@ impl Imported {
     /// Says whether the manifest produces the same request.
     pub fn verdict(&self) -> String {
         match self.lost.len() {
+            0 if self.is_tuned => "a training job of the tuning job, without the tuned parameters".to_owned(),
             0 => "the same request".to_owned(),
             1 => "1 difference, in its header".to_owned(),
             more => format!("{more} differences, in its header"),
@@ -205,7 +212,7 @@ impl Imported {
                 .children(children)
                 .with_blank_line()
         });
-        let mut out = header(&self.description, &self.lost);
+        let mut out = header(&self.description, &self.lost, self.is_tuned);
         let nodes = self.nodes.iter().cloned().chain(request).collect();
         Node::text("job", &self.job).children(nodes).write(0, &mut out);
         out

@@ -33,6 +33,10 @@ REGION = "us-east-1"
 # Text in every value that has no better answer; trainc reports a request that contains it.
 MADE_UP = "made-up"
 
+# Beginnings of the errors for what only an account has: objects, and answers of a model.
+NO_OBJECTS = "trainc import reads no objects: "
+NO_MODEL = "trainc import runs no model: "
+
 # Longest sleep of the script, in seconds: it may wait for what an account would do.
 MOST_SLEEP = 0.01
 # Largest object that is kept for a later read, in bytes.
@@ -68,10 +72,12 @@ class Recorder:
         self.objects = {}
         self.params = threading.local()
         self.clones = {}
+        self.requests = 0
 
     def add(self, kind, **members):
         line = json.dumps({"kind": kind, **members}, default=str) + "\n"
         with self.lock:
+            self.requests += kind == "request"
             os.write(self.file, line.encode())
 
 
@@ -446,7 +452,7 @@ class Call:
 
         data = recorder.objects.get((self.params["Bucket"], self.params["Key"]))
         if data is None:
-            raise NotFound(f"trainc import reads no objects: s3://{self.params['Bucket']}/{self.params['Key']}")
+            raise NotFound(f"{NO_OBJECTS}s3://{self.params['Bucket']}/{self.params['Key']}")
         return {**self.s3_HeadObject(None), "Body": StreamingBody(io.BytesIO(data), len(data))}
 
     def s3_ListObjectsV2(self, _body):
@@ -461,6 +467,13 @@ class Call:
         return {"Contents": found, "KeyCount": len(found), "IsTruncated": False, "Name": self.params["Bucket"]}
 
     s3_ListObjects = s3_ListObjectsV2
+
+    # --- models: nothing is deployed
+
+    def sagemaker_runtime_InvokeEndpoint(self, _body):
+        raise NotFound(f"{NO_MODEL}{self.operation} of {self.params.get('EndpointName')}")
+
+    sagemaker_runtime_InvokeEndpointWithResponseStream = sagemaker_runtime_InvokeEndpoint
 
     # --- logs
 
@@ -650,6 +663,19 @@ def compile_script(path):
         return compile(changed, str(path), "exec")
 
 
+def missing_result(error):
+    """Returns the message about what only an account has, if that is why the script could not go on; else None."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        answer = getattr(error, "response", None)
+        message = answer.get("Error", {}).get("Message", "") if isinstance(answer, dict) else ""
+        if message.startswith((NO_OBJECTS, NO_MODEL)):
+            return message
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def report(error, script):
     """Records a failure: its traceback without the frames of this file, and the last line of the script in it."""
     import traceback
@@ -659,6 +685,11 @@ def report(error, script):
     lines += traceback.format_exception_only(type(error), error)
     own = [frame.lineno for frame in frames if frame.filename == str(script)]
     line = own[-1] if own else getattr(error, "lineno", None)
+    missing = missing_result(error)
+    if missing is not None and recorder.requests:
+        # After training, notebooks deploy the model and read its output.
+        recorder.add("stopped", what=missing, line=line)
+        return
     message = traceback.format_exception_only(type(error), error)[-1].strip()
     recorder.add("failed", message=message, line=line, traceback="".join(lines))
 

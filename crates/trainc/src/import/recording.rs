@@ -37,6 +37,9 @@ pub struct Recording {
     pub assumed_region: Option<String>,
     /// How it failed.
     pub failure: Option<Failure>,
+    /// Why it was stopped after it had created training jobs: it needs what only an account has. With the line of the script,
+    /// from 1.
+    pub stopped: Option<(String, Option<usize>)>,
     /// Whether it ran to its end, or to its failure.
     pub ended: bool,
 }
@@ -99,6 +102,7 @@ impl Recording {
 
     fn add(&mut self, line: &Value) {
         let text = |name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);
+        let number = || line.get("line").and_then(Value::as_u64).and_then(|line| usize::try_from(line).ok());
         let push = |list: &mut Vec<String>, text: Option<String>| {
             list.extend(text.filter(|text| !list.contains(text)));
         };
@@ -124,12 +128,12 @@ impl Recording {
             "failed" => {
                 self.failure = Some(Failure {
                     message: text("message").unwrap_or_default(),
-                    line: line
-                        .get("line")
-                        .and_then(Value::as_u64)
-                        .and_then(|line| usize::try_from(line).ok()),
+                    line: number(),
                     traceback: text("traceback").unwrap_or_default(),
                 });
+            }
+            "stopped" => {
+                self.stopped = text("what").map(|what| (with_placeholders(&what), number()));
             }
             "ended" => self.ended = true,
             _ => {}

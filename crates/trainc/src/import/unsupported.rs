@@ -2,9 +2,14 @@
 
 use super::kdl::{Node, escape_line};
 
-/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences.
-pub(super) fn header(description: &str, lost: &[String]) -> String {
-    let mut lines = if lost.is_empty() {
+/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences. A tuning job sets
+/// hyperparameters of its own in each request.
+pub(super) fn header(description: &str, lost: &[String], is_tuned: bool) -> String {
+    let mut lines = if lost.is_empty() && is_tuned {
+        vec![format!(
+            "Imported from {description}: produces one training job with its parameters that are not tuned, not the tuning job."
+        )]
+    } else if lost.is_empty() {
         vec![format!("Imported from {description}: produces the same request.")]
     } else {
         vec![format!("Imported from {description}: does not produce the same request; differences:")]

@@ -211,5 +211,9 @@ pub(super) fn summary(recording: &Recording) -> String {
             out.push_str(&format!("{what}: {more} more\n"));
         }
     }
+    if let Some((what, line)) = &recording.stopped {
+        let line = line.map_or_else(String::new, |line| format!(" at line {line}"));
+        out.push_str(&format!("stopped{line}: {what}; a training job after this line is not imported\n"));
+    }
     out
 }
