@@ -4,7 +4,7 @@ use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, split_uri};
 use super::fault::{Class, Fault};
-use super::file_systems::monthly_usd;
+use super::file_systems::{describe_monthly_cost, monthly_usd};
 use super::ledger::Item;
 use super::look::Look;
 use super::observed::ObservedRole;
@@ -161,8 +161,8 @@ impl Inventory {
                 trainc_diag::text::group_digits(system.capacity_gib)
             );
             let usd_per_month = keep.as_ref().and_then(|_| monthly_usd(&self.region, system));
-            let keep = keep.map(|why| match usd_per_month {
-                Some(usd) => format!("{why}; it costs {} a month", trainc_diag::text::dollars(usd)),
+            let keep = keep.map(|why| match describe_monthly_cost(&self.region, system) {
+                Some(cost) => format!("{why}; it costs {cost}"),
                 None => why,
             });
             let one = line("file-system", &system.id, action, keep.unwrap_or(size));

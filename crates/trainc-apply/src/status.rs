@@ -5,7 +5,8 @@ use super::metrics::Metrics;
 use serde::Serialize;
 use trainc_diag::text;
 use trainc_ir::Plan;
-use trainc_ir::plan::Price;
+use trainc_ir::Price;
+use trainc_ir::price::describe_origin_and_age;
 
 /// The status of a job, for people and for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,6 +42,8 @@ pub struct Status {
     /// Cost of the instances in US dollars for the predicted duration, at the same price; null without a prediction, or
     /// if the spot price is unknown.
     pub planned_usd: Option<f64>,
+    /// Date of the price of the instances; null if it is a price of the user or not known.
+    pub price_date: Option<String>,
     /// Predicted duration in seconds.
     pub planned_seconds: Option<u64>,
     /// Predicted tokens per second, over all ranks.
@@ -102,6 +105,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: max_run.and_then(usd),
         planned_usd: planned.seconds.filter(|_| is_priced(plan)).and_then(usd),
+        price_date: plan.instance_prices().filter_map(|price| price.date.clone()).min(),
         planned_seconds: planned.seconds.map(whole_seconds),
         planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
         metrics: metrics
@@ -212,12 +216,21 @@ impl Status {
         if self.simulated { " (simulated: nothing is billed)" } else { "" }
     }
 
-    /// Returns the planned and the maximum cost, ` of $16.46 planned, at most $28.36`; empty if neither is known.
-    pub fn planned_cost(&self) -> String {
+    /// Returns the planned and the maximum cost, ` of $16.46 planned, at most $28.36 (price of 2026-09-01)`; empty if neither
+    /// is known. Today, in days since 1970, gives the age of an old price.
+    pub fn planned_cost(&self, today: Option<i64>) -> String {
         let planned = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
         let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));
         let all: Vec<String> = planned.into_iter().chain(most).collect();
-        if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) }
+        let of = if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) };
+        let price = self.describe_price(today).map(|price| format!(" ({price})"));
+        of + &price.unwrap_or_default()
+    }
+
+    /// Describes the date of the price: `price of 2026-09-01`; `None` for a price of the user.
+    pub fn describe_price(&self, today: Option<i64>) -> Option<String> {
+        let date = self.price_date.as_deref()?;
+        Some(describe_origin_and_age(Some(date), "", today))
     }
 
     /// Returns the last values of the metrics as text: first those with canonical names, in display order.

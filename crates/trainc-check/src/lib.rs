@@ -6,6 +6,7 @@
 mod across_jobs;
 mod allow;
 mod compile;
+mod price_notes;
 mod queries;
 pub mod rules;
 mod shared_codes;
@@ -87,5 +88,6 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         rule(&context, problems);
     }
     superseded::remove(problems);
+    price_notes::add(plan, problems);
     allow::apply_allows(&context, options.later_codes, problems);
 }

@@ -237,6 +237,13 @@ impl Problems {
         self.list.iter()
     }
 
+    /// Adds notes to each problem.
+    pub fn add_notes(&mut self, notes: impl Fn(&Diagnostic) -> Vec<String>) {
+        for problem in &mut self.list {
+            problem.notes.extend(notes(problem));
+        }
+    }
+
     /// Keeps the problems that pass the test.
     pub fn retain(&mut self, keep: impl FnMut(&Diagnostic) -> bool) {
         self.list.retain(keep);

@@ -9,8 +9,8 @@ use super::launch::Launch;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
+use super::price::{Price, StoragePrice};
 use super::source_tree::SourceTree;
-use super::units::GIB;
 use super::worker::Worker;
 
 /// Represents the job's digest in bound texts until it is computed. It has the length of the digest.
@@ -150,6 +150,11 @@ impl Plan {
         each.map(|(group, price)| Some(price.as_ref()?.usd_per_hour * group.nodes.get()? as f64)).sum()
     }
 
+    /// Returns the known prices of its instances.
+    pub fn instance_prices(&self) -> impl Iterator<Item = &Price> {
+        self.price.iter().chain(self.group_prices.iter().flatten())
+    }
+
     /// Returns the instance types of groups without a known price, each once.
     pub fn unpriced_instance_types(&self) -> Vec<&str> {
         let groups = self.job.cluster.iter().flat_map(|cluster| &cluster.groups);
@@ -243,51 +248,6 @@ pub enum Smp {
     V1(Option<String>),
     /// v2 under torchrun.
     V2,
-}
-
-/// Price of one instance for an hour.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Price {
-    /// US dollars per hour.
-    pub usd_per_hour: f64,
-    /// The region of the catalogue row; `None` for a price of the user.
-    pub region: Option<String>,
-    /// The date from which it is valid, such as a day or `before 2025-06`; `None` for a price of the user.
-    pub date: Option<String>,
-    /// The source; `--price` for a price of the user.
-    pub source: String,
-}
-
-impl Price {
-    /// Returns whether the user set it or a discount on it, so that it applies to spot instances too.
-    pub fn is_user_price(&self) -> bool {
-        self.source.starts_with("--price") || self.source.contains("--discount")
-    }
-}
-
-/// Price of storage for a month of 730 hours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoragePrice {
-    /// US dollars per GB and month; of FSx per GiB of capacity.
-    pub usd_per_gb_month: f64,
-    /// The region of the catalogue row; `None` for a price of the user.
-    pub region: Option<String>,
-    /// The date of the row; `None` for a price of the user.
-    pub date: Option<String>,
-    /// The source; `--price` for a price of the user.
-    pub source: String,
-}
-
-impl StoragePrice {
-    /// Returns region and date of the catalogue row, `us-west-2, 2026-06-01`; `None` for a price of the user.
-    pub fn catalogue_row(&self) -> Option<String> {
-        Some(format!("{}, {}", self.region.as_ref()?, self.date.as_ref()?))
-    }
-
-    /// Returns the price of this many bytes for a month, US dollars.
-    pub fn usd_per_month(&self, bytes: u64) -> f64 {
-        bytes as f64 / GIB as f64 * self.usd_per_gb_month
-    }
 }
 
 /// A directory of the program that could not be read.

@@ -1,27 +1,69 @@
-//! Upper bounds of a job's cost, from prices and limits alone.
+//! What a job costs, as text: expected, at most, and after its end.
 
-use super::json::Document;
-use super::sections::UNKNOWN;
+use super::after_end;
+use super::json::{Document, Interval, Quota};
+use super::sections::{Section, UNKNOWN, round_to_u64, unknown_with_reason};
 use std::fmt::Write as _;
 use trainc_catalog::instances;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
+use trainc_ir::price::describe_origin_and_age;
 use trainc_predict::bills::{max_cost, unpriced_file_systems};
 
-/// Returns the price, the most that the job can cost, and the budget, as text.
-pub(super) fn lines(document: &Document, plan: &Plan) -> Vec<String> {
-    let mut out = vec![price(document, plan)];
-    out.extend(upper_bound(document, plan));
-    out.extend(warm_pool(plan));
+/// Returns what the job costs: expected, at most, after its end, and the room in the quotas. Every output shows these
+/// sections. Today is in days since 1970; without it old prices have no age.
+pub(super) fn sections(document: &Document, plan: &Plan, today: Option<i64>) -> Vec<Section> {
+    let mut out = vec![("cost", lines(document, plan, today))];
+    out.extend([("after", after_end::lines(document, today)), ("quota", quotas(document))]);
+    out.retain(|(_, lines)| !lines.is_empty());
+    out
+}
+
+/// Returns the expected cost, the most that the job can cost until its end, the price and the budget, as text.
+pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec<String> {
+    let price = price(document, plan, today);
+    let mut out = Vec::new();
+    // A missing price is reported once, with the option that sets it.
+    if !price.starts_with(UNKNOWN) {
+        out.extend(expected(document, plan));
+        out.extend(upper_bound(document, plan));
+    }
+    out.push(price);
     out.extend(budget(document, plan));
     out
 }
 
-fn price(document: &Document, plan: &Plan) -> String {
+/// Returns the expected cost with its interval; for spot instances without a known price its on-demand upper bound.
+fn expected(document: &Document, plan: &Plan) -> Option<String> {
+    let run = &document.run;
+    let with_interval = |usd: f64, interval: Option<&Interval>| {
+        let between =
+            interval.map(|ends| format!(" ({} to {})", text::dollars(ends.low), text::dollars(ends.high)));
+        text::dollars(usd) + &between.unwrap_or_default()
+    };
+    if let Some(usd) = run.cost_usd {
+        return Some(format!("expected {}", with_interval(usd, run.cost_usd_interval.as_ref())));
+    }
+    if let Some(usd) = run.on_demand_usd {
+        let usd = with_interval(usd, run.on_demand_usd_interval.as_ref());
+        return Some(format!("expected at most {usd}: on demand, since the spot price is not known"));
+    }
+    let reason = match run.seconds {
+        Some(_) => unknown_with_reason(document, "run.cost_usd"),
+        None => format!("{UNKNOWN}: the run time is not predicted"),
+    };
+    let least = reason.strip_prefix(UNKNOWN).and_then(|rest| rest.strip_prefix(": at least "));
+    plan.deployable.then(|| match least {
+        Some(least) => format!("expected at least {least}"),
+        None => format!("expected cost {reason}"),
+    })
+}
+
+fn price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
     let Some(price) = &document.price else {
         if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
-            return group_prices(plan);
+            return group_prices(plan, today);
         }
         let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         return match instance {
@@ -37,20 +79,11 @@ fn price(document: &Document, plan: &Plan) -> String {
     {
         let _ = write!(line, " × {} = {} per hour", text::group_digits(mesh.nodes), text::dollars(hour));
     }
-    format!("{line} ({})", price_origin(price.date.as_deref(), &price.source))
-}
-
-/// Describes the source of a price. A date is a day, or a text such as `before 2025-06`.
-fn price_origin(date: Option<&str>, source: &str) -> String {
-    match date {
-        None => format!("from {source}"),
-        Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!("price of {day}"),
-        Some(words) => format!("price {words}"),
-    }
+    format!("{line} ({})", describe_origin_and_age(price.date.as_deref(), &price.source, today))
 }
 
 /// Returns the prices of instance groups and their sum, or which price is missing.
-fn group_prices(plan: &Plan) -> String {
+fn group_prices(plan: &Plan, today: Option<i64>) -> String {
     let missing = plan.unpriced_instance_types();
     let Some(hour) = usd_per_hour(plan) else {
         return match missing.first() {
@@ -70,7 +103,7 @@ fn group_prices(plan: &Plan) -> String {
         .collect();
     let mut froms: Vec<String> = priced()
         .filter_map(|(_, price)| price.as_ref())
-        .map(|price| price_origin(price.date.as_deref(), &price.source))
+        .map(|price| describe_origin_and_age(price.date.as_deref(), &price.source, today))
         .collect();
     froms.dedup();
     format!("{} = {} per hour ({})", terms.join(" + "), text::dollars(hour), text::list(&froms, "and"))
@@ -90,13 +123,31 @@ fn upper_bound(document: &Document, plan: &Plan) -> Option<String> {
     Some(line)
 }
 
-fn warm_pool(plan: &Plan) -> Option<String> {
-    let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get()?;
-    Some(format!(
-        "warm pool: up to {} for another {}",
-        text::dollars(warm_pool_usd(plan)?),
-        text::duration(seconds)
-    ))
+/// Returns the room in the quota of the account that running jobs use up first.
+fn quotas(document: &Document) -> Vec<String> {
+    let number = |value: f64| text::group_digits(round_to_u64(value));
+    let one = |quota: &Quota| {
+        let left = quota.value - quota.needed - quota.in_use.unwrap_or(0.0);
+        // Negative if apply waits for other jobs to end.
+        let left =
+            if left < 0.0 { format!("{} short", number(-left)) } else { format!("{} left", number(left)) };
+        let left = if quota.in_use_is_lower_bound { format!("at most {left}") } else { left };
+        let used = match quota.in_use {
+            Some(used) if quota.in_use_is_lower_bound => format!(" - at least {} in use", number(used)),
+            Some(used) => format!(" - {} in use", number(used)),
+            None => String::new(),
+        };
+        let default = if quota.is_default { ", the default of a new account" } else { "" };
+        format!(
+            "{left}: {}{used} - {} for this job ({}{default})",
+            number(quota.value),
+            number(quota.needed),
+            quota.name
+        )
+    };
+    // The one that is used up first.
+    let left = |quota: &&Quota| quota.value - quota.needed - quota.in_use.unwrap_or(0.0);
+    document.quotas.iter().min_by(|a, b| left(a).total_cmp(&left(b))).map(one).into_iter().collect()
 }
 
 fn budget(document: &Document, plan: &Plan) -> Option<String> {

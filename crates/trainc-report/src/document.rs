@@ -4,7 +4,7 @@ use super::json::{
     Batch, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
     ModelPart, Override, Price, Source,
 };
-use super::{Subject, forecast, notes, resources};
+use super::{Subject, after_end, forecast, notes, resources};
 use trainc_diag::json::problem;
 use trainc_ir::architecture::Architecture;
 use trainc_ir::{Axis, Plan};
@@ -23,6 +23,7 @@ pub fn document(subject: &Subject) -> Document {
         }
         None => String::new(),
     };
+    let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
     let mut document = Document {
         format_version: FORMAT_VERSION,
         trainc_version: env!("CARGO_PKG_VERSION"),
@@ -92,6 +93,8 @@ pub fn document(subject: &Subject) -> Document {
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
         price: plan.and_then(|plan| plan.price.as_ref()).map(price),
         group_prices: plan.map(group_prices).unwrap_or_default(),
+        after_end: plan.map(|plan| after_end::after_end(plan, checkpoint_bytes)).unwrap_or_default(),
+        quotas: Vec::new(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
         policy: super::resources::statements(subject).into_iter().map(statement).collect(),
         overrides: job.map_or_else(Vec::new, |job| {
@@ -112,7 +115,7 @@ pub fn document(subject: &Subject) -> Document {
     document
 }
 
-fn price(price: &trainc_ir::Price) -> Price {
+pub(super) fn price(price: &trainc_ir::Price) -> Price {
     Price {
         usd_per_hour: price.usd_per_hour,
         region: price.region.clone(),

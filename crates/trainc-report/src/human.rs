@@ -7,6 +7,7 @@ use super::terminal_page::{Options, TerminalPage};
 use super::{Subject, cost, links, mesh_picture, origins, problems, sections, speed};
 use std::fmt::Write as _;
 use trainc_diag::text;
+use trainc_ir::price::describe_origins;
 use trainc_ir::units::GIB;
 use trainc_ir::{Override, Plan};
 use unicode_width::UnicodeWidthStr as _;
@@ -56,14 +57,8 @@ pub fn plan(
         lines_of(&mut page, "length", length.get(..shown).unwrap_or(&length));
         memory(&mut page, plan, document);
         step_speed(&mut page, plan, document);
-        let costs = cost::lines(document, plan);
-        let mut run = sections::run(document);
-        // A missing price is reported once, with the option that sets it.
-        if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
-            run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
-        }
-        print_packed(&mut page, "run", &run);
-        print_packed(&mut page, "cost", &costs);
+        print_packed(&mut page, "run", &sections::run(document));
+        costs(&mut page, plan, document);
     }
     resources(&mut page, document, depth);
     overrides(&mut page, subject);
@@ -80,6 +75,22 @@ pub fn plan(
     }
     problems::print_problems(&mut page, subject, depth, problems);
     page.finish()
+}
+
+/// Renders what applying a plan would cost: the machines, the time, the dollars, what keeps costing after the end, and the
+/// room in the quotas.
+pub fn costs_of_apply(document: &Document, plan: &Plan, options: Options) -> String {
+    let mut page = TerminalPage::new(options);
+    lines_of(&mut page, "cluster", &sections::cluster_and_region(document, plan));
+    print_packed(&mut page, "run", sections::run(document).get(..1).unwrap_or_default());
+    costs(&mut page, plan, document);
+    page.finish()
+}
+
+fn costs(page: &mut TerminalPage, plan: &Plan, document: &Document) {
+    for (label, lines) in cost::sections(document, plan, page.today()) {
+        print_packed(page, label, &lines);
+    }
 }
 
 /// Renders the totals of several manifests.
@@ -101,11 +112,25 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
         if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }
     });
     let mut line = format!("{}, {}", text::count(plans.len() as u64, "job"), text::count(gpus, noun));
+    let expected: Option<Vec<(f64, Vec<JobFileSystem>)>> = subjects
+        .iter()
+        .filter_map(|subject| Some((subject.plan?, subject.prediction.run.as_ref())))
+        .map(|(plan, run)| Some((run?.cost_usd?, job_file_systems(plan, run?.expected_seconds()))))
+        .collect();
+    if let Some(expected) = expected.filter(|all| !all.is_empty()) {
+        let shared = SharedCosts::from_jobs(expected.iter().map(|(_, systems)| systems.as_slice()));
+        let sum = expected.iter().map(|(usd, _)| usd).sum::<f64>() - shared.usd;
+        let _ = write!(line, ", expected {}", text::dollars(sum));
+    }
     if !known.is_empty() {
         let shared = SharedCosts::from_jobs(known.iter().map(|(_, systems)| systems.as_slice()));
         let sum = known.iter().map(|(usd, _)| usd).sum::<f64>() - shared.usd;
         let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(sum));
         line.push_str(&shared.describe());
+        let prices = plans.iter().flat_map(|plan| plan.instance_prices());
+        if let Some(dates) = describe_origins(prices, options.today) {
+            let _ = write!(line, " ({dates})");
+        }
     }
     let unknown = plans.len() - known.len();
     if unknown > 0 && !known.is_empty() {

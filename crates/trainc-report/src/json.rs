@@ -42,6 +42,9 @@ pub struct Document {
     pub price: Option<Price>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_prices: Vec<GroupPrice>,
+    pub after_end: Vec<AfterEnd>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<Quota>,
     pub resources: Vec<Resource>,
     pub policy: Vec<Statement>,
     pub overrides: Vec<Override>,
@@ -294,6 +297,34 @@ pub struct GroupPrice {
     pub instance: Option<String>,
     pub nodes: Option<u64>,
     pub price: Option<Price>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct AfterEnd {
+    pub kind: &'static str,
+    pub name: Option<String>,
+    pub most_usd: Option<f64>,
+    pub usd_per_month: Option<f64>,
+    pub seconds: Option<u64>,
+    pub count: Option<u64>,
+    pub bytes: Option<u64>,
+    pub each_bytes: Option<u64>,
+    pub price_date: Option<String>,
+    pub price_source: Option<String>,
+    pub until: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Quota {
+    pub name: String,
+    pub code: Option<String>,
+    pub value: f64,
+    pub needed: f64,
+    pub in_use: Option<f64>,
+    pub in_use_is_lower_bound: bool,
+    pub is_default: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -129,7 +129,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("memory", sections::memory(plan, document)));
     rows.push(("speed", speed::speed(plan, document)));
     rows.push(("run", sections::run(document)));
-    rows.push(("cost", cost::lines(document, plan)));
+    rows.extend(cost::sections(document, plan, None));
     for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {
         let lines: Vec<String> =
             lines.iter().filter(|line| !line.is_empty()).map(|line| escape_cell(line)).collect();

@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_course_of_the_run_is_drawn() {
-        let options = Options { color: false, unicode: true, width: 80 };
+        let options = Options::default();
         let measured =
             Measured { losses: vec![8.0, 4.5, 1.0], rates: vec![1_000.0, 500.0], ..Measured::default() };
         let lines = ["█▅▁  8 to 1", "█▅  500 to 1,000"].map(str::to_owned);

@@ -13,9 +13,6 @@ pub(super) type Section = (&'static str, Vec<String>);
 /// The text for a value that could not be computed.
 pub(super) const UNKNOWN: &str = "not known";
 
-/// The beginning of the line of a run whose cost is not known.
-pub(super) const COST_UNKNOWN: &str = "cost not known";
-
 /// The longest image name, in bytes, that is shown with its tag.
 const LONGEST_IMAGE: usize = 45;
 
@@ -54,6 +51,15 @@ fn region_and_account(document: &Document) -> String {
         Some(account) => format!("{region}, account {account}"),
         None => format!("{region}, in the account of the credentials at apply"),
     }
+}
+
+/// Returns the instances and how they are paid for, with the region on the first line.
+pub(super) fn cluster_and_region(document: &Document, plan: &Plan) -> Vec<String> {
+    let mut lines = cluster(plan);
+    if let (Some(first), Some(region)) = (lines.first_mut(), &document.region) {
+        let _ = write!(first, ", in {region}");
+    }
+    lines
 }
 
 fn cluster(plan: &Plan) -> Vec<String> {
@@ -315,7 +321,7 @@ pub(super) fn unknown_with_reason(document: &Document, member: &str) -> String {
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
 }
 
-/// Returns time and cost of the run with their intervals, the effect of interruptions, and the checkpoints.
+/// Returns the time of the run with its interval, the effect of interruptions, and the checkpoints.
 pub(super) fn run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut out = Vec::new();
@@ -329,28 +335,9 @@ pub(super) fn run(document: &Document) -> Vec<String> {
                 text::rounded_duration(interval.high)
             );
         }
-        if let Some(usd) = run.cost_usd {
-            let _ = write!(line, ", {}", text::dollars(usd));
-            // Costs are proportional to time.
-            if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
-                let [low, high] = [interval.low, interval.high].map(|end| text::dollars(usd * end / seconds));
-                let _ = write!(line, " ({low} to {high})");
-            }
-        }
         out.push(line);
         if run.parts.download.is_none() {
             out.push("excludes the data download at start: set `dataset size=`".to_owned());
-        }
-        out.extend(
-            run.cost_usd.is_none().then(|| format!("cost {}", unknown_with_reason(document, "run.cost_usd"))),
-        );
-        if let Some(usd) = run.on_demand_usd {
-            let between = run
-                .on_demand_usd_interval
-                .as_ref()
-                .map(|usd| format!(" ({} to {})", text::dollars(usd.low), text::dollars(usd.high)));
-            let between = between.unwrap_or_default();
-            out.push(format!("{}{between} at on-demand prices", text::dollars(usd)));
         }
     } else if run.parts.training.is_some() {
         out.push(unknown_with_reason(document, "run.seconds"));

@@ -16,11 +16,13 @@ pub struct Options {
     pub unicode: bool,
     /// Columns. Longer words exceed it.
     pub width: usize,
+    /// Today in days since 1970, for the age of old prices. `None` in emitted files, which do not change with the day.
+    pub today: Option<i64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { color: false, unicode: true, width: 80 }
+        Self { color: false, unicode: true, width: 80, today: None }
     }
 }
 
@@ -54,6 +56,11 @@ impl TerminalPage {
 
     pub(super) fn unicode(&self) -> bool {
         self.options.unicode
+    }
+
+    /// Returns today in days since 1970.
+    pub(super) fn today(&self) -> Option<i64> {
+        self.options.today
     }
 
     fn paint(&self, style: &str, text: &str) -> String {

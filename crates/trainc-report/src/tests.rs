@@ -50,14 +50,14 @@ fn broken() {
 
 #[test]
 fn narrow_ascii() {
-    let text = page(&sample(LLAMA, &[]), Options { color: false, unicode: false, width: 60 });
+    let text = page(&sample(LLAMA, &[]), Options { unicode: false, width: 60, ..Options::default() });
     assert!(text.is_ascii(), "{text}");
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn wide_with_colour() {
-    let text = page(&sample(ROBERTA, &[]), Options { color: true, unicode: true, width: 120 });
+    let text = page(&sample(ROBERTA, &[]), Options { color: true, width: 120, ..Options::default() });
     insta::assert_snapshot!(text.replace('\u{1b}', "^"));
 }
 
@@ -237,9 +237,85 @@ fn document_with_prediction(sample: &Sample) -> Document {
     if let Some(resource) = document.resources.first_mut() {
         resource.shared_with = vec!["other".to_owned()];
     }
+    document.quotas = vec![quota(64.0, Some(8.0))];
     document.blocked = Some(super::json::Blocked { exit: 7, codes: vec!["T0605"] });
     document.run.cost_parts = CostParts { instances: Some(449.0), volumes: Some(0.0), file_systems: None };
     document
+}
+
+/// A quota of this many instances, of which the job needs 32.
+fn quota(value: f64, in_use: Option<f64>) -> super::json::Quota {
+    super::json::Quota {
+        name: "ml.p4d.24xlarge for training job usage".to_owned(),
+        code: Some("L-0F9B4A55".to_owned()),
+        value,
+        needed: 32.0,
+        in_use,
+        in_use_is_lower_bound: false,
+        is_default: false,
+    }
+}
+
+/// Everything that a person needs before they spend money, by the same lines on every screen.
+#[test]
+fn costs_are_the_same_in_every_output() {
+    const SETS: &[&str] = &["cluster.warm-pool=1h"];
+    let mut sample = sample(LLAMA, SETS);
+    // A date far from the price: only the terminal states its age.
+    let options =
+        Options { width: 80, today: trainc_ir::date::epoch_days("2027-02-01"), ..Options::default() };
+    let mut document = sample.document();
+    document.quotas = vec![quota(64.0, Some(8.0))];
+    let plan = sample.compiled.plan.take().unwrap();
+    let apply = human::costs_of_apply(&document, &plan, options);
+    insta::assert_snapshot!(apply);
+    assert!(apply.lines().all(|line| line.chars().count() <= 80), "{apply}");
+    sample.compiled.plan = Some(plan);
+    let words = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = words(&human::plan(
+        &sample.subject(),
+        &document,
+        human::Depth::Screen,
+        human::Problems::Here,
+        options,
+    ));
+    let comment = words(&markdown::plan(&sample.subject(), &document).replace("<br>", " "));
+    let apply = words(&apply);
+    let costs = apply.split_once("cost expected").unwrap().1;
+    assert!(page.contains(costs), "{page}\n{costs}");
+    for part in
+        ["expected at most $", "at most $", "$1,008 a month (price of 2026-06-01", "warm pool: up to $"]
+    {
+        assert!(comment.contains(part) && apply.contains(part), "{part}: {comment}");
+    }
+    assert!(apply.contains("153 days old") && !comment.contains("days old"));
+}
+
+#[test]
+fn a_quota_shows_what_is_left() {
+    let sample = sample(GPT2, &[]);
+    let plan = sample.compiled.plan.as_ref().unwrap();
+    let line = |quota| {
+        let mut document = sample.document();
+        document.quotas = vec![quota];
+        let text = human::costs_of_apply(&document, plan, Options { width: 200, ..Options::default() });
+        text.lines().last().unwrap().trim().to_owned()
+    };
+    let name = "ml.p4d.24xlarge for training job usage";
+    assert_eq!(
+        line(quota(64.0, Some(8.0))),
+        format!("quota     24 left: 64 - 8 in use - 32 for this job ({name})")
+    );
+    assert_eq!(line(quota(64.0, None)), format!("quota     32 left: 64 - 32 for this job ({name})"));
+    assert!(line(quota(32.0, Some(8.0))).starts_with("quota     8 short: 32 - 8 in use"));
+    let partial =
+        super::json::Quota { in_use_is_lower_bound: true, is_default: true, ..quota(64.0, Some(8.0)) };
+    assert_eq!(
+        line(partial),
+        format!(
+            "quota     at most 24 left: 64 - at least 8 in use - 32 for this job ({name}, the default of a new account)"
+        )
+    );
 }
 
 /// Documents that together contain every member of every type.
@@ -280,7 +356,10 @@ fn the_schema_requires_every_member() {
             let optional = |name: &str| {
                 matches!(name, "fix" | "shared_with" | "on_demand_usd" | "on_demand_usd_interval")
                     || (at.is_empty()
-                        && matches!(name, "files" | "compared_with" | "changes" | "blocked" | "group_prices"))
+                        && matches!(
+                            name,
+                            "files" | "compared_with" | "changes" | "blocked" | "group_prices" | "quotas"
+                        ))
             };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();
@@ -411,7 +490,7 @@ fn worlds_of_any_size() {
         }
         out.push('\n');
         for width in [0, 20, 60, 80, 120] {
-            page(&sample, Options { color: false, unicode: false, width });
+            page(&sample, Options { unicode: false, width, ..Options::default() });
         }
     }
     insta::assert_snapshot!(out);

@@ -117,7 +117,11 @@ fn run(command: &str, dir: &Path) -> (String, i32) {
     };
     let output = Command::new("sh")
         .arg("-c")
-        .arg(format!("exec 2>&1\n{command}"))
+        // The age of a price depends on the day.
+        .arg(format!(
+            "exec 2>&1\ntrainc() {{ command trainc --today {} \"$@\"; }}\n{command}",
+            trainc_catalog::VERSION
+        ))
         .current_dir(dir)
         .env("PATH", path)
         .env("NO_COLOR", "1")

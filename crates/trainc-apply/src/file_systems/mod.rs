@@ -7,6 +7,7 @@ use crate::desired::{Desired, WantedAssociation, WantedFileSystem, tags_of};
 use crate::ownership;
 use settings::{CAPACITY, immutable_differences};
 use trainc_catalog::prices;
+use trainc_ir::price::describe_origin;
 
 /// Returns the file system to use of several: neither deleting nor failed, and the oldest, so that concurrent runs
 /// choose the same.
@@ -122,9 +123,22 @@ pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
 
 /// Returns the monthly cost of a file system in US dollars: its capacity times the price of its deployment type.
 pub(crate) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
+    Some(system.capacity_gib as f64 * price(region, system)?.usd_per_gb_month)
+}
+
+fn price(region: &str, system: &FileSystem) -> Option<prices::StoragePrice> {
     let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
-    let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
-    Some(system.capacity_gib as f64 * price.usd_per_gb_month)
+    prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)
+}
+
+/// Describes the monthly cost of a file system with the date of its price: `$174 a month (price of 2026-11-21)`.
+pub(crate) fn describe_monthly_cost(region: &str, system: &FileSystem) -> Option<String> {
+    let price = price(region, system)?;
+    Some(format!(
+        "{} a month ({})",
+        trainc_diag::text::dollars(system.capacity_gib as f64 * price.usd_per_gb_month),
+        describe_origin(Some(&price.provenance.date), &price.provenance.source)
+    ))
 }
 
 #[cfg(test)]

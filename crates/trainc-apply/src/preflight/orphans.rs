@@ -1,7 +1,7 @@
 //! Resources of the job that the manifest no longer names.
 
 use crate::account::FileSystem;
-use crate::file_systems::monthly_usd;
+use crate::file_systems::{describe_monthly_cost, monthly_usd};
 use crate::orphaned_jobs::OrphanedJob;
 use crate::ownership;
 use trainc_diag::declare_code;
@@ -30,11 +30,11 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut P
         let job = &stray.job;
         let runs = stray.running.iter().map(|(run, status)| format!("training job `{run}` ({status})"));
         let systems = stray.file_systems.iter().map(|system| {
-            let monthly = monthly_usd(region, system);
+            let monthly = describe_monthly_cost(region, system);
             let others = ownership::others(&system.tags, job);
             let said = match monthly {
                 _ if !others.is_empty() => format!(" (kept for {})", text::backtick_list(&others, "and")),
-                Some(usd) => format!(" ({} a month)", text::dollars(usd)),
+                Some(cost) => format!(", {cost}"),
                 None => String::new(),
             };
             format!("file system `{}`{said}", system.id)
@@ -83,8 +83,8 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
     for system in systems {
         let before = system.tags.get("trainc:resource").and_then(|tag| tag.strip_prefix("file-system/"));
         let monthly = monthly_usd(region, system);
-        let cost = monthly
-            .map_or_else(String::new, |usd| format!(", at {} a month", trainc_diag::text::dollars(usd)));
+        let cost =
+            describe_monthly_cost(region, system).map_or_else(String::new, |cost| format!(", at {cost}"));
         let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));
         let named = |storage: &trainc_ir::Storage| storage.name.value().map(String::as_str) == before;
         let (words, note) = if plan.job.storage.iter().any(named) {

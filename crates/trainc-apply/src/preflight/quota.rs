@@ -82,6 +82,47 @@ impl Together {
     }
 }
 
+/// A quota of the account that running jobs share, and what the job takes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuotaRoom {
+    /// Its name in Service Quotas.
+    pub name: String,
+    /// `L-09B4A649`.
+    pub code: Option<String>,
+    /// Its value in the account, instances.
+    pub value: f64,
+    /// The instances of the job.
+    pub needed: f64,
+    /// The instances of other running jobs and of earlier jobs of the command; `None` if they were not read.
+    pub in_use: Option<f64>,
+    /// True if more instances than `in_use` may be in use.
+    pub in_use_is_lower_bound: bool,
+    /// True if the value is the catalogue's default, which has not been confirmed for this account.
+    pub is_default: bool,
+}
+
+/// Returns the quotas of a job to be started that running jobs share, as far as their values are known. `together` has
+/// the demand of the earlier jobs of the command.
+pub fn quota_room(plan: &Plan, facts: &Facts, together: &Together) -> Vec<QuotaRoom> {
+    let running = facts.running.as_ref().and_then(|seen| seen.as_ref().ok());
+    let shared = facts.limits.iter().filter(|limit| limit.is_shared);
+    shared
+        .filter_map(|limit| {
+            let Some(Ok(value)) = limit.seen else { return None };
+            let before = together.demand_so_far(plan, limit);
+            Some(QuotaRoom {
+                name: limit.quota.name.clone(),
+                code: limit.quota.code.clone(),
+                value,
+                needed: limit.wanted,
+                in_use: running.map(|running| running.instances as f64 + before),
+                in_use_is_lower_bound: running.is_some_and(|running| !running.is_all),
+                is_default: limit.is_default,
+            })
+        })
+        .collect()
+}
+
 /// Returns the problem for a quota that is too small; not an error if it is only used by running jobs and the user
 /// waits.
 fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::prediction::predicted_run;
-use crate::queries::prices::describe_later_price;
+use crate::queries::prices::describe_price_sources;
 use crate::queries::{file_system, run_limits};
 use trainc_catalog::instances;
 use trainc_catalog::prices::{self, HOURS_PER_MONTH};
@@ -10,6 +10,8 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::date::epoch_days;
+use trainc_ir::price::OLD_DAYS;
 use trainc_ir::{Cluster, Plan, Price};
 use trainc_predict::bills::{max_cost, unpriced_file_systems};
 
@@ -21,8 +23,13 @@ declare_code!(
     "a budget that cannot be checked because a price is unknown"
 );
 
+declare_code!(T0258, "budget-by-old-price", Warning, "a hard budget that is compared with an old price");
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0447, &T0257];
+pub(super) static CODES: &[&Code] = &[&T0447, &T0257, &T0258];
+
+/// The share of the highest cost from which the price of a file system matters to a budget.
+const MATERIAL_SHARE: f64 = 0.1;
 
 /// Reports a cost above the budget; it is an error if the budget is hard.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -57,6 +64,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         return;
     };
+    if hard && let Some(diagnostic) = old_price(context, span) {
+        problems.push(diagnostic);
+    }
     let Some(run) = run_limits::max_run(cluster) else { return };
     // A warm pool is billed like the run until another job takes it.
     let taken = |seconds: u64| seconds > 0 && run_limits::is_accepted(run_limits::WARM_POOL, seconds);
@@ -96,10 +106,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     let diagnostic = describe_storage_cost(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = describe_price_sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
-    let diagnostic = match describe_later_price(plan) {
-        Some(words) => diagnostic.note(words),
-        None => diagnostic,
-    };
     // A limit below the time that the run needs would stop it before its end.
     let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
@@ -122,6 +128,54 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help(format!("write `max-run \"{0}h\"`: SageMaker then stops the job after {0} h", affordable.floor())),
         _ => diagnostic,
     });
+}
+
+/// Reports prices older than [`OLD_DAYS`], by which a hard budget cannot hold. That of a file system only counts if it is a
+/// material part of the cost.
+fn old_price(context: &Context, span: Span) -> Option<Diagnostic> {
+    let plan = context.plan;
+    let region = plan.job.region.value()?;
+    let today = epoch_days(context.today)?;
+    let cost = max_cost(plan, 3_600.0);
+    let all = cost.least_usd()?;
+    let mut old: Vec<(String, Option<&str>, i64)> = Vec::new();
+    let cluster = plan.job.cluster.as_ref()?;
+    let types: Vec<&str> = match cluster.groups.as_slice() {
+        [] => cluster.instance.value().into_iter().map(String::as_str).collect(),
+        groups => groups.iter().filter_map(|group| group.instance.value()).map(String::as_str).collect(),
+    };
+    for (name, price) in types.into_iter().zip(plan.instance_prices()) {
+        if let Some(age) = price.age_days(today) {
+            old.push((format!("--price {name}=USD_PER_HOUR"), price.date.as_deref(), age));
+        }
+    }
+    for (storage, price) in plan.created_file_systems() {
+        let Some((bytes, price)) = storage.capacity_bytes.get().zip(price) else { continue };
+        let share = price.usd_per_month(bytes) / HOURS_PER_MONTH / all;
+        if let Some((flag, age)) = file_system::price_flag(region, storage).zip(price.age_days(today))
+            && share >= MATERIAL_SHARE
+        {
+            old.push((flag, price.date.as_deref(), age));
+        }
+    }
+    old.retain(|(.., age)| *age > OLD_DAYS);
+    old.dedup();
+    let (_, date, age) = old.iter().max_by_key(|(.., age)| *age)?;
+    let flags: Vec<String> = old.iter().map(|(flag, ..)| flag.clone()).collect();
+    Some(
+        Diagnostic::new(
+            &T0258,
+            span,
+            format!(
+                "the hard budget is compared with a price of {}, which is {} old",
+                date.unwrap_or_default(),
+                text::count(age.unsigned_abs(), "day")
+            ),
+        )
+        .help(format!("pass the current price: `{}`", flags.join(" ")))
+        .note("the catalogue has no later price for this region")
+        .fact("age_days", *age),
+    )
 }
 
 /// Returns the severity of a budget that cannot be checked: a warning if it is hard.
@@ -235,17 +289,4 @@ fn describe_hourly_cost(plan: &Plan, cluster: &Cluster) -> String {
     let terms: Vec<String> =
         groups.filter_map(|(group, price)| Some(term(price.as_ref()?, group.nodes.get()?))).collect();
     if terms.len() == 1 { terms.concat() } else { format!("({})", terms.join(" + ")) }
-}
-
-/// Describes the sources of the prices, each once.
-fn describe_price_sources(plan: &Plan) -> Vec<String> {
-    let prices = plan.price.iter().chain(plan.group_prices.iter().flatten());
-    let mut out: Vec<String> = prices
-        .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
-            Some((region, date)) => format!("price in {region} as of {date}; override it with `--price`"),
-            None => format!("the price is from {}", price.source),
-        })
-        .collect();
-    out.dedup();
-    out
 }

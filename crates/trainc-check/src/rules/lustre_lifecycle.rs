@@ -86,10 +86,11 @@ fn check_sweep(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     .note("jobs share a file system if its settings and links are identical: it is created and billed once")
     .fact("jobs", jobs);
     problems.push(match file_system::monthly_usd(plan, storage) {
-        Some((usd, _)) => diagnostic
+        Some((usd, price)) => diagnostic
             .note(format!(
-                "together they cost {} per hour",
-                text::dollars(usd * jobs as f64 / HOURS_PER_MONTH)
+                "together they cost {} per hour ({})",
+                text::dollars(usd * jobs as f64 / HOURS_PER_MONTH),
+                price.describe_origin()
             ))
             .fact("usd_per_month", usd * jobs as f64),
         None => diagnostic,

@@ -122,7 +122,7 @@ rules! {
 }
 
 /// Codes whose problems depend on today's date.
-pub(super) static DATED: &[&Code] = &[&images::T0442];
+pub(super) static DATED: &[&Code] = &[&images::T0442, &budget::T0258];
 
 /// Returns the codes of all rules.
 pub(super) fn codes() -> Vec<&'static Code> {

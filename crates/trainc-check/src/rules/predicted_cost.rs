@@ -3,7 +3,6 @@
 use crate::Context;
 use crate::queries::memory::fits_at_upper_bound;
 use crate::queries::prediction::{predicted_run, run_of_layout, format_run_length};
-use crate::queries::prices::describe_later_price;
 use crate::queries::run_limits;
 use crate::what_if::edit_text;
 use trainc_diag::declare_code;
@@ -92,9 +91,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.note(
             "spot instances cost less, but their price is not known in advance; to assume 60 % off, add `--discount 0.6`",
         );
-    }
-    if let Some(words) = describe_later_price(context.plan) {
-        diagnostic = diagnostic.note(words);
     }
     problems.push(diagnostic.note(format!(
         "other layouts and instance types: `trainc tune --max-usd {}`",

@@ -1,6 +1,8 @@
 //! The bill as JSON. Keys are only added; sizes are bytes, times seconds, money US dollars.
 
 use super::{Bill, Job, JobSide, format};
+use crate::document::price;
+use crate::json::Price;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trainc_diag::json::{Problem, problem};
@@ -75,6 +77,7 @@ pub struct Side {
     pub world_size: Option<u64>,
     pub figures: Named,
     pub intervals: BTreeMap<&'static str, Interval>,
+    pub prices: Vec<Price>,
     pub problems: Vec<Problem>,
 }
 
@@ -195,6 +198,7 @@ fn side(sources: &SourceMap, seen: &JobSide) -> Side {
         instance: figures.instance.clone(),
         world_size: figures.gpus,
         figures: Figure::ALL.into_iter().map(|figure| (figure.as_str(), figures.get(figure))).collect(),
+        prices: seen.prices.iter().map(|one| price(one)).collect(),
         intervals: Figure::ALL
             .into_iter()
             .filter_map(|figure| {

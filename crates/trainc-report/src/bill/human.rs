@@ -4,6 +4,7 @@ use super::total::Total;
 use super::{Bill, Job, JobSide, State, format};
 use crate::terminal_page::{Options, TerminalPage};
 use trainc_diag::text;
+use trainc_ir::price::describe_origins;
 use trainc_tune::compare::Figure;
 
 /// Width of the labels of figures, columns.
@@ -18,12 +19,13 @@ pub fn human(bill: &Bill, options: Options) -> String {
         job_section(&mut page, bill, job);
     }
     page.blank();
-    page.field("total", &total(bill));
+    page.field("total", &total(bill, options.today));
     page.finish()
 }
 
-/// Describes the sum over all jobs.
-pub(super) fn total(bill: &Bill) -> String {
+/// Describes the sum over all jobs, with the dates of the prices. Today is in days since 1970; without it old prices have no
+/// age.
+pub(super) fn total(bill: &Bill, today: Option<i64>) -> String {
     let Total { cost, on_demand, unknown } = bill.total();
     let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
         .into_iter()
@@ -56,6 +58,10 @@ pub(super) fn total(bill: &Bill) -> String {
     if unknown > 0 {
         out.push_str(&format!("; excluding {} whose cost is not known", text::count(unknown, "job")));
     }
+    let changed = bill.jobs.iter().filter(|job| job.state() != State::Unchanged);
+    let sides = changed.flat_map(|job| job.before.iter().chain(&job.after));
+    let prices = sides.flat_map(|side| side.prices.iter().copied());
+    out.extend(describe_origins(prices, today).map(|origins| format!(" ({origins})")));
     out
 }
 

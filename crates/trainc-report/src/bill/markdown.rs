@@ -25,7 +25,7 @@ pub fn markdown(bill: &Bill) -> String {
         "{MARKER}\n### Bill of the change since {}\n\n",
         escape_cell(&format::base(&bill.base))
     ));
-    out.push(&format!("{}\n\n", escape_cell(&human::total(bill))));
+    out.push(&format!("{}\n\n", escape_cell(&human::total(bill, None))));
     let jobs: Vec<&Job> = bill.jobs.iter().filter(|job| job.state() != State::Unchanged).collect();
     if jobs.is_empty() {
         return out.finish();

@@ -15,6 +15,7 @@ pub use markdown::{MARKER, markdown};
 use super::shared_costs::JobFileSystem;
 use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
+use trainc_ir::Price;
 use trainc_tune::compare::{Change, Figure, Figures};
 
 /// The revision or path that the manifests are compared with.
@@ -37,6 +38,8 @@ pub struct JobSide<'a> {
     pub figures: Figures,
     /// The file systems that it creates, for its expected run time; other jobs may share them.
     pub file_systems: Vec<JobFileSystem>,
+    /// The known prices of its instances.
+    pub prices: Vec<&'a Price>,
     /// Its problems.
     pub problems: &'a Problems,
 }

@@ -51,6 +51,7 @@ impl Two {
                 job: one.job.as_deref(),
                 figures: figures(one),
                 file_systems,
+                prices: one.plan.iter().flat_map(|plan| plan.instance_prices()).collect(),
                 problems: &one.problems,
             }
         }

@@ -4,6 +4,7 @@ use super::format::{format_duration, unknown_sentence};
 use super::page::{Cell, Picture, Section, Table, number_column, text_column};
 use super::stacked_bar::{ABOVE, Frame, Part, bar};
 use super::svg::{Anchor, Svg};
+use crate::after_end;
 use crate::cost;
 use crate::json::Document;
 use crate::sections::UNKNOWN;
@@ -68,18 +69,22 @@ fn single_item(document: &Document) -> &'static str {
 /// Returns the section.
 pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     let mut section = Section { id: "cost", title: "Cost", ..Section::default() };
-    if document.run.cost_usd.is_none() {
+    if document.run.cost_usd.is_none() && document.run.on_demand_usd.is_none() {
         section.text.push(unknown_sentence("The cost of a run is", document, "run.cost_usd"));
     }
-    if let Some(usd) = document.run.cost_usd {
-        section.text.push(format!("A run costs {}{}.", text::dollars(usd), single_item(document)));
-    }
     section.text.extend(
-        cost::lines(document, plan)
+        cost::lines(document, plan, None)
             .into_iter()
-            .filter(|line| !line.starts_with(UNKNOWN))
-            .map(|line| to_sentence(&line)),
+            .filter(|line| !line.starts_with(UNKNOWN) && !line.starts_with("expected cost "))
+            .map(|line| {
+                let item = if line.starts_with("expected $") { single_item(document) } else { "" };
+                to_sentence(&(line + item))
+            }),
     );
+    let after = after_end::lines(document, None);
+    if !after.is_empty() {
+        section.text.push(format!("After the end of the job, these are still billed: {}.", after.join("; ")));
+    }
     if lacks_download(document) {
         section.text.push(WITHOUT_DOWNLOAD.to_owned());
     }

@@ -9,6 +9,7 @@ use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Severity};
 use trainc_ir::Plan;
+use trainc_ir::price::describe_origin;
 use trainc_predict::Interval;
 
 /// Returns a page with title, figures and verdict, without sections.
@@ -97,9 +98,21 @@ fn tiles(document: &Document) -> Vec<Tile> {
             let under = range.map(|range| dollars_range(usd, seconds, range));
             tile("run cost", text::dollars(usd), "", under.into_iter().collect())
         }
-        _ => unknown("run cost", document, "run.cost_usd"),
+        _ => match run.on_demand_usd {
+            Some(usd) => {
+                let between = run.on_demand_usd_interval.as_ref();
+                let between = between
+                    .map(|ends| format!("{} to {}", text::dollars(ends.low), text::dollars(ends.high)));
+                let mut under: Vec<String> = between.into_iter().collect();
+                under.push("on demand: spot costs less".to_owned());
+                tile("run cost at most", text::dollars(usd), "", under)
+            }
+            None => unknown("run cost", document, "run.cost_usd"),
+        },
     };
     cost.under.extend(run.most_usd.map(|most| format!("at most {} by max-run", text::dollars(most))));
+    cost.under
+        .extend(document.price.as_ref().map(|price| describe_origin(price.date.as_deref(), &price.source)));
     let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
         (Some(bytes), Some(range)) => {
             let unit = memory

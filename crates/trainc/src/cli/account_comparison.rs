@@ -11,12 +11,12 @@ use trainc_apply::cloud::{Clock, Observe};
 use trainc_apply::diff::{Action, Change, Choices, Obstacle, Target};
 use trainc_apply::fault::Fault;
 use trainc_apply::look::{Look, Repeated};
-use trainc_apply::preflight::{self, Facts, Together};
+use trainc_apply::preflight::{self, Facts, QuotaRoom, Together};
 use trainc_apply::prospect::Prospect;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{self as diag, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
-use trainc_report::json::{Blocked, Document, Resource};
+use trainc_report::json::{Blocked, Document, Quota, Resource};
 
 /// A manifest compared with an account.
 pub(super) struct Comparison {
@@ -28,6 +28,8 @@ pub(super) struct Comparison {
     pub obstacles: Vec<Verdict>,
     /// Exit code of the findings; 0 if there are no errors.
     pub exit: u8,
+    /// Quotas that running jobs share, for a job to be started.
+    pub quotas: Vec<QuotaRoom>,
 }
 
 /// Compares several jobs with the account concurrently; the resources of each are counted for those after it. `known` are
@@ -62,6 +64,7 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
         let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
         if let Some(mut facts) = facts.filter(|_| starts) {
             look.recheck_limits(&mut facts, plan, &together).await;
+            looked.quotas = preflight::quota_room(plan, &facts, &together);
             together.add(plan, &facts, &mut looked.findings);
             looked.exit = preflight::exit_code(&looked.findings);
         }
@@ -82,7 +85,7 @@ async fn compare_one<C: Observe, K: Clock>(
         for verdict in verdicts {
             findings.push(verdict.diagnostic);
         }
-        (Comparison { prospect: None, findings, obstacles: Vec::new(), exit }, None)
+        (Comparison { prospect: None, findings, obstacles: Vec::new(), exit, quotas: Vec::new() }, None)
     };
     if !plan.deployable {
         return failed(vec![verdict::not_deployable(plan)]);
@@ -128,14 +131,15 @@ async fn compare_one<C: Observe, K: Clock>(
         .collect();
     if unseen.is_empty() {
         let exit = preflight::exit_code(&findings);
-        let looked = Comparison { prospect: survey.prospect, findings, obstacles, exit };
+        let quotas = Vec::new();
+        let looked = Comparison { prospect: survey.prospect, findings, obstacles, exit, quotas };
         return (looked, starting.then_some(facts));
     }
     // All missing permissions are reported together; without them there is no plan.
     preflight::drop_repeated_notes(&survey.faults, &mut findings);
     let (Comparison { findings: mut all, exit, .. }, _) = failed(unseen);
     all.extend(findings);
-    (Comparison { prospect: None, findings: all, obstacles, exit }, None)
+    (Comparison { prospect: None, findings: all, obstacles, exit, quotas: Vec::new() }, None)
 }
 
 impl Comparison {
@@ -156,6 +160,16 @@ impl Comparison {
         document.compared_with = Some(prospect.desired.account.clone());
         document.account = Some(prospect.desired.account.clone());
         document.changes = Some(!prospect.is_empty());
+        let quotas = self.quotas.iter().cloned().map(|room| Quota {
+            name: room.name,
+            code: room.code,
+            value: room.value,
+            needed: room.needed,
+            in_use: room.in_use,
+            in_use_is_lower_bound: room.in_use_is_lower_bound,
+            is_default: room.is_default,
+        });
+        document.quotas = quotas.collect();
         for resource in &mut document.resources {
             resource.name = trainc_ir::account::substitute_account(&resource.name, &prospect.desired.account);
             let change = prospect.changes.iter().find(|change| {

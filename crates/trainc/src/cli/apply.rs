@@ -11,7 +11,8 @@ use super::exit;
 use super::files::{MOST_SAVED_PLAN_BYTES, read_named_text};
 use super::io::Io;
 use super::job_context::{Form, errors};
-use super::manifests::{Set, compile_all};
+use super::manifests::{Manifest, Set, compile_all};
+use super::plan;
 use super::progress::{LOOKING, Mode, Progress, print_json_line, print_version_line};
 use super::transcript::Transcript;
 use futures_util::StreamExt as _;
@@ -25,7 +26,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 use trainc_apply::cloud::{Clock, Cloud};
-use trainc_apply::diff::Action;
+use trainc_apply::diff::{Action, Target};
 use trainc_apply::ledger::Item;
 use trainc_apply::look::Look;
 use trainc_apply::prospect::Prospect;
@@ -322,6 +323,18 @@ impl Tasks for Applies<'_> {
         let idle = going.iter().filter(|(.., prospect)| prospect.is_empty()).map(|(job, ..)| job.at);
         self.idle.borrow_mut().extend(idle);
         let changed = going.iter().filter(|(.., prospect)| !prospect.is_empty()).count();
+        let starting: Vec<&JobApply<'_>> = going
+            .iter()
+            .filter(|(.., prospect)| matches!(prospect.target, Target::Start(_)))
+            .map(|(job, ..)| *job)
+            .collect();
+        if let [first, _, ..] = starting.as_slice()
+            && self.args.output != "json"
+        {
+            let manifests: Vec<&Manifest> = starting.iter().map(|job| job.manifest).collect();
+            let total = plan::total(&manifests, first.set, io.report_options(io.width));
+            io.print_colored(&format!("{total}\n"));
+        }
         if changed > 0 && !self.confirm_apply(io, changed) {
             going.retain(|(job, _, prospect)| {
                 let rests = prospect.is_empty();

@@ -3,7 +3,7 @@
 use super::args::{Global, problems};
 use super::completion_values::any_text;
 use super::exit;
-use super::io::{Io, days_between};
+use super::io::Io;
 use super::manifests::compile_all;
 use super::overlay::role_boundary;
 use super::table::table;
@@ -19,6 +19,7 @@ use trainc_diag::{Code, Format, Status, page};
 use trainc_emit::canonical_json;
 use trainc_emit::iam::{self, BoundaryScope};
 use trainc_ir::Plan;
+use trainc_ir::date::days_between;
 use trainc_plan::Options;
 use trainc_plan::resolve::Choices;
 

@@ -65,7 +65,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
                 let text = problems(&set, Format::Human, io, io.color, &only_errors);
                 io.print_colored(&bill.sources.mask(&format!("{text}\n")));
             }
-            let options = trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
+            let options = io.report_options(io.width);
             io.print_colored(&bill.sources.mask(&bill::human(&bill, options)));
         }
     }
@@ -278,6 +278,7 @@ fn job_side(manifest: &Manifest) -> JobSide<'_> {
         path: &manifest.path,
         job: manifest.compiled.job.as_deref(),
         figures: figures(&manifest.compiled),
+        prices: compiled.plan.iter().flat_map(|plan| plan.instance_prices()).collect(),
         problems: &manifest.compiled.problems,
     }
 }

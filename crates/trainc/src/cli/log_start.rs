@@ -1,8 +1,8 @@
 //! Value of `logs --since`: a duration or a time.
 
 use super::args;
-use super::io::iso_date;
 use std::time::Duration;
+use trainc_ir::date::iso_date;
 
 /// Start of the logs to show.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -191,7 +191,7 @@ fn print_usage(error: &clap::Error) -> std::io::Result<()> {
 fn today() -> String {
     let seconds =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
+    trainc_ir::date::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
 }
 
 /// Returns the width of printed text in columns: that of the terminal, between 60 and 120, or 100 if unknown.

@@ -24,7 +24,7 @@ use trainc_emit::Identity;
 use trainc_predict::Constants;
 use trainc_report::human::{Depth, Problems};
 use trainc_report::json::Document;
-use trainc_report::{self as report, Options, Subject};
+use trainc_report::{self as report, Subject};
 
 /// Show the resolved plan: mesh, batch, memory, speed, cost and resources
 ///
@@ -331,7 +331,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     let Page { ready, documents, looked, blocked } = page;
     let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
     let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
-    let options = Options { color: io.color, unicode: io.unicode, width };
+    let options = io.report_options(width);
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
     // A plan with errors still shows its values.
@@ -370,6 +370,13 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
 /// Returns true if the job runs on this machine.
 fn is_local(plan: &trainc_ir::Plan) -> bool {
     plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
+}
+
+/// Returns the totals of several manifests as text.
+pub(super) fn total(manifests: &[&Manifest], set: &Set, options: report::Options) -> String {
+    let ready: Vec<Ready> = manifests.iter().map(|manifest| Ready::new(manifest, set)).collect();
+    let subjects: Vec<Subject> = ready.iter().map(Ready::subject).collect();
+    report::human::total(&subjects, options)
 }
 
 /// Returns the plan of one manifest as a document for scripts.

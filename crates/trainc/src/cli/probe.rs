@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use trainc_calibrate::probe::Probe;
 use trainc_diag::text;
 use trainc_diag::{Format, NextCommand};
+use trainc_ir::price::describe_origins;
 use trainc_ir::{Field, Plan};
 use trainc_predict::Constants;
 
@@ -291,6 +292,9 @@ pub(super) fn describe_plan_again(plan: &Plan, constants: &Constants, measured: 
         ));
         if let Some((was, is)) = was.cost_usd.zip(is.cost_usd) {
             out.push_str(&format!(", {} instead of {}", text::dollars(is), text::dollars(was)));
+            if let Some(origins) = describe_origins(plan.instance_prices(), None) {
+                out.push_str(&format!(" ({origins})"));
+            }
         }
     }
     out.push('\n');

@@ -287,8 +287,7 @@ impl Shared {
             }
             "markdown" => io.print(&measured::markdown(&subject)),
             _ => {
-                let options =
-                    trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
+                let options = io.report_options(io.width);
                 io.print_colored(&measured::human(&subject, options));
             }
         }

@@ -97,7 +97,7 @@ impl Task for Show {
                 (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
-            io.print(&format_status(&now, other));
+            io.print(&format_status(&now, other, io.today_in_days()));
             let invocation = &self.about.invocation;
             let stop =
                 |run: &str| invocation.command_line(&NextCommand::new("stop").flag(format!("--run {run}")));
@@ -134,7 +134,7 @@ async fn lost_file_systems<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &Trai
     missing_mounts(job, &there.collect())
 }
 
-fn format_status(now: &Status, other: &str) -> String {
+fn format_status(now: &Status, other: &str, today: Option<i64>) -> String {
     let mut out = format!("{}{other}: {}, {}\n", now.training_job, now.status, now.secondary_status);
     for one in &now.transitions {
         let time = std::time::Duration::try_from_secs_f64(one.start).unwrap_or_default();
@@ -163,7 +163,7 @@ fn format_status(now: &Status, other: &str) -> String {
             format!(
                 "{}{}, instances only, at on-demand price{}",
                 text::dollars(usd),
-                now.planned_cost(),
+                now.planned_cost(today),
                 now.simulated_note()
             ),
         );

@@ -326,6 +326,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
     let item = Item::new("training-job", name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
+    let mut is_dated = false;
     let mut trouble = Outage::default();
     loop {
         // The status is as of this time, before the logs are read.
@@ -383,6 +384,13 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             }
         }
         let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
+        // Once for all lines that follow.
+        if mode != Mode::Json && !is_dated && now.cost_usd.is_some() {
+            is_dated = true;
+            if let Some(price) = now.describe_price(io.today_in_days()) {
+                progress.line(&format!("costs by the {price}"));
+            }
+        }
         if mode == Mode::Json {
             let read = print_json_line(&json!({"type": "status", "job": now.job, "status": now}));
             if !read && stay == Stay::WhileRead {
@@ -493,7 +501,7 @@ pub(super) fn print_outcome(
     if completed {
         let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
         if let Some(usd) = now.cost_usd {
-            words.push_str(&format!(", {}{}", text::dollars(usd), now.planned_cost()));
+            words.push_str(&format!(", {}{}", text::dollars(usd), now.planned_cost(io.today_in_days())));
         }
         words.push_str(now.simulated_note());
         io.print(&format!("{words}\n"));
@@ -535,7 +543,8 @@ pub(super) fn print_outcome(
         }
     }
     if let Some(usd) = now.cost_usd {
-        let (dollars, against, unpaid) = (text::dollars(usd), now.planned_cost(), now.simulated_note());
+        let (dollars, against, unpaid) =
+            (text::dollars(usd), now.planned_cost(io.today_in_days()), now.simulated_note());
         let took = text::duration(now.elapsed_seconds);
         // Without instances there is no cost.
         io.print(&if job.started.is_none() {

@@ -137,6 +137,7 @@ fn a_run_is_shown_against_its_plan() {
     let told = one_line(&format!("{}{}", watched.out, watched.err));
     assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
+    assert!(told.contains("costs by the price of 2026-09-01"), "{told}");
     let shown = repo.run(&["status", path]);
     let told = one_line(&shown.out);
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");

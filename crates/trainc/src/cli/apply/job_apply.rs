@@ -10,6 +10,7 @@ use crate::cli::invocation::invocation;
 use crate::cli::io::Io;
 use crate::cli::job_context::planned_from_prediction;
 use crate::cli::manifests::{Manifest, Set};
+use crate::cli::plan;
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::watch::{Stay, follow};
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ use trainc_diag::json::problem;
 use trainc_diag::{Invocation, NextCommand, Severity};
 use trainc_emit::quote;
 use trainc_ir::Plan;
+use trainc_report::human::costs_of_apply;
+use trainc_report::json::Document;
 
 /// One job of an `apply`.
 pub(super) struct JobApply<'a> {
@@ -46,6 +49,9 @@ pub(super) struct JobApply<'a> {
     pub several: bool,
 }
 
+/// Columns of the costs: like the plan, they are read in logs and pasted into mails.
+const COSTS_WIDTH: usize = 80;
+
 /// Returns the flags of the choices.
 fn choice_flags(choices: Choices) -> impl Iterator<Item = String> {
     let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
@@ -61,6 +67,8 @@ impl JobApply<'_> {
     /// Shows findings and changes; returns an exit code if the job cannot be applied.
     pub(super) fn print_comparison(&self, io: &mut Io, looked: Comparison) -> Result<Prospect, u8> {
         self.print_findings(io, &looked);
+        let mut document = plan::document(self.manifest, self.set);
+        looked.add_to_document(&mut document);
         let Some(prospect) = looked.prospect else {
             looked.obstacles.iter().for_each(|verdict| self.print_verdict(io, verdict));
             return Err(looked.exit);
@@ -87,7 +95,7 @@ impl JobApply<'_> {
         if looked.exit != exit::DONE {
             return Err(looked.exit);
         }
-        self.show_plan(io, &prospect);
+        self.show_plan(io, &prospect, &document);
         Ok(prospect)
     }
 
@@ -239,8 +247,10 @@ impl JobApply<'_> {
         show(io, self.set, self.manifest, &single_problem(shown), self.global);
     }
 
-    fn show_plan(&self, io: &mut Io, prospect: &Prospect) {
+    /// Shows the changes and, if a training job is started, what it costs.
+    fn show_plan(&self, io: &mut Io, prospect: &Prospect, document: &Document) {
         let desired = &prospect.desired;
+        let starts = matches!(prospect.target, Target::Start(_));
         if self.is_json() {
             let changes: Vec<_> = prospect
                 .changes
@@ -258,10 +268,17 @@ impl JobApply<'_> {
                     line
                 })
                 .collect();
-            let object = json!({
+            let mut object = json!({
                 "type": "plan", "digest": desired.digest, "account": desired.account,
                 "region": desired.region, "changes": changes,
             });
+            if let Some(members) = object.as_object_mut().filter(|_| starts) {
+                members.insert("cluster".to_owned(), json!(document.cluster));
+                members.insert("run".to_owned(), json!(document.run));
+                members.insert("price".to_owned(), json!(document.price));
+                members.insert("after_end".to_owned(), json!(document.after_end));
+                members.insert("quotas".to_owned(), json!(document.quotas));
+            }
             self.print_json_line(io, object);
             return;
         }
@@ -274,6 +291,10 @@ impl JobApply<'_> {
             desired.region,
             format_changes(prospect)
         ));
+        if starts {
+            let costs = costs_of_apply(document, self.plan, io.report_options(io.width.min(COSTS_WIDTH)));
+            io.print_colored(&self.set.sources.mask(&format!("{costs}\n")));
+        }
     }
 
     async fn nothing_to_do<C: Cloud, K: Clock>(

@@ -159,7 +159,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     match args.output.as_str() {
         "json" => io.print_json(&page.json()),
         "markdown" => io.print(&page.markdown()),
-        _ => io.print(&page.human(io.width)),
+        _ => io.print(&page.human(io.width, io.today_in_days())),
     }
     if let Some(file) = &args.report {
         let pictures =

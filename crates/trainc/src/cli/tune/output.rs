@@ -7,6 +7,8 @@ use serde_json::json;
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
+use trainc_ir::Plan;
+use trainc_ir::price::describe_origins;
 use trainc_predict::Constants;
 use trainc_tune::left_out::unranked_instances;
 use trainc_tune::reasons::why_not_on_front;
@@ -87,7 +89,13 @@ impl<'a> Page<'a> {
         self.lost.iter().map(|lost| (lost.words.clone(), lost.reason.to_string())).collect()
     }
 
-    pub(super) fn human(&self, width: usize) -> String {
+    /// Describes the dates of the prices behind the costs. Today is in days since 1970.
+    fn describe_price_dates(&self, today: Option<i64>) -> Option<String> {
+        let plans = self.front.iter().filter_map(|row| row.sound.compiled.plan.as_deref());
+        describe_origins(plans.flat_map(Plan::instance_prices), today)
+    }
+
+    pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
         let mut out = format!("{}: {}\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
             let _ = writeln!(
@@ -116,6 +124,13 @@ impl<'a> Page<'a> {
         }
         if self.front.iter().any(|row| row.figures(unit).describe_intervals().is_some()) {
             out.push_str("\nnine runs in ten lie between the two figures of each\n");
+        }
+        if let Some(dates) = self.describe_price_dates(today) {
+            let _ = writeln!(
+                out,
+                "\n{}",
+                text::wrap(&format!("costs by the {dates}"), width.max(20), 0).join("\n")
+            );
         }
         if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
@@ -226,6 +241,9 @@ impl<'a> Page<'a> {
                 escape_cell(&row.words),
                 quote_sets(&row.sets)
             );
+        }
+        if let Some(dates) = self.describe_price_dates(None) {
+            let _ = write!(out, "\nCosts by the {dates}.\n");
         }
         if !self.lost.is_empty() {
             out.push_str(

@@ -1,0 +1,143 @@
+//! What keeps costing money after the end of the training job.
+
+use super::cost::warm_pool_usd;
+use super::json::{AfterEnd, Document};
+use super::sections::round_to_u64;
+use trainc_diag::text;
+use trainc_ir::price::describe_origin_and_age;
+use trainc_ir::{CheckpointInterval, Plan};
+
+/// The kind of a file system.
+const FILE_SYSTEM: &str = "file-system";
+/// The kind of a warm pool.
+const WARM_POOL: &str = "warm-pool";
+/// The kind of checkpoints in S3.
+const CHECKPOINTS: &str = "checkpoints";
+/// The kind of the model and other output in S3.
+const OUTPUT: &str = "output";
+/// The kind of the uploaded source archive.
+const SOURCE: &str = "source";
+/// The kind of the logs in CloudWatch.
+const LOGS: &str = "logs";
+
+/// The end of what AWS keeps until somebody deletes it.
+const DELETED: &str = "deleted";
+
+/// Returns everything that is billed after the end of the job, the most expensive kinds first.
+pub(super) fn after_end(plan: &Plan, checkpoint_bytes: Option<f64>) -> Vec<AfterEnd> {
+    let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return Vec::new() };
+    let mut out: Vec<AfterEnd> = plan
+        .created_file_systems()
+        .map(|(storage, price)| {
+            let bytes = storage.capacity_bytes.get();
+            AfterEnd {
+                name: storage.name.value().cloned(),
+                usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
+                bytes,
+                price_date: price.and_then(|price| price.date.clone()),
+                price_source: price.map(|price| price.source.clone()),
+                ..AfterEnd::new(
+                    FILE_SYSTEM,
+                    if storage.delete_after_job.get() == Some(true) {
+                        "`trainc apply --wait` deletes it after the job"
+                    } else {
+                        "`trainc destroy --delete-data` deletes it"
+                    },
+                )
+            }
+        })
+        .collect();
+    if let Some(seconds) = cluster.warm_pool_seconds.get().filter(|seconds| *seconds > 0) {
+        out.push(AfterEnd {
+            most_usd: warm_pool_usd(plan),
+            seconds: Some(seconds),
+            price_date: plan.rank_price().and_then(|price| price.date.clone()),
+            price_source: plan.rank_price().map(|price| price.source.clone()),
+            ..AfterEnd::new(WARM_POOL, "another job takes it")
+        });
+    }
+    if let Some(checkpoint) = plan.job.checkpoint.as_ref().filter(|checkpoint| !checkpoint.s3.is_absent()) {
+        let steps = plan.run.steps.as_ref().map(|steps| steps.value);
+        let written = match (checkpoint.every.get(), steps) {
+            (Some(CheckpointInterval::Steps(every)), Some(steps)) => Some((steps / every.max(1)).max(1)),
+            _ => None,
+        };
+        // An upper bound: the program may delete older ones.
+        out.push(AfterEnd {
+            count: written,
+            bytes: checkpoint_bytes.zip(written).map(|(bytes, count)| round_to_u64(bytes * count as f64)),
+            each_bytes: checkpoint_bytes.map(round_to_u64),
+            ..AfterEnd::new(CHECKPOINTS, DELETED)
+        });
+    }
+    out.push(AfterEnd::new(OUTPUT, DELETED));
+    if plan.source.is_some() {
+        out.push(AfterEnd::new(SOURCE, DELETED));
+    }
+    out.push(AfterEnd::new(LOGS, DELETED));
+    out
+}
+
+impl AfterEnd {
+    fn new(kind: &'static str, until: &str) -> Self {
+        Self {
+            kind,
+            name: None,
+            most_usd: None,
+            usd_per_month: None,
+            seconds: None,
+            count: None,
+            bytes: None,
+            each_bytes: None,
+            price_date: None,
+            price_source: None,
+            until: until.to_owned(),
+        }
+    }
+}
+
+/// Returns the same as text, with the age of old prices if today's date (days since 1970) is given.
+pub(super) fn lines(document: &Document, today: Option<i64>) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut stored = Vec::new();
+    for one in &document.after_end {
+        let origin = one
+            .price_source
+            .as_ref()
+            .map(|source| describe_origin_and_age(one.price_date.as_deref(), source, today))
+            .map_or_else(String::new, |origin| format!(" ({origin})"));
+        match one.kind {
+            FILE_SYSTEM => {
+                let name = one.name.as_deref().unwrap_or_default();
+                let cost = match (one.usd_per_month, one.bytes) {
+                    (Some(usd), _) => format!("{} a month{origin}", text::dollars(usd)),
+                    (None, Some(bytes)) => format!("{}, price not known", text::bytes(bytes)),
+                    (None, None) => "price not known".to_owned(),
+                };
+                out.push(format!("file system `{name}`: {cost} until {}", one.until));
+            }
+            WARM_POOL => {
+                let cost = one.most_usd.map_or_else(
+                    || "price not known, for".to_owned(),
+                    |usd| format!("up to {}{origin} for another", text::dollars(usd)),
+                );
+                out.push(format!("warm pool: {cost} {}", text::duration(one.seconds.unwrap_or(0))));
+            }
+            CHECKPOINTS => stored.push(match (one.count, one.each_bytes) {
+                (Some(count), Some(bytes)) => {
+                    format!("up to {} of {}", text::count(count, "checkpoint"), text::bytes(bytes))
+                }
+                (None, Some(bytes)) => format!("checkpoints of {} each", text::bytes(bytes)),
+                (Some(count), None) => format!("up to {}", text::count(count, "checkpoint")),
+                (None, None) => "checkpoints".to_owned(),
+            }),
+            kind => stored.push(kind.to_owned()),
+        }
+    }
+    let logs = stored.iter().position(|what| what == LOGS).map(|at| stored.remove(at));
+    if !stored.is_empty() {
+        out.push(format!("S3: {}, until deleted", text::list(&stored, "and")));
+    }
+    out.extend(logs.map(|_| "CloudWatch: logs, until deleted".to_owned()));
+    out
+}
