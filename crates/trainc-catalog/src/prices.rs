@@ -1,4 +1,4 @@
-//! Prices: instances per hour, FSx for Lustre and the training volume per GB-month. Each has a region and a date.
+//! Prices: instances per hour; FSx for Lustre, the training volume and S3 per GB-month. Each has a region and a date.
 
 use super::fsx::{self, Presence};
 use super::memo::Memo;
@@ -117,7 +117,7 @@ fn read_storage(key: &str) -> Option<StoragePrice> {
     })
 }
 
-/// Returns the row of a key from [`lustre_key`] or [`volume_key`].
+/// Returns the row of a key from [`lustre_key`], [`volume_key`] or [`s3_key`].
 pub fn storage(key: &str) -> Option<StoragePrice> {
     read_storage(key)
 }
@@ -132,11 +132,16 @@ pub fn volume_key(region: &str) -> String {
     format!("ebs-training/{region}")
 }
 
+/// Returns the key of a region's S3 Standard storage, its first 50 TB: `s3-standard/us-east-1`.
+pub fn s3_key(region: &str) -> String {
+    format!("s3-standard/{region}")
+}
+
 /// Returns true if a key is for existing storage, with or without a price in the catalogue.
 pub fn is_storage_key(key: &str) -> bool {
     let known = |region: &str| regions::get(region).is_some();
     match key.split('/').collect::<Vec<_>>().as_slice() {
-        ["ebs-training", region] => known(region),
+        ["ebs-training" | "s3-standard", region] => known(region),
         ["fsx", region, deployment, storage, tier] => {
             let legal = fsx::legal(deployment, storage);
             let tier = tier.parse().ok();

@@ -51,6 +51,8 @@ pub struct Plan {
     pub storage_prices: Vec<Option<StoragePrice>>,
     /// Price of the training volumes, if known.
     pub volume_price: Option<StoragePrice>,
+    /// Price of S3 Standard in the job's region, if known.
+    pub s3_price: Option<StoragePrice>,
     /// The program's files.
     pub source: Option<SourceTree>,
     /// The error, if the program's directory could not be read.

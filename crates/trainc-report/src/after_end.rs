@@ -63,9 +63,14 @@ pub(super) fn after_end(plan: &Plan, checkpoint_bytes: Option<f64>) -> Vec<After
             _ => None,
         };
         // An upper bound: the program may delete older ones.
+        let bytes = checkpoint_bytes.zip(written).map(|(bytes, count)| round_to_u64(bytes * count as f64));
+        let price = plan.s3_price.as_ref();
         out.push(AfterEnd {
             count: written,
-            bytes: checkpoint_bytes.zip(written).map(|(bytes, count)| round_to_u64(bytes * count as f64)),
+            bytes,
+            usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
+            price_date: price.and_then(|price| price.date.clone()),
+            price_source: price.map(|price| price.source.clone()),
             each_bytes: checkpoint_bytes.map(round_to_u64),
             ..AfterEnd::new(CHECKPOINTS, DELETED)
         });
@@ -125,7 +130,10 @@ pub(super) fn lines(document: &Document, today: Option<i64>) -> Vec<String> {
             }
             CHECKPOINTS => stored.push(match (one.count, one.each_bytes) {
                 (Some(count), Some(bytes)) => {
-                    format!("up to {} of {}", text::count(count, "checkpoint"), text::bytes(bytes))
+                    let cost = one.usd_per_month.map_or_else(String::new, |usd| {
+                        format!(" for {} a month{origin}", text::dollars(usd))
+                    });
+                    format!("up to {} of {}{cost}", text::count(count, "checkpoint"), text::bytes(bytes))
                 }
                 (None, Some(bytes)) => format!("checkpoints of {} each", text::bytes(bytes)),
                 (Some(count), None) => format!("up to {}", text::count(count, "checkpoint")),

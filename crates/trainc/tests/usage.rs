@@ -97,7 +97,7 @@ fn wrong_usage_says_what_to_type() {
             &["check", "--price", "fsx/us-west-2/PERSISTENT_2/SSD/200=0.2"],
             "e.g. fsx/us-west-2/PERSISTENT_2/SSD/125",
         ),
-        (&["check", "--price", "ebs-training/us-west-9=0.2"], "or ebs-training/REGION"),
+        (&["check", "--price", "ebs-training/us-west-9=0.2"], "or s3-standard/REGION"),
         (&["schema", "wroker"], "manifest, plan, bill, report, tune, diagnostic, worker"),
     ] {
         let ran = run(&dir.0, args);

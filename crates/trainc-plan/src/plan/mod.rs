@@ -78,6 +78,8 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let storage_prices = storage_prices(&job, &inputs);
     let volume_price =
         job.region.value().and_then(|region| storage_price(&prices::volume_key(region), &inputs.prices));
+    let s3_price =
+        job.region.value().and_then(|region| storage_price(&prices::s3_key(region), &inputs.prices));
     let deployable = !matches!(
         job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
         Some("custom" | "local")
@@ -99,6 +101,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         group_prices,
         storage_prices,
         volume_price,
+        s3_price,
         missing: unread_directory(inputs.source.as_ref()),
         missing_dependencies: inputs
             .dependencies

@@ -28,6 +28,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         group_prices,
         storage_prices: _,
         volume_price,
+        s3_price,
         source,
         missing,
         dependencies,
@@ -112,7 +113,8 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         Some((format!("storage {}.usd-per-gb-month", storage.name.value()?), price?))
     });
     let volumes = volume_price.iter().map(|price| ("volume.usd-per-gb-month".to_owned(), price));
-    for (name, price) in stored.chain(volumes) {
+    let s3 = s3_price.iter().map(|price| ("s3.usd-per-gb-month".to_owned(), price));
+    for (name, price) in stored.chain(volumes).chain(s3) {
         let source = &price.source;
         let why = price.catalogue_row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
         table.push(&name, format!("{}", price.usd_per_gb_month), why);

@@ -63,7 +63,7 @@ fn parse_price(written: &str) -> Result<(String, f64), String> {
     if name.contains('/') {
         if !trainc_catalog::prices::is_storage_key(name) {
             return Err(format!(
-                "`{name}` is not a storage price; expected fsx/REGION/DEPLOYMENT/TYPE/TIER, e.g. fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 for none), or ebs-training/REGION"
+                "`{name}` is not a storage price; expected fsx/REGION/DEPLOYMENT/TYPE/TIER, e.g. fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 for none), ebs-training/REGION or s3-standard/REGION"
             ));
         }
     } else if !trainc_catalog::instances::instance_exists(name) {
