@@ -5,6 +5,7 @@ use trainc_diag::source::{SourceId, SourceMap};
 use trainc_diag::{Diagnostic, Problems, Severity};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
+use trainc_plan::resolve::missing_node::join_missing_nodes;
 use trainc_plan::resolve::{self, LayerLoader};
 use trainc_plan::{Compiled, Options, World, plan_and_predict};
 use trainc_predict::UNDECIDED_LAYOUT;
@@ -36,6 +37,7 @@ pub fn compile(
     }
     check_duplicates(&mut compiled, options, world, sources);
     discard_speed_of_unknown_layout(&mut compiled);
+    join_missing_nodes(compiled.job.as_deref().unwrap_or_default(), &mut compiled.problems);
     // Hidden last: the rules read secrets, but nothing may show them.
     compiled.problems.iter().filter(|one| one.secret).for_each(|one| sources.hide(one.span));
     compiled.problems.sort();

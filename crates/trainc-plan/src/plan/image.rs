@@ -6,7 +6,7 @@ use super::newest_image;
 use super::other_image::other_image;
 use super::smp::is_smp_v2;
 use super::version_suggestion::unknown_version;
-use crate::resolve::T0220;
+use crate::resolve::missing_node::missing_node;
 use trainc_catalog::images::{self, Framework, ImageProblem, ImageQuery};
 use trainc_catalog::{cuda, instances, support};
 use trainc_diag::declare_code;
@@ -59,13 +59,12 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             let name = job.name.value().map_or("", String::as_str);
             let fit = newest_image::suggested_image(job, region);
             problems.push(
-                Diagnostic::new(&T0220, job.span, format!("job `{name}` has no `image`"))
-                    .help(format!("add `{fit}`"))
-                    .note(if fit == newest_image::NONE {
+                missing_node(job.span, name, "image", &fit).note(if fit == newest_image::NONE {
                         "the catalogue has no container for this engine, region and instance type; `trainc catalog images` lists all containers"
                     } else {
                         "the newest compatible container; `trainc catalog images` lists all containers"
-                    }),
+                    },
+                ),
             );
         }
         return None;

@@ -1,9 +1,9 @@
 //! The nodes that a job requires. They follow from its image and its cluster: a built-in algorithm needs no program, and
 //! a plain script needs neither an engine nor training settings.
 
-use crate::resolve::T0220;
+use crate::resolve::missing_node::missing_node;
 use trainc_catalog::{images, instances};
-use trainc_diag::{Diagnostic, Problems};
+use trainc_diag::Problems;
 use trainc_ir::{Engine, Field, Job, Parallel, Val};
 
 /// The origin of the engine of a job without `parallel`.
@@ -13,8 +13,7 @@ const PLAIN: &str = "one plain process on each host: the job has no `parallel`";
 pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
     let name = job.name.value().cloned().unwrap_or_default();
     let mut missing = |span, what: &str, example: String, note: Option<&str>| {
-        let diagnostic = Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`"))
-            .help(format!("add `{example}`"));
+        let diagnostic = missing_node(span, &name, what, &example);
         problems.push(match note {
             Some(note) => diagnostic.note(note),
             None => diagnostic,

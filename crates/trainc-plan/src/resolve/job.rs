@@ -6,12 +6,13 @@ use super::fields::{
     WrittenValue, boolean, bytes, bytes_per_second, comma_list, first_arg, free_properties, integer,
     milliseconds, number, scalar, scalar_of, seconds, switch_or_true, text, text_args,
 };
+use super::missing_node::missing_node;
 use super::{parallel, storage};
 use std::mem;
 use trainc_catalog::arn::Arn;
 use trainc_diag::declare_code;
 use trainc_diag::source::Spanned;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Problems};
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::{
     Adapter, Allow, Budget, CheckpointInterval, Cluster, Collection, CustomGpu, Dataset, Debugger,
@@ -58,12 +59,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let is_given = serverless || algorithm || is_off_account;
     let needs_program = !is_given && node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
-    let mut missing = |what: &'static str, example: &str| {
-        problems.push(
-            Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`"))
-                .help(format!("add `{example}`")),
-        );
-    };
+    let mut missing = |what: &str, example: &str| problems.push(missing_node(span, &name, what, example));
     for (what, example) in [
         ("region", "region \"us-west-2\""),
         ("cluster", "cluster \"ml.p4d.24xlarge\" nodes=1"),

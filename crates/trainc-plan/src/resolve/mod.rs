@@ -11,6 +11,7 @@ mod fields;
 mod job;
 mod layers;
 mod merge;
+pub mod missing_node;
 mod parallel;
 mod recovery;
 mod set_flag;
