@@ -17,7 +17,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn listing(name: &str) -> Option<Listing> {
     let table = TABLES.iter().find(|table| table.name == name)?;
     let (rows, json): (Vec<_>, Vec<_>) = table.keys().filter_map(|key| record(*table, key)).unzip();
-    Some(Listing { headers: vec!["key", "facts", "source", "date"], rows, json: Value::Array(json) })
+    Some(Listing {
+        headers: vec!["key", "facts", "source", "date"],
+        rows,
+        json: Value::Array(json),
+        brief: usize::MAX,
+    })
 }
 
 fn record(table: Table, key: &str) -> Option<(Vec<String>, Value)> {

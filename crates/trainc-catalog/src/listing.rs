@@ -17,9 +17,17 @@ pub struct Listing {
     pub rows: Vec<Vec<String>>,
     /// An array with one object per row, with all of its facts.
     pub json: Value,
+    /// Number of leading columns that a short listing shows; the others are for `-v`.
+    pub brief: usize,
 }
 
 impl Listing {
+    /// Removes the columns that only a long listing shows.
+    pub fn shorten(&mut self) {
+        self.headers.truncate(self.brief);
+        self.rows.iter_mut().for_each(|row| row.truncate(self.brief));
+    }
+
     /// Adds the missing columns `source` and `date`; `-` for a row without them.
     pub fn add_sources(&mut self) {
         let Value::Array(items) = &self.json else { return };
@@ -56,7 +64,7 @@ impl Listing {
         row: impl Fn(&T) -> (Vec<String>, Value),
     ) -> Self {
         let (rows, json): (Vec<_>, Vec<_>) = items.map(|item| row(&item)).unzip();
-        Self { headers: headers.to_vec(), rows, json: Value::Array(json) }
+        Self { headers: headers.to_vec(), rows, json: Value::Array(json), brief: usize::MAX }
     }
 }
 
@@ -71,7 +79,7 @@ pub fn by_table_name(name: &str) -> Option<Listing> {
         "accelerators" => accelerators_listing(),
         "fsx" => fsx_listing(),
         "images" => images_listing(None),
-        "instances" => instances_listing(),
+        "instances" => instances_listing(None),
         "limits" => limits_listing(),
         "prices" => prices_listing(),
         "quotas" => quotas_listing(),
@@ -138,12 +146,43 @@ fn instance_json(row: &Instance) -> Value {
     })
 }
 
-/// Returns the instance types with accelerators.
-pub fn instances_listing() -> Listing {
+/// Generations that a class of instance types is ahead of class `p` of the same years, as AWS numbers them.
+const AHEAD: [(&str, i64); 3] = [("p", 0), ("g", 1), ("trn", -3)];
+
+/// Returns a key that sorts instance types: those in service first, then newer generations, classes and families, then
+/// smaller sizes.
+fn instance_order(row: &Instance) -> impl Ord + use<> {
+    let family = row.name.split('.').nth(1).unwrap_or(&row.name).to_owned();
+    let (class, rest) = family.split_at(family.find(|c: char| c.is_ascii_digit()).unwrap_or(family.len()));
+    let number: i64 = rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+    let place = AHEAD.iter().position(|(name, _)| *name == class);
+    let ahead = place.and_then(|at| AHEAD.get(at)).map_or(0, |(_, ahead)| *ahead);
+    let order = (row.retired.is_some(), std::cmp::Reverse(number - ahead), place);
+    (order, std::cmp::Reverse(family), row.accelerators, row.vcpus)
+}
+
+/// Returns the price to list for an instance type: that of the region, or the newest. Of several with the same date it is
+/// that of the first of the regions where most types are offered.
+fn listed_price(name: &str, region: Option<&str>) -> Option<prices::Price> {
+    if let Some(region) = region {
+        return prices::newest(name, region);
+    }
+    let newest = prices::newest_anywhere(name)?;
+    let usual = ["us-east-1", "us-west-2"].into_iter().filter_map(|region| prices::newest(name, region));
+    let mut as_new = usual.filter(|price| price.provenance.date == newest.provenance.date);
+    Some(as_new.next().unwrap_or(newest))
+}
+
+/// Returns the instance types with accelerators, newest first; with a region, those that it offers or that have a price
+/// in it.
+pub fn instances_listing(region: Option<&str>) -> Listing {
     let headers = [
         "name",
         "accelerators",
-        "memory GiB each",
+        "GiB each",
+        "USD/hour",
+        "region",
+        "price of",
         "vCPUs",
         "host GiB",
         "network Gbit/s",
@@ -151,20 +190,48 @@ pub fn instances_listing() -> Listing {
         "NVMe GB",
         "retired",
     ];
-    Listing::from_items(&headers, instances::all(), |row| {
-        let cells = vec![
-            row.name.clone(),
-            format!("{} x {}", row.accelerators, row.accelerator.name),
-            gib(row.accelerator.memory_bytes),
-            cell(row.vcpus),
-            gib(row.host_memory_bytes),
-            cell(row.network_gbps),
-            cell(row.efa_interfaces),
-            cell(row.nvme_total_gb),
-            yes(row.retired.is_some()),
-        ];
-        (cells, instance_json(row))
-    })
+    let is_wanted = |row: &Instance| {
+        region.is_none_or(|region| {
+            row.ec2_offering_regions.iter().any(|known| known == region)
+                || prices::newest(&row.name, region).is_some()
+        })
+    };
+    let mut wanted: Vec<Instance> = instances::all().filter(is_wanted).collect();
+    wanted.sort_by_cached_key(instance_order);
+    Listing {
+        brief: 6,
+        ..Listing::from_items(&headers, wanted.into_iter(), |row| {
+            let memory = gib(row.accelerator.memory_bytes);
+            // The name of an accelerator ends with its memory, which has its own column.
+            let chip = row.accelerator.name.rsplit_once('-').filter(|(_, end)| end.ends_with("GB"));
+            let chip = chip.map_or(row.accelerator.name.as_str(), |(chip, _)| chip);
+            let price = listed_price(&row.name, region).filter(|_| row.retired.is_none());
+            let place = price.as_ref().and_then(|price| price.region.clone());
+            let cells = vec![
+                row.name.clone(),
+                format!("{} x {chip}", row.accelerators),
+                memory,
+                cell(price.as_ref().map(|price| price.usd_per_hour)),
+                if row.retired.is_some() { "retired".to_owned() } else { cell(place) },
+                cell(price.as_ref().map(|price| price.provenance.date.clone())),
+                cell(row.vcpus),
+                gib(row.host_memory_bytes),
+                cell(row.network_gbps),
+                cell(row.efa_interfaces),
+                cell(row.nvme_total_gb),
+                yes(row.retired.is_some()),
+            ];
+            let mut json = instance_json(row);
+            if let Some(members) = json.as_object_mut() {
+                let price = price.map(|price| {
+                    json!({"usd_per_hour": price.usd_per_hour, "region": price.region, "date": price.provenance.date,
+                        "source": price.provenance.source})
+                });
+                members.insert("price".to_owned(), json!(price));
+            }
+            (cells, json)
+        })
+    }
 }
 
 /// Returns the images, all or those of one region.
@@ -424,17 +491,48 @@ mod tests {
 
     #[test]
     fn cells_carry_units_and_gaps() {
-        let listing = instances_listing();
+        let listing = instances_listing(None);
+        let price = |name: &str| {
+            let price = prices::newest_anywhere(name).unwrap();
+            let date = &price.provenance.date;
+            let regions = ["us-east-1", "us-west-2"].map(|region| prices::newest(name, region));
+            let usual = regions.into_iter().flatten().find(|one| one.provenance.date == *date);
+            let price = usual.unwrap_or(price);
+            format!("{} | {} | {}", price.usd_per_hour, price.region.unwrap(), price.provenance.date)
+        };
         let row = |name: &str| listing.rows.iter().find(|row| row[0] == name).unwrap().join(" | ");
         assert_eq!(
             row("ml.p4d.24xlarge"),
-            "ml.p4d.24xlarge | 8 x A100-SXM4-40GB | 40 | 96 | 1152 | 400 | 4 | 8000 | no"
+            format!(
+                "ml.p4d.24xlarge | 8 x A100-SXM4 | 40 | {} | 96 | 1152 | 400 | 4 | 8000 | no",
+                price("ml.p4d.24xlarge")
+            )
         );
         assert_eq!(
             row("ml.p6e-gb200.36xlarge"),
-            "ml.p6e-gb200.36xlarge | 4 x GB200 | 185 | 144 | 960 | 1600 | - | 22500 | no"
+            "ml.p6e-gb200.36xlarge | 4 x GB200 | 185 | - | - | - | 144 | 960 | 1600 | - | 22500 | no"
         );
-        assert_eq!(row("ml.g5.xlarge"), "ml.g5.xlarge | 1 x A10G-24GB | 22.4 | 4 | 16 | 10 | - | 250 | no");
+        assert_eq!(
+            row("ml.g5.xlarge"),
+            format!(
+                "ml.g5.xlarge | 1 x A10G | 22.4 | {} | 4 | 16 | 10 | - | 250 | no",
+                price("ml.g5.xlarge")
+            )
+        );
+        // Newest first, retired last, small sizes before large ones.
+        let place = |name: &str| listing.rows.iter().position(|row| row[0] == name).unwrap();
+        for pair in [
+            ["ml.p6e-gb200.36xlarge", "ml.p5en.48xlarge"],
+            ["ml.g7e.2xlarge", "ml.p5.48xlarge"],
+            ["ml.g6.xlarge", "ml.p4d.24xlarge"],
+            ["ml.g5.xlarge", "ml.g5.48xlarge"],
+            ["ml.g4dn.xlarge", "ml.p2.xlarge"],
+        ] {
+            assert!(place(pair[0]) < place(pair[1]), "{pair:?}");
+        }
+        let west = instances_listing(Some("us-west-2"));
+        assert!(west.rows.iter().all(|row| ["us-west-2", "-", "retired"].contains(&row[4].as_str())));
+        assert!(west.rows.len() < listing.rows.len() && west.rows.iter().any(|row| row[3] != "-"));
         let all = images_listing(None).rows.len();
         let gov = images_listing(Some("us-gov-west-1")).rows.len();
         assert!(0 < gov && gov < all);

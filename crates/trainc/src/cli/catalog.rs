@@ -13,7 +13,7 @@ use trainc_apply::calls::Command;
 use trainc_apply::permissions::{self, PolicyScope};
 use trainc_catalog::arn::Arn;
 use trainc_catalog::listing::{self, Listing, TableSummary};
-use trainc_catalog::{generic_listing, models, rules};
+use trainc_catalog::{generic_listing, models, regions, rules};
 use trainc_diag::text;
 use trainc_diag::{Code, Format, Status, page};
 use trainc_emit::canonical_json;
@@ -26,14 +26,14 @@ use trainc_plan::resolve::Choices;
 /// List the known instances, images, models, prices and limits
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog instances -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog instances us-west-2\n  trainc catalog instances g6e -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules
     /// or permissions [default: lists all tables]
     #[arg(value_name = "TABLE", value_parser = any_text(names), hide_possible_values = true)]
     table: Option<String>,
-    /// Only rows that contain this text
+    /// Only rows that contain this text; of `instances` also a region, for its types and prices
     #[arg(value_name = "FILTER")]
     filter: Option<String>,
     /// With `permissions`: restrict the policy to the jobs of this manifest or directory
@@ -55,7 +55,7 @@ const PIPED: usize = 120;
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         let listing = tables(&io.today);
-        return print(io, global, listing, args);
+        return print(io, global, listing, args, args.filter.as_deref());
     };
     // Some tables used to have underscores.
     let name = name.replace('_', "-");
@@ -71,14 +71,22 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     }
+    let region =
+        args.filter.as_deref().filter(|filter| name == "instances" && regions::get(filter).is_some());
     let listing = match name {
         "models" => Some(models_listing()),
         "rules" => Some(rules_listing()),
+        "instances" => Some(listing::instances_listing(region)),
         _ => listing::by_table_name(name),
     };
     if let Some(mut listing) = listing {
         listing.add_provenance();
-        return print(io, global, listing, args);
+        let filter = args.filter.as_deref().filter(|_| region.is_none());
+        let code = print(io, global, listing, args, filter);
+        if name == "instances" && code == exit::DONE && args.output != "json" && !global.quiet {
+            io.note("on-demand prices; `trainc catalog instances REGION` shows those of a region, `-v` all columns\n");
+        }
+        return code;
     }
     let known = names();
     let hint = match text::nearest(name, known.iter().copied()) {
@@ -227,12 +235,12 @@ fn no_match(name: &str, filter: &str, rows: &[Vec<String>]) -> String {
     format!("error: no row of `{name}` contains `{filter}`; {hint}\n")
 }
 
-fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 {
+fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args, filter: Option<&str>) -> u8 {
     let mut none = None;
     if global.verbose {
         listing.add_sources();
     }
-    if let Some(filter) = &args.filter {
+    if let Some(filter) = filter {
         let wanted = filter.to_lowercase();
         let keep: Vec<bool> = listing
             .rows
@@ -253,6 +261,9 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
         let text = serde_json::to_string_pretty(&listing.json).unwrap_or_default();
         io.print_json(&format!("{text}\n"));
     } else if none.is_none() {
+        if !global.verbose {
+            listing.shorten();
+        }
         io.print(&table(&listing, super::columns().unwrap_or(PIPED)));
     }
     match none {
@@ -287,6 +298,7 @@ fn tables(today: &str) -> Listing {
         headers: vec!["table", "rows", "oldest row", "newest row", "age"],
         rows,
         json: Value::Array(json),
+        brief: usize::MAX,
     }
 }
 
@@ -338,6 +350,7 @@ fn models_listing() -> Listing {
                 })
                 .collect(),
         ),
+        brief: usize::MAX,
     }
 }
 
@@ -368,5 +381,6 @@ fn rules_listing() -> Listing {
                 })
                 .collect(),
         ),
+        brief: usize::MAX,
     }
 }

@@ -131,6 +131,7 @@ mod tests {
                 vec!["b".to_owned(), "12".to_owned(), "config/one-file-with-a-long-name.json".to_owned()],
             ],
             json: serde_json::Value::Null,
+            brief: usize::MAX,
         }
     }
 
