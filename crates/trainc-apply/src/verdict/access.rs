@@ -3,8 +3,8 @@
 use super::{T0601, T0602};
 use crate::calls::Call;
 use crate::fault::Fault;
-use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
+use trainc_diag::{Diagnostic, NextCommand, help};
 
 /// Error codes of an account that AWS has not activated, or that is not subscribed to the service (common errors of STS
 /// and EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
@@ -73,7 +73,14 @@ pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
         } else if code.contains("Signature") {
             diagnostic.help("check the secret access key, which does not match the access key ID: `aws configure` sets both")
         } else {
-            diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
+            // What works without credentials comes first.
+            diagnostic
+                .help(help![
+                    "`",
+                    NextCommand::new("plan").flag("--offline"),
+                    "` needs no credentials, nor does `--simulate`; `aws sso login` gives some, `AWS_PROFILE` selects them"
+                ])
+                .note("`aws sts get-caller-identity` shows which credentials are used")
         }
     }
 }
