@@ -187,15 +187,6 @@ fn round_cents(usd: f64) -> f64 {
     (usd * 100.0).round() / 100.0 + 0.0
 }
 
-/// Rounds a duration for display: to minutes from an hour on, to hours from a day on.
-fn round_duration(seconds: u64) -> u64 {
-    match seconds {
-        0..3_600 => seconds,
-        3_600..86_400 => seconds / 60 * 60,
-        _ => seconds / 3_600 * 3_600,
-    }
-}
-
 impl Status {
     /// Sets whether the account is simulated.
     #[must_use]
@@ -255,7 +246,7 @@ impl Status {
     /// Returns the remaining time, e.g. `3h 20m left`.
     pub fn left(&self) -> Option<String> {
         let seconds = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0)?;
-        Some(format!("{} left", text::duration(round_duration(seconds))))
+        Some(format!("{} left", text::rounded_duration(seconds as f64)))
     }
 
     /// Formats state, progress, metrics and cost on one line.

@@ -130,7 +130,7 @@ fn format_value(key: &str, group: Group, value: f64) -> String {
         "mfu" => format!("{}%", text::short_number(100.0 * value)),
         key if key.ends_with("_bytes") => text::bytes(round_to_u64(value)),
         "cost_usd" => text::dollars(value),
-        key if key.ends_with("_seconds") && group == Group::Run => text::duration(round_to_u64(value)),
+        key if key.ends_with("_seconds") && group == Group::Run => text::rounded_duration(value),
         key if key.ends_with("_seconds") => format!("{} s", text::short_number(value)),
         "tokens_per_second" if value >= 1_000.0 => text::group_digits(round_to_u64(value)),
         _ => text::short_number(value),
@@ -145,19 +145,19 @@ fn label(key: &str) -> &'static str {
         "mfu" => "mfu",
         "loss" => "loss",
         "compute_seconds" => "  compute",
-        "exposed_communication_seconds" => "  exposed communication",
+        "exposed_communication_seconds" => "  exposed comm.",
         "bubble_seconds" => "  bubble",
         "offload_seconds" => "  offload",
         "optimizer_seconds" => "  optimizer",
         "input_seconds" => "  input wait",
-        "all_gather_seconds" => "  links: all-gather",
-        "reduce_scatter_seconds" => "  links: reduce-scatter",
-        "replicas_all_reduce_seconds" => "  links: all-reduce over replicas",
-        "gradients_all_reduce_seconds" => "  links: all-reduce of gradients",
-        "tensor_all_reduce_seconds" => "  links: all-reduce of tensor groups",
-        "context_ring_seconds" => "  links: context ring",
-        "pipeline_send_seconds" => "  links: sends between stages",
-        "experts_all_to_all_seconds" => "  links: all-to-all of experts",
+        "all_gather_seconds" => "  all-gather",
+        "reduce_scatter_seconds" => "  reduce-scatter",
+        "replicas_all_reduce_seconds" => "  replica all-reduce",
+        "gradients_all_reduce_seconds" => "  gradient all-reduce",
+        "tensor_all_reduce_seconds" => "  tensor all-reduce",
+        "context_ring_seconds" => "  context ring",
+        "pipeline_send_seconds" => "  pipeline sends",
+        "experts_all_to_all_seconds" => "  expert all-to-all",
         "memory_bytes" => "memory",
         "parameters_bytes" => "  parameters",
         "gradients_bytes" => "  gradients",
@@ -180,43 +180,65 @@ fn label(key: &str) -> &'static str {
     }
 }
 
-/// Returns label, prediction, measurement, difference and verdict of each figure with at least one value.
+/// Returns label, prediction, its interval, measurement and difference of each figure with at least one value.
 fn figure_rows(subject: &Subject) -> Vec<[String; 5]> {
     subject
         .rows
         .iter()
         .filter(|row| row.predicted.is_some() || row.measured.is_some())
         .map(|row| {
-            let of = |value: Option<f64>| {
-                value.map_or_else(|| "not known".to_owned(), |value| format_value(row.key, row.group, value))
+            let value = |value: Option<f64>| {
+                value.map_or_else(|| "-".to_owned(), |value| format_value(row.key, row.group, value))
             };
             let ends = row.interval.map(|interval| {
                 [interval.low, interval.high].map(|end| format_value(row.key, row.group, end))
             });
-            let predicted = match ends {
-                // A counted figure has no interval.
-                Some([low, high]) if low != high => format!("{} [{low} to {high}]", of(row.predicted)),
-                _ => of(row.predicted),
-            };
-            let measured = row.measured.map_or_else(
-                || not_measured(row).unwrap_or_default().to_owned(),
-                |value| format_value(row.key, row.group, value),
-            );
+            // A counted figure has no interval.
+            let interval = ends.filter(|[low, high]| low != high).map_or_else(String::new, |[low, high]| {
+                let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+                // A unit after a space is not repeated; `1h 12m` has none.
+                match unit(&low).filter(|own| row.group != Group::Run && Some(own) == unit(&high).as_ref()) {
+                    Some(own) => format!("{} to {high}", low.trim_end_matches(&format!(" {own}"))),
+                    None => format!("{low} to {high}"),
+                }
+            });
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
-                format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short_number(percent.abs()))
+                let outside = if row.is_inside_interval() == Some(false) { ", outside" } else { "" };
+                format!(
+                    "{}{}%{outside}",
+                    if percent < 0.0 { '−' } else { '+' },
+                    text::short_number(percent.abs())
+                )
             });
-            let verdict = match row.is_inside_interval() {
-                Some(true) => "inside",
-                Some(false) => "outside",
-                None => "",
-            };
-            [label(row.key).to_owned(), predicted, measured, difference, verdict.to_owned()]
+            [label(row.key).to_owned(), value(row.predicted), interval, value(row.measured), difference]
         })
         .collect()
 }
 
-const HEAD: [&str; 5] = ["", "predicted", "measured", "difference", "interval"];
+const HEAD: [&str; 5] = ["", "predicted", "interval", "measured", "difference"];
+
+/// Explains the dashes of the table, if it has any.
+fn describe_missing(subject: &Subject) -> Option<String> {
+    let missing = |run: bool| {
+        let mut rows = subject.rows.iter().filter(|row| row.predicted.is_some() && row.measured.is_none());
+        rows.any(|row| (row.group == Group::Run) == run)
+    };
+    let why: Vec<&str> = [
+        missing(false).then_some("not in the logs"),
+        missing(true).then_some("time and cost: not reported for the job"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+/// Explains the times of collectives, if the table has any.
+fn describe_links(subject: &Subject) -> Option<String> {
+    let has = subject.rows.iter().any(|row| row.group == Group::Links && row.predicted.is_some());
+    has.then(|| "times of collectives include what computation hides".to_owned())
+}
 
 /// Describes the steps and reports that the measured figures were computed from.
 fn describe_basis(subject: &Subject) -> String {
@@ -262,6 +284,12 @@ pub fn human(subject: &Subject, options: Options) -> String {
         page.field(label, &line);
     }
     page.field("from", &describe_basis(subject));
+    if let Some(words) = describe_missing(subject) {
+        page.field("-", &words);
+    }
+    if let Some(words) = describe_links(subject) {
+        page.field("links", &words);
+    }
     for note in &subject.notes {
         page.field("note", note);
     }
@@ -305,6 +333,12 @@ pub fn markdown(subject: &Subject) -> String {
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     out.push_str(&format!("\n{}\n", escape_cell(&describe_basis(subject))));
+    if let Some(words) = describe_missing(subject) {
+        out.push_str(&format!("- `-`: {}\n", escape_cell(&words)));
+    }
+    if let Some(words) = describe_links(subject) {
+        out.push_str(&format!("- {}\n", escape_cell(&words)));
+    }
     for note in &subject.notes {
         out.push_str(&format!("- {}\n", escape_cell(note)));
     }

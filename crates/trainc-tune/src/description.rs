@@ -150,15 +150,6 @@ pub fn format_gpu_gib(bytes: f64) -> String {
     text::short_number(bytes / GIB)
 }
 
-/// Formats the seconds of a run in seconds, minutes or hours: `1 s`, `36.6 min`, `1.14 h`.
-fn format_run_time(amount: f64) -> String {
-    match amount {
-        short if short < 60.0 => format!("{} s", text::short_number(short)),
-        short if short < 3_600.0 => format!("{} min", text::short_number(short / 60.0)),
-        long => format!("{:.2} h", long / 3_600.0),
-    }
-}
-
 impl std::fmt::Display for LongerPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} +{} per step", self.part, format_step_seconds(self.seconds))?;
@@ -222,9 +213,13 @@ impl std::fmt::Display for Reason {
                 part_bytes / GIB
             ),
             Self::TooLate { seconds, deadline_seconds } => {
-                let [is, most] = [*seconds, *deadline_seconds].map(format_run_time);
+                let [is, most] = [*seconds, *deadline_seconds].map(text::rounded_duration);
                 if is == most {
-                    write!(f, "too late by {}: limit {most}", format_run_time(seconds - deadline_seconds))
+                    write!(
+                        f,
+                        "too late by {}: limit {most}",
+                        text::rounded_duration(seconds - deadline_seconds)
+                    )
                 } else {
                     write!(f, "too late: {is}, limit {most}")
                 }

@@ -60,8 +60,9 @@ pub fn pareto_front(points: &[Point]) -> Vec<usize> {
 /// more, and predictions by more still).
 pub const NOISE: f64 = 0.01;
 
-/// Returns the front to show. A point that may not fit is replaced by one that surely fits if the two differ by less
-/// than [`NOISE`] in time and cost. The fastest point that surely fits is always included, with and without a price.
+/// Returns the front to show: the points that surely fit, then those that may not, each the fastest first. A point that
+/// may not fit is replaced by one that surely fits if the two differ by less than [`NOISE`] in time and cost. The fastest
+/// point that surely fits is always included, with and without a price.
 pub fn front_to_show(points: &[Point]) -> Vec<usize> {
     let measure = Measure::from_points(points);
     let surely = pareto_front_of(points, Point::surely_fits);
@@ -82,13 +83,14 @@ pub fn front_to_show(points: &[Point]) -> Vec<usize> {
     let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).chain(priced).collect();
     let mut out: Vec<usize> = chosen.into_iter().collect();
     out.sort_by(|a, b| {
-        let (Some(a), Some(b)) = (figures(*a), figures(*b)) else { return std::cmp::Ordering::Equal };
-        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        let is_unsure = |at: usize| points.get(at).is_none_or(|point| !point.surely_fits());
+        let (Some(x), Some(y)) = (figures(*a), figures(*b)) else { return std::cmp::Ordering::Equal };
+        is_unsure(*a).cmp(&is_unsure(*b)).then(x.0.total_cmp(&y.0)).then(x.1.total_cmp(&y.1))
     });
     out
 }
 
-/// Returns the index of the default choice among points to show, the fastest first: the fastest that surely fits, with
+/// Returns the index of the default choice among points to show: the fastest that surely fits, with
 /// a known price if any has one.
 pub fn default_choice(offered: &[&Point]) -> usize {
     let is_sure = |point: &&Point| point.surely_fits();

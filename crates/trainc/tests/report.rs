@@ -166,7 +166,7 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     assert!(comment.out.starts_with("<!-- trainc:report -->\n"), "{}", comment.out);
     let page = simulate(&["report", "trainc.kdl"]);
     assert!(page.out.contains("tokens/s") && page.out.contains("median of"), "{}", page.out);
-    assert!(page.out.contains("  links: all-gather") && page.out.contains("not in the logs"), "{}", page.out);
+    assert!(page.out.contains("    all-gather") && page.out.contains("not in the logs"), "{}", page.out);
     for phase in ["provisioning_seconds", "upload_seconds"] {
         assert!(part(&report, phase)["measured"].as_f64().is_some(), "{phase}: {report}");
     }

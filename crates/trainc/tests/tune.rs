@@ -652,7 +652,6 @@ fn one_numbering_holds_everywhere() {
     let human = run(&dir, &[&["tune", "job.kdl"][..], &space].concat()).out;
     // Lines are broken where the terminal ends.
     let plain = human.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_short = front.iter().all(|one| one["seconds"].as_f64().unwrap() < 3_600.0);
     for (number, one) in (1..).zip(front) {
         assert_eq!(one["number"], number, "{one}");
         let words = one["layout"].as_str().unwrap();
@@ -663,21 +662,17 @@ fn one_numbering_holds_everywhere() {
         }
         assert!(human.contains(&format!("\n{number:>3}  ")), "{human}");
         let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap());
-        // Where no run comes to an hour, times are minutes.
-        let mut between = if is_short {
-            format!("between {:.1} and {:.1} min", low / 60.0, high / 60.0)
-        } else {
-            format!("between {:.2} and {:.2} h", low / 3_600.0, high / 3_600.0)
-        };
+        let [low, high] = [low, high].map(trainc_diag::text::rounded_duration);
+        let mut between = format!("{low} to {high}");
         if let Some((low, high)) = one["cost_usd_low"].as_f64().zip(one["cost_usd_high"].as_f64()) {
             between +=
-                &format!(", {} and {}", trainc_diag::text::dollars(low), trainc_diag::text::dollars(high));
+                &format!(" {} to {}", trainc_diag::text::dollars(low), trainc_diag::text::dollars(high));
         }
         let [low, high] = ["step_seconds_low", "step_seconds_high"].map(|end| one[end].as_f64().unwrap());
-        between += &format!(", {low:.2} and {high:.2} s a step");
+        between += &format!(" {low:.2} to {high:.2} s");
         let [low, high] = ["memory_low_bytes", "memory_high_bytes"]
             .map(|end| one[end].as_f64().unwrap() / 1024.0_f64.powi(3));
-        between += &format!(", {low:.1} and {high:.1} GiB");
+        between += &format!(" {low:.1} to {high:.1} GiB");
         assert!(plain.contains(&between), "{between}\n{human}");
         let named = format!(">{number}: {}", words.replacen(" × ", "\u{a0}×\u{a0}", 1));
         assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");

@@ -109,20 +109,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A limit below the time that the run needs would stop it before its end.
     let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
-        (run.expected_seconds() / 3600.0, high / 3600.0)
+        (run.expected_seconds(), high)
     });
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
             .help("remove `warm-pool`, or shorten it")
             .note(format!("without it the run may cost {}", text::dollars(alone))),
-        Some((hours, _)) if hours > affordable.floor() => diagnostic.note(format!(
-            "the run is predicted to take {} h: a `max-run` within the budget would stop it before its end",
-            text::short_number(hours)
+        Some((seconds, _)) if seconds > affordable.floor() * 3600.0 => diagnostic.note(format!(
+            "the run is predicted to take {}: a `max-run` within the budget would stop it before its end",
+            text::rounded_duration(seconds)
         )),
-        Some((hours, most)) if most > affordable.floor() => diagnostic.note(format!(
-            "the run is predicted to take {} h, at most {} h: a `max-run` within the budget may stop it before its end",
-            text::short_number(hours),
-            text::short_number(most)
+        Some((seconds, most)) if most > affordable.floor() * 3600.0 => diagnostic.note(format!(
+            "the run is predicted to take {}{}: a `max-run` within the budget may stop it before its end",
+            text::rounded_duration(seconds),
+            if most.is_finite() { format!(", at most {}", text::rounded_duration(most)) } else { String::new() }
         )),
         _ if affordable >= 1.0 => diagnostic
             .help(format!("write `max-run \"{0}h\"`: SageMaker then stops the job after {0} h", affordable.floor())),

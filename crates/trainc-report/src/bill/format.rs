@@ -24,21 +24,11 @@ pub(super) fn label(figure: Figure) -> &'static str {
 pub(super) const ALWAYS: [Figure; 5] =
     [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom];
 
-fn hours(seconds: f64) -> String {
-    if seconds < 60.0 {
-        format!("{} s", text::short_number(seconds))
-    } else if seconds < 3_600.0 {
-        format!("{} min", text::short_number(seconds / 60.0))
-    } else {
-        format!("{} h", text::short_number(seconds / 3_600.0))
-    }
-}
-
 /// Formats a figure without its sign.
 fn amount(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Most => text::dollars(value),
-        Figure::Time => hours(value),
+        Figure::Time => text::rounded_duration(value),
         Figure::Headroom => format!("{} GiB", text::short_number(value / GIB as f64)),
         Figure::Nodes => text::short_number(value),
         Figure::Step => format!("{} s", text::short_number(value)),

@@ -124,7 +124,7 @@ fn cost(front: &ParetoFront, amount: f64) -> String {
 
 fn section(front: &ParetoFront) -> Section {
     let mut section = Section { id: "front", title: "Time against cost", ..Section::default() };
-    let Some(fastest) = front.best.first() else {
+    let Some(fastest) = front.best.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
         section.text.push("No layout fits, passes every check and respects the bounds.".to_owned());
         return section;
     };
@@ -273,7 +273,8 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
             one.spot.map(|spot| (number, one, (x.coordinate(spot.seconds / unit), y.coordinate(spot.cost))))
         })
         .collect();
-    let line: Vec<(f64, f64)> = placed.iter().map(|(.., at)| *at).collect();
+    let mut line: Vec<(f64, f64)> = placed.iter().map(|(.., at)| *at).collect();
+    line.sort_by(|a, b| a.0.total_cmp(&b.0));
     svg.polyline("curve", &line);
     for (number, one, (px, py)) in &placed {
         svg.named_circle("dot", *px, *py, 5.0, &format!("{number}: {}", one.words));

@@ -41,7 +41,7 @@ impl Sound {
 pub(super) struct CheckedLayouts {
     /// Every layout of the search space.
     pub(super) points: Vec<Point>,
-    /// The valid layouts that no equally certain one dominates, fastest first.
+    /// The valid layouts that no equally certain one dominates: those that surely fit first, each the fastest first.
     pub(super) front: Vec<Sound>,
     /// Rejected members of the front, one per reason, as index in the points.
     pub(super) refused: Vec<(usize, Refusal)>,

@@ -6,58 +6,27 @@ use trainc_predict::{Interval, Run};
 use trainc_tune::description::format_gpu_gib;
 use trainc_tune::{Point, Space};
 
-/// Unit of the times in the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimeUnit {
-    /// Hours.
-    Hours,
-    /// Minutes.
-    Minutes,
-}
-
-impl TimeUnit {
-    /// Returns the unit for these times in seconds: minutes if all are below an hour.
-    pub(super) fn from_times(mut times: impl Iterator<Item = f64>) -> Self {
-        if times.any(|seconds| seconds >= 3_600.0) { Self::Hours } else { Self::Minutes }
-    }
-
-    /// Formats a time without its unit.
-    fn format_seconds(self, seconds: f64) -> String {
-        match self {
-            Self::Hours => format!("{:.2}", seconds / 3_600.0),
-            Self::Minutes => format!("{:.1}", seconds / 60.0),
-        }
-    }
-
-    fn abbreviation(self) -> &'static str {
-        match self {
-            Self::Hours => "h",
-            Self::Minutes => "min",
-        }
-    }
-}
-
 const GIB: f64 = 1_073_741_824.0;
 
 /// Values of a layout as text.
 pub(super) struct Figures {
     pub(super) time: String,
-    /// Interval of the time: `3.10 and 4.20 h`.
+    /// Interval of the time: `3h 6m to 4h 12m`.
     pub(super) time_between: Option<String>,
     pub(super) money: String,
     /// Interval of the cost, or of its lower bound.
     pub(super) money_between: Option<String>,
     pub(super) step: String,
-    /// Interval of the step time: `1.10 and 1.35 s`.
+    /// Interval of the step time: `1.10 to 1.35 s`.
     pub(super) step_between: Option<String>,
     pub(super) memory: String,
-    /// Interval of the memory: `28.1 and 34.2 GiB`.
+    /// Interval of the memory: `28.1 to 34.2 GiB`.
     pub(super) memory_between: Option<String>,
 }
 
 impl Figures {
     /// Formats the values of a layout, as predicted by its own compilation.
-    pub(super) fn from_layout(sound: &Sound, point: &Point, unit: TimeUnit) -> Self {
+    pub(super) fn from_layout(sound: &Sound, point: &Point) -> Self {
         let prediction = &sound.compiled.prediction;
         let run = prediction.run.as_ref();
         let nodes = point.choice.nodes as f64;
@@ -79,45 +48,35 @@ impl Figures {
             known.or_else(|| on_demand_cost(run, point))
         });
         let memory = prediction.memory.as_ref();
-        let high = sound.high_memory_if_tight();
-        let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
         Figures {
-            time: format!(
-                "{} {}",
-                unit.format_seconds(run.map_or(point.seconds, Run::expected_seconds)),
-                unit.abbreviation()
-            ),
+            time: text::rounded_duration(run.map_or(point.seconds, Run::expected_seconds)),
             time_between: hours.map(|hours| {
-                format!(
-                    "{} and {} {}",
-                    unit.format_seconds(hours.low),
-                    unit.format_seconds(hours.high),
-                    unit.abbreviation()
-                )
+                format!("{} to {}", text::rounded_duration(hours.low), text::rounded_duration(hours.high))
             }),
             money,
             money_between: dollars
-                .map(|usd| format!("{} and {}", text::dollars(usd.low), text::dollars(usd.high))),
+                .map(|usd| format!("{} to {}", text::dollars(usd.low), text::dollars(usd.high))),
             step: format!("{:.2} s", speed.map_or(point.step_seconds, |speed| speed.step_seconds)),
             step_between: speed
-                .map(|speed| format!("{:.2} and {:.2} s", speed.interval.low, speed.interval.high)),
+                .map(|speed| format!("{:.2} to {:.2} s", speed.interval.low, speed.interval.high)),
             memory: format!(
-                "{:.1} of {} GiB{high}",
+                "{:.1} of {} GiB",
                 memory.map_or(point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
                 format_gpu_gib(point.capacity_bytes)
             ),
             memory_between: memory.map(|memory| {
-                format!("{:.1} and {:.1} GiB", memory.interval.low / GIB, memory.interval.high / GIB)
+                format!("{:.1} to {:.1} GiB", memory.interval.low / GIB, memory.interval.high / GIB)
             }),
         }
     }
 
-    /// Formats all intervals on one line.
-    pub(super) fn describe_intervals(&self) -> Option<String> {
-        let step = self.step_between.as_ref().map(|between| format!("{between} a step"));
-        let all = [&self.time_between, &self.money_between, &step, &self.memory_between];
-        let all: Vec<&str> = all.into_iter().flatten().map(String::as_str).collect();
-        (!all.is_empty()).then(|| format!("between {}", all.join(", ")))
+    /// Returns the figures and their intervals, as two rows of a table.
+    pub(super) fn rows(&self) -> [[&str; 4]; 2] {
+        let intervals = [&self.time_between, &self.money_between, &self.step_between, &self.memory_between];
+        [
+            [&self.time, &self.money, &self.step, &self.memory],
+            intervals.map(|interval| interval.as_deref().unwrap_or("")),
+        ]
     }
 }
 
@@ -144,7 +103,7 @@ fn on_demand_cost(run: &Run, point: &Point) -> Option<Interval> {
 /// Formats a value with its interval: `3.62 h (3.10 to 4.20 h)`.
 pub(super) fn with_interval(figure: String, between: Option<&str>) -> String {
     match between {
-        Some(between) => format!("{figure} ({})", between.replace(" and ", " to ")),
+        Some(between) => format!("{figure} ({between})"),
         None => figure,
     }
 }

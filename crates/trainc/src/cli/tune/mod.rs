@@ -33,6 +33,9 @@ use untimed::UnrankedOutput;
         .help("Manifest: a file, a directory that contains one, or `-` for standard input")
         .num_args(0..=1)
         .value_hint(clap::ValueHint::FilePath)),
+    // No effect here.
+    mut_arg("exit_zero", |arg| arg.hide(true)),
+    mut_arg("deny_warnings", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
 )]
 pub(super) struct Args {
@@ -81,11 +84,21 @@ fn instance(written: &str) -> Result<String, String> {
     if instances::names().any(|name| name == written) {
         return Ok(written.to_owned());
     }
-    Err(match trainc_diag::text::nearest(written, instances::names()) {
-        Some(near) => {
-            format!("no instance type of SageMaker training with accelerators; did you mean `{near}`?")
-        }
-        None => "no instance type of SageMaker training with accelerators".to_owned(),
+    let none = "no instance type of SageMaker training with accelerators";
+    if written.trim().contains([' ', ';']) {
+        return Err(format!("{none}; a comma separates types, e.g. ml.p4d.24xlarge,ml.p5.48xlarge"));
+    }
+    /// Maximum number of types suggested.
+    const MOST: usize = 4;
+    let family: Vec<&str> = instances::names()
+        .filter(|name| !written.is_empty() && name.contains(written))
+        .take(MOST + 1)
+        .collect();
+    let near = trainc_diag::text::nearest(written, instances::names());
+    Err(match (family.len(), near) {
+        (1..=MOST, _) => format!("{none}; did you mean {}?", trainc_diag::text::backtick_list(&family, "or")),
+        (0, Some(near)) => format!("{none}; did you mean `{near}`?"),
+        _ => format!("{none}; `trainc catalog instances` lists them"),
     })
 }
 
@@ -128,7 +141,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             UnrankedOutput::new(&mut held, &options, base, space, (&limits, constants), why.to_string());
         match args.output.as_str() {
             "json" => io.print_json(&found.json()),
-            "markdown" => io.print(&found.markdown()),
+            "markdown" => io.print_unwrapped(&found.markdown()),
             _ => io.print(&found.human(io.width)),
         }
         if let Some(file) = &args.report {
@@ -158,7 +171,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let page = output::Page::new(job, &space, &limits, constants, &judged, args.next);
     match args.output.as_str() {
         "json" => io.print_json(&page.json()),
-        "markdown" => io.print(&page.markdown()),
+        "markdown" => io.print_unwrapped(&page.markdown()),
         _ => io.print(&page.human(io.width, io.today_in_days())),
     }
     if let Some(file) = &args.report {

@@ -1,7 +1,7 @@
 //! Output of the front and the runners-up as text, JSON and Markdown.
 
 use super::checked_layouts::CheckedLayouts;
-use super::figures::{TimeUnit, capital, varied_and_held, with_interval};
+use super::figures::{Figures, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -15,6 +15,7 @@ use trainc_tune::reasons::why_not_on_front;
 use trainc_tune::runners_up::runners_up;
 use trainc_tune::search::predict_choice;
 use trainc_tune::{Limits, Reason, Set, Space};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Maximum number of rejected layouts shown.
 const REFUSED: usize = 4;
@@ -98,32 +99,8 @@ impl<'a> Page<'a> {
     pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
         let mut out = format!("{}: {}\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
-            let _ = writeln!(
-                out,
-                "\n{}\n",
-                text::wrap(&format!("{}, the fastest first", self.describe_front()), width.max(20), 0)
-                    .join("\n")
-            );
-        }
-        let unit = self.time_unit();
-        for (number, row) in (1..).zip(&self.front) {
-            let figures = row.figures(unit);
-            let _ = writeln!(
-                out,
-                "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
-                figures.time, figures.money, figures.step, figures.memory
-            );
-            if let Some(between) = figures.describe_intervals() {
-                paragraph(&mut out, &between, width);
-            }
-            paragraph(&mut out, &row.words, width);
-            paragraph(&mut out, &join_sets(&row.sets), width);
-            if !row.sound.warnings.is_empty() {
-                paragraph(&mut out, &format!("newly warns {}", row.sound.warnings.join(", ")), width);
-            }
-        }
-        if self.front.iter().any(|row| row.figures(unit).describe_intervals().is_some()) {
-            out.push_str("\nnine runs in ten lie between the two figures of each\n");
+            let _ = writeln!(out, "\n{}\n", text::wrap(&self.describe_front(), width.max(20), 0).join("\n"));
+            self.write_table(&mut out, width);
         }
         if let Some(dates) = self.describe_price_dates(today) {
             let _ = writeln!(
@@ -133,7 +110,7 @@ impl<'a> Page<'a> {
             );
         }
         if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
-            out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
+            out.push_str("\nmay not fit: leaves less room than the error of a predicted memory\n");
         }
         if self.judged.is_priced_in_part() {
             out.push_str(
@@ -173,6 +150,37 @@ impl<'a> Page<'a> {
         out
     }
 
+    /// Writes the front as a table: a row of figures, one of their intervals, then the layout and what it changes.
+    fn write_table(&self, out: &mut String, width: usize) {
+        let figures: Vec<Figures> = self.front.iter().map(Row::figures).collect();
+        let head = ["time", "cost", "per step", "memory per GPU"];
+        let rows = || std::iter::once(head).chain(figures.iter().flat_map(Figures::rows));
+        let widths: Vec<usize> = (0..head.len())
+            .map(|at| rows().filter_map(|row| Some(row.get(at)?.width())).max().unwrap_or(0))
+            .collect();
+        let line = |row: [&str; 4]| {
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, &wide)| format!("  {cell:<wide$}")).collect();
+            cells.concat()
+        };
+        let _ = writeln!(out, "   {}", line(head).trim_end());
+        for ((number, row), figures) in (1..).zip(&self.front).zip(&figures) {
+            let [values, intervals] = figures.rows();
+            let _ = writeln!(out, "{number:>3}{}", line(values).trim_end());
+            if intervals.iter().any(|interval| !interval.is_empty()) {
+                let _ = writeln!(out, "   {}", line(intervals).trim_end());
+            }
+            paragraph(out, &format!("{}{}", row.fit_mark(), row.words), width);
+            paragraph(out, &join_sets(&row.sets), width);
+            if !row.sound.warnings.is_empty() {
+                paragraph(out, &format!("new warnings: {}", row.sound.warnings.join(", ")), width);
+            }
+        }
+        if figures.iter().any(|figures| figures.time_between.is_some()) {
+            out.push_str("\nnine runs in ten lie within the interval below each figure\n");
+        }
+    }
+
     /// Describes the cost that `--max-usd` does not cover because its price is unknown.
     fn describe_unbounded_cost(&self) -> Option<String> {
         let in_part = |row: &Row| {
@@ -187,16 +195,16 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Returns the unit of the times: minutes if all are below an hour.
-    fn time_unit(&self) -> TimeUnit {
-        TimeUnit::from_times(self.front.iter().map(|row| row.point.seconds))
-    }
-
     /// Describes the front and the size of the search.
     fn describe_front(&self) -> String {
         format!(
-            "{} none that fits as surely beats these in time and money",
-            self.space.describe_search_size(self.judged.points.len())
+            "{} none that fits as surely beats these in time and money; {}",
+            self.space.describe_search_size(self.judged.points.len()),
+            if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
+                "those that surely fit come first, each the fastest first"
+            } else {
+                "the fastest first"
+            }
         )
     }
 
@@ -228,9 +236,8 @@ impl<'a> Page<'a> {
             let _ = writeln!(out, "{}:\n", capital(&self.describe_front()));
             out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         }
-        let unit = self.time_unit();
         for (number, row) in (1..).zip(&self.front) {
-            let f = row.figures(unit);
+            let f = row.figures();
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} | {} | {} |",
@@ -238,7 +245,7 @@ impl<'a> Page<'a> {
                 escape_cell(&with_interval(f.money, f.money_between.as_deref())),
                 with_interval(f.step, f.step_between.as_deref()),
                 with_interval(f.memory, f.memory_between.as_deref()),
-                escape_cell(&row.words),
+                escape_cell(&format!("{}{}", row.fit_mark(), row.words)),
                 quote_sets(&row.sets)
             );
         }

@@ -1,7 +1,7 @@
 //! The rows of the output, with their values as JSON.
 
 use super::checked_layouts::Sound;
-use super::figures::{Figures, OnDemand, TimeUnit};
+use super::figures::{Figures, OnDemand};
 use super::output::set_texts;
 use serde_json::{Value, json};
 use trainc_predict::{Interval, Run};
@@ -29,8 +29,13 @@ pub(super) struct Lost {
 }
 
 impl Row<'_> {
-    pub(super) fn figures(&self, unit: TimeUnit) -> Figures {
-        Figures::from_layout(self.sound, &self.point, unit)
+    pub(super) fn figures(&self) -> Figures {
+        Figures::from_layout(self.sound, &self.point)
+    }
+
+    /// Returns a mark before the description of a layout that may not fit.
+    pub(super) fn fit_mark(&self) -> &'static str {
+        if self.sound.high_memory_if_tight().is_some() { "may not fit: " } else { "" }
     }
 
     pub(super) fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {

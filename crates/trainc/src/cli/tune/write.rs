@@ -39,12 +39,11 @@ pub(super) fn write(
     // A faster layout that certainly fits is only passed over for lack of a price.
     let before = judged.front.iter().take(number.saturating_sub(1));
     let passed_over = before.filter_map(|sound| judged.points.get(sound.at)).any(Point::surely_fits);
-    let why = match (asked, point.surely_fits(), number) {
-        (true, ..) => "",
-        (false, true, 1) => ", the fastest, which surely fits",
-        (false, true, _) if passed_over => ", the fastest that surely fits and has a price",
-        (false, true, _) => ", the fastest that surely fits",
-        (false, false, _) => ", the fastest; none surely fits",
+    let why = match (asked, point.surely_fits()) {
+        (true, _) => "",
+        (false, true) if passed_over => ", the fastest that surely fits and has a price",
+        (false, true) => ", the fastest that surely fits",
+        (false, false) => ", the fastest; none surely fits",
     };
     io.note(&put.describe(&held.path, number, why));
     if let Some(high) = sound.high_memory_if_tight() {
