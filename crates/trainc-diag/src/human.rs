@@ -39,8 +39,9 @@ const HELP: &str = "1;36";
 const NOTE: &str = "1;34";
 
 impl Options {
-    pub(super) fn paint(self, style: &str, text: &str) -> String {
-        if self.color && !text.is_empty() {
+    /// Puts a text into a style, if colours are written.
+    pub fn paint(self, style: &str, text: &str) -> String {
+        if self.color && !style.is_empty() && !text.is_empty() {
             format!("\u{1b}[{style}m{text}\u{1b}[0m")
         } else {
             text.to_owned()
@@ -49,6 +50,16 @@ impl Options {
 
     pub(super) fn width_at_least_40(self) -> usize {
         self.width.max(40)
+    }
+}
+
+/// Returns the style of what happens to a resource, in Terraform's colours: green creates, yellow changes, red deletes.
+pub fn action_style(action: &str) -> &'static str {
+    match action {
+        "create" => "32",
+        "update" | "adopt" => "33",
+        "replace" | "delete" | "stop" => "31",
+        _ => "",
     }
 }
 

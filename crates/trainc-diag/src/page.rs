@@ -3,6 +3,7 @@
 
 use super::human::Options;
 use crate::text;
+use unicode_width::UnicodeWidthStr as _;
 
 /// The indentation of code blocks.
 const INDENT: &str = "    ";
@@ -25,8 +26,15 @@ pub fn render(page: &str, options: Options) -> String {
             out.push_str(format!("{INDENT}{line}").trim_end());
             out.push('\n');
         } else if line.starts_with('#') {
-            out.push_str(&options.paint("1", &strip_markup(line.trim_start_matches('#').trim_start())));
+            let heading = strip_markup(line.trim_start_matches('#').trim_start());
+            out.push_str(&options.paint("1", &heading));
             out.push('\n');
+            // Without bold letters a heading is told apart by its rule.
+            if !options.color {
+                let mark = if options.unicode { "─" } else { "-" };
+                out.push_str(&mark.repeat(heading.width()));
+                out.push('\n');
+            }
         } else if let Some(item) = line.strip_prefix("- ") {
             for (at, line) in text::wrap(&strip_markup(item), columns.saturating_sub(2), 0).iter().enumerate()
             {
@@ -131,7 +139,7 @@ mod tests {
     fn a_page_has_no_markup() {
         assert_eq!(
             show(false),
-            "T0000 some-name\n\nOne short sentence over two lines, see the guide\n(https://a.b/c).\n\nWrong\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
+            "T0000 some-name\n───────────────\n\nOne short sentence over two lines, see the guide\n(https://a.b/c).\n\nWrong\n─────\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
         );
     }
 

@@ -1,7 +1,7 @@
 //! Formats values as text: plurals, lists, bytes, durations, wrapped lines; and finds the nearest name.
 
 use std::fmt::Write as _;
-use textwrap::core::Word;
+use textwrap::core::{Word, display_width};
 use textwrap::wrap_algorithms::wrap_first_fit;
 
 /// Formats a number with its noun: `1 node`, `2 nodes`.
@@ -142,6 +142,39 @@ pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
     out
 }
 
+/// Wraps the lines of a text that are wider than `width` columns; further lines start below the text after the line's
+/// label, or two columns further in. Other lines are unchanged. Colour codes take no columns.
+///
+/// A label ends with the last gap of two spaces in the first half of the line, as in `  create  role …`. A command
+/// behind a label can still be copied: its lines end with a backslash.
+pub fn wrap_lines(text: &str, width: usize) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| wrap_line(line, width)).collect();
+    lines.join("\n")
+}
+
+fn wrap_line(line: &str, width: usize) -> String {
+    if display_width(line) <= width {
+        return line.to_owned();
+    }
+    let columns = |end: usize| line.get(..end).map_or(0, display_width);
+    let text_after = |end: usize| {
+        let rest = line.get(end..).unwrap_or("");
+        // A label may be coloured with its gap.
+        let reset = rest.strip_prefix("\u{1b}[0m").unwrap_or(rest);
+        line.len() - reset.trim_start_matches(' ').len()
+    };
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let gaps = line.match_indices("  ").map(|(at, gap)| text_after(at + gap.len()));
+    let label = gaps.filter(|&end| end > indent && columns(end) <= width / 2).last();
+    let (label, rest) = line.split_at_checked(label.unwrap_or(indent)).unwrap_or(("", line));
+    let is_labelled = label.len() > indent;
+    let hanging = display_width(label) + if is_labelled { 0 } else { 2 };
+    let end = if is_labelled && rest.starts_with("trainc ") { " \\" } else { "" };
+    let room = width.saturating_sub(hanging + end.len()).max(1);
+    let gap = format!("{end}\n{}", " ".repeat(hanging));
+    format!("{label}{}", wrap(rest, room, 0).join(&gap))
+}
+
 /// Splits a line at its spaces, except those between double quotes if the quotes of the line are balanced.
 fn split_words(line: &str) -> Vec<Word<'_>> {
     let balanced = line.matches('"').count().is_multiple_of(2);
@@ -153,6 +186,24 @@ fn split_words(line: &str) -> Vec<Word<'_>> {
     .filter(|word| *word != " ")
     .map(Word::from)
     .collect()
+}
+
+/// Shortens a resource name: the last part of an ARN, the last two parts of an S3 URI.
+pub fn shorten_name(name: &str) -> String {
+    let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
+    match parts.as_slice() {
+        [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
+        [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => {
+            format!("…/{}/{last}", shorten_digest(before))
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// Shortens a digest to its first 8 characters.
+fn shorten_digest(part: &str) -> &str {
+    let is_digest = part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    part.get(..8).filter(|_| is_digest).unwrap_or(part)
 }
 
 /// Truncates two texts to at most `most` characters each, around the place where they start to differ, because policies
@@ -230,6 +281,25 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_continue_below_their_text() {
+        let line = "  create  bucket b: the default bucket does not exist\nshort\n";
+        let expected = "  create  bucket b: the\n          default bucket\n          does not exist\nshort\n";
+        assert_eq!(wrap_lines(line, 26), expected);
+        assert_eq!(wrap_lines("one two three four", 9), "one two\n  three\n  four");
+        assert_eq!(wrap_lines("  one two three", 9), "  one\n    two\n    three");
+        assert_eq!(
+            wrap_lines("s3://bucket/key/of/an/archive: created", 20),
+            "s3://bucket/key/of/an/archive:\n  created"
+        );
+        assert_eq!(wrap_lines("\u{1b}[32mone\u{1b}[0m two", 7), "\u{1b}[32mone\u{1b}[0m two");
+        assert_eq!(wrap_lines("", 7), "");
+        let painted = "  \u{1b}[1mnext    \u{1b}[0m trainc plan job.kdl --offline";
+        let expected =
+            "  \u{1b}[1mnext    \u{1b}[0m trainc plan \\\n           job.kdl \\\n           --offline";
+        assert_eq!(wrap_lines(painted, 24), expected);
+    }
+
+    #[test]
     fn nearest_finds_only_typos() {
         let names = ["shard-degree", "tensor-degree", "wrap"];
         assert_eq!(nearest("shard-degre", names), Some("shard-degree"));
@@ -249,5 +319,14 @@ mod tests {
         let help = "write `s3=\"s3://bucket/prefix/{{ job.digest }}/\"` there";
         assert_eq!(wrap(help, 20, 0), ["write", "`s3=\"s3://bucket/prefix/{{ job.digest }}/\"`", "there"]);
         assert_eq!(wrap("a 19\" rack of them", 10, 0), ["a 19\" rack", "of them"]);
+    }
+
+    #[test]
+    fn long_names_are_shortened() {
+        let digest = "c1819e12c47fe79e9b54fd6f5fef571bc21d453702ed54f5a6fb6da71733556b";
+        assert_eq!(shorten_name(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
+        assert_eq!(shorten_name("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");
+        assert_eq!(shorten_name("arn:aws:iam::111122223333:role/training"), "training");
+        assert_eq!(shorten_name("corpus"), "corpus");
     }
 }

@@ -6,6 +6,7 @@ use super::shared_costs::{JobFileSystem, SharedCosts, job_file_systems};
 use super::terminal_page::{Options, TerminalPage};
 use super::{Subject, cost, links, mesh_picture, origins, problems, sections, speed};
 use std::fmt::Write as _;
+use trainc_diag::human::action_style;
 use trainc_diag::text;
 use trainc_ir::price::describe_origins;
 use trainc_ir::units::GIB;
@@ -290,44 +291,26 @@ fn resources(page: &mut TerminalPage, document: &Document, depth: Depth) {
     page.blank();
     for (at, resource) in document.resources.iter().enumerate() {
         let label = if at == 0 { "resources" } else { "" };
-        let action = format!("{:<6}", resource.action);
+        let (action, style) = (format!("{:<6}", resource.action), action_style(resource.action));
         let kind = resource.kind.replace('-', " ");
         match depth {
             // Resources shared with other jobs are described in full.
             Depth::Screen if !resource.shared_with.is_empty() => {
-                page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
+                page.item(label, &action, style, &format!("{kind} {}: {}", resource.name, resource.because));
             }
             Depth::Screen => {
                 page.one_line_item(
                     label,
-                    &action,
-                    &format!("{kind} {}", shorten_name(&resource.name)),
+                    (&action, style),
+                    &format!("{kind} {}", text::shorten_name(&resource.name)),
                     &resource.because,
                 );
             }
             Depth::Origins => {
-                page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
+                page.item(label, &action, style, &format!("{kind} {}: {}", resource.name, resource.because));
             }
         }
     }
-}
-
-/// Shortens a resource name: the last part of an ARN, the last two parts of an S3 URI.
-fn shorten_name(name: &str) -> String {
-    let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
-    match parts.as_slice() {
-        [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
-        [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => {
-            format!("…/{}/{last}", shorten_digest(before))
-        }
-        _ => name.to_owned(),
-    }
-}
-
-/// Shortens a digest to its first 8 characters.
-fn shorten_digest(part: &str) -> &str {
-    let is_digest = part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    part.get(..8).filter(|_| is_digest).unwrap_or(part)
 }
 
 fn overrides(page: &mut TerminalPage, subject: &Subject) {
@@ -395,18 +378,4 @@ fn origins_of(page: &mut TerminalPage, subject: &Subject, plan: &trainc_ir::Plan
 /// Returns the first part of a path.
 fn first_path_part(row: &origins::OriginRow) -> &str {
     row.path.split(['.', ' ']).next().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shorten_name;
-
-    #[test]
-    fn long_names_are_shortened() {
-        let digest = "c1819e12c47fe79e9b54fd6f5fef571bc21d453702ed54f5a6fb6da71733556b";
-        assert_eq!(shorten_name(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
-        assert_eq!(shorten_name("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");
-        assert_eq!(shorten_name("arn:aws:iam::111122223333:role/training"), "training");
-        assert_eq!(shorten_name("corpus"), "corpus");
-    }
 }

@@ -131,7 +131,13 @@ impl TerminalPage {
     }
 
     /// Prints an item on one line, with as many whole clauses of the reason as fit.
-    pub(super) fn one_line_item(&mut self, label: &str, word: &str, text: &str, reason: &str) {
+    pub(super) fn one_line_item(
+        &mut self,
+        label: &str,
+        (word, style): (&str, &str),
+        text: &str,
+        reason: &str,
+    ) {
         let (word, text, reason) = (self.sanitize(word), self.sanitize(text), self.sanitize(reason));
         let room = self.columns().saturating_sub(word.width() + text.width() + 3);
         let ends = ["; ", ": ", ", "]
@@ -143,6 +149,7 @@ impl TerminalPage {
             .filter_map(|end| reason.get(..end))
             .filter(|clause| clause.width() <= room)
             .max_by_key(|clause| clause.len());
+        let word = self.paint(style, &word);
         let line = match fitting {
             Some(clause) if !clause.is_empty() => format!("{}{word} {text}: {clause}", self.label(label)),
             _ => format!("{}{word} {text}", self.label(label)),

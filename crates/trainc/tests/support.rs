@@ -336,7 +336,8 @@ pub fn trainc_in(dir: &Path, args: &[&str], input: &[u8], limit: std::time::Dura
         .args(args)
         .current_dir(dir)
         .env("NO_COLOR", "1")
-        .env("COLUMNS", "100")
+        // Lines as a pipe gets them.
+        .env_remove("COLUMNS")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

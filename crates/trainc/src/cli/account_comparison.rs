@@ -14,7 +14,7 @@ use trainc_apply::look::{Look, Repeated};
 use trainc_apply::preflight::{self, Facts, QuotaRoom, Together};
 use trainc_apply::prospect::Prospect;
 use trainc_apply::verdict::{self, Verdict};
-use trainc_diag::{self as diag, Diagnostic, Problems, Severity};
+use trainc_diag::{self as diag, Diagnostic, Problems, Severity, escape_line, text};
 use trainc_ir::Plan;
 use trainc_report::json::{Blocked, Document, Quota, Resource};
 
@@ -215,23 +215,26 @@ fn describe_change(change: &Change) -> String {
 }
 
 /// Formats the changes, one line per resource; for an adopted resource also one line per difference.
-pub(super) fn format_changes(prospect: &Prospect) -> String {
+pub(super) fn format_changes(prospect: &Prospect, color: bool) -> String {
     let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
     let mut out = String::new();
     for change in &prospect.changes {
         let adopts = change.action == Action::Adopt;
         let because = if adopts { change.because.clone() } else { describe_change(change) };
-        out.push_str(&format!(
-            "  {:width$}  {} {}: {because}\n",
-            change.action.word(),
-            change.kind,
-            change.name,
-        ));
+        let what = format!("{} {}: {because}", change.kind, text::shorten_name(&change.name));
+        out.push_str(&format_action(change.action.word(), width, &what, color));
         for one in change.differences.iter().filter(|_| adopts) {
-            out.push_str(&format!("  {:width$}    {}\n", "", difference(one)));
+            out.push_str(&format!("  {:width$}    {}\n", "", escape_line(&difference(one))));
         }
     }
     out
+}
+
+/// Formats a line with what happens to a resource: the action in its colour, then the text.
+pub(super) fn format_action(action: &str, width: usize, what: &str, color: bool) -> String {
+    let options = diag::human::Options { color, ..diag::human::Options::default() };
+    let action = options.paint(diag::human::action_style(action), &format!("{action:width$}"));
+    format!("  {action}  {}\n", escape_line(what))
 }
 
 /// Prints problems to standard error.

@@ -43,6 +43,8 @@ use trainc_ir::Plan;
 /// with `plan --save`.
 #[derive(clap::Args, Debug)]
 #[command(
+    // No effect here, accepted because a saved command line may have it.
+    mut_arg("exit_zero", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc apply --simulate job.kdl\n  trainc apply job.kdl\n  trainc apply saved.plan\n  trainc apply jobs/ --yes -o json"
 )]
 pub(super) struct Args {
@@ -355,13 +357,14 @@ impl Tasks for Applies<'_> {
         }
         let desk = self.desk;
         let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
+        let wrap = io.wrap;
         let mut making: FuturesUnordered<_> = going
             .iter()
             .map(async |(job, look, prospect)| {
                 let (mut out, mut err) = desk.writers(job.at);
                 let today = today.clone();
                 let mut own =
-                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
+                    Io { out: &mut out, err: &mut err, color, unicode, width, wrap, today, unread: false };
                 let progress = progress.for_job(job.name(), job.several);
                 let code = job.apply_changes(&mut own, **look, prospect, &progress, &locks).await;
                 (job.at, code)

@@ -55,7 +55,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
             let text = serde_json::to_string_pretty(&bill::document(&bill)).unwrap_or_default();
             io.print_json(&bill.sources.mask(&format!("{text}\n")));
         }
-        "markdown" => io.print(&bill.sources.mask(&bill::markdown(&bill))),
+        "markdown" => io.print_unwrapped(&bill.sources.mask(&bill::markdown(&bill))),
         _ => {
             let errors: usize =
                 set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();

@@ -110,7 +110,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let text = problems(&set, args.output, io, io.color, global);
     match args.output {
         Format::Human => io.print_colored(&text),
-        Format::Markdown | Format::Short => io.print(&text),
+        Format::Markdown | Format::Short => io.print_unwrapped(&text),
         // Escaped as the format requires.
         Format::Json | Format::Sarif | Format::Github | Format::Gitlab => io.print_verbatim(&text),
     }

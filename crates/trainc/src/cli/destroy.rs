@@ -1,6 +1,7 @@
 //! `trainc destroy`.
 
 use super::account::Task;
+use super::account_comparison::format_action;
 use super::args::Global;
 use super::confirmation::ask;
 use super::exit;
@@ -208,10 +209,9 @@ impl Destroy {
                 });
                 self.about.print_object(io, object);
             } else {
-                io.print(&format!(
-                    "  {:6}  {} {}: {}\n",
-                    one.action, one.item.kind, one.item.name, one.because
-                ));
+                let name = text::shorten_name(&one.item.name);
+                let what = format!("{} {name}: {}", one.item.kind, one.because);
+                io.print_colored(&format_action(one.action, 6, &what, io.color));
             }
         }
         if let Some(found) = &remains.foreign_role {

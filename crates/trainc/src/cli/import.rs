@@ -476,7 +476,7 @@ fn import_jobs(
         let review = review(io, name, imported);
         match sink.format {
             Format::Json => documents.push(document(imported, &review, out.as_deref())),
-            Format::Markdown => io.print(&markdown(imported, &review)),
+            Format::Markdown => io.print_unwrapped(&markdown(imported, &review)),
             _ => {
                 match out {
                     Some(out) if many => io.note(&format!("{}: {}\n", out.display(), imported.verdict())),

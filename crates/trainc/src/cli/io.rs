@@ -1,7 +1,7 @@
 //! Input and output of a command: standard output and error, the date, the terminal.
 
 use std::io::Write;
-use trainc_diag::{escape_json, escape_output};
+use trainc_diag::{escape_json, escape_output, text};
 
 /// Output streams and terminal properties of a command.
 pub(super) struct Io<'a> {
@@ -15,6 +15,8 @@ pub(super) struct Io<'a> {
     pub unicode: bool,
     /// Width of text in columns.
     pub width: usize,
+    /// Columns at which lines are wrapped; `None` if the output is not a terminal, e.g. for `grep`.
+    pub wrap: Option<usize>,
     /// Today, as an ISO date.
     pub today: String,
     /// True if the reader of results has closed the pipe.
@@ -62,6 +64,11 @@ impl<W: Write> Write for TrackedWriter<W> {
     }
 }
 
+/// Wraps lines at words if a width is given.
+pub(super) fn wrap_lines(text: &str, width: Option<usize>) -> String {
+    width.map_or_else(|| text.to_owned(), |width| text::wrap_lines(text, width))
+}
+
 /// Returns true if the reader has closed the pipe.
 pub(super) fn is_broken_pipe(written: &std::io::Result<()>) -> bool {
     written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
@@ -85,12 +92,17 @@ impl Io<'_> {
 
     /// Writes lines of a result; an error is reported at the end of the command.
     pub(super) fn print(&mut self, text: &str) {
+        self.print_verbatim(&wrap_lines(&escape_output(text, false), self.wrap));
+    }
+
+    /// Writes lines of a result that another program reads, such as Markdown.
+    pub(super) fn print_unwrapped(&mut self, text: &str) {
         self.print_verbatim(&escape_output(text, false));
     }
 
     /// Writes lines of a result whose parts were escaped before they were coloured.
     pub(super) fn print_colored(&mut self, text: &str) {
-        self.print_verbatim(&escape_output(text, self.color));
+        self.print_verbatim(&wrap_lines(&escape_output(text, self.color), self.wrap));
     }
 
     /// Writes a result in JSON.
@@ -105,12 +117,14 @@ impl Io<'_> {
 
     /// Writes lines to standard error.
     pub(super) fn note(&mut self, text: &str) {
-        let _ = self.err.write_all(escape_output(text, false).as_bytes());
+        let text = wrap_lines(&escape_output(text, false), self.wrap);
+        let _ = self.err.write_all(text.as_bytes());
     }
 
     /// Writes lines to standard error whose parts were escaped before they were coloured.
     pub(super) fn note_colored(&mut self, text: &str) {
-        let _ = self.err.write_all(escape_output(text, self.color).as_bytes());
+        let text = wrap_lines(&escape_output(text, self.color), self.wrap);
+        let _ = self.err.write_all(text.as_bytes());
     }
 }
 

@@ -20,6 +20,10 @@ use trainc_diag::NextCommand;
 /// Show the logs of the job: all hosts merged by time, or one host
 #[derive(clap::Args, Debug)]
 #[command(
+    // No effect here.
+    mut_arg("prices", |arg| arg.hide(true)),
+    mut_arg("discount", |arg| arg.hide(true)),
+    mut_arg("calibration", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow\n  trainc logs job.kdl --follow --since 10m"
 )]
 pub(super) struct Args {

@@ -145,7 +145,16 @@ pub fn main() -> ExitCode {
     let mut out = io::TrackedWriter::new(std::io::stdout().lock());
     // Not locked: progress bars are drawn there by another thread.
     let mut err = std::io::stderr();
-    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today, unread: false };
+    let mut io = Io {
+        out: &mut out,
+        err: &mut err,
+        color,
+        unicode,
+        width: width(),
+        wrap: wrap(),
+        today,
+        unread: false,
+    };
     let code = match &app.command {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
@@ -197,6 +206,12 @@ fn today() -> String {
 /// Returns the width of printed text in columns: that of the terminal, between 60 and 120, or 100 if unknown.
 fn width() -> usize {
     columns().map_or(100, |columns| columns.clamp(60, 120))
+}
+
+/// Returns the columns at which lines are wrapped: `COLUMNS`, or those of the terminal if the output is one.
+fn wrap() -> Option<usize> {
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+    columns().filter(|_| is_terminal || std::env::var_os("COLUMNS").is_some()).map(|columns| columns.max(20))
 }
 
 /// Returns the width by `COLUMNS`, or of the terminal.

@@ -219,7 +219,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         "json" => json(io, &set, &documents),
         "markdown" => {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
-            io.print(&set.sources.mask(&report::markdown::plans(&jobs)));
+            io.print_unwrapped(&set.sources.mask(&report::markdown::plans(&jobs)));
         }
         _ => {
             let page = Page { ready: &ready, documents: &documents, looked: &looked, blocked: &blocked };

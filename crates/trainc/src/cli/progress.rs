@@ -1,6 +1,6 @@
 //! Progress of long operations: spinners on a terminal, lines in a log, JSON lines for scripts.
 
-use super::io::is_broken_pipe;
+use super::io::{is_broken_pipe, wrap_lines};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -116,7 +116,7 @@ impl Progress {
 
     /// Prints a line.
     pub(super) fn line(&self, text: &str) {
-        let line = escape_output(&format!("{}{text}", self.prefix), false);
+        let line = wrap_lines(&escape_output(&format!("{}{text}", self.prefix), false), super::wrap());
         match self.mode {
             Mode::Bars => {
                 let _ = self.all.println(line);
@@ -148,7 +148,7 @@ impl Progress {
         let mut bars = self.bars.borrow_mut();
         let bar = bars.entry(item.clone()).or_insert_with(|| {
             let bar = self.all.add(ProgressBar::new_spinner());
-            if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("  {spinner} {wide_msg}") {
                 bar.set_style(style);
             }
             // A silent wait of minutes must not look like a hang.
@@ -196,11 +196,14 @@ impl Listener for Progress {
         match event {
             Event::Doing { item, what } => {
                 if self.mode == Mode::Bars {
-                    self.set_spinner(item, &format!("{} {}: {what}", item.kind, item.name));
+                    self.set_spinner(
+                        item,
+                        &format!("{} {}: {what}", item.kind, text::shorten_name(&item.name)),
+                    );
                 }
             }
             Event::Taking { item, because, differences } => {
-                self.line(&format!("{} {}: {because}", item.kind, item.name));
+                self.line(&format!("{} {}: {because}", item.kind, text::shorten_name(&item.name)));
                 for one in differences {
                     self.line(&format!("  {}", difference(one)));
                 }
@@ -215,7 +218,7 @@ impl Listener for Progress {
                     (others, "shared") => format!(" with {}", text::backtick_list(others, "and")),
                     (others, _) => format!(", shared with {}", text::backtick_list(others, "and")),
                 };
-                self.line(&format!("{} {}: {what}{with}{id}", item.kind, item.name));
+                self.line(&format!("{} {}: {what}{with}{id}", item.kind, text::shorten_name(&item.name)));
             }
             Event::Waiting { item, state, seconds, retry } => {
                 let since = match retry {
@@ -223,7 +226,7 @@ impl Listener for Progress {
                     None if *seconds == 0 => String::new(),
                     None => format!(", {}", text::duration(*seconds)),
                 };
-                let words = format!("{} {}: {state}{since}", item.kind, item.name);
+                let words = format!("{} {}: {state}{since}", item.kind, text::shorten_name(&item.name));
                 if self.mode == Mode::Bars {
                     self.set_spinner(item, &words);
                     return;

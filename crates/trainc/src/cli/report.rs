@@ -285,7 +285,7 @@ impl Shared {
                 let text = serde_json::to_string_pretty(&measured::document(&subject)).unwrap_or_default();
                 io.print_json(&format!("{text}\n"));
             }
-            "markdown" => io.print(&measured::markdown(&subject)),
+            "markdown" => io.print_unwrapped(&measured::markdown(&subject)),
             _ => {
                 let options = io.report_options(io.width);
                 io.print_colored(&measured::human(&subject, options));

@@ -10,7 +10,7 @@ use super::job_context::{
 use super::progress::{LOOKING, READING};
 use serde_json::json;
 use std::rc::Rc;
-use trainc_apply::account::{LogEvent, TrainingJob};
+use trainc_apply::account::{LogEvent, TrainingJob, Transition};
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::{missing_mounts, mounts};
 use trainc_apply::logs::Tail;
@@ -136,18 +136,18 @@ async fn lost_file_systems<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &Trai
 
 fn format_status(now: &Status, other: &str, today: Option<i64>) -> String {
     let mut out = format!("{}{other}: {}, {}\n", now.training_job, now.status, now.secondary_status);
+    let lasted = |one: &Transition| {
+        one.end.map_or_else(String::new, |end| {
+            let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
+            text::duration(time.as_secs())
+        })
+    };
+    let widest = now.transitions.iter().map(|one| lasted(one).len()).max().unwrap_or(0);
     for one in &now.transitions {
         let time = std::time::Duration::try_from_secs_f64(one.start).unwrap_or_default();
         let when = format_time_of_day(i64::try_from(time.as_millis()).unwrap_or(0));
-        let lasted = one.end.map_or_else(String::new, |end| {
-            let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
-            format!("{:>8}", text::duration(time.as_secs()))
-        });
-        out.push_str(&format!(
-            "  {when}  {:<14}{lasted:<9} {}\n",
-            one.status,
-            trainc_diag::escape_control_characters(&one.message)
-        ));
+        let message = trainc_diag::escape_control_characters(&one.message);
+        out.push_str(&format!("  {when}  {:<12}  {:>widest$}  {message}\n", one.status, lasted(one)));
     }
     let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
     for (name, figure) in now.figures() {

@@ -22,6 +22,10 @@ use trainc_diag::NextCommand;
 /// Stop the training job: SIGTERM, two minutes to save, then upload of its output
 #[derive(clap::Args, Debug)]
 #[command(
+    // No effect here.
+    mut_arg("prices", |arg| arg.hide(true)),
+    mut_arg("discount", |arg| arg.hide(true)),
+    mut_arg("calibration", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes\n  trainc stop job.kdl --run job-7cdda7f2"
 )]
 pub(super) struct Args {

@@ -98,6 +98,7 @@ impl Tasks for Watches<'_> {
             return exit::DONE;
         }
         let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
+        let wrap = io.wrap;
         let mut watching: FuturesUnordered<_> = job_contexts
             .iter()
             .zip(looks)
@@ -106,7 +107,7 @@ impl Tasks for Watches<'_> {
                 let (mut out, mut err) = desk.writers(at);
                 let today = today.clone();
                 let mut own =
-                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
+                    Io { out: &mut out, err: &mut err, color, unicode, width, wrap, today, unread: false };
                 (at, watch(&mut own, about, look).await)
             })
             .collect();
@@ -399,7 +400,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
         } else if mode != Mode::Silent {
             // A terminal keeps these lines above the spinner.
             if should_log_status(told.as_ref(), &now) {
-                progress.line(&format!("{:>8}  {}", text::duration(now.elapsed_seconds), now.line()));
+                progress.line(&format!("{:>10}  {}", text::duration(now.elapsed_seconds), now.line()));
                 told = Some((now.secondary_status.clone(), now.elapsed_seconds));
             }
             if mode == Mode::Bars {

@@ -283,13 +283,13 @@ impl JobApply<'_> {
             return;
         }
         let place = if self.simulated { " (simulated)" } else { "" };
-        io.print(&format!(
-            "{}, digest {}, in account {}{place}, {}\n\n{}\n",
+        let changes = format_changes(prospect, io.color);
+        io.print_colored(&format!(
+            "{}, digest {}, in account {}{place}, {}\n\n{changes}\n",
             desired.job,
             desired.digest.get(..8).unwrap_or_default(),
             desired.account,
             desired.region,
-            format_changes(prospect)
         ));
         if starts {
             let costs = costs_of_apply(document, self.plan, io.report_options(io.width.min(COSTS_WIDTH)));
