@@ -3,6 +3,7 @@
 use super::cursor::{self, Cursor, Part};
 use super::open_document::OpenDocument;
 use super::positions::Encoding;
+use super::prediction;
 use kdl::{KdlDocument, KdlEntry};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
 use trainc_diag::source::Span;
@@ -23,10 +24,23 @@ pub(super) fn hover(
         Some((path, start, end)) => (placeholder_hover(&values, path)?, start, end),
         None => hover_at(opened, &Cursor::at(document, text, offset), &values)?,
     };
+    let words = match predicted(opened, (start, end)) {
+        Some(figures) => format!("{words}\n\n{figures}"),
+        None => words,
+    };
     Some(Hover {
         contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value: words }),
         range: Some(encoding.range(text, start, end)),
     })
+}
+
+/// Describes what the plan predicts from a value in a range of the text.
+fn predicted(opened: &OpenDocument, (start, end): (usize, usize)) -> Option<String> {
+    let plan = opened.compiled.plan.as_ref()?;
+    let is_inside =
+        |span: Span| span.source == opened.source && start <= span.start as usize && span.end as usize <= end;
+    let (anchor, _) = prediction::anchors(plan).into_iter().find(|(_, span)| is_inside(*span))?;
+    prediction::describe(opened, anchor)
 }
 
 fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Option<(String, usize, usize)> {

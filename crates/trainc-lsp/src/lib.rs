@@ -1,18 +1,25 @@
-//! The language server of manifests: diagnostics, hover, completion, definitions, symbols, formatting and quick fixes.
+//! The language server of manifests: diagnostics, quick fixes, hover, inlay hints, code lenses, completion, definitions,
+//! symbols and formatting.
 //!
 //! In: texts as the editor has them, and messages of the Language Server Protocol. Out: answers in the types of the
 //! protocol. Compiles with a function of the caller, so that unsaved text takes precedence over the files. Does not read
 //! files or streams.
 
+mod code_lens;
 mod completion;
 mod cursor;
 mod definition;
+mod help_edits;
 mod hover;
+mod inlay_hints;
 mod open_document;
 mod positions;
+mod prediction;
 mod problems;
 mod server;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 pub use open_document::OpenDocument;
 pub use positions::{Encoding, file_path};

@@ -1,5 +1,6 @@
 //! Problems as LSP diagnostics: with related locations, quick fixes, and a tag on values without effect.
 
+use super::help_edits::{difference, help_edits};
 use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_uri};
 use lsp_types::{
@@ -9,6 +10,7 @@ use lsp_types::{
 use std::collections::BTreeMap;
 use trainc_diag::source::{Span, is_file};
 use trainc_diag::{self as diag, Diagnostic as Problem, Severity};
+use trainc_plan::Compiled;
 
 /// The source of the diagnostics in an editor's list.
 const SOURCE: &str = "trainc";
@@ -93,37 +95,54 @@ fn plain_text(problem: &Problem) -> String {
     diag::escape_control_characters(&lines.join("\n"))
 }
 
-/// Returns the quick fixes of the problems in a range.
-pub(super) fn actions(opened: &OpenDocument, range: Range, encoding: Encoding) -> Vec<CodeActionOrCommand> {
+/// Returns the quick fixes of the problems in a range: their fixes, or what their help says to type. `compile` compiles an
+/// edited text of the document.
+pub(super) fn actions(
+    opened: &OpenDocument,
+    range: Range,
+    encoding: Encoding,
+    compile: &dyn Fn(&str) -> Compiled,
+) -> Vec<CodeActionOrCommand> {
     let touches = |other: &Range| other.start <= range.end && range.start <= other.end;
     let uri = opened.uri.as_str();
-    opened
-        .compiled
-        .problems
-        .iter()
-        .filter_map(|problem| {
-            let fix = problem.fix.as_ref()?;
-            let (file, at) = file_and_range(opened, problem.span, encoding)?;
-            let location = location(opened, fix.span, encoding)?;
-            if file != uri || !touches(&at) {
-                return None;
-            }
-            let title = match &problem.help {
-                Some(help) => diag::escape_control_characters(help),
-                None if fix.text.is_empty() => "remove it".to_owned(),
-                None => format!("write `{}`", diag::escape_control_characters(&fix.text)),
-            };
-            let edit = TextEdit::new(location.range, fix.text.clone());
+    let document = opened.parse();
+    let mut out = Vec::new();
+    for problem in opened.compiled.own_problems() {
+        let Some((_, at)) =
+            file_and_range(opened, problem.span, encoding).filter(|(file, at)| file == uri && touches(at))
+        else {
+            continue;
+        };
+        let mut push = |title: String, uri: &Uri, edit: TextEdit, is_preferred: bool| {
             // Built as JSON, because the map of the type is unordered.
-            let changes = serde_json::json!({"changes": {location.uri.as_str(): [edit]}});
-            Some(CodeActionOrCommand::CodeAction(CodeAction {
-                title,
+            let changes = serde_json::json!({"changes": {uri.as_str(): [edit]}});
+            out.push(CodeActionOrCommand::CodeAction(CodeAction {
+                title: diag::escape_control_characters(&title),
                 kind: Some(CodeActionKind::QUICKFIX),
                 diagnostics: Some(vec![diagnostic(opened, problem, at, encoding)]),
                 edit: serde_json::from_value::<WorkspaceEdit>(changes).ok(),
-                is_preferred: Some(true),
+                is_preferred: Some(is_preferred),
                 ..CodeAction::default()
-            }))
-        })
-        .collect()
+            }));
+        };
+        if let Some(fix) = &problem.fix {
+            let Some(location) = location(opened, fix.span, encoding) else { continue };
+            let title = match &problem.help {
+                Some(help) => help.to_string(),
+                None if fix.text.is_empty() => "remove it".to_owned(),
+                None => format!("write `{}`", fix.text),
+            };
+            push(title, &location.uri, TextEdit::new(location.range, fix.text.clone()), true);
+        } else if let Some(document) = &document {
+            for help in help_edits(document, &opened.text, problem, &opened.compiled, compile) {
+                let (start, end, new) = difference(&opened.text, &help.text);
+                // Lines end as the others of the text do.
+                let new = new.replace("\r\n", "\n");
+                let new = if opened.text.contains("\r\n") { new.replace('\n', "\r\n") } else { new };
+                let range = encoding.range(&opened.text, start, end);
+                push(help.title, &opened.uri, TextEdit::new(range, new), false);
+            }
+        }
+    }
+    out
 }

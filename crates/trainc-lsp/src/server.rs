@@ -2,15 +2,15 @@
 
 use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_path};
-use super::{completion, definition, hover, problems, symbols};
+use super::{code_lens, completion, definition, hover, inlay_hints, problems, symbols};
 use kdl::KdlDocument;
 use lsp_types::{
-    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CompletionOptions,
-    CompletionParams, Diagnostic, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams, DocumentSymbolResponse,
-    GotoDefinitionParams, HoverParams, HoverProviderCapability, OneOf, PublishDiagnosticsParams,
-    ServerCapabilities, TextDocumentPositionParams, TextDocumentSyncCapability, TextDocumentSyncKind,
-    TextDocumentSyncOptions, TextEdit, Uri,
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLensOptions,
+    CodeLensParams, CompletionOptions, CompletionParams, Diagnostic, DidChangeTextDocumentParams,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams,
+    DocumentSymbolResponse, GotoDefinitionParams, HoverParams, HoverProviderCapability, InlayHintParams,
+    OneOf, PublishDiagnosticsParams, ServerCapabilities, TextDocumentPositionParams,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextEdit, Uri,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -99,6 +99,8 @@ impl<'a> Server<'a> {
                 code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
                 ..CodeActionOptions::default()
             })),
+            inlay_hint_provider: Some(OneOf::Left(true)),
+            code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
             ..ServerCapabilities::default()
         }
     }
@@ -241,7 +243,23 @@ impl<'a> Server<'a> {
             "textDocument/codeAction" => {
                 let given = parse_parameters::<CodeActionParams>(parameters)?;
                 let opened = self.documents.get(given.text_document.uri.as_str());
-                json(opened.map(|opened| problems::actions(opened, given.range, self.encoding)))
+                let buffers = self.buffers();
+                json(opened.map(|opened| {
+                    let compile =
+                        |text: &str| (self.compile)(&opened.name, text, &buffers, SourceMap::default()).0;
+                    problems::actions(opened, given.range, self.encoding, &compile)
+                }))
+            }
+            "textDocument/inlayHint" => {
+                let given = parse_parameters::<InlayHintParams>(parameters)?;
+                let opened = self.documents.get(given.text_document.uri.as_str());
+                let all = self.documents.values();
+                json(opened.map(|opened| inlay_hints::inlay_hints(opened, all, given.range, self.encoding)))
+            }
+            "textDocument/codeLens" => {
+                let uri = parse_parameters::<CodeLensParams>(parameters)?.text_document.uri;
+                let opened = self.documents.get(uri.as_str());
+                json(opened.map(|opened| code_lens::code_lenses(opened, self.encoding)))
             }
             _ => Err(RequestError::UnknownMethod(method.to_owned())),
         }

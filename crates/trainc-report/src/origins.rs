@@ -37,12 +37,18 @@ pub fn rows(plan: &Plan, sources: &SourceMap) -> Vec<OriginRow> {
     table.rows
 }
 
-/// Returns the origins of all values of a plan, then those of its predictions.
-pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<OriginRow> {
-    let mut table =
-        OriginTable { sources: subject.sources, rows: rows(plan, subject.sources), prefix: String::new() };
+/// Returns the origins of the predictions of a plan.
+pub fn predicted_rows(subject: &super::Subject, plan: &Plan) -> Vec<OriginRow> {
+    let mut table = OriginTable { sources: subject.sources, rows: Vec::new(), prefix: String::new() };
     figures::figures(&mut table, subject, plan);
     table.rows
+}
+
+/// Returns the origins of all values of a plan, then those of its predictions.
+pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<OriginRow> {
+    let mut all = rows(plan, subject.sources);
+    all.extend(predicted_rows(subject, plan));
+    all
 }
 
 /// Formats a place: `job.kdl:12:5`, `--set cluster.nodes=4`, or `not known`.

@@ -1,0 +1,247 @@
+//! The server's answers about texts in memory.
+
+use super::{Buffers, Encoding, Server};
+use serde_json::{Value, json};
+use trainc_check::compile;
+use trainc_diag::source::{SourceId, SourceMap};
+use trainc_diag::text;
+use trainc_ir::SourceTree;
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
+use trainc_plan::{Compiled, Options, ReadError, World};
+
+const STARTER: &str = include_str!("../../../examples/starter/trainc.kdl");
+
+/// Layers are the open texts; there are no other files.
+struct Texts<'a>(&'a Buffers);
+
+impl LayerLoader for Texts<'_> {
+    fn read_layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+        let name = format!("/jobs/{path}");
+        let text = self.0.get(&name).cloned().ok_or(ReadError::NotFound)?;
+        Ok(LoadedLayer { identity: name.clone(), name, text })
+    }
+
+    fn file_identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Texts<'_> {
+    fn read_directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
+        Err(ReadError::NotFound)
+    }
+
+    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        Err(ReadError::NotFound)
+    }
+}
+
+fn compile_text(
+    name: &str,
+    text: &str,
+    buffers: &Buffers,
+    mut sources: SourceMap,
+) -> (Compiled, SourceMap, SourceId) {
+    let source = sources.add(name, text);
+    let options = Options { today: "2026-11-24".to_owned(), ..Options::default() };
+    let compiled = compile(source, text, &options, &mut Texts(buffers), &mut sources);
+    (compiled, sources, source)
+}
+
+fn no_others(_: &Buffers) -> (Vec<trainc_check::JobSummary>, SourceMap) {
+    (Vec::new(), SourceMap::default())
+}
+
+/// A server with these open texts of the directory `/jobs`.
+fn server(encoding: Encoding, texts: &[(&str, &str)]) -> Server<'static> {
+    let mut server = Server::new(&compile_text, &no_others, encoding);
+    for (name, text) in texts {
+        let document = json!({"uri": uri(name), "languageId": "kdl", "version": 1, "text": text});
+        server.notify("textDocument/didOpen", json!({"textDocument": document}));
+    }
+    server
+}
+
+fn uri(name: &str) -> String {
+    format!("file:///jobs/{name}")
+}
+
+/// Answers a request about a whole document.
+fn ask(server: &Server, method: &str, name: &str) -> Vec<Value> {
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 9_999, "character": 0}});
+    let given = json!({"textDocument": {"uri": uri(name)}, "range": range, "context": {"diagnostics": []}});
+    let answer = server.answer(&format!("textDocument/{method}"), given).unwrap();
+    answer.as_array().cloned().unwrap_or_default()
+}
+
+/// Returns the hints as their text and what the line has before them.
+fn hints(server: &Server, name: &str, text: &str) -> Vec<(String, String)> {
+    let hint = |hint: &Value| {
+        let at = |member: &str| usize::try_from(hint["position"][member].as_u64().unwrap()).unwrap();
+        let line = text.lines().nth(at("line")).unwrap();
+        let units: Vec<u16> = line.encode_utf16().collect();
+        let before = &units[..at("character")];
+        (String::from_utf16(before).unwrap().trim().to_owned(), hint["label"].as_str().unwrap().to_owned())
+    };
+    ask(server, "inlayHint", name).iter().map(hint).collect()
+}
+
+/// Returns the text after the first edit of the code action with this title.
+fn applied(server: &Server, name: &str, text: &str, title: &str) -> String {
+    let actions = ask(server, "codeAction", name);
+    let titles: Vec<&Value> = actions.iter().map(|action| &action["title"]).collect();
+    let action =
+        actions.iter().find(|action| action["title"] == title).unwrap_or_else(|| panic!("{titles:?}"));
+    let edit = &action["edit"]["changes"][uri(name)][0];
+    let offset = |position: &Value| {
+        let position = serde_json::from_value(position.clone()).unwrap();
+        Encoding::Utf16.offset(text, position)
+    };
+    let (start, end) = (offset(&edit["range"]["start"]), offset(&edit["range"]["end"]));
+    [&text[..start], edit["newText"].as_str().unwrap(), &text[end..]].concat()
+}
+
+/// Returns the figures of a text as the plan has them: time, cost, memory.
+fn figures(text: &str) -> [String; 3] {
+    let prediction = compile_text("/jobs/a.kdl", text, &Buffers::new(), SourceMap::default()).0.prediction;
+    let (run, memory) = (prediction.run.unwrap(), prediction.memory.unwrap());
+    let gib = |bytes: f64| text::short_number((bytes / (1u64 << 30) as f64 * 10.0).round() / 10.0);
+    [
+        text::rounded_duration(run.expected_seconds()),
+        text::dollars(run.cost_usd.unwrap()),
+        format!("{} of {} GiB", gib(memory.per_gpu_bytes), gib(memory.capacity_bytes.unwrap())),
+    ]
+}
+
+#[test]
+fn figures_stand_beside_the_values_that_decide_them() {
+    let [time, cost, memory] = figures(STARTER);
+    let sharded =
+        STARTER.replace("strategy \"full-shard\"", "strategy \"full-shard\"\n        shard-degree 4");
+    for text in [STARTER.to_owned(), sharded.clone(), sharded.replace('\n', "\r\n")] {
+        let server = server(Encoding::Utf16, &[("a.kdl", &text)]);
+        let found = hints(&server, "a.kdl", &text);
+        let of = |start: &str| {
+            let all: Vec<&str> = found
+                .iter()
+                .filter(|(before, _)| before.starts_with(start))
+                .map(|(_, hint)| hint.as_str())
+                .collect();
+            all.join("|")
+        };
+        assert_eq!(of("job \"my-first-job\""), format!("{time}, {cost}, {memory}"), "{found:?}");
+        assert_eq!(of("cluster \"ml.g5.12xlarge\" nodes=1"), format!("{time}, {cost}"), "{found:?}");
+        assert_eq!(of("micro-batch 8"), memory, "{found:?}");
+        assert_eq!(of("steps 1000"), format!("{time}, {cost}"), "{found:?}");
+        assert_eq!(!of("shard-degree 4").is_empty(), text.contains("shard-degree 4"), "{found:?}");
+        let lenses = ask(&server, "codeLens", "a.kdl");
+        assert_eq!(lenses[0]["command"]["title"], format!("{time}, {cost}, {memory}"));
+    }
+}
+
+#[test]
+fn positions_count_units_of_the_encoding() {
+    let text = STARTER.replace("micro-batch 8", "/* ä😀 */ micro-batch 8");
+    let wide = server(Encoding::Utf16, &[("a.kdl", &text)]);
+    assert!(hints(&wide, "a.kdl", &text).iter().any(|(before, _)| before == "/* ä😀 */ micro-batch 8"));
+    let column = |encoding: Encoding| {
+        let hints = ask(&server(encoding, &[("a.kdl", &text)]), "inlayHint", "a.kdl");
+        hints.iter().map(|hint| hint["position"]["character"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    // Two bytes for `ä` and four for the sign, in UTF-16 one and two.
+    let more: u64 = column(Encoding::Utf8).iter().zip(column(Encoding::Utf16)).map(|(a, b)| a - b).sum();
+    assert_eq!(more, 3);
+}
+
+#[test]
+fn a_layer_shows_the_figures_of_the_job_that_extends_it() {
+    let base = STARTER.replace("job \"my-first-job\" {", "").trim_end().trim_end_matches('}').to_owned();
+    let job = "extends \"base.kdl\"\njob \"example\" {\n    train { micro-batch 4; }\n}\n";
+    let server = server(Encoding::Utf16, &[("base.kdl", &base), ("job.kdl", job)]);
+    let own = hints(&server, "job.kdl", job);
+    assert_eq!(
+        own.iter().map(|(before, _)| before.as_str()).collect::<Vec<_>>(),
+        ["job \"example\"", "train { micro-batch 4"]
+    );
+    let found = hints(&server, "base.kdl", &base);
+    assert!(
+        found.iter().any(|(before, hint)| before.contains("nodes=1") && hint.starts_with("example: ")),
+        "{found:?}"
+    );
+    // The job overrides it.
+    assert!(found.iter().all(|(before, _)| !before.starts_with("micro-batch")), "{found:?}");
+}
+
+#[test]
+fn hover_has_the_interval_and_the_source_of_a_prediction() {
+    let server = server(Encoding::Utf16, &[("a.kdl", STARTER)]);
+    let hover = |words: &str| {
+        let at = Encoding::Utf16.position(STARTER, STARTER.find(words).unwrap() + words.len() - 1);
+        let given = json!({"textDocument": {"uri": uri("a.kdl")}, "position": at});
+        let answer = server.answer("textDocument/hover", given).unwrap();
+        answer["contents"]["value"].as_str().unwrap_or_default().to_owned()
+    };
+    let [time, cost, memory] = figures(STARTER);
+    let batch = hover("micro-batch 8");
+    assert!(batch.contains(&format!("- memory per GPU: {memory} (")), "{batch}");
+    assert!(
+        batch.contains(" GiB), computed from weights") && batch.contains("`train.micro-batch` = 8"),
+        "{batch}"
+    );
+    let nodes = hover("nodes=1");
+    assert!(
+        nodes.contains(&format!("- run: {time} (")) && nodes.contains(&format!("- cost: {cost} (")),
+        "{nodes}"
+    );
+    assert!(nodes.contains("per instance-hour, price of 20"), "{nodes}");
+}
+
+#[test]
+fn what_a_help_says_to_type_is_an_action() {
+    // A block of all nodes that are missing; what is left after it is another problem.
+    for end in ["\n", "\r\n"] {
+        let text = "job \"a\" {\n    model \"gpt2-xl\"\n}\n".replace('\n', end);
+        let open = server(Encoding::Utf16, &[("a.kdl", &text)]);
+        let edited = applied(&open, "a.kdl", &text, "add what is missing");
+        assert!(edited.contains(&format!("    region \"us-west-2\"{end}    cluster ")), "{edited}");
+        assert_eq!(edited.matches('\n').count(), edited.matches(end).count(), "{edited:?}");
+        let after = compile_text("/jobs/a.kdl", &edited, &Buffers::new(), SourceMap::default()).0;
+        assert!(after.problems.iter().all(|one| !one.message.contains("`region`")), "{:?}", after.problems);
+    }
+    // The newest container, as the note says.
+    let open = server(Encoding::Utf16, &[("a.kdl", STARTER)]);
+    let titles: Vec<Value> =
+        ask(&open, "codeAction", "a.kdl").iter().map(|action| action["title"].clone()).collect();
+    let title =
+        titles.iter().filter_map(Value::as_str).find(|title| title.starts_with("write `version=")).unwrap();
+    let edited = applied(&open, "a.kdl", STARTER, title);
+    assert!(
+        !edited.contains("version=\"2.8.0\"")
+            && edited.contains(title.trim_start_matches("write ").trim_matches('`'))
+    );
+}
+
+#[test]
+fn of_several_jobs_in_a_file_the_first_is_planned() {
+    let text = format!("{STARTER}\njob \"second\" {{\n}}\n");
+    let server = server(Encoding::Utf16, &[("a.kdl", &text)]);
+    let lenses = ask(&server, "codeLens", "a.kdl");
+    assert_eq!(lenses.len(), 2);
+    assert_eq!(lenses[1]["command"]["title"], "not planned: a file has one job");
+}
+
+/// Each text that is typed on the way to the manifest gets an answer to each request.
+#[test]
+fn broken_texts_are_answered() {
+    let methods = ["inlayHint", "codeLens", "codeAction", "documentSymbol"];
+    let mut server = server(Encoding::Utf16, &[("a.kdl", "")]);
+    for end in (0..STARTER.len()).step_by(211) {
+        let text = &STARTER[..STARTER.floor_char_boundary(end)];
+        let change =
+            json!({"textDocument": {"uri": uri("a.kdl"), "version": 2}, "contentChanges": [{"text": text}]});
+        server.notify("textDocument/didChange", change);
+        for method in methods {
+            ask(&server, method, "a.kdl");
+        }
+    }
+}
