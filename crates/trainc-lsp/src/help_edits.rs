@@ -23,8 +23,10 @@ pub(super) struct HelpEdit {
 /// A suggestion of a help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Suggestion {
-    /// Nodes, a property or a value to write.
-    Write(String),
+    /// Nodes, a property or a value to write; into another node, if it is named.
+    Write { code: String, into: Option<String> },
+    /// The node to move the one at the problem into.
+    Move(String),
     /// A node or a property to remove; empty for the one at the problem.
     Remove(String),
 }
@@ -48,8 +50,10 @@ pub(super) fn help_edits(
     let mut out = Vec::new();
     for suggestion in suggestions(help).into_iter().take(MOST) {
         let title = match &suggestion {
-            Suggestion::Write(code) if code.contains('\n') => "add what is missing".to_owned(),
-            Suggestion::Write(code) => format!("write `{code}`"),
+            Suggestion::Write { code, .. } if code.contains('\n') => "add what is missing".to_owned(),
+            Suggestion::Write { code, into: Some(into) } => format!("write `{code}` in `{into}`"),
+            Suggestion::Write { code, into: None } => format!("write `{code}`"),
+            Suggestion::Move(into) => format!("move it into `{into}`"),
             Suggestion::Remove(name) if name.is_empty() => "remove it".to_owned(),
             Suggestion::Remove(name) => format!("remove `{name}`"),
         };
@@ -66,11 +70,13 @@ pub(super) fn help_edits(
 fn suggestions(help: &str) -> Vec<Suggestion> {
     if let Some((head, block)) = help.split_once(":\n") {
         let lines: Vec<&str> = block.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
-        return if head.contains('`') { Vec::new() } else { vec![Suggestion::Write(lines.join("\n"))] };
+        let code = lines.join("\n");
+        return if head.contains('`') { Vec::new() } else { vec![Suggestion::Write { code, into: None }] };
     }
     let mut out = Vec::new();
     let mut removes = None;
-    for (at, piece) in help.split('`').enumerate() {
+    let pieces: Vec<&str> = help.split('`').collect();
+    for (at, piece) in pieces.iter().copied().enumerate() {
         if at % 2 == 0 {
             let said = piece.trim_end();
             let is_list = [",", "or", ", or", "and"].contains(&said.trim_start());
@@ -79,6 +85,7 @@ fn suggestions(help: &str) -> Vec<Suggestion> {
                 _ if ["write", "add", "use", "did you mean"].iter().any(|verb| said.ends_with(verb)) => {
                     Some(false)
                 }
+                _ if said.starts_with("write ") && said.ends_with(':') => Some(false),
                 _ if is_list => removes,
                 _ => None,
             };
@@ -89,49 +96,65 @@ fn suggestions(help: &str) -> Vec<Suggestion> {
         }
         // A pattern is not something to type, nor is a command a part of the manifest.
         let is_typed = !piece.contains('…') && !piece.starts_with("trainc ") && !piece.starts_with("--");
-        out.extend(removes.filter(|_| is_typed).map(|removes| {
-            if removes {
-                Suggestion::Remove(piece.trim_end_matches('=').to_owned())
-            } else {
-                Suggestion::Write(piece.to_owned())
+        let next = pieces.get(at + 1).map_or("", |prose| prose.trim());
+        let other = pieces.get(at + 2).map(|other| (*other).to_owned());
+        out.extend(match removes {
+            _ if next == "belongs in" => other.map(Suggestion::Move),
+            Some(true) if is_typed => Some(Suggestion::Remove(piece.trim_end_matches('=').to_owned())),
+            Some(false) if is_typed => {
+                let into = other.filter(|_| ["on the", "in", "to"].contains(&next));
+                Some(Suggestion::Write { code: piece.to_owned(), into })
             }
-        }));
+            _ => None,
+        });
     }
     out
 }
 
 /// Returns the texts with a suggestion in each place where it may belong, the likeliest first.
 fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Suggestion) -> Vec<String> {
-    let mut out = Vec::new();
+    let removed = remove_faulty(text, cursor);
     match suggestion {
-        Suggestion::Write(code) => {
+        Suggestion::Write { code, into: Some(into) } => {
+            let places = paths_to(text, cursor, into);
+            let write = |text: &str, place: &[PathStep]| match properties(code) {
+                Some(properties) => set_properties(text, place, &properties),
+                None => edit::insert_child(text, place, code).ok().map(|edited| edited.text),
+            };
+            // What is written elsewhere may replace what is at the problem.
+            let texts = [Some(text), removed.as_deref()].into_iter().flatten();
+            texts.flat_map(|text| places.iter().filter_map(move |place| write(text, place))).collect()
+        }
+        Suggestion::Write { code, into: None } => {
+            let mut out = Vec::new();
             if let Some(properties) = properties(code) {
                 for (at, _) in with_property(cursor, &properties) {
                     out.extend(set_properties(text, &path(cursor, at), &properties));
                 }
-            } else {
-                out.extend(write_nodes(text, cursor, code));
-                let range = problem.span.start as usize..problem.span.end as usize;
-                let is_quoted = text.get(range.clone()).is_some_and(|old| old.starts_with('"'));
-                let quoted = if is_quoted && !code.starts_with(['"', '#']) {
-                    format!("\"{code}\"")
-                } else {
-                    code.clone()
-                };
-                out.extend(edit::replace_span(text, range, &quoted).ok().map(|edited| edited.text));
+                return out;
             }
+            out.extend(write_nodes(text, cursor, code));
+            let range = problem.span.start as usize..problem.span.end as usize;
+            let is_quoted = text.get(range.clone()).is_some_and(|old| old.starts_with('"'));
+            let quoted =
+                if is_quoted && !code.starts_with(['"', '#']) { format!("\"{code}\"") } else { code.clone() };
+            out.extend(edit::replace_span(text, range, &quoted).ok().map(|edited| edited.text));
+            out.extend(removed.iter().flat_map(|text| write_nodes(text, cursor, code)));
+            out
         }
-        Suggestion::Remove(name) if name.is_empty() => {
-            let whole = path(cursor, cursor.steps.len());
-            out.extend(match cursor.part {
-                Part::Key(entry) | Part::Value(entry) => {
-                    let name = entry.name().map_or("", |name| name.value());
-                    edit::remove_property(text, &whole, name).ok().map(|edited| edited.text)
-                }
-                _ => edit::remove_node(text, &whole).ok().map(|edited| edited.text),
-            });
+        Suggestion::Move(into) => {
+            let Some(node) = cursor.node().map(|step| step.node) else { return Vec::new() };
+            let (start, whole) = (node.name().span().offset(), node.span());
+            let code = text.get(start..whole.offset() + whole.len()).unwrap_or("").trim_end();
+            let places = paths_to(text, cursor, into);
+            let put = |text: &str, place: &[PathStep]| {
+                edit::insert_child(text, place, code).ok().map(|edited| edited.text)
+            };
+            removed.iter().flat_map(|text| places.iter().filter_map(|place| put(text, place))).collect()
         }
+        Suggestion::Remove(name) if name.is_empty() => removed.into_iter().collect(),
         Suggestion::Remove(name) => {
+            let mut out = Vec::new();
             for (at, step) in cursor.steps.iter().enumerate().rev() {
                 let here = path(cursor, at + 1);
                 if step.node.name().value() == name {
@@ -143,9 +166,27 @@ fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Su
                 let child = [here.as_slice(), &[PathStep::by_name(name)]].concat();
                 out.extend(edit::remove_node(text, &child).ok().map(|edited| edited.text));
             }
+            out
         }
     }
-    out
+}
+
+/// Returns the text without the property or the node at the problem.
+fn remove_faulty(text: &str, cursor: &Cursor) -> Option<String> {
+    let whole = path(cursor, cursor.steps.len());
+    let edited = match cursor.part {
+        Part::Key(entry) | Part::Value(entry) => {
+            edit::remove_property(text, &whole, entry.name().map_or("", |name| name.value()))
+        }
+        _ => edit::remove_node(text, &whole),
+    };
+    edited.ok().map(|edited| edited.text)
+}
+
+/// Returns the paths to nodes of a name in the blocks around the problem, innermost first.
+fn paths_to<'d>(text: &str, cursor: &Cursor<'d>, name: &'d str) -> Vec<Vec<PathStep<'d>>> {
+    let below = |at| [path(cursor, at).as_slice(), &[PathStep::by_name(name)]].concat();
+    (0..=cursor.steps.len()).rev().map(below).filter(|path| edit::locate(text, path).is_ok()).collect()
 }
 
 /// Returns the nodes around the problem that have the first property, innermost first, with their number of steps.
@@ -257,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_help_is_read_as_suggestions() {
-        let write = |code: &str| Suggestion::Write(code.to_owned());
+        let write = |code: &str| Suggestion::Write { code: code.to_owned(), into: None };
         assert_eq!(suggestions("write `version=\"2.13\"`"), [write("version=\"2.13\"")]);
         assert_eq!(suggestions("did you mean `wrap`?"), [write("wrap")]);
         assert_eq!(
@@ -270,6 +311,11 @@ mod tests {
         );
         assert_eq!(suggestions("remove it; the type is fixed"), [Suggestion::Remove(String::new())]);
         assert_eq!(suggestions("remove `group=`"), [Suggestion::Remove("group".to_owned())]);
+        let into =
+            |code: &str, into: &str| Suggestion::Write { code: code.to_owned(), into: Some(into.to_owned()) };
+        assert_eq!(suggestions("write `nodes=2` on the `cluster` line"), [into("nodes=2", "cluster")]);
+        assert_eq!(suggestions("`max-run` belongs in `cluster`"), [Suggestion::Move("cluster".to_owned())]);
+        assert_eq!(suggestions("write it as a child node: `steps 100`"), [write("steps 100")]);
         assert_eq!(suggestions("write `mesh { … }`, or run `trainc plan x`"), []);
     }
 

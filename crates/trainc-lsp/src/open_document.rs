@@ -16,6 +16,8 @@ pub struct OpenDocument {
     pub(super) compiled: Compiled,
     pub(super) sources: SourceMap,
     pub(super) source: SourceId,
+    /// Its problems without those of the comparison with other jobs.
+    pub(super) own_problems: Problems,
     /// The sources of the other jobs that its problems point into.
     pub(super) others: Rc<SourceMap>,
 }

@@ -107,6 +107,7 @@ impl<'a> Server<'a> {
 
     /// Handles a notification; returns the changed problems, file by file.
     pub fn notify(&mut self, method: &str, parameters: Value) -> Vec<PublishDiagnosticsParams> {
+        let mut changed = None;
         match method {
             "textDocument/didOpen" => {
                 let Ok(given) = parse_parameters::<DidOpenTextDocumentParams>(parameters) else {
@@ -123,6 +124,7 @@ impl<'a> Server<'a> {
                 let open = self.texts.get_mut(given.text_document.uri.as_str());
                 let (Some(text), Some((_, open))) = (text, open) else { return Vec::new() };
                 *open = text;
+                changed = Some(given.text_document.uri);
             }
             "textDocument/didClose" => {
                 let Ok(given) = parse_parameters::<DidCloseTextDocumentParams>(parameters) else {
@@ -138,23 +140,43 @@ impl<'a> Server<'a> {
         if method != "textDocument/didChange" {
             self.others = (self.summarize_others)(&self.buffers());
         }
-        self.compile_all();
+        self.compile_all(changed.as_ref());
         self.check_across_jobs();
         self.changed_diagnostics()
     }
 
-    /// Compiles all open texts, because one may be a layer of another.
-    fn compile_all(&mut self) {
+    /// Compiles the open texts. If only one has changed, those that do not have it as a layer are kept as they are.
+    fn compile_all(&mut self, changed: Option<&Uri>) {
         let buffers = self.buffers();
+        let mut before = std::mem::take(&mut self.documents);
+        // Another file than a manifest may be read without being a source.
+        let changed = changed.map(buffer_name).filter(|name| name.ends_with(".kdl"));
+        let mut kept = |key: &String| {
+            let changed = changed.as_ref()?;
+            let mut document = before.remove(key)?;
+            if document.name == *changed
+                || document.sources.iter().any(|(_, source)| *source.name == **changed)
+            {
+                return None;
+            }
+            document.compiled.problems.clone_from(&document.own_problems);
+            Some(document)
+        };
         let others = Rc::new(SourceMap::default());
         self.documents = (1..)
             .zip(&self.texts)
             .map(|(part, (key, (uri, text)))| {
+                if let Some(document) = kept(key) {
+                    return (key.clone(), document);
+                }
                 let name = buffer_name(uri);
                 let (compiled, sources, source) =
                     (self.compile)(&name, text, &buffers, SourceMap::with_part_number(part));
                 let (uri, text, others) = (uri.clone(), text.clone(), Rc::clone(&others));
-                (key.clone(), OpenDocument { uri, name, text, compiled, sources, source, others })
+                let own_problems = compiled.problems.clone();
+                let document =
+                    OpenDocument { uri, name, text, compiled, sources, source, own_problems, others };
+                (key.clone(), document)
             })
             .collect();
     }

@@ -1,10 +1,11 @@
 //! The server's answers about texts in memory.
 
 use super::{Buffers, Encoding, Server};
+use lsp_types::NumberOrString;
 use serde_json::{Value, json};
 use trainc_check::compile;
 use trainc_diag::source::{SourceId, SourceMap};
-use trainc_diag::text;
+use trainc_diag::{Problems, text};
 use trainc_ir::SourceTree;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 use trainc_plan::{Compiled, Options, ReadError, World};
@@ -230,6 +231,26 @@ fn of_several_jobs_in_a_file_the_first_is_planned() {
     assert_eq!(lenses[1]["command"]["title"], "not planned: a file has one job");
 }
 
+/// Of two open jobs with the same name the later has the problem, once, however often the other is changed.
+#[test]
+fn a_text_that_did_not_change_keeps_its_problems() {
+    let other = STARTER.replace("seed 7", "seed 8");
+    let mut server = server(Encoding::Utf16, &[("a.kdl", STARTER), ("b.kdl", &other)]);
+    let mut change = |text: &str| {
+        let document = json!({"uri": uri("a.kdl"), "version": 2});
+        let changes = json!({"textDocument": document, "contentChanges": [{"text": text}]});
+        let published = server.notify("textDocument/didChange", changes);
+        let of_other = published.iter().filter(|file| file.uri.as_str() == uri("b.kdl"));
+        of_other
+            .flat_map(|file| &file.diagnostics)
+            .filter(|one| one.code == Some(NumberOrString::String("T0142".to_owned())))
+            .count()
+    };
+    assert_eq!(change(&STARTER.replace("seed 7", "seed 9")), 1);
+    assert_eq!(change(&STARTER.replace("my-first-job\" {", "another\" {")), 0);
+    assert_eq!(change(STARTER), 1);
+}
+
 /// Each text that is typed on the way to the manifest gets an answer to each request.
 #[test]
 fn broken_texts_are_answered() {
@@ -244,4 +265,51 @@ fn broken_texts_are_answered() {
             ask(&server, method, "a.kdl");
         }
     }
+}
+
+/// Of the helps in the fixtures of all codes that begin with something to type, nearly all are actions. The others need
+/// more than one edit, or a place that the help does not name.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the fixtures are files")]
+fn helps_of_the_fixtures_are_actions() {
+    let (mut acted, mut missed) = (0, Vec::new());
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ui");
+    let mut codes: Vec<_> = std::fs::read_dir(directory).unwrap().map(|code| code.unwrap().path()).collect();
+    codes.sort();
+    for code in codes.into_iter().step_by(3) {
+        let files = std::fs::read_dir(&code).into_iter().flatten().flatten().map(|file| file.path());
+        let buffers: Buffers = files
+            .filter(|path| path.extension().is_some_and(|extension| extension == "kdl"))
+            .filter_map(|path| {
+                let name = path.file_name()?.to_string_lossy().into_owned();
+                Some((format!("/jobs/{name}"), std::fs::read_to_string(&path).ok()?))
+            })
+            .collect();
+        for (name, text) in &buffers {
+            let (compiled, _, source) = compile_text(name, text, &buffers, SourceMap::default());
+            let again = |text: &str| compile_text(name, text, &buffers, SourceMap::default()).0;
+            let Some(document) = trainc_syntax::document::parse(source, text, &mut Problems::default())
+            else {
+                continue;
+            };
+            for problem in compiled.own_problems().filter(|one| one.span.source == source) {
+                let Some(help) = problem.help.as_deref().filter(|help| {
+                    ["write `", "add `", "remove `", "remove it", "did you mean `"]
+                        .iter()
+                        .any(|verb| help.starts_with(verb))
+                        && !help.contains('…')
+                }) else {
+                    continue;
+                };
+                let is_action = problem.fix.is_some()
+                    || !super::help_edits::help_edits(&document, text, problem, &compiled, &again).is_empty();
+                if is_action {
+                    acted += 1;
+                } else {
+                    missed.push(format!("{} {help}", problem.code.id));
+                }
+            }
+        }
+    }
+    assert!(acted > 50 && missed.len() * 5 < acted, "{acted} are actions; not {missed:#?}");
 }

@@ -150,7 +150,7 @@ fn folders(given: &InitializeParams) -> Vec<PathBuf> {
 }
 
 /// Maximum number of manifests that are compiled in addition to the open ones.
-const MOST_AROUND: usize = 200;
+const MOST_AROUND: usize = 1_000;
 
 /// Returns the manifests in the workspace folders of open texts, or next to an open text outside of all folders,
 /// without the open ones.
