@@ -179,7 +179,7 @@ pub fn instances_listing(region: Option<&str>) -> Listing {
     let headers = [
         "name",
         "accelerators",
-        "GiB each",
+        "GiB",
         "USD/hour",
         "region",
         "price of",
@@ -211,7 +211,8 @@ pub fn instances_listing(region: Option<&str>) -> Listing {
                 row.name.clone(),
                 format!("{} x {chip}", row.accelerators),
                 memory,
-                cell(price.as_ref().map(|price| price.usd_per_hour)),
+                // Hundredths of a cent are enough to compare by.
+                cell(price.as_ref().map(|price| (price.usd_per_hour * 1e4).round() / 1e4)),
                 if row.retired.is_some() { "retired".to_owned() } else { cell(place) },
                 cell(price.as_ref().map(|price| price.provenance.date.clone())),
                 cell(row.vcpus),
@@ -498,7 +499,12 @@ mod tests {
             let regions = ["us-east-1", "us-west-2"].map(|region| prices::newest(name, region));
             let usual = regions.into_iter().flatten().find(|one| one.provenance.date == *date);
             let price = usual.unwrap_or(price);
-            format!("{} | {} | {}", price.usd_per_hour, price.region.unwrap(), price.provenance.date)
+            format!(
+                "{} | {} | {}",
+                (price.usd_per_hour * 1e4).round() / 1e4,
+                price.region.unwrap(),
+                price.provenance.date
+            )
         };
         let row = |name: &str| listing.rows.iter().find(|row| row[0] == name).unwrap().join(" | ");
         assert_eq!(

@@ -205,11 +205,13 @@ fn figure_rows(subject: &Subject) -> Vec<[String; 5]> {
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
                 let outside = if row.is_inside_interval() == Some(false) { ", outside" } else { "" };
-                format!(
-                    "{}{}%{outside}",
-                    if percent < 0.0 { '−' } else { '+' },
-                    text::short_number(percent.abs())
-                )
+                let amount = text::short_number(percent.abs());
+                let sign = match amount.as_str() {
+                    "0" => "",
+                    _ if percent < 0.0 => "−",
+                    _ => "+",
+                };
+                format!("{sign}{amount}%{outside}")
             });
             [label(row.key).to_owned(), value(row.predicted), interval, value(row.measured), difference]
         })

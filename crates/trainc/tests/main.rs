@@ -44,6 +44,7 @@ mod schema;
 mod secrets;
 mod style;
 mod support;
+mod terminal;
 mod tune;
 mod ui;
 mod untrusted;

@@ -62,7 +62,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
                 missing_node(job.span, name, "image", &fit).note(if fit == newest_image::NONE {
                         "the catalogue has no container for this engine, region and instance type; `trainc catalog images` lists all containers"
                     } else {
-                        "the newest compatible container; `trainc catalog images` lists all containers"
+                        "the image is the newest compatible container; `trainc catalog images` lists all containers"
                     },
                 ),
             );

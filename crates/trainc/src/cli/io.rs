@@ -15,8 +15,10 @@ pub(super) struct Io<'a> {
     pub unicode: bool,
     /// Width of text in columns.
     pub width: usize,
-    /// Columns at which lines are wrapped; `None` if the output is not a terminal, e.g. for `grep`.
+    /// Columns at which lines of a result are wrapped; `None` if the output is not a terminal, e.g. for `grep`.
     pub wrap: Option<usize>,
+    /// The same for standard error.
+    pub wrap_notes: Option<usize>,
     /// Today, as an ISO date.
     pub today: String,
     /// True if the reader of results has closed the pipe.
@@ -117,13 +119,13 @@ impl Io<'_> {
 
     /// Writes lines to standard error.
     pub(super) fn note(&mut self, text: &str) {
-        let text = wrap_lines(&escape_output(text, false), self.wrap);
+        let text = wrap_lines(&escape_output(text, false), self.wrap_notes);
         let _ = self.err.write_all(text.as_bytes());
     }
 
     /// Writes lines to standard error whose parts were escaped before they were coloured.
     pub(super) fn note_colored(&mut self, text: &str) {
-        let text = wrap_lines(&escape_output(text, self.color), self.wrap);
+        let text = wrap_lines(&escape_output(text, self.color), self.wrap_notes);
         let _ = self.err.write_all(text.as_bytes());
     }
 }

@@ -151,7 +151,8 @@ pub fn main() -> ExitCode {
         color,
         unicode,
         width: width(),
-        wrap: wrap(),
+        wrap: wrap(&std::io::stdout()),
+        wrap_notes: wrap(&std::io::stderr()),
         today,
         unread: false,
     };
@@ -194,7 +195,8 @@ fn print_usage(error: &clap::Error) -> std::io::Result<()> {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let text = error.render();
     let text = if color { text.ansi().to_string() } else { text.to_string() };
-    std::io::stderr().write_all(escape_output(&text, color).as_bytes())
+    std::io::stderr()
+        .write_all(io::wrap_lines(&escape_output(&text, color), wrap(&std::io::stderr())).as_bytes())
 }
 
 fn today() -> String {
@@ -208,9 +210,9 @@ fn width() -> usize {
     columns().map_or(100, |columns| columns.clamp(60, 120))
 }
 
-/// Returns the columns at which lines are wrapped: `COLUMNS`, or those of the terminal if the output is one.
-fn wrap() -> Option<usize> {
-    let is_terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+/// Returns the columns at which the lines of a stream are wrapped: `COLUMNS`, or those of the terminal if it is one.
+fn wrap(stream: &impl std::io::IsTerminal) -> Option<usize> {
+    let is_terminal = stream.is_terminal();
     columns().filter(|_| is_terminal || std::env::var_os("COLUMNS").is_some()).map(|columns| columns.max(20))
 }
 

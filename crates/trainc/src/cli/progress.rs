@@ -116,7 +116,10 @@ impl Progress {
 
     /// Prints a line.
     pub(super) fn line(&self, text: &str) {
-        let line = wrap_lines(&escape_output(&format!("{}{text}", self.prefix), false), super::wrap());
+        let line = wrap_lines(
+            &escape_output(&format!("{}{text}", self.prefix), false),
+            super::wrap(&std::io::stderr()),
+        );
         match self.mode {
             Mode::Bars => {
                 let _ = self.all.println(line);

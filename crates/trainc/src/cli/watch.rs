@@ -98,7 +98,7 @@ impl Tasks for Watches<'_> {
             return exit::DONE;
         }
         let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
-        let wrap = io.wrap;
+        let (wrap, wrap_notes) = (io.wrap, io.wrap_notes);
         let mut watching: FuturesUnordered<_> = job_contexts
             .iter()
             .zip(looks)
@@ -106,8 +106,17 @@ impl Tasks for Watches<'_> {
             .map(async |(at, (about, look))| {
                 let (mut out, mut err) = desk.writers(at);
                 let today = today.clone();
-                let mut own =
-                    Io { out: &mut out, err: &mut err, color, unicode, width, wrap, today, unread: false };
+                let mut own = Io {
+                    out: &mut out,
+                    err: &mut err,
+                    color,
+                    unicode,
+                    width,
+                    wrap,
+                    wrap_notes,
+                    today,
+                    unread: false,
+                };
                 (at, watch(&mut own, about, look).await)
             })
             .collect();
