@@ -22,7 +22,7 @@ fn printed(dir: &Scratch, columns: usize, args: &[&str]) -> String {
 
 /// The words of a text; a backslash only continues a command, and a bar has no words.
 fn words(text: &str) -> BTreeSet<String> {
-    let is_word = |word: &&str| *word != "\\" && !word.starts_with(['[', '│', '─']);
+    let is_word = |word: &&str| *word != "\\" && !word.starts_with(['[', '│', '─', '█']);
     text.split_whitespace().filter(is_word).map(str::to_owned).collect()
 }
 

@@ -326,7 +326,9 @@ fn words_that_are_no_fragments() -> Vec<String> {
                 if words.ends_with('.') && !words.ends_with("etc.") {
                     faults.insert(format!("{}: `{words}` ends with a full stop", problem.code.id));
                 }
-                if words.contains("  ") || words.trim() != words || words.is_empty() {
+                // The lines of a block to paste are indented.
+                let has_gap = words.lines().any(|line| line.trim_start().contains("  "));
+                if has_gap || words.trim() != words || words.is_empty() {
                     faults.insert(format!("{}: `{words}` has stray blanks", problem.code.id));
                 }
             }
