@@ -64,6 +64,11 @@ pub fn newest(instance: &str, region: &str) -> Option<Price> {
     MEMO.get((instance.to_owned(), region.to_owned()), |(instance, region)| look_up(instance, region))
 }
 
+/// Returns the newest SageMaker price of the type in any stated region.
+pub fn newest_anywhere(instance: &str) -> Option<Price> {
+    newest_of(of_instance(instance).filter(|price| price.region.is_some()))
+}
+
 fn look_up(instance: &str, region: &str) -> Option<Price> {
     let under = format!("{instance}/{region}/");
     newest_of(
