@@ -3,7 +3,7 @@
 use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, problems};
 use super::exit;
-use super::files::{Files, describe, read_named_text};
+use super::files::{Files, describe, read_named};
 use super::io::Io;
 use super::manifest_paths::root_of;
 use super::manifests::{Manifest, Set};
@@ -107,11 +107,20 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
         return import_by_name(io, global, args);
     }
-    let text = match read_named_text(Path::new(&args.file), MOST_BYTES) {
-        Ok(text) => text,
+    let bytes = match read_named(Path::new(&args.file), MOST_BYTES) {
+        Ok(bytes) => bytes,
         Err(error) => {
             io.note(&format!("error: `{}` cannot be read: {}\n", args.file, describe(&error)));
             return exit::MANIFEST;
+        }
+    };
+    let text = match import::decode(&bytes) {
+        Ok(text) => text,
+        Err(described) => {
+            let mut sources = SourceMap::default();
+            let source = sources.add(args.file.as_str(), "");
+            let problem = import::not_text(source, described);
+            return reject(io, global, &args.sink(), &args.file, sources, problem);
         }
     };
     if args.file != "-" && script::is_python(Path::new(&args.file), &text) {
@@ -201,8 +210,9 @@ fn script_problem(
     if let Some(failure) = &recording.failure {
         let message = format!("the script failed: {}", failure.message.lines().next().unwrap_or_default());
         let found = Diagnostic::new(&import::T0691, at(failure.line), message);
+        let found = import::describe_script(text, found);
         let needs_module = failure.message.starts_with("ModuleNotFoundError");
-        return Some(if needs_module {
+        return Some(if needs_module && found.help.is_none() {
             found.help("run it in the environment that has its packages: `trainc import --python .venv/bin/python …`")
         } else {
             found
@@ -223,6 +233,7 @@ fn script_problem(
     }
     (recording.jobs() == 0).then(|| {
         let found = Diagnostic::new(&import::T0692, at(None), "the script created no training job");
+        let found = import::describe_script(text, found);
         let calls = recording.describe_calls();
         if calls.is_empty() {
             found.note("it called no AWS service")
@@ -383,7 +394,7 @@ fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: 
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut found = Problems::default();
-    let Some(jobs) = import::import_all(source, text, &mut found) else {
+    let Some(jobs) = import::import_all(source, shown, text, &mut found) else {
         return reject_all(io, global, sink, shown, sources, found);
     };
     let jobs = jobs.into_iter().map(|job| (job.clone(), job)).collect();

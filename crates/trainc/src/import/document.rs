@@ -36,18 +36,66 @@ fn collect(value: &Value, depth: usize, out: &mut Vec<FoundJob>) {
                 out.push(found);
                 return;
             }
+            if let Some(text) = joined(members) {
+                collect(&Value::String(text), depth + 1, out);
+                return;
+            }
             members.values().for_each(|inner| collect(inner, depth + 1, out));
         }
         Value::Array(items) => items.iter().for_each(|inner| collect(inner, depth + 1, out)),
+        // The definition of a state machine or a pipeline is a text in templates and answers.
+        Value::String(text) if JOB_MEMBERS.iter().any(|name| text.contains(name)) => {
+            if let Ok(inner @ Value::Object(_)) = serde_json::from_str(text) {
+                collect(&inner, depth + 1, out);
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Members of which every training job has one.
+const JOB_MEMBERS: [&str; 2] = ["AlgorithmSpecification", SERVERLESS];
+
+/// Returns the text that a function of CloudFormation puts together, with `${NAME}` for what only the stack knows.
+fn joined(members: &Map<String, Value>) -> Option<String> {
+    let (name, argument) = members.iter().next().filter(|_| members.len() == 1)?;
+    match name.as_str() {
+        "Fn::Sub" => argument.as_str().or_else(|| argument.as_array()?.first()?.as_str()).map(str::to_owned),
+        "Fn::Join" => {
+            let (separator, parts) = (argument.get(0)?.as_str()?, argument.get(1)?.as_array()?);
+            let text = |part: &Value| match part {
+                Value::String(text) => text.clone(),
+                Value::Object(inner) => joined(inner).unwrap_or_else(|| placeholder(inner)),
+                other => other.to_string(),
+            };
+            Some(parts.iter().map(text).collect::<Vec<_>>().join(separator))
+        }
+        _ => None,
+    }
+}
+
+/// Returns `${NAME}` for a reference to another resource of the stack.
+fn placeholder(reference: &Map<String, Value>) -> String {
+    let name = reference.values().next().map(|value| match value {
+        Value::String(name) => name.clone(),
+        Value::Array(parts) => parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("."),
+        _ => "VALUE".to_owned(),
+    });
+    format!("${{{}}}", name.unwrap_or_default())
+}
+
+/// Returns whether a value is a function of CloudFormation, which only the stack knows.
+fn is_function(value: &Value) -> bool {
+    let key =
+        value.as_object().filter(|members| members.len() == 1).and_then(|members| members.keys().next());
+    key.is_some_and(|key| key == "Ref" || key.starts_with("Fn::"))
 }
 
 /// Returns the job that an object describes; names may begin with a lowercase letter, as in Kubernetes.
 fn as_job(members: &Map<String, Value>) -> Option<FoundJob> {
     let is_named =
         |name: &str| members.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && value.is_object());
-    if !is_named("AlgorithmSpecification") && !is_named(SERVERLESS) {
+    if !JOB_MEMBERS.iter().any(|name| is_named(name)) {
         return None;
     }
     let shape = &shapes::operation("CreateTrainingJob")?.input;
@@ -74,6 +122,11 @@ fn with_api_names(value: &Value, shape: &Shape, computed: &mut Vec<String>) -> V
     match value {
         Value::Object(members) if !shape.members.is_empty() => {
             let rename = |(key, inner): (&String, &Value)| {
+                if is_function(inner) {
+                    computed
+                        .push(format!("`{key}`: `{inner}`, which is only known when the stack is deployed"));
+                    return None;
+                }
                 let bare = key.strip_suffix(".$").unwrap_or(key);
                 if bare != key {
                     computed.push(format!(
@@ -82,12 +135,12 @@ fn with_api_names(value: &Value, shape: &Shape, computed: &mut Vec<String>) -> V
                     ));
                 }
                 let known = shape.members.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
-                match known {
+                Some(match known {
                     Some((name, shape)) => (name.clone(), with_api_names(inner, shape, computed)),
                     None => (bare.to_owned(), inner.clone()),
-                }
+                })
             };
-            Value::Object(members.iter().map(rename).collect())
+            Value::Object(members.iter().filter_map(rename).collect())
         }
         Value::Array(items) => match shape.item.as_deref() {
             Some(item) => {
@@ -99,114 +152,96 @@ fn with_api_names(value: &Value, shape: &Shape, computed: &mut Vec<String>) -> V
     }
 }
 
-/// What a document without a training job is: a member that only it has, a description, and what to do.
-const OTHERS: &[(&str, &str, &str)] = &[
-    (
-        "TrainingJobSummaries",
-        "a list of training jobs, which contains no requests",
-        "pass the name of one job: `trainc import NAME --region us-west-2`",
-    ),
-    ("ProcessingResources", "a processing job", "trainc only describes training jobs"),
-    ("TransformInput", "a batch transform job", "trainc only describes training jobs"),
-    ("PrimaryContainer", "a model to deploy", "trainc only describes training jobs"),
-    ("ProductionVariants", "an endpoint's configuration", "trainc only describes training jobs"),
-    (
-        "cells",
-        "a notebook",
-        "export it, and import the script: `jupyter nbconvert --to script NOTEBOOK.ipynb`, then `trainc import NOTEBOOK.py`",
-    ),
-    (
-        "pytorchReplicaSpecs",
-        "a PyTorchJob of Kubeflow",
-        "trainc starts SageMaker training jobs; write its image, its command and its replicas as a manifest",
-    ),
-    ("exp_manager", "a training recipe", "write what it sets as `model`, `cluster`, `parallel` and `train`"),
-    (
-        "SchemaVersion",
-        "the defaults of the SageMaker Python SDK, or a document of another service",
-        "pass the request of a job, which has the defaults",
-    ),
-    (
-        "HyperParameterTuningJobConfig",
-        "a tuning job without the definition of its training jobs",
-        "save `aws sagemaker describe-hyper-parameter-tuning-job`, or pass the name of one of its training jobs",
-    ),
-    (
-        "TrainingJobArn",
-        "the answer of CreateTrainingJob, which contains only the job's ARN",
-        "pass the job's name: `trainc import NAME --region us-west-2`, or save `aws sagemaker describe-training-job`",
-    ),
-];
+/// What a file without a training job is; the file describes its columns.
+const OTHERS: &str = include_str!("other_documents.tsv");
 
-/// What a text that is neither JSON nor YAML is: a beginning of one of its lines, a description, and what to do.
-const OTHER_TEXTS: &[(&str, &str, &str)] = &[
-    (
-        "resource \"",
-        "a Terraform configuration",
-        "pass the name of a job that ran: `trainc import NAME --region us-west-2`",
-    ),
-    (
-        "terraform {",
-        "a Terraform configuration",
-        "pass the name of a job that ran: `trainc import NAME --region us-west-2`",
-    ),
-    (
-        "<?xml",
-        "an XML document",
-        "save the request as JSON: `aws sagemaker describe-training-job --output json`",
-    ),
-    (
-        "<html",
-        "an HTML page",
-        "save the request as JSON: `aws sagemaker describe-training-job --output json`",
-    ),
-    (
-        "import boto3",
-        "a Python script",
-        "give it a name that ends in `.py`: trainc runs it and records the request",
-    ),
-    (
-        "import sagemaker",
-        "a Python script",
-        "give it a name that ends in `.py`: trainc runs it and records the request",
-    ),
-    (
-        "from sagemaker",
-        "a Python script",
-        "give it a name that ends in `.py`: trainc runs it and records the request",
-    ),
-    ("#!/bin/", "a shell script", "pass the request that it sends: the file of `--cli-input-json`"),
-    (
-        "#!/usr/bin/env bash",
-        "a shell script",
-        "pass the request that it sends: the file of `--cli-input-json`",
-    ),
-    ("aws sagemaker", "a shell script", "pass the request that it sends: the file of `--cli-input-json`"),
-    ("import * as", "a TypeScript program", "pass the template that it synthesizes: `cdk synth`"),
-    ("FROM ", "a Dockerfile", "pass the request of a job that runs its image"),
-    ("job \"", "a manifest of trainc", "it needs no import: `trainc check FILE`"),
-];
+/// A row of the table: how it is recognised, its sign, a description and what to do.
+type Row = (&'static str, &'static str, &'static str, &'static str);
 
-/// Describes a text that is neither JSON nor YAML, and what to do instead.
-pub(super) fn describe_text(text: &str) -> Option<(&'static str, &'static str)> {
+/// Returns the description of the first row that matches, and what to do.
+fn find(matches: impl Fn(&str, &str) -> bool) -> Option<(&'static str, &'static str)> {
+    let rows = OTHERS.lines().filter(|line| !line.starts_with('#'));
+    let row = |line: &'static str| -> Option<Row> {
+        let mut columns = line.split('\t');
+        Some((columns.next()?, columns.next()?, columns.next()?, columns.next()?))
+    };
+    rows.filter_map(row).find(|(how, sign, ..)| matches(how, sign)).map(|(_, _, what, help)| (what, help))
+}
+
+/// Describes a file that is no text by its first bytes, and what to do instead.
+pub(super) fn describe_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    let start: String = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    find(|how, sign| how == "bytes" && start.starts_with(sign))
+}
+
+/// Describes a text that is neither JSON nor YAML by its lines and its name, and what to do instead.
+pub(super) fn describe_text(name: &str, text: &str) -> Option<(&'static str, &'static str)> {
     let lines = || text.lines().map(str::trim_start);
-    let found = OTHER_TEXTS.iter().find(|(start, ..)| lines().any(|line| line.starts_with(start)));
-    found.map(|(_, what, help)| (*what, *help))
+    let starts = |line: &str, sign: &str| {
+        line.get(..sign.len())
+            .is_some_and(|start| start == sign || (sign.starts_with('<') && start.eq_ignore_ascii_case(sign)))
+    };
+    find(|how, sign| match how {
+        "line" => lines().any(|line| starts(line, sign)),
+        "text" => text.contains(sign),
+        "name" => name.ends_with(sign),
+        _ => false,
+    })
+}
+
+/// Describes a Python script that starts no training job itself, and what to do instead.
+pub(super) fn describe_script(text: &str) -> Option<(&'static str, &'static str)> {
+    find(|how, sign| how == "script" && text.contains(sign))
 }
 
 /// Describes a document without a training job, and what to do instead.
 pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)> {
-    OTHERS.iter().find(|(name, ..)| has_member(document, name, 0)).map(|(_, what, help)| (*what, *help))
+    let first = document.as_array().and_then(|items| items.first()).unwrap_or(document);
+    find(|how, sign| {
+        let depth = match how {
+            "top" => MOST_NESTED,
+            "member" => 0,
+            _ => return false,
+        };
+        sign.split('+').all(|sign| {
+            let (name, value) = sign.split_once('=').unwrap_or((sign, ""));
+            has_member(if depth == 0 { document } else { first }, name, value, depth)
+        })
+    })
 }
 
-fn has_member(value: &Value, name: &str, depth: usize) -> bool {
+/// Says what a document is by its form.
+pub(super) fn form(document: &Value) -> String {
+    match document {
+        Value::Object(members) if members.is_empty() => "an empty object".to_owned(),
+        Value::Object(members) => {
+            const SHOWN: usize = 3;
+            let names: Vec<String> = members.keys().take(SHOWN).map(|name| format!("`{name}`")).collect();
+            let more = if members.len() > SHOWN { " and other members" } else { "" };
+            format!("an object with {}{more}", names.join(", "))
+        }
+        Value::Array(items) => {
+            format!("an array of {}", trainc_diag::text::count(items.len() as u64, "value"))
+        }
+        Value::String(_) => "one text".to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => format!("`{document}`"),
+    }
+}
+
+/// Returns whether an object has a member, with the beginning of its value; at `MOST_NESTED` inner objects do not count.
+fn has_member(value: &Value, name: &str, start: &str, depth: usize) -> bool {
     match value {
         _ if depth > MOST_NESTED => false,
         Value::Object(members) => {
-            members.keys().any(|key| key.eq_ignore_ascii_case(name))
-                || members.values().any(|inner| has_member(inner, name, depth + 1))
+            let is_it = |(key, value): (&String, &Value)| {
+                let has_start =
+                    start.is_empty() || value.as_str().is_some_and(|text| text.starts_with(start));
+                has_start && key.eq_ignore_ascii_case(name)
+            };
+            members.iter().any(is_it)
+                || members.values().any(|inner| has_member(inner, name, start, depth + 1))
         }
-        Value::Array(items) => items.iter().any(|inner| has_member(inner, name, depth + 1)),
+        Value::Array(items) => items.iter().any(|inner| has_member(inner, name, start, depth + 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

@@ -15,12 +15,14 @@ mod monitoring;
 mod origin;
 mod outcome;
 mod program;
+mod reading;
 mod reconcile;
 mod recording;
 mod smp;
 mod unsupported;
 
 pub use origin::{Origin, ProgramSource};
+pub use reading::decode;
 pub use recording::{Failure, GitSource, LocalSource, RECORDER, RecordedDocument, Recording};
 
 use document::FoundJob;
@@ -86,7 +88,7 @@ pub struct Imported {
 
 /// Imports the text of a request or response that contains one training job.
 pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<Imported> {
-    let mut jobs = import_all(source, text, problems)?;
+    let mut jobs = import_all(source, "", text, problems)?;
     if jobs.len() > 1 {
         problems.push(several_jobs(source, jobs.len()));
         return None;
@@ -94,18 +96,23 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
     jobs.pop()
 }
 
-/// Imports every training job of a document.
-pub fn import_all(source: SourceId, text: &str, problems: &mut Problems) -> Option<Vec<Imported>> {
-    let value: Value = match read(text) {
+/// Imports every training job of a document with a name.
+pub fn import_all(
+    source: SourceId,
+    name: &str,
+    text: &str,
+    problems: &mut Problems,
+) -> Option<Vec<Imported>> {
+    let value: Value = match reading::read(text) {
         Ok(value) => value,
         Err(error) => {
-            problems.push(not_readable(source, text, &error));
+            problems.push(not_readable(source, name, text, &error));
             return None;
         }
     };
     let jobs = import_document(&value, &Origin::default());
     if jobs.is_empty() {
-        problems.push(no_job(source, &value));
+        problems.push(no_job(source, name, text, &value));
         return None;
     }
     Some(jobs)
@@ -225,28 +232,47 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
     (before + column.saturating_sub(1)).min(text.len())
 }
 
-/// Reads JSON, otherwise YAML; the error is that of the JSON parser.
-fn read(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text.trim_start_matches('\u{feff}')).or_else(|error| {
-        // A text without a mapping is valid YAML, too.
-        let yaml: Option<Value> = serde_yaml_ng::from_str(text).ok();
-        yaml.filter(Value::is_object).ok_or(error)
-    })
-}
-
 /// Returns the problem of a file that is neither JSON nor YAML, with the format that it has.
-fn not_readable(source: SourceId, text: &str, error: &serde_json::Error) -> Diagnostic {
+fn not_readable(source: SourceId, name: &str, text: &str, error: &serde_json::Error) -> Diagnostic {
     let at = offset(text, error.line(), error.column());
-    if let Some((what, help)) = document::describe_text(text) {
-        let message = format!("the file contains no training job: it is {what}");
-        return Diagnostic::new(&T0530, Span::whole(source), message).help(help);
+    if let Some(described) = document::describe_text(name, text) {
+        return other_format(source, described);
     }
     if text.trim().is_empty() {
         return Diagnostic::new(&T0530, Span::whole(source), "the file is empty").help(SAVE_A_REQUEST);
     }
-    Diagnostic::new(&T0530, Span::new(source, at, at), "neither valid JSON nor YAML")
-        .note(error.to_string())
-        .help(SAVE_A_REQUEST)
+    let message = if text.trim_start().starts_with(['{', '[']) {
+        "invalid JSON"
+    } else {
+        "neither valid JSON nor YAML"
+    };
+    Diagnostic::new(&T0530, Span::new(source, at, at), message).note(error.to_string()).help(SAVE_A_REQUEST)
+}
+
+fn other_format(source: SourceId, (what, help): (&str, &str)) -> Diagnostic {
+    Diagnostic::new(&T0530, Span::whole(source), format!("the file contains no training job: it is {what}"))
+        .help(help)
+}
+
+/// Returns the problem of a file that is no text, with the format that it has, if that is known.
+pub fn not_text(source: SourceId, described: Option<(&str, &str)>) -> Diagnostic {
+    match described {
+        Some(described) => other_format(source, described),
+        None => Diagnostic::new(
+            &T0530,
+            Span::whole(source),
+            "the file is no text: it is neither UTF-8 nor UTF-16",
+        )
+        .help(SAVE_A_REQUEST),
+    }
+}
+
+/// Adds what a script is that starts no training job itself, and what to do instead.
+pub fn describe_script(text: &str, found: Diagnostic) -> Diagnostic {
+    match document::describe_script(text) {
+        Some((what, help)) => found.note(format!("it is {what}")).help(help),
+        None => found,
+    }
 }
 
 /// Returns the problem of several jobs without a directory for their manifests.
@@ -257,13 +283,16 @@ pub fn several_jobs(source: SourceId, jobs: usize) -> Diagnostic {
 }
 
 /// Returns the problem of a document without a training job.
-fn no_job(source: SourceId, document: &Value) -> Diagnostic {
+fn no_job(source: SourceId, name: &str, text: &str, document: &Value) -> Diagnostic {
     let at = Span::whole(source);
-    match document::describe(document) {
+    // Many texts are valid YAML.
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    let other_text = || document::describe_text(name, text).filter(|_| !is_json);
+    match document::describe(document).or_else(other_text) {
         Some((what, help)) => {
             Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {what}")).help(help)
         }
-        None => Diagnostic::new(&T0531, at, "the file does not contain a training job")
+        None => Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {}", document::form(document)))
             .note("expected an object with `AlgorithmSpecification` or `ServerlessJobConfig`, at the top level or nested")
             .help("pass a CreateTrainingJob request or a DescribeTrainingJob response"),
     }

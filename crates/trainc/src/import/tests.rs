@@ -473,6 +473,95 @@ fn other_texts_are_named() {
     }
 }
 
+/// What the file says about itself, or its name.
+#[test]
+fn files_of_other_tools_are_named() {
+    let table = [
+        (
+            "a.yaml",
+            "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n",
+            "a configuration of Accelerate",
+        ),
+        ("a.yaml", "compute_environment: AMAZON_SAGEMAKER\n", "a configuration of Accelerate for SageMaker"),
+        ("ds.json", "{\"zero_optimization\": {\"stage\": 3}}", "a configuration of DeepSpeed"),
+        ("a.yml", "base_model: x\ndatasets: []\n", "a configuration of Axolotl"),
+        ("t.yaml", "model:\n  _component_: torchtune.models.llama3\n", "a configuration of torchtune"),
+        ("r.yaml", "trainer: {devices: 8}\nmodel: {}\n", "a training recipe"),
+        (
+            "template.json",
+            "{\"Resources\": {\"B\": {\"Type\": \"AWS::S3::Bucket\"}}}",
+            "a CloudFormation template without a training job",
+        ),
+        (
+            "config.json",
+            "{\"architectures\": [\"X\"], \"model_type\": \"llama\"}",
+            "the configuration of a model",
+        ),
+        ("p.json", "{\"Version\": \"2012-10-17\", \"Statement\": []}", "an IAM policy"),
+        ("job.slurm", "#!/bin/bash\n#SBATCH --nodes=4\n", "a Slurm script"),
+        ("a.csv", "a,b\n1,2\n", "a CSV file"),
+        ("pyproject.toml", "[project]\nname = \"x\"\n", "a TOML file"),
+        ("page", "<!DOCTYPE html>\n<html>", "an HTML page"),
+        ("log", "Traceback (most recent call last):\n", "a log"),
+        (
+            "x.json",
+            "{\"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4}",
+            "an object with `a`, `b`, `c` and other members",
+        ),
+        ("x.json", "{}", "an empty object"),
+        ("x.json", "null", "`null`"),
+        ("x.json", "[1]", "an array of 1 value"),
+    ];
+    for (name, text, expected) in table {
+        let mut problems = Problems::default();
+        assert!(import_all(SourceId(0), name, text, &mut problems).is_none(), "{text}");
+        let said: Vec<String> = problems.iter().map(|problem| problem.message.clone()).collect();
+        assert_eq!(said, [format!("the file contains no training job: it is {expected}")], "{text}");
+    }
+    let archive = decode(&[0x1f, 0x8b, 8, 0]).unwrap_err().map(|(what, _)| what);
+    assert_eq!(archive, Some("a gzip archive"));
+    assert_eq!(decode(&[0xc3, 0x28]), Err(None));
+}
+
+/// A request as other programs write it: UTF-16, comments, tags of CloudFormation, texts in documents, several documents.
+#[test]
+fn requests_are_found_in_other_forms() {
+    let request = file("16-xgb-spot.json");
+    let job = |text: &str| {
+        let mut problems = Problems::default();
+        let jobs = import_all(SourceId(0), "x", text, &mut problems);
+        let said: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        let jobs = jobs.unwrap_or_else(|| panic!("{said:?}"));
+        assert_eq!(jobs.len(), 1, "{text}");
+        jobs[0].request["ResourceConfig"]["InstanceType"].as_str().unwrap().to_owned()
+    };
+    let expected = job(&request);
+    let wide: Vec<u8> =
+        [0xfeff].into_iter().chain(request.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    assert_eq!(job(&decode(&wide).unwrap()), expected);
+    assert_eq!(job(&format!("// a request\n{request}")), expected);
+    assert_eq!(job(&format!("{request}\n{{\"a\": 1}}\n")), expected);
+    let value: serde_json::Value = serde_json::from_str(&request).unwrap();
+    let inside = |name: &str| serde_json::json!({name: serde_json::json!({"States": {"T": {"Parameters": value}}}).to_string()});
+    assert_eq!(job(&inside("definition").to_string()), expected);
+    let text = inside("x")["x"].as_str().unwrap().to_owned();
+    let (before, after) = text.split_at(text.find("\"RoleArn\":\"").unwrap() + 11);
+    let after = &after[after.find('"').unwrap()..];
+    let join = serde_json::json!({"DefinitionString": {"Fn::Join": ["", [before, {"Fn::GetAtt": ["Role", "Arn"]}, after]]}});
+    assert_eq!(job(&join.to_string()), expected);
+    let yaml = format!("a: 1\n---\nResources:\n  Role: !Ref X\n  Job: {value}\n");
+    assert_eq!(job(&yaml), expected);
+    let mut computed = value.clone();
+    computed["RoleArn"] = serde_json::json!({"Fn::GetAtt": ["Role", "Arn"]});
+    let found = imported(&computed.to_string());
+    assert!(
+        found.unsupported.iter().any(|line| line.contains("only known when the stack is deployed")),
+        "{:?}",
+        found.unsupported
+    );
+    assert!(found.manifest.contains("role create=#true"), "{}", found.manifest);
+}
+
 /// The manifest has the source of the script in place of an archive that was never uploaded.
 #[test]
 fn requests_of_a_script_have_its_source_and_account() {
