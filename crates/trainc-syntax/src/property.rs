@@ -86,8 +86,7 @@ pub(super) fn owner_of(
     known: &[&str],
     specs: &'static [&'static NodeSpec],
 ) -> Option<&'static NodeSpec> {
-    let taken =
-        node_alias(name).is_some() || other_name(name).is_some() || !parents_with_spec(name).is_empty();
+    let taken = node_alias(name).is_some() || !parents_with_spec(name).is_empty();
     if taken || text::nearest(name, known.iter().copied()).is_some() {
         return None;
     }
@@ -178,20 +177,24 @@ impl Reader<'_> {
         if spec.child(name).is_some() {
             return false;
         }
-        let Some(prop) = spec.prop(name).or_else(|| property_alias(name).and_then(|name| spec.prop(name)))
-        else {
-            return false;
-        };
-        let (key, value, shown) = self.property_from_node(node, prop);
+        // A node with properties of any name, such as `environment`, has no children.
+        let free = spec
+            .free_props
+            .filter(|_| spec.children.is_empty() && node.children().is_none() && node.entries().len() == 1);
+        let known = spec.prop(name).or_else(|| property_alias(name).and_then(|name| spec.prop(name)));
+        let known =
+            known.map(|prop| (prop.name.to_owned(), prop.ty)).or_else(|| Some((name.to_owned(), free?)));
+        let Some((property, ty)) = known else { return false };
+        let (key, value, shown) = self.property_from_node(node, &property, ty);
         self.push(
             Diagnostic::new(
                 &T0120,
                 key.span,
                 format!("unknown node `{name}` in `{}`; it is a property", spec.name),
             )
-            .help(format!("write `{}={shown}` on the `{}` line", prop.name, spec.name)),
+            .help(format!("write `{property}={shown}` on the `{}` line", spec.name)),
         );
-        if seen.insert(prop.name.to_owned(), key.span).is_none() {
+        if seen.insert(property, key.span).is_none() {
             read.props.push((key, value));
         } else {
             read.add_duplicate(Duplicate::Property(key, value));
@@ -213,7 +216,7 @@ impl Reader<'_> {
             let (name, value) = (Spanned::new(known.to_owned(), span), Spanned::new(Value::Bad, span));
             return MisplacedProperty { owner, name, value };
         };
-        let (name_there, value, shown) = self.property_from_node(node, prop);
+        let (name_there, value, shown) = self.property_from_node(node, prop.name, prop.ty);
         self.push(
             Diagnostic::new(
                 &T0120,
@@ -229,17 +232,18 @@ impl Reader<'_> {
     fn property_from_node(
         &mut self,
         node: &KdlNode,
-        prop: &Prop,
+        property: &str,
+        ty: Ty,
     ) -> (Spanned<String>, Spanned<Value>, String) {
-        let name = Spanned::new(prop.name.to_owned(), self.span(node.name().span()));
+        let name = Spanned::new(property.to_owned(), self.span(node.name().span()));
         let first = node.entries().iter().find(|entry| entry.name().is_none());
         let Some(entry) = first else {
-            let value = if prop.ty == Ty::Bool { Value::Bool(true) } else { Value::Bad };
+            let value = if ty == Ty::Bool { Value::Bool(true) } else { Value::Bad };
             let at = name.span;
-            return (name, Spanned::new(value, at), example(prop.ty));
+            return (name, Spanned::new(value, at), example(ty));
         };
         let span = self.value_span(entry);
-        let value = self.value(entry, span, prop.ty, prop.name);
+        let value = self.value(entry, span, ty, property);
         let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("…").to_owned();
         (name, Spanned::new(value, span), shown)
     }

@@ -405,7 +405,9 @@ impl Reader<'_> {
             }
             return Some(read);
         }
-        if let Some(spec) = text::nearest(name, specs.iter().map(|spec| spec.name)).and_then(spec_of) {
+        // A name that means another node is no misspelling of one here.
+        let near = text::nearest(name, specs.iter().map(|spec| spec.name)).filter(|_| other.is_none());
+        if let Some(spec) = near.and_then(spec_of) {
             let mut read = self.node(node, spec);
             spec.name.clone_into(&mut read.name.value);
             return Some(read);

@@ -47,7 +47,10 @@ pub(super) fn insert_below(list: &mut [Node], parent: &str, node: &mut Option<No
 
 /// Returns trainc's name for a node of another tool, with an explanation.
 pub(super) fn node_alias(name: &str) -> Option<(&'static str, &'static str)> {
-    nodes::NODE_ALIASES.iter().find(|(other, ..)| *other == name).map(|(_, name, why)| (*name, *why))
+    nodes::NODE_ALIASES
+        .iter()
+        .find(|(other, ..)| is_same_name(other, name))
+        .map(|(_, name, why)| (*name, *why))
 }
 
 /// A name of the API or of the SageMaker Python SDK.
@@ -64,6 +67,11 @@ pub struct OtherName {
 /// Returns a name without case, hyphens and underscores: `instance_type` and `InstanceType` are one name.
 pub fn plain_name(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+}
+
+/// Returns whether two names differ at most in case, hyphens and underscores.
+fn is_same_name(one: &str, other: &str) -> bool {
+    plain_name(one) == plain_name(other)
 }
 
 /// Returns the entry of a name of the API or of the SDK, in any spelling.
@@ -87,12 +95,12 @@ impl OtherName {
 
 /// Returns whether a node of another tool is a property in trainc.
 pub(super) fn is_property_alias(name: &str) -> bool {
-    nodes::PROPERTY_ALIAS_NODES.contains(&name)
+    nodes::PROPERTY_ALIAS_NODES.iter().any(|other| is_same_name(other, name))
 }
 
 /// Returns trainc's name for a property of another tool.
 pub fn property_alias(name: &str) -> Option<&'static str> {
-    nodes::PROPERTY_ALIASES.iter().find(|(other, _)| *other == name).map(|(_, name)| *name)
+    nodes::PROPERTY_ALIASES.iter().find(|(other, _)| is_same_name(other, name)).map(|(_, name)| *name)
 }
 
 /// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the alternative.
