@@ -17,6 +17,24 @@ def file_system_channel(request, name):
     return "FileSystemDataSource" in channels.get(name, {}).get("DataSource", {})
 
 
+def in_region(request):
+    """Returns whether the SDK sends the debugger in the region of the job's image."""
+    image = request.get("AlgorithmSpecification", {}).get("TrainingImage", "")
+    found = re.search(r"\.dkr\.ecr\.([\w-]+)\.", image)
+    # imported where it is needed: it takes seconds
+    from sagemaker.fw_utils import _region_supports_debugger
+
+    return found is None or _region_supports_debugger(found[1])
+
+
+def has_profiler(request):
+    from sagemaker.fw_utils import _instance_type_supports_profiler
+
+    # True for Trainium, whatever its name says
+    instance = request.get("ResourceConfig", {}).get("InstanceType")
+    return in_region(request) and not _instance_type_supports_profiler(instance)
+
+
 # member -> condition under which the SDK does not support it
 MEMBERS = {
     "StoppingCondition.MaxPendingTimeInSeconds": always,  # **kwargs silently accepts unknown arguments
@@ -24,10 +42,11 @@ MEMBERS = {
     "MlflowConfig": always,
     "ModelPackageConfig": always,
     "ServerlessJobConfig": always,
-    # the SDK always sends one: on, or {DisableProfiler: true}
-    "ProfilerConfig": lambda request: "ProfilerConfig" not in request,
-    # class PyTorch removes the hook if checkpoints have an S3 and a local path
-    "DebugHookConfig": lambda request: "LocalPath" in request.get("CheckpointConfig", {}),
+    # the SDK always sends one: on, or {DisableProfiler: true}, which is the only one on Trainium and in some regions
+    "ProfilerConfig": lambda request: "ProfilerConfig" not in request or not has_profiler(request),
+    "ProfilerRuleConfigurations": lambda request: not has_profiler(request),
+    # class PyTorch removes the hook if checkpoints have an S3 and a local path; in some regions it is an error
+    "DebugHookConfig": lambda request: "LocalPath" in request.get("CheckpointConfig", {}) or not in_region(request),
 }
 
 # FileSystemInput supports ID, type, path, access mode and content type

@@ -16,6 +16,7 @@ struct RegionRow {
     service_principal_recalled: bool,
     iam_region: String,
     place: Option<String>,
+    debugger: Option<bool>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -37,6 +38,8 @@ pub struct Region {
     pub iam_region: String,
     /// Place name: `US West (Oregon)`.
     pub place: Option<String>,
+    /// Whether SageMaker has debugger and profiler there.
+    pub has_debugger: bool,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -52,6 +55,7 @@ pub fn get(name: &str) -> Option<Region> {
         service_principal_recalled: row.service_principal_recalled,
         iam_region: row.iam_region,
         place: row.place,
+        has_debugger: row.debugger.unwrap_or(true),
         provenance: row.sourced.into(),
     })
 }

@@ -1,13 +1,14 @@
 //! Debugger and profiler: supported engines, profiling interval and cost.
 
 use crate::Context;
-use trainc_catalog::shapes;
+use crate::queries::torchrun::is_trainium;
+use trainc_catalog::{regions, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Raw};
 
-declare_code!(T0434, "debugger-unsupported", Warning, "a debugger with an engine that does not support it");
+declare_code!(T0434, "debugger-unsupported", Warning, "a debugger or a profiler that the job's engine, region or instance type does not support");
 declare_code!(
     T0435,
     "debugger-with-checkpoints",
@@ -25,10 +26,36 @@ declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the s
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449, &T0309];
 
+/// Reports the debugger and the profiler in a region without them, and the profiler on Trainium.
+fn check_support(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let Some(region) = job.region.val().filter(|_| context.plan.deployable) else { return };
+    let nodes = [("debugger", job.debugger.as_ref().map(|node| node.span)), ("profiler", job.profiler.as_ref().map(|node| node.span))];
+    let written = nodes.into_iter().filter_map(|(name, span)| Some((name, span?)));
+    let row = regions::get(&region.value).filter(|row| !row.has_debugger);
+    for (name, span) in written {
+        let (why, at) = if row.is_some() {
+            (format!("SageMaker has no {name} in {}", region.value), region.origin.span())
+        } else if name == "profiler" && is_trainium(context.plan) {
+            ("the profiler does not support Trainium".to_owned(), job.cluster.as_ref().and_then(|cluster| cluster.instance.span()))
+        } else {
+            continue;
+        };
+        let mut diagnostic = Diagnostic::new(&T0434, span, why)
+            .help(format!("remove `{name}`"))
+            .note("the SageMaker SDK rejects the debugger, and turns off the profiler (PyPI sagemaker 2.257.7, `fw_utils.py`)");
+        if let Some(at) = at {
+            diagnostic = diagnostic.label(at, "not supported here");
+        }
+        problems.push(diagnostic);
+    }
+}
+
 /// Checks `debugger` and `profiler`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     check_costs(context, problems);
+    check_support(context, problems);
     if let Some(debugger) = &job.debugger {
         let engine = context.plan.engine();
         let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)

@@ -127,7 +127,8 @@ impl Script<'_> {
         self.add_output_and_network();
         self.add_limits();
         self.add_switches();
-        if let Some(parameters) = monitoring::profiling_parameters(request) {
+        let support = monitoring::Support::new(&names::region(self.plan), request);
+        if let Some(parameters) = monitoring::profiling_parameters(request, support) {
             self.modules.add("sagemaker.debugger", "FrameworkProfile");
             self.add_variable("", "profile", plain("FrameworkProfile()"));
             self.add_variable("", "profile.profiling_parameters", parameters);
@@ -135,7 +136,7 @@ impl Script<'_> {
         let watched = monitoring::monitoring_arguments(
             &mut self.unmapped,
             &output,
-            self.class,
+            (self.class, support),
             &mut self.modules,
             &mut self.unsupported,
         );

@@ -4,6 +4,7 @@ use super::class::{EstimatorClass, Modules};
 use super::expression::Expression;
 use crate::unmapped::UnmappedMembers;
 use serde_json::{Map, Value};
+use trainc_catalog::regions;
 
 const MODULE: &str = "sagemaker.debugger";
 
@@ -23,11 +24,29 @@ fn into_object(value: Option<Value>) -> Option<Map<String, Value>> {
     if let Some(Value::Object(members)) = value { Some(members) } else { None }
 }
 
+/// What the SDK sends of the debugger and the profiler.
+#[derive(Clone, Copy)]
+pub(super) struct Support {
+    pub(super) debugger: bool,
+    pub(super) profiler: bool,
+}
+
+impl Support {
+    /// Returns what the SDK sends in a region for an instance type: it rejects the debugger and turns off the profiler in
+    /// some regions, and turns off the profiler on Trainium (2.257.7, `fw_utils.py`, `estimator.py`).
+    pub(super) fn new(region: &str, request: &Value) -> Self {
+        let instance = request.pointer("/ResourceConfig/InstanceType").and_then(Value::as_str);
+        let in_region = regions::get(region).is_none_or(|region| region.has_debugger);
+        let is_trainium = instance.is_some_and(|instance| instance.starts_with("ml.trn"));
+        Self { debugger: in_region, profiler: in_region && !is_trainium }
+    }
+}
+
 /// Returns `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
 pub(super) fn monitoring_arguments(
     unmapped: &mut UnmappedMembers,
     output: &str,
-    class: EstimatorClass,
+    (class, support): (EstimatorClass, Support),
     modules: &mut Modules,
     unsupported: &mut Vec<String>,
 ) -> Arguments {
@@ -37,7 +56,14 @@ pub(super) fn monitoring_arguments(
     match into_object(unmapped.take("DebugHookConfig")) {
         None => out.push(("debugger_hook_config".to_owned(), Expression::Plain("False".to_owned()))),
         Some(_) if dropped => unsupported.push("DebugHookConfig".to_owned()),
+        Some(_) if !support.debugger => {
+            unsupported.push("DebugHookConfig".to_owned());
+            out.push(("debugger_hook_config".to_owned(), Expression::Plain("False".to_owned())));
+        }
         Some(hook) => out.extend(hook_config(hook, output, modules)),
+    }
+    if !support.profiler && unmapped.take("ProfilerRuleConfigurations").is_some() {
+        unsupported.push("ProfilerRuleConfigurations".to_owned());
     }
     let rules = rules(unmapped, modules);
     if !rules.is_empty() {
@@ -48,6 +74,7 @@ pub(super) fn monitoring_arguments(
         Some(members) if members.get("DisableProfiler") == Some(&Value::Bool(true)) => {
             out.push(("disable_profiler".to_owned(), Expression::Plain("True".to_owned())));
         }
+        Some(_) if !support.profiler => unsupported.push("ProfilerConfig".to_owned()),
         Some(members) => out.extend(profiler(members, output, modules)),
     }
     if let Some(mut members) = into_object(unmapped.take("TensorBoardOutputConfig")) {
@@ -150,8 +177,8 @@ fn profiler(
 }
 
 /// Returns the parameters of the profiler, as sent.
-pub(super) fn profiling_parameters(request: &Value) -> Option<Expression> {
+pub(super) fn profiling_parameters(request: &Value, support: Support) -> Option<Expression> {
     let config = request.get("ProfilerConfig")?;
-    (config.get("DisableProfiler") != Some(&Value::Bool(true))).then_some(())?;
+    (support.profiler && config.get("DisableProfiler") != Some(&Value::Bool(true))).then_some(())?;
     config.get("ProfilingParameters").map(Expression::json)
 }
