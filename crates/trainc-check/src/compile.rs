@@ -1,6 +1,7 @@
 //! The pipeline from the text of a manifest to a checked plan.
 
 use crate::check;
+use crate::preferred_types;
 use trainc_diag::source::{SourceId, SourceMap};
 use trainc_diag::{Diagnostic, Problems, Severity};
 use trainc_ir::{SourceFile, SourceTree};
@@ -36,6 +37,7 @@ pub fn compile(
         check(plan, options, sources, &mut compiled.problems);
     }
     check_duplicates(&mut compiled, options, world, sources);
+    preferred_types::check(&mut compiled, options, world, sources);
     discard_speed_of_unknown_layout(&mut compiled);
     join_missing_nodes(compiled.job.as_deref().unwrap_or_default(), &mut compiled.problems);
     // Hidden last: the rules read secrets, but nothing may show them.
@@ -54,7 +56,7 @@ const LAYOUT_ERRORS: [&str; 39] = [
 ];
 
 /// Removes the speed and the run of a plan with such an error.
-fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
+pub(crate) fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
     let decides = |one: &Diagnostic| one.severity == Severity::Error && LAYOUT_ERRORS.contains(&one.code.id);
     if compiled.prediction.speed.is_none() || !compiled.problems.iter().any(decides) {
         return;
@@ -93,7 +95,7 @@ fn check_duplicates(
 }
 
 /// A world in which no repository is fetched.
-struct WithoutGit<'a>(&'a mut dyn World);
+pub(crate) struct WithoutGit<'a>(pub(crate) &'a mut dyn World);
 
 impl LayerLoader for WithoutGit<'_> {
     fn read_layer(&mut self, from: &str, path: &str) -> Result<resolve::LoadedLayer, ReadError> {

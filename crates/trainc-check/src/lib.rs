@@ -6,6 +6,7 @@
 mod across_jobs;
 mod allow;
 mod compile;
+mod preferred_types;
 mod price_notes;
 mod queries;
 pub mod rules;
@@ -57,7 +58,8 @@ pub type Rule = fn(&Context, &mut Problems);
 
 /// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [across_jobs::CODES.to_vec(), allow::CODES.to_vec(), rules::codes()].concat()
+    [across_jobs::CODES.to_vec(), allow::CODES.to_vec(), preferred_types::CODES.to_vec(), rules::codes()]
+        .concat()
 }
 
 /// Returns the codes of every stage from the text to the checks.

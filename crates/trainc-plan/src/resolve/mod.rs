@@ -13,6 +13,7 @@ mod layers;
 mod merge;
 pub mod missing_node;
 mod parallel;
+mod preferred_types;
 mod recovery;
 mod set_flag;
 mod storage;
@@ -28,6 +29,7 @@ use trainc_syntax::{ast, required_values};
 pub use duplicates::{ActiveDuplicate, variant_with_second_duplicates};
 pub(crate) use job::T0220;
 pub use layers::{LayerLoader, LoadedLayer};
+pub use preferred_types::{PreferredType, variants_with_preferred_types};
 pub use sweep::sweep_suffixes;
 
 declare_code!(T0212, "account-mismatch", Error, "`--account` differs from the account in the manifest");
