@@ -31,6 +31,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let gpus = machine.gpus_per_node;
     let noun = plan.chip_noun();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
+    // Of a job without `parallel`, the instance type is what is paid for.
+    let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
     let is_own = starts_own_processes(plan);
     if engine.value == Engine::None && is_own {
         // The container or the script decides how many processes run.
@@ -43,7 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     } else if engine.value == Engine::None && plan.instance.is_some() && gpus > 1 {
         let diagnostic = Diagnostic::new(
             &T0360,
-            engine.span_or(parallel.span),
+            engine.origin.span().or(instance).unwrap_or(parallel.span),
             format!(
                 "engine `none` starts one process per host, but each host has {}",
                 text::count(gpus, noun)
@@ -57,7 +59,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None && !is_own) {
         let diagnostic = Diagnostic::new(
             &T0361,
-            engine.span_or(parallel.span),
+            engine.origin.span().or(instance).unwrap_or(parallel.span),
             format!(
                 "engine `none` on {}: each host runs the whole script independently",
                 text::count(mesh.nodes, "node")

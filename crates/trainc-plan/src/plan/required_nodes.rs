@@ -24,13 +24,12 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
     }
     let is_local = matches!(instance(&job), Some("custom" | "local"));
     if job.parallel.is_none() {
-        let (example, note) = parallel_example(&job);
         // What was written as the instance type is reported already, and the engine depends on it.
         let is_unknown = job.cluster.as_ref().is_some_and(|cluster| cluster.instance.is_bad());
         if is_unknown {
             job.parallel = Some(Parallel { engine: Field::Bad, ..Parallel::at(job.span) });
-        } else if is_local || starts_ranks(&job) {
-            missing(job.span, "parallel", example, note);
+        } else if is_local || describes_layout(&job) {
+            missing(job.span, "parallel", parallel_example(&job), None);
         } else {
             job.parallel = Some(Parallel {
                 engine: Field::Is(Val::default(Engine::None, PLAIN)),
@@ -39,14 +38,9 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
         }
     }
     // Without an engine the training settings are not required either: which are, depends on it.
-    // A script that is started on each GPU trains what only it knows, unless a model is described.
+    // A script that has the whole model on each GPU trains what only it knows.
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    let is_plain = match engine {
-        Some(Engine::None) => true,
-        Some(Engine::Ddp | Engine::Smddp) => job.model.is_none(),
-        _ => false,
-    };
-    let trains = engine.is_some() && !is_plain;
+    let trains = engine.is_some_and(|engine| !matches!(engine, Engine::None | Engine::Ddp | Engine::Smddp));
     if trains && job.train.span.is_none() {
         let example = "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }";
         missing(job.span, "train", example.to_owned(), None);
@@ -83,15 +77,11 @@ fn has_other_framework(job: &Job) -> bool {
             .is_some_and(|uri| images::family_of(&uri).is_some())
 }
 
-/// Returns whether a job without `parallel` has to name its engine: it describes a model's training, or PyTorch would
-/// start several ranks. An instance type that the catalogue does not have counts as one with GPUs.
-fn starts_ranks(job: &Job) -> bool {
-    let describes_training = job.model.is_some() || job.train.span.is_some() || job.adapter.is_some();
-    describes_training
-        || (!has_other_framework(job)
-            && !job.has_algorithm_name()
-            && accelerators(job) != Some(0)
-            && accelerators(job) != Some(1))
+/// Returns whether a job without `parallel` has to name its engine: the layout of a training that it describes depends on
+/// it. An instance type that the catalogue does not have counts as one with several GPUs.
+fn describes_layout(job: &Job) -> bool {
+    let describes_training = job.train.span.is_some() || job.adapter.is_some();
+    describes_training && !matches!(accelerators(job), Some(0 | 1))
 }
 
 /// Returns the accelerators of all instances, if known.
@@ -110,18 +100,9 @@ fn accelerators(job: &Job) -> Option<u64> {
     cluster.groups.iter().map(|group| of(&group.instance, &group.nodes)).sum()
 }
 
-/// Returns the node to write for a job without engine, and a note on the alternative.
-fn parallel_example(job: &Job) -> (String, Option<&'static str>) {
-    if has_other_framework(job) || matches!(accelerators(job), Some(0 | 1)) {
-        return ("parallel engine=\"none\"".to_owned(), None);
-    }
-    if job.model.is_some() || job.train.span.is_some() {
-        return ("parallel engine=\"fsdp\"".to_owned(), None);
-    }
-    (
-        "parallel engine=\"none\"".to_owned(),
-        Some(
-            "`none` starts the script once on each host; `engine=\"ddp\" launcher=\"torchrun\"` starts one process for each GPU",
-        ),
-    )
+/// Returns the node to write for a job without engine.
+fn parallel_example(job: &Job) -> String {
+    let engine =
+        if has_other_framework(job) || matches!(accelerators(job), Some(0 | 1)) { "none" } else { "fsdp" };
+    format!("parallel engine=\"{engine}\"")
 }
