@@ -1,6 +1,7 @@
 //! What the built-in algorithms read.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
@@ -15,6 +16,16 @@ struct AlgorithmRow {
     processors: Vec<String>,
     parameters: Vec<String>,
     single: bool,
+    #[serde(default)]
+    others: Vec<String>,
+    #[serde(default)]
+    needed_by: BTreeMap<String, String>,
+    #[serde(default)]
+    gpu_values: Vec<String>,
+    #[serde(default)]
+    gpu_by: Vec<String>,
+    several_by: Option<String>,
+    extra: Option<String>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -34,6 +45,18 @@ pub struct Algorithm {
     pub parameters: Vec<String>,
     /// Whether it trains on one instance only.
     pub is_single: bool,
+    /// Further hyperparameters; empty if they are not listed.
+    pub others: Vec<String>,
+    /// The hyperparameter that a value, `name=value`, requires.
+    pub needed_by: BTreeMap<String, String>,
+    /// Values that require a GPU.
+    pub gpu_values: Vec<String>,
+    /// Values without which it leaves a GPU idle.
+    pub gpu_by: Vec<String>,
+    /// The value with which several instances train together, if only that one does.
+    pub several_by: Option<String>,
+    /// The source of these.
+    pub extra: String,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -48,6 +71,12 @@ pub fn get(family: &str) -> Option<Algorithm> {
         processors: row.processors,
         parameters: row.parameters,
         is_single: row.single,
+        others: row.others,
+        needed_by: row.needed_by,
+        gpu_values: row.gpu_values,
+        gpu_by: row.gpu_by,
+        several_by: row.several_by,
+        extra: row.extra.unwrap_or_default(),
         provenance: row.sourced.into(),
     })
 }
@@ -63,6 +92,11 @@ mod tests {
             let row = get(family).unwrap();
             assert!(images::is_algorithm_family(family), "{family}");
             assert!(row.required.contains(&"train".to_owned()) && !row.processors.is_empty(), "{family}");
+            let has_extra = !(row.others.is_empty() && row.needed_by.is_empty());
+            assert_eq!(has_extra, !row.extra.is_empty(), "{family}");
+            let mut pairs =
+                row.needed_by.keys().chain(&row.gpu_values).chain(&row.gpu_by).chain(&row.several_by);
+            assert!(pairs.all(|pair| pair.contains('=')), "{family}");
         }
         for family in
             images::other_families().into_iter().filter(|family| images::is_algorithm_family(family))

@@ -16,6 +16,10 @@ struct IntegrationRow {
     keys: Vec<String>,
     switch: String,
     off: Vec<String>,
+    needs: Option<String>,
+    help: Option<String>,
+    #[serde(default)]
+    addresses: Vec<String>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -37,6 +41,12 @@ pub struct Integration {
     pub switch: String,
     /// Its values that do.
     pub off: Vec<String>,
+    /// What it needs if that is no key, as a phrase.
+    pub needs: Option<String>,
+    /// What to write then.
+    pub help: Option<String>,
+    /// The variables with the address of its server.
+    pub addresses: Vec<String>,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -55,6 +65,9 @@ pub fn get(key: &str) -> Option<Integration> {
         keys: row.keys,
         switch: row.switch,
         off: row.off,
+        needs: row.needs,
+        help: row.help,
+        addresses: row.addresses,
         provenance: row.sourced.into(),
     })
 }

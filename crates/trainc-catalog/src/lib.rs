@@ -28,6 +28,7 @@ pub mod quotas;
 pub mod regions;
 pub mod reserved_names;
 pub mod rules;
+pub mod script_calls;
 pub mod script_options;
 pub mod shapes;
 pub mod smp;
@@ -70,6 +71,7 @@ const TABLES: &[table::Table] = &[
     regions::TABLE,
     images::REGISTRIES,
     reserved_names::TABLE,
+    script_calls::TABLE,
     script_options::TABLE,
     smp::TABLE,
     prices::STORAGE,

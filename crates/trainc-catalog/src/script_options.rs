@@ -16,9 +16,17 @@ struct OptionRow {
     words: Option<BTreeMap<String, String>>,
     at_most: Option<String>,
     #[serde(default)]
+    names: bool,
+    #[serde(default)]
     zero: bool,
     #[serde(default)]
     capability: BTreeMap<String, String>,
+    #[serde(default)]
+    pytorch: BTreeMap<String, String>,
+    engines: Option<Vec<String>>,
+    instead_of: Option<String>,
+    #[serde(default)]
+    in_scripts: bool,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -34,14 +42,33 @@ pub struct ScriptOption {
     pub equals: Option<String>,
     /// For a word: the values of the plan by what scripts write.
     pub words: Option<BTreeMap<String, String>>,
+    /// Whether the value is a list of names.
+    pub is_names: bool,
     /// The path of a placeholder whose value is the highest that has an effect.
     pub at_most: Option<String>,
     /// Whether zero is a value; otherwise scripts use it for "not set".
     pub has_zero: bool,
     /// The compute capability that a GPU must have, by value; `true` for a switch that is on.
     pub capability: BTreeMap<String, String>,
+    /// The first PyTorch that supports it, by value; `true` for a switch that is on.
+    pub pytorch: BTreeMap<String, String>,
+    /// The engines that the option is for.
+    pub engines: Option<Vec<String>>,
+    /// The path of a placeholder that says the same in another way, unless another option has its value.
+    pub instead_of: Option<String>,
+    /// Whether values in the source of a script are compared: those that are the same in every script, and no defaults of
+    /// the plan.
+    pub in_scripts: bool,
     /// The source of the row.
     pub provenance: Provenance,
+}
+
+impl ScriptOption {
+    /// Returns whether a value of the plan, of hardware or of software is compared with the option.
+    pub fn is_compared(&self) -> bool {
+        let of_plan = !self.paths.is_empty() || self.engines.is_some() || self.instead_of.is_some();
+        of_plan || !self.capability.is_empty() || !self.pytorch.is_empty()
+    }
 }
 
 /// Returns an option by its name; `-` and `_` are the same.
@@ -53,8 +80,13 @@ pub fn get(name: &str) -> Option<ScriptOption> {
         equals: row.equals,
         words: row.words,
         at_most: row.at_most,
+        is_names: row.names,
         has_zero: row.zero,
         capability: row.capability,
+        pytorch: row.pytorch,
+        engines: row.engines,
+        instead_of: row.instead_of,
+        in_scripts: row.in_scripts,
         provenance: row.sourced.into(),
     })
 }
@@ -67,8 +99,14 @@ mod tests {
     fn every_option_has_paths_and_a_source() {
         for name in TABLE.keys() {
             let row = get(name).unwrap();
-            assert!(!row.paths.is_empty() || !row.capability.is_empty(), "{name}");
-            assert!(row.capability.values().all(|least| least.split('.').count() == 2), "{name}");
+            assert!(row.is_compared(), "{name}");
+            assert!(
+                row.capability
+                    .values()
+                    .chain(row.pytorch.values())
+                    .all(|least| least.split('.').count() == 2),
+                "{name}"
+            );
         }
         assert_eq!(get("per-device-train-batch-size"), get("per_device_train_batch_size"));
         assert_eq!(get("batch_size"), None);

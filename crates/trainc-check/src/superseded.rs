@@ -26,7 +26,7 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
     // A group that shares a node with another is worse than one that is not a power of two.
     ("T0388", Scope::Value, &["T0386"]),
     // The container overwrites the variable, so that its value has no effect.
-    ("T0411", Scope::Value, &["T0585"]),
+    ("T0411", Scope::Value, &["T0584", "T0585"]),
     // A launcher for several hosts also starts a process for each GPU.
     ("T0361", Scope::Value, &["T0360"]),
     // The option cannot run at all.

@@ -16,6 +16,9 @@ use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 /// The day on which fixtures and pages are compiled.
 pub const TODAY: &str = "2026-06-01";
 
+/// A program that sets its options in its source.
+const TRAINER_SCRIPT: &str = include_str!("../../../tests/fixtures/trainer/train.py");
+
 /// The program of every job here: what it declares, and where it keeps its checkpoints.
 const SCRIPT: &str = "\
 import argparse
@@ -148,6 +151,9 @@ impl World for Memory {
         }
         let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
         let mut files = vec![file("train.py", SCRIPT)];
+        if name.contains("trainer") {
+            files = vec![file("train.py", TRAINER_SCRIPT)];
+        }
         if name.contains("lfs-pointers") {
             files.insert(0, file("tokenizer.json", POINTER));
         }

@@ -1,5 +1,7 @@
-//! Options that the manifest gives to the program with literal values.
+//! Options that the manifest gives to the program with literal values, and those in the source of its script.
 
+use super::program::is_python;
+use super::script::{self, Setting};
 use crate::Context;
 use trainc_diag::source::Span;
 use trainc_ir::Scalar;
@@ -11,6 +13,8 @@ pub(crate) struct Literal {
     pub(crate) value: Scalar,
     /// The span of the value.
     pub(crate) span: Span,
+    /// The span by which another problem is recognised as one of the same option: that of the name of a variable.
+    pub(crate) subject: Span,
     pub(crate) source: Source,
 }
 
@@ -21,15 +25,34 @@ pub(crate) enum Source {
     Variable(String),
     /// A word of the entry point or its arguments.
     Word,
+    /// The source of the entry point: file and line.
+    Script(String),
 }
 
 impl Literal {
-    /// Returns the option as the script receives it.
+    /// Returns the option as the script receives or contains it.
     pub(crate) fn shown(&self) -> String {
         let value = trainc_emit::python_str(&self.value);
         match &self.source {
             Source::Variable(name) => format!("{name}={value}"),
             Source::Hyperparameter | Source::Word => format!("--{} {value}", self.name),
+            Source::Script(_) => format!("{}={value}", self.name),
+        }
+    }
+
+    /// Returns a sentence's start that says where the script has the option from.
+    pub(crate) fn statement(&self) -> String {
+        match &self.source {
+            Source::Script(place) => format!("`{place}` sets `{}`", self.shown()),
+            _ => format!("the script receives `{}`", self.shown()),
+        }
+    }
+
+    /// Returns the place in the script's source, if that sets the option.
+    pub(crate) fn place(&self) -> Option<&str> {
+        match &self.source {
+            Source::Script(place) => Some(place),
+            _ => None,
         }
     }
 }
@@ -46,6 +69,7 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
             name: h.name.clone(),
             value: val.value.clone(),
             span,
+            subject: span,
             source: Source::Hyperparameter,
         });
     }
@@ -59,10 +83,14 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
             name,
             value: Scalar::Text(val.value.clone()),
             span,
+            subject: pair.key_span,
             source: Source::Variable(pair.key.clone()),
         });
     }
-    let words = program.entrypoint.iter().chain(&program.arguments);
+    // The toolkit ignores the arguments of a container that it starts itself.
+    let arguments =
+        program.arguments.iter().filter(|_| !program.entrypoint.is_empty() || program.entry.is_absent());
+    let words = program.entrypoint.iter().chain(arguments);
     let parts: Vec<(&str, Span)> = words
         .filter_map(|word| Some((word.value.as_str(), word.origin.span().filter(|span| is_literal(*span))?)))
         // A shell's line is one word.
@@ -77,9 +105,33 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
             (None, None) => (name, "true", *span),
         };
         let value = Scalar::Text(text.trim_matches(['"', '\'']).to_owned());
-        out.push(Literal { name: name.to_owned(), value, span, source: Source::Word });
+        out.push(Literal { name: name.to_owned(), value, span, subject: span, source: Source::Word });
     }
+    out.extend(in_script(context, &out));
     out
+}
+
+/// Returns the options in the source of the entry point: in calls, and defaults of options that the script is not given.
+fn in_script(context: &Context, given: &[Literal]) -> Vec<Literal> {
+    let plan = context.plan;
+    let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return Vec::new() };
+    let Some(entry) = program.entry.val().filter(|entry| is_python(&entry.value)) else { return Vec::new() };
+    let Some(file) = tree.get(&entry.value) else { return Vec::new() };
+    let plain = |name: &str| name.replace('-', "_");
+    let is_given = |name: &str| {
+        program.hyperparameters.iter().any(|h| plain(&h.name) == plain(name))
+            || given.iter().any(|literal| plain(&literal.name) == plain(name))
+    };
+    let settings = script::settings(file);
+    let used = settings.iter().filter(|setting| !(setting.is_default && is_given(&setting.option)));
+    used.map(|Setting { option, value, line, .. }| Literal {
+        name: option.clone(),
+        value: value.clone(),
+        span: entry.span_or(program.span),
+        subject: entry.span_or(program.span),
+        source: Source::Script(format!("{}:{line}", entry.value)),
+    })
+    .collect()
 }
 
 /// Returns a switch's position, as scripts read it.

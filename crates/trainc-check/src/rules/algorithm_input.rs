@@ -7,6 +7,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::job::Hyperparameter;
 use trainc_ir::Plan;
 
 declare_code!(T0600, "algorithm-input", Error, "a channel, a content type or an instance type that a built-in algorithm does not support");
@@ -31,19 +32,56 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: &mut Problems) {
     let program = plan.job.program.as_ref();
-    let is_set = |name: &String| program.is_some_and(|program| program.hyperparameters.iter().any(|h| h.name == *name));
+    let written = || program.into_iter().flat_map(|program| &program.hyperparameters);
+    let is_set = |name: &String| written().any(|h| h.name == *name);
     // `request` may set any hyperparameter, and a tuning job the others.
     if plan.job.request.iter().any(|member| member.name == "HyperParameters") {
         return;
     }
-    let missing: Vec<&String> = algorithm.parameters.iter().filter(|name| !is_set(name)).collect();
-    let Some(first) = missing.first() else { return };
     let at = program.map_or_else(|| image_span(plan), |program| program.span);
-    problems.push(
-        Diagnostic::new(&T0600, at, format!("`{family}` requires {} {}", if missing.len() == 1 { "hyperparameter" } else { "hyperparameters" }, text::backtick_list(&missing, "and")))
-            .help(format!("add `hyperparameter \"{first}\" …` to `program`"))
-            .note("the container stops with \"Missing required parameters\" otherwise"),
-    );
+    let known = || algorithm.parameters.iter().chain(&algorithm.others).map(String::as_str);
+    let mut misspelled = Vec::new();
+    for h in written().filter(|h| !known().any(|name| name == h.name)) {
+        let free = known().filter(|name| !is_set(&(*name).to_owned()));
+        if let Some(near) = text::nearest(&h.name, free) {
+            misspelled.push(near);
+            problems.push(
+                Diagnostic::new(&T0600, h.name_span, format!("`{family}` has no hyperparameter `{}`: did you mean `{near}`?", h.name))
+                    .help(format!("write `hyperparameter \"{near}\"`"))
+                    .subject(h.value.span().unwrap_or(h.name_span))
+                    .note("the container stops with \"Extraneous hyperparameter found\" or \"Additional hyperparameters are not allowed\""),
+            );
+        }
+    }
+    let missing: Vec<&String> =
+        algorithm.parameters.iter().filter(|name| !is_set(name) && !misspelled.contains(&name.as_str())).collect();
+    if let Some(first) = missing.first() {
+        problems.push(
+            Diagnostic::new(&T0600, at, format!("`{family}` requires {} {}", if missing.len() == 1 { "hyperparameter" } else { "hyperparameters" }, text::backtick_list(&missing, "and")))
+                .help(format!("add `hyperparameter \"{first}\" …` to `program`"))
+                .note("the container stops with \"Missing required parameters\" otherwise"),
+        );
+    }
+    for h in written() {
+        let (Some(value), span) = (value_of(h), h.value.span().unwrap_or(h.name_span)) else { continue };
+        let Some(needed) = algorithm.needed_by.get(&format!("{}={value}", h.name)).filter(|needed| !is_set(needed)) else { continue };
+        problems.push(
+            Diagnostic::new(&T0600, span, format!("`{} {value}` of `{family}` requires hyperparameter `{needed}`", h.name))
+                .help(format!("add `hyperparameter \"{needed}\" …` to `program`"))
+                .note(algorithm.extra.clone()),
+        );
+    }
+}
+
+/// Returns a hyperparameter's value as the algorithm reads it.
+fn value_of(h: &Hyperparameter) -> Option<String> {
+    h.value.value().map(|value| trainc_emit::python_str(value).to_lowercase())
+}
+
+/// Returns the hyperparameter that is one of the pairs `name=value`.
+fn find_pair<'a>(plan: &'a Plan, pairs: &[String]) -> Option<&'a Hyperparameter> {
+    let mut written = plan.job.program.iter().flat_map(|program| &program.hyperparameters);
+    written.find(|h| value_of(h).is_some_and(|value| pairs.contains(&format!("{}={value}", h.name))))
 }
 
 fn image_span(plan: &Plan) -> Span {
@@ -116,11 +154,41 @@ fn check_cluster(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str,
             .note(source.to_owned()),
         );
     }
-    if let Some(nodes) = cluster.nodes.val().filter(|nodes| algorithm.is_single && nodes.value > 1) {
+    check_gpu_values(plan, family, algorithm, problems);
+    let is_single = match &algorithm.several_by {
+        Some(pair) => find_pair(plan, std::slice::from_ref(pair)).is_none(),
+        None => algorithm.is_single,
+    };
+    if let Some(nodes) = cluster.nodes.val().filter(|nodes| is_single && nodes.value > 1) {
+        let diagnostic = Diagnostic::new(&T0600, nodes.span_or(cluster.span), format!("`{family}` trains on one instance, but the cluster has {}", nodes.value));
+        problems.push(match algorithm.several_by.as_ref().and_then(|pair| pair.split_once('=')) {
+            Some((name, value)) => diagnostic.help(format!("write `nodes=1`, or `hyperparameter \"{name}\" \"{value}\"`")).note(algorithm.extra.clone()),
+            None => diagnostic.help("write `nodes=1`").note(source.to_owned()),
+        });
+    }
+}
+
+/// Reports values that require a GPU on an instance type without one, and a GPU that no value makes the algorithm use.
+fn check_gpu_values(plan: &Plan, family: &str, algorithm: &Algorithm, problems: &mut Problems) {
+    let Some(cluster) = &plan.job.cluster else { return };
+    let Some(instance) = cluster.instance.val() else { return };
+    let found = images::processor_of_instance(&instance.value);
+    if let Some(h) = find_pair(plan, &algorithm.gpu_values).filter(|_| found == Some("cpu")) {
+        let value = value_of(h).unwrap_or_default();
         problems.push(
-            Diagnostic::new(&T0600, nodes.span_or(cluster.span), format!("`{family}` trains on one instance, but the cluster has {}", nodes.value))
-                .help("write `nodes=1`")
-                .note(source.to_owned()),
+            Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{} {value}` of `{family}` requires a GPU, but `{}` has none", h.name, instance.value))
+                .label(instance.span_or(cluster.span), "no GPU")
+                .help("remove it, or use an instance type with a GPU, such as `ml.g4dn.xlarge`")
+                .note(algorithm.extra.clone()),
+        );
+    }
+    if found == Some("gpu") && !algorithm.gpu_by.is_empty() && find_pair(plan, &algorithm.gpu_by).is_none() {
+        let (name, value) = algorithm.gpu_by.first().and_then(|pair| pair.split_once('=')).unwrap_or_default();
+        problems.push(
+            Diagnostic::new(&T0600, instance.span_or(cluster.span), format!("`{family}` trains on the CPUs of `{}`: no hyperparameter selects its GPU", instance.value))
+                .severity(Severity::Warning)
+                .help(format!("add `hyperparameter \"{name}\" \"{value}\"`, or use an instance type without accelerators"))
+                .note(algorithm.extra.clone()),
         );
     }
 }

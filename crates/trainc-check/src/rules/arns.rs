@@ -46,6 +46,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .iter()
             .filter_map(|storage| Some((storage.kms.val()?, storage.span, "the file system's KMS key"))),
     );
+    // The shape of the request rejects other characters.
+    let is_accepted = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/'));
+    for (key, span, _) in keys.iter().filter(|(key, ..)| is_accepted(&key.value)) {
+        check_key_format(plan, key, *span, problems);
+    }
     let inputs = job.channels.iter().filter_map(|channel| Some((channel.kms.val()?, channel.span)));
     let checkpoint = job.checkpoint.as_ref().and_then(|node| Some((node.kms.val()?, node.span)));
     for (key, span) in inputs.chain(checkpoint) {
@@ -206,7 +211,8 @@ fn arn_problem(span: Span, what: &str, text: &str, why: &ArnError) -> Diagnostic
 
 const LISTED: &str = "`trainc catalog regions` prints the regions and their partitions";
 
-/// Checks the format of a key that appears only in the role's policy, so that no request shape covers it.
+/// Checks the format of a key: the shape of the request accepts more than KMS does, and none covers a key that appears only in
+/// the role's policy.
 fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &mut Problems) {
     let text = key.value.as_str();
     let is_valid = if text.starts_with("arn:") {
@@ -214,8 +220,10 @@ fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &m
         let Ok(arn) = Arn::parse(text) else { return };
         arn.service == "kms" && (arn.resource.starts_with("key/") || arn.resource.starts_with("alias/"))
     } else {
-        let name = text.strip_prefix("alias/").unwrap_or(text);
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/'))
+        let is_name = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/'))
+        };
+        text.strip_prefix("alias/").map_or_else(|| is_key_id(text), is_name)
     };
     if is_valid {
         return;
@@ -230,8 +238,21 @@ fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &m
             format!("`{text}` is not a KMS key ARN, key ID or alias"),
         )
         .help(format!("write `kms=\"arn:{partition}:kms:{region}:{account}:key/KEY-ID\"`"))
-        .note("the role's policy refers to this key"),
+        .note("an ID is a UUID; the name of a key is an alias, `alias/NAME`"),
     );
+}
+
+/// Returns whether a text is the ID of a key: a UUID, or `mrk-` and 32 hexadecimal digits (AWS KMS developer guide, key identifiers;
+/// recalled).
+fn is_key_id(text: &str) -> bool {
+    let is_hex = |part: &str, digits: usize| part.len() == digits && part.bytes().all(|b| b.is_ascii_hexdigit());
+    match text.strip_prefix("mrk-") {
+        Some(digits) => is_hex(digits, 32),
+        None => {
+            let parts: Vec<&str> = text.split('-').collect();
+            parts.len() == 5 && parts.iter().zip([8, 4, 4, 4, 12]).all(|(part, digits)| is_hex(part, digits))
+        }
+    }
 }
 
 /// Returns whether the ARN of a secret ends in Secrets Manager's suffix: a hyphen and six letters or digits.

@@ -5,6 +5,8 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_catalog::script_options;
+use trainc_ir::job::Hyperparameter;
 use trainc_ir::{Network, Plan, Scalar};
 
 declare_code!(
@@ -17,7 +19,7 @@ declare_code!(
     T0471,
     "network-call-in-isolation",
     Warning,
-    "an isolated container whose script appears to access the network"
+    "a script that appears to access the network, in a container that cannot or may not"
 );
 declare_code!(T0472, "encrypt-traffic-cost", Warning, "encrypted traffic between nodes that use EFA");
 declare_code!(
@@ -33,6 +35,7 @@ pub(super) static CODES: &[&Code] = &[&T0470, &T0471, &T0472, &T0473];
 /// Checks network access and traffic encryption.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
+    check_offline(plan, problems);
     let Some(network) = &plan.job.network else { return };
     if network.isolation.get() == Some(true) {
         check_isolation(plan, network, problems);
@@ -40,6 +43,50 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         check_packages_in_vpc(plan, network, problems);
     }
     check_encryption(plan, network, problems);
+}
+
+/// Variables that keep the libraries of Hugging Face from downloading (huggingface_hub, environment variables; transformers,
+/// installation; recalled).
+const OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
+/// Their variables for the directory with files of the Hub, which a channel or the image may fill.
+const CACHES: &[&str] = &["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE"];
+
+/// Reports a variable that blocks the download of a model that the script names by its ID on the Hub.
+fn check_offline(plan: &Plan, problems: &mut Problems) {
+    let Some(program) = &plan.job.program else { return };
+    let is_on = |value: &str| matches!(value.to_lowercase().as_str(), "1" | "true" | "yes" | "on");
+    let found = program.environment.iter().find_map(|pair| {
+        let val = pair.value.val().filter(|val| OFFLINE.contains(&pair.key.as_str()) && is_on(&val.value))?;
+        Some((pair, val))
+    });
+    let Some((pair, val)) = found else { return };
+    // An image of the user may contain the files.
+    let is_own = plan.image.as_ref().is_none_or(|image| image.family == "own");
+    let has_cache = program.environment.iter().any(|pair| CACHES.contains(&pair.key.as_str()));
+    let id = program.hyperparameters.iter().find_map(|h| Some((h, hub_id(h)?)));
+    let Some((h, id)) = id.filter(|_| !is_own && !has_cache) else { return };
+    problems.push(
+        Diagnostic::new(
+            &T0471,
+            val.span_or(pair.key_span),
+            format!("`{}={}` blocks the download of `{id}` from the Hugging Face Hub", pair.key, val.value),
+        )
+        .label(h.value.span().unwrap_or(h.name_span), "a model ID on the Hub")
+        .help(format!("remove `{}`, or provide the model through a channel and pass its path", pair.key))
+        .note("the container starts with an empty cache: loading the model fails"),
+    );
+}
+
+/// Returns the value of a hyperparameter that names a model on the Hugging Face Hub: `owner/name`.
+fn hub_id(h: &Hyperparameter) -> Option<&str> {
+    let Some(Scalar::Text(value)) = h.value.value() else { return None };
+    let is_model = script_options::get(&h.name)?.paths.iter().any(|path| path == "model.name");
+    let (owner, name) = value.split_once('/')?;
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    (is_model && is_part(owner) && is_part(name)).then_some(value.as_str())
 }
 
 /// Counts the packages that pip downloads for `requirements.txt`.
@@ -95,8 +142,6 @@ fn network_calls(plan: &Plan) -> Vec<(Span, String)> {
                 .value()
                 .is_some_and(|value| matches!(value.as_str(), "offline" | "disabled" | "true"))
     });
-    let model =
-        plan.job.model.as_ref().and_then(|model| model.name.value()).filter(|name| name.contains('/'));
     for hyperparameter in &program.hyperparameters {
         let Some(Scalar::Text(value)) = hyperparameter.value.value() else { continue };
         let span = hyperparameter.value.span().unwrap_or(hyperparameter.name_span);
@@ -105,7 +150,7 @@ fn network_calls(plan: &Plan) -> Vec<(Span, String)> {
                 span,
                 "Weights & Biases requires internet access, but the container is isolated".to_owned(),
             ));
-        } else if model == Some(value) {
+        } else if let Some(value) = hub_id(hyperparameter) {
             out.push((
                 span,
                 format!(

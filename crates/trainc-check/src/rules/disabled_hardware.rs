@@ -14,8 +14,8 @@ declare_code!(T0586, "hidden-gpus", Error, "fewer visible GPUs than the ranks of
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0585, &T0586];
 
-/// The variable that selects the GPUs of a process.
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+/// The variables that select GPUs: of a process, and of a container.
+const VISIBLE: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"];
 
 /// Checks the variables of the container and of `mpirun`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -27,9 +27,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for pair in program.chain(mpi) {
         let Some(val) = pair.value.val() else { continue };
         let span = val.span_or(pair.key_span);
-        if pair.key == VISIBLE {
+        if let Some(name) = VISIBLE.iter().find(|name| **name == pair.key && !is_word(&val.value)) {
             if plan.deployable {
-                check_visible(&val.value, span, mesh.processes_per_node, mesh.gpus_per_node, problems);
+                check_visible(name, &val.value, span, (mesh.processes_per_node, mesh.gpus_per_node), problems);
             }
             continue;
         }
@@ -57,24 +57,29 @@ fn effect(row: &Effect, span: Span, shown: &str, name: &str) -> Diagnostic {
 }
 
 /// Reports a list of GPUs that is shorter than the number of processes, or that leaves GPUs idle.
-fn check_visible(value: &str, span: Span, processes: u64, gpus: u64, problems: &mut Problems) {
+fn check_visible(name: &str, value: &str, span: Span, (processes, gpus): (u64, u64), problems: &mut Problems) {
     let Some(visible) = visible_gpus(value) else { return };
     let message = if visible < processes {
         format!(
-            "{} of a node would share {}: `{VISIBLE}` hides the others",
+            "{} of a node would share {}: `{name}` hides the others",
             text::count(processes, "rank"),
             text::count(visible, "GPU")
         )
     } else if visible == 0 && gpus > 0 {
-        format!("`{VISIBLE}` hides every GPU of the node")
+        format!("`{name}` hides every GPU of the node")
     } else {
         return;
     };
     problems.push(
         Diagnostic::new(&T0586, span, message)
-            .help(format!("remove `{VISIBLE}`: each rank selects its GPU by its local rank"))
+            .help(format!("remove `{name}`: each rank selects its GPU by its local rank"))
             .note("rank 1 then stops with \"CUDA error: invalid device ordinal\" (NVIDIA CUDA programming guide, CUDA_VISIBLE_DEVICES)"),
     );
+}
+
+/// Returns whether a value is a word of the container runtime: `all`, `none`, `void`.
+fn is_word(value: &str) -> bool {
+    value.len() > 1 && value.chars().all(|c| c.is_ascii_alphabetic())
 }
 
 /// Returns the number of GPUs that a value shows: CUDA reads the list up to the first invalid index.

@@ -2,12 +2,13 @@
 
 use crate::Context;
 use std::collections::BTreeSet;
-use crate::queries::literals::{Source, literals, truth};
+use crate::queries::literals::{Literal, Source, literals, truth};
 use trainc_catalog::models;
 use trainc_catalog::script_options::{self, ScriptOption};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{CheckpointInterval, Engine, Plan, Scalar};
 use trainc_plan::bind::placeholder_value;
 
@@ -23,24 +24,32 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if matches!(plan.engine(), None | Some(Engine::Worker)) || is_assumed(plan) {
         return;
     }
-    for literal in literals(context) {
+    let literals = literals(context);
+    for literal in &literals {
         let Some(row) = script_options::get(&literal.name) else { continue };
-        let shown = literal.shown();
+        if literal.place().is_some() && !row.in_scripts {
+            continue;
+        }
+        let statement = literal.statement();
         if let Some((path, planned)) = conflict(plan, &row, &literal.value) {
-            let is_placeholder = !matches!(literal.source, Source::Word) && placeholder_value(plan, &path).is_some();
+            let is_hyperparameter = matches!(literal.source, Source::Hyperparameter | Source::Variable(_));
+            let is_placeholder = is_hyperparameter && placeholder_value(plan, &path).is_some();
             problems.push(
                 Diagnostic::new(
                     &T0584,
                     literal.span,
-                    format!("the script receives `{shown}`, but the plan has {} {planned}", row.meaning),
+                    format!("{statement}, but the plan has {} {planned}", row.meaning),
                 )
                 .help(if row.equals.is_some() || row.words.is_some() || !is_placeholder {
                     "write the same in the plan and in the option".to_owned()
                 } else {
                     format!("write `\"{{{{ {path} }}}}\"`, which reads the value from the plan, or change the plan")
                 })
-                .note("memory, time and cost are predicted for the plan's value"),
+                .note("memory, time and cost are predicted for the plan's value")
+                .subject(literal.subject),
             );
+        } else if let Some(diagnostic) = other_engine(plan, &row, literal).or_else(|| other_unit(plan, &row, literal, &literals)) {
+            problems.push(diagnostic.subject(literal.subject));
         } else if let (Some(limit), Some(written)) = (&row.at_most, number(&literal.value))
             && let Some(most) = placeholder_value(plan, limit).as_ref().and_then(number)
             && written > most
@@ -49,13 +58,53 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0584,
                     literal.span,
-                    format!("the script receives `{shown}`, but the run has only {}", text::count(plan.run.steps.as_ref().map_or(0, |steps| steps.value), "step")),
+                    format!("{statement}, but the run has only {}", text::count(plan.run.steps.as_ref().map_or(0, |steps| steps.value), "step")),
                 )
                 .help(format!("write a value of at most {}", trainc_emit::python_str(&Scalar::Float(most))))
-                .note("the run ends before the step at which the option has an effect"),
+                .note("the run ends before the step at which the option has an effect")
+                .subject(literal.subject),
             );
         }
     }
+}
+
+/// Reports an option of another engine than the plan's.
+fn other_engine(plan: &Plan, row: &ScriptOption, literal: &Literal) -> Option<Diagnostic> {
+    let engines = row.engines.as_ref()?;
+    let engine = plan.engine()?.name();
+    let value = trainc_emit::python_str(&literal.value);
+    let is_off = truth(&literal.value) == Some(false) || matches!(value.as_str(), "" | "None" | "none" | "null");
+    if is_off || engines.iter().any(|other| other == engine) {
+        return None;
+    }
+    Some(
+        Diagnostic::new(&T0584, literal.span, format!("{}, but the plan has {} {engine}", literal.statement(), row.meaning))
+            .help(format!("write `parallel engine=\"{}\" launcher=\"torchrun\"`, or remove the option", engines.first()?))
+            .note("memory, time and cost are predicted for the plan's engine"),
+    )
+}
+
+/// Reports a length of the run that the plan gives in another unit, unless another option of the script has the plan's.
+fn other_unit(plan: &Plan, row: &ScriptOption, literal: &Literal, literals: &[Literal]) -> Option<Diagnostic> {
+    let path = row.instead_of.as_ref()?;
+    let planned = placeholder_value(plan, path)?;
+    number(&literal.value).filter(|written| *written > 0.0)?;
+    let unit = path.rsplit('.').next()?;
+    let says_it = |name: &str| {
+        script_options::get(name).is_some_and(|other| other.paths.contains(path) && other.instead_of.is_none())
+    };
+    // A placeholder is no literal.
+    let program = plan.job.program.as_ref()?;
+    let mut names = program.hyperparameters.iter().map(|h| h.name.as_str()).chain(literals.iter().map(|other| other.name.as_str()));
+    if row.paths.iter().any(|path| planned_value(plan, path).is_some()) || names.any(says_it) {
+        return None;
+    }
+    let planned = trainc_emit::python_str(&planned);
+    Some(
+        Diagnostic::new(&T0584, literal.span, format!("{}, but the plan has {unit} {planned}", literal.statement()))
+            .help(format!("write `{} {}` and `dataset sequences=…` in `train`, or give the script the plan's {unit}", row.meaning, trainc_emit::python_str(&literal.value)))
+            .note("memory, time and cost are predicted for the plan's value"),
+    )
 }
 
 /// Returns whether the plan has the placeholder values of `import`.
@@ -78,6 +127,11 @@ fn planned_value(plan: &Plan, path: &str) -> Option<Scalar> {
             None => plan.model.as_ref().map(|_| Scalar::Text("none".to_owned())),
         },
         "adapter.targets" => Some(Scalar::Text(job.adapter.as_ref()?.targets.value()?.join(","))),
+        "quantize.compute" => Some(Scalar::Text(job.quantize.as_ref()?.compute.value()?.clone())),
+        "quantize.double" => job.quantize.as_ref()?.double.get().map(Scalar::Bool),
+        "parallel.wrap" => Some(Scalar::Text(job.parallel.as_ref()?.wrap.value()?.clone())),
+        "parallel.strategy" => Some(Scalar::Text(job.parallel.as_ref()?.strategy.value()?.clone())),
+        "checkpoint.s3" => Some(Scalar::Text(job.checkpoint.as_ref()?.s3.value()?.replace(DIGEST_MARK, "{{ job.digest }}"))),
         "checkpoint.keep" => integer(job.checkpoint.as_ref()?.keep.get()),
         "checkpoint.steps" => match job.checkpoint.as_ref()?.every.get()? {
             CheckpointInterval::Steps(steps) => integer(Some(steps)),
@@ -99,10 +153,12 @@ fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, 
         (Some(equals), _) => truth(value)? && trainc_emit::python_str(first).to_lowercase() != *equals,
         (None, Some(_)) if path.as_str() == "model.name" => is_other_model(first, value),
         (None, Some(words)) => {
-            let written = words.get(trainc_emit::python_str(value).to_lowercase().as_str())?;
+            // A list of words has one with this meaning.
+            let written = trainc_emit::python_str(value).to_lowercase();
+            let written = words.get(&written).or_else(|| written.split(' ').find_map(|word| words.get(word)))?;
             values.iter().all(|(_, planned)| !is_same_word(&trainc_emit::python_str(planned), written))
         }
-        (None, None) if path.as_str() == "adapter.targets" => {
+        (None, None) if row.is_names => {
             let (planned, written) = (names(first), names(value));
             // A pattern or a word for all matrices names more than one.
             let is_list = |names: &BTreeSet<String>| names.iter().all(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));

@@ -1,8 +1,10 @@
 //! What the name of an image in ECR says about it: the processor, and training or inference.
 
 use crate::Context;
+use crate::queries::literals::{literals, truth};
 use trainc_catalog::images::{self, ImageUri, NamePart};
 use trainc_catalog::model_libraries;
+use trainc_catalog::script_options;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -24,6 +26,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(ask) = &plan.job.image else { return };
     check_framework(plan, ask, problems);
     check_transformers(plan, ask, problems);
+    check_pytorch(context, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let Some(parsed) = images::parse_uri(&uri.value).filter(|_| plan.deployable) else { return };
     let span = uri.span_or(ask.span);
@@ -98,9 +101,42 @@ fn check_transformers(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) 
     let span = ask.transformers.span().or_else(|| ask.uri.span()).unwrap_or(ask.span);
     problems.push(
         Diagnostic::new(&T0594, span, format!("transformers {version} cannot load `{}`", model.name))
-            .help(format!("use an image with transformers newer than {}, or install it with a `requirements.txt` in the source", missing.absent))
-            .note(format!("{} lacks `{}`: {} ({})", missing.absent, missing.what, missing.provenance.source, missing.provenance.date)),
+            .help(format!("use an image with transformers {}, or install it with a `requirements.txt` in the source", missing.needed()))
+            .note(format!("`{}` requires transformers {}: {} ({})", missing.what, missing.needed(), missing.provenance.source, missing.provenance.date)),
     );
+}
+
+/// Reports options of the script, and of the plan, that the image's PyTorch does not have.
+fn check_pytorch(context: &Context, ask: &ImageRequest, problems: &mut Problems) {
+    let plan = context.plan;
+    let in_tag = || {
+        let uri = images::parse_uri(ask.uri.value()?)?;
+        uri.repository.ends_with("pytorch-training").then_some(uri.tag?.split('-').next()?.to_owned())
+    };
+    let Some(version) = plan.image.as_ref().and_then(|image| image.pytorch.clone()).or_else(in_tag) else { return };
+    let at = [&ask.version, &ask.pytorch, &ask.uri].iter().find_map(|field| field.span()).unwrap_or(ask.span);
+    let mut check = |name: &str, word: &str, shown: String, span: Span| {
+        let Some(row) = script_options::get(name) else { return };
+        let Some(least) = row.pytorch.get(word) else { return };
+        if images::version_key(&version) >= images::version_key(least) {
+            return;
+        }
+        problems.push(
+            Diagnostic::new(&T0594, span, format!("{shown} requires PyTorch {least}, but the image has {version}"))
+                .label(at, format!("PyTorch {version}"))
+                .help(format!("remove it, or use an image with PyTorch {least} or newer"))
+                .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+        );
+    };
+    for literal in literals(context) {
+        let value = trainc_emit::python_str(&literal.value).to_lowercase();
+        // A list of words has the one that counts first.
+        let word = truth(&literal.value).map_or_else(|| value.split(' ').next().unwrap_or_default().to_owned(), |on| on.to_string());
+        check(&literal.name, &word, format!("`{}`", literal.shown()), literal.span);
+    }
+    if let Some(compile) = plan.job.train.compile.val().filter(|compile| compile.value) {
+        check("torch_compile", "true", "`compile`".to_owned(), compile.span_or(plan.job.span));
+    }
 }
 
 /// Reports an image without the training toolkit for a job whose script the toolkit would start.

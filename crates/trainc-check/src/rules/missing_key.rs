@@ -34,6 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     check_model(plan, program, problems);
     for service in integrations::all() {
+        check_address(program, &service, problems);
         if let Some((what, span)) = sign(program, &service)
             && !has_key(program, &service)
         {
@@ -66,10 +67,26 @@ fn check_model(plan: &Plan, program: &Program, problems: &mut Problems) {
     }
 }
 
+/// Reports the address of a service that is the container's own.
+fn check_address(program: &Program, service: &Integration, problems: &mut Problems) {
+    for pair in program.environment.iter().filter(|pair| service.addresses.contains(&pair.key)) {
+        let Some(val) = pair.value.val() else { continue };
+        if ["localhost", "127.0.0.1", "0.0.0.0"].iter().any(|host| val.value.contains(host)) {
+            problems.push(
+                Diagnostic::new(&T0598, val.span_or(pair.key_span), format!("`{}` is the container itself, where {} does not run", val.value, service.name))
+                    .help(format!("write an address that the container reaches, or remove `{}`", pair.key))
+                    .note("each host of a training job is a machine of its own"),
+            );
+        }
+    }
+}
+
 fn missing(what: &str, span: Span, service: &Integration) -> Diagnostic {
     let key = service.keys.first().map_or("", String::as_str);
-    Diagnostic::new(&T0598, span, format!("{what} only with a key, and the program gets none"))
-        .help(format!("add `secret \"{key}\" from=\"arn:aws:secretsmanager:…\"` to `program`"))
+    let needs = service.needs.as_deref().unwrap_or("a key");
+    let help = service.help.clone().unwrap_or_else(|| format!("secret \"{key}\" from=\"arn:aws:secretsmanager:…\""));
+    Diagnostic::new(&T0598, span, format!("{what} only with {needs}, and the program gets none"))
+        .help(format!("add `{help}` to `program`"))
         .note(format!("{} ({})", service.provenance.source, service.provenance.date))
         .note(format!("accepted: {}", text::backtick_list(&service.keys, "or")))
 }

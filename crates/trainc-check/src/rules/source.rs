@@ -40,15 +40,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
     }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
-        problems.push(
-            Diagnostic::new(
-                &T0501,
-                dir.span_or(program.span),
-                format!("the source directory `{}` cannot be read: {}", dir.value, why.why),
-            )
-            .severity(severity(context, why))
-            .note(unread_path_note(why)),
-        );
+        let diagnostic = Diagnostic::new(
+            &T0501,
+            dir.span_or(program.span),
+            format!("the source directory `{}` cannot be read: {}", dir.value, why.why),
+        )
+        .severity(severity(context, why))
+        .note(unread_path_note(why));
+        problems.push(if dir.value.ends_with(".py") {
+            diagnostic.help("write `program \"train.py\" source=\"./scripts\"`: the script, and its directory")
+        } else {
+            diagnostic
+        });
         return;
     }
     if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
@@ -70,7 +73,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
     let span = entry.span_or(program.span);
     let diagnostic = Diagnostic::new(&T0502, span, format!("`{}` is not in `{}`", entry.value, tree.dir));
-    problems.push(if let Some(near) = text::nearest(&entry.value, names.iter().copied()) {
+    // The path of the source in front of the name.
+    let inner = names.iter().copied().find(|name| entry.value.ends_with(&format!("/{name}")));
+    problems.push(if let Some(inner) = inner {
+        diagnostic.help(format!("write `\"{inner}\"`, relative to the source")).fix(span, format!("\"{inner}\""))
+    } else if let Some(near) = text::nearest(&entry.value, names.iter().copied()) {
         diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
     } else {
         let shown: Vec<&str> = names

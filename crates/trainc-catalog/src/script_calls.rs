@@ -1,0 +1,51 @@
+//! Calls of Python scripts whose keywords are options with a known meaning.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use super::script_options;
+use super::table::Table;
+
+pub(crate) const TABLE: Table = Table::new("script-calls", include_str!("data/script_calls.toml"));
+
+#[derive(Clone, Deserialize)]
+struct CallRow {
+    /// Whether other keywords have no meaning here.
+    only: bool,
+    options: BTreeMap<String, String>,
+}
+
+/// Returns the names of the calls.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.keys()
+}
+
+/// Returns the option that a keyword of a call means, as in `script_options::get`.
+pub fn option_of(call: &str, keyword: &str) -> Option<String> {
+    let row: CallRow = TABLE.row(call)?;
+    match row.options.get(keyword) {
+        Some(option) => Some(option.clone()),
+        None if row.only => None,
+        None => script_options::get(keyword).map(|_| keyword.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_are_options_of_the_table() {
+        for call in names() {
+            let row: CallRow = TABLE.row(call).unwrap();
+            assert!(!row.only || !row.options.is_empty(), "{call}");
+            for option in row.options.values() {
+                assert!(script_options::get(option).is_some(), "{call}: {option}");
+            }
+        }
+        assert_eq!(option_of("LoraConfig", "r").as_deref(), Some("lora_r"));
+        assert_eq!(option_of("LoraConfig", "bf16"), None);
+        assert_eq!(option_of("TrainingArguments", "bf16").as_deref(), Some("bf16"));
+        assert_eq!(option_of("TrainingArguments", "output_dir"), None);
+    }
+}
