@@ -21,6 +21,10 @@ struct AlgorithmRow {
     #[serde(default)]
     needed_by: BTreeMap<String, String>,
     #[serde(default)]
+    values: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    renamed: BTreeMap<String, String>,
+    #[serde(default)]
     gpu_values: Vec<String>,
     #[serde(default)]
     gpu_by: Vec<String>,
@@ -49,6 +53,10 @@ pub struct Algorithm {
     pub others: Vec<String>,
     /// The hyperparameter that a value, `name=value`, requires.
     pub needed_by: BTreeMap<String, String>,
+    /// The values of a hyperparameter, for those that are words.
+    pub values: BTreeMap<String, Vec<String>>,
+    /// The hyperparameters that other libraries call otherwise.
+    pub renamed: BTreeMap<String, String>,
     /// Values that require a GPU.
     pub gpu_values: Vec<String>,
     /// Values without which it leaves a GPU idle.
@@ -73,6 +81,8 @@ pub fn get(family: &str) -> Option<Algorithm> {
         is_single: row.single,
         others: row.others,
         needed_by: row.needed_by,
+        values: row.values,
+        renamed: row.renamed,
         gpu_values: row.gpu_values,
         gpu_by: row.gpu_by,
         several_by: row.several_by,
@@ -97,6 +107,11 @@ mod tests {
             let mut pairs =
                 row.needed_by.keys().chain(&row.gpu_values).chain(&row.gpu_by).chain(&row.several_by);
             assert!(pairs.all(|pair| pair.contains('=')), "{family}");
+            let known = |name: &String| {
+                row.others.is_empty() || row.others.contains(name) || row.parameters.contains(name)
+            };
+            assert!(row.values.keys().chain(row.renamed.values()).all(known), "{family}");
+            assert!(row.renamed.keys().all(|name| !row.others.contains(name)), "{family}");
         }
         for family in
             images::other_families().into_iter().filter(|family| images::is_algorithm_family(family))

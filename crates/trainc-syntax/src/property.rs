@@ -86,7 +86,10 @@ pub(super) fn owner_of(
     known: &[&str],
     specs: &'static [&'static NodeSpec],
 ) -> Option<&'static NodeSpec> {
-    let taken = node_alias(name).is_some() || !parents_with_spec(name).is_empty();
+    // A name of the API or another tool for a node that is valid here.
+    let is_sibling =
+        other_name(name).is_some_and(|other| specs.iter().any(|spec| Some(spec.name) == other.node));
+    let taken = is_sibling || node_alias(name).is_some() || !parents_with_spec(name).is_empty();
     if taken || text::nearest(name, known.iter().copied()).is_some() {
         return None;
     }

@@ -5,6 +5,7 @@ use super::codes::T0129;
 use super::nodes::{ALLOW, SWEEP};
 use super::schema::property_type;
 use super::spec::{Arg, Ty};
+use trainc_diag::source::Spanned;
 use trainc_diag::{Diagnostic, Problems};
 
 /// Returns an example of a value of a type.
@@ -25,6 +26,13 @@ pub(super) fn example(ty: Ty) -> String {
 
 /// Returns a node with its arguments and an example of the missing one.
 fn with_example(node: &ast::Node, missing: &Arg) -> String {
+    // `hyperparameter "lr=2e-5"` has both in one text.
+    if let [Spanned { value: Value::Text(text), .. }] = node.args.as_slice()
+        && let Some((name, value)) = text.split_once('=').filter(|(_, value)| !value.is_empty())
+    {
+        let value = if value.parse::<f64>().is_ok() { value.to_owned() } else { format!("{value:?}") };
+        return format!("{} {name:?} {value}", node.name.value);
+    }
     let mut words = vec![node.name.value.clone()];
     words.extend(node.args.iter().filter_map(|arg| match &arg.value {
         Value::Text(text) => Some(format!("{text:?}")),

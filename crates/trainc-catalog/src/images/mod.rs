@@ -12,7 +12,7 @@ mod uri;
 
 pub use names::{
     NamePart, account_for, has_repository, is_registry_account, lack_in_name, processor_in_name,
-    processor_of_instance, purpose_in_name, regions_of_account,
+    processor_of_instance, purpose_in_name, regions_of_account, repositories,
 };
 pub use other::{
     OtherQuery, family_of, is_algorithm, is_algorithm_family, newest_other, other_families,

@@ -75,9 +75,15 @@ pub fn is_registry_account(account: &str) -> bool {
     !regions_of_account(account).is_empty()
 }
 
+/// Returns the repositories of the Deep Learning Containers for training.
+pub fn repositories() -> Vec<String> {
+    let all = TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key)).map(|row| row.repository);
+    all.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// Returns whether a repository of training images has this name.
 pub fn has_repository(name: &str) -> bool {
-    TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key)).any(|row| row.repository == name)
+    repositories().iter().any(|repository| repository == name)
 }
 
 /// Returns the regions in which an account has a registry of AWS; empty for other accounts.

@@ -3,6 +3,7 @@
 use super::program::is_python;
 use super::script::{self, Setting};
 use crate::Context;
+use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_ir::Scalar;
 
@@ -45,6 +46,14 @@ impl Literal {
         match &self.source {
             Source::Script(place) => format!("`{place}` sets `{}`", self.shown()),
             _ => format!("the script receives `{}`", self.shown()),
+        }
+    }
+
+    /// Adds the place in the script's source, if that sets the option.
+    pub(crate) fn with_place(&self, diagnostic: Diagnostic) -> Diagnostic {
+        match self.place() {
+            Some(place) => diagnostic.note(format!("`{place}` sets it")),
+            None => diagnostic,
         }
     }
 

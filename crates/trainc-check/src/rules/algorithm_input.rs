@@ -43,7 +43,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
     let mut misspelled = Vec::new();
     for h in written().filter(|h| !known().any(|name| name == h.name)) {
         let free = known().filter(|name| !is_set(&(*name).to_owned()));
-        if let Some(near) = text::nearest(&h.name, free) {
+        let renamed = algorithm.renamed.get(&h.name).map(String::as_str);
+        if let Some(near) = renamed.or_else(|| text::nearest(&h.name, free)) {
             misspelled.push(near);
             problems.push(
                 Diagnostic::new(&T0600, h.name_span, format!("`{family}` has no hyperparameter `{}`: did you mean `{near}`?", h.name))
@@ -61,6 +62,18 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
                 .help(format!("add `hyperparameter \"{first}\" …` to `program`"))
                 .note("the container stops with \"Missing required parameters\" otherwise"),
         );
+    }
+    for h in written() {
+        let (Some(values), Some(value)) = (algorithm.values.get(&h.name), h.value.value().map(trainc_emit::python_str)) else { continue };
+        if !values.contains(&value) {
+            let near = text::nearest(&value, values.iter().map(String::as_str));
+            let diagnostic = Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` has no value `{value}`", h.name))
+                .note(algorithm.extra.clone());
+            problems.push(match near {
+                Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")),
+                None => diagnostic.help(format!("write {}", text::backtick_list(values, "or"))),
+            });
+        }
     }
     for h in written() {
         let (Some(value), span) = (value_of(h), h.value.span().unwrap_or(h.name_span)) else { continue };

@@ -64,14 +64,15 @@ fn check_directory(context: &Context, problems: &mut Problems) {
         let is_named = NAMES.iter().any(|word| name.to_lowercase().contains(word));
         let is_default = is_below(value, DEFAULT_CHECKPOINT_PATH);
         // Hugging Face's Trainer writes checkpoints to `output_dir`; scripts also write the final model there.
-        let is_output = name.replace('-', "_") == "output_dir" && !is_below(value, "/opt/ml");
+        let is_output = name.replace('-', "_") == "output_dir"
+            && (!is_below(value, "/opt/ml") || NAMES.iter().any(|word| value.to_lowercase().contains(word)));
         let is_path = value.starts_with('/') && !value.contains("{{");
         if !is_path || is_below(value, local) || !(is_named || is_default || is_output) {
             continue;
         }
         // A checkpoint to start from is read from a channel.
         let is_input = is_below(value, "/opt/ml/input");
-        let is_upload = is_named && UPLOADED_AT_END.iter().any(|directory| is_below(value, directory));
+        let is_upload = UPLOADED_AT_END.iter().any(|directory| is_below(value, directory));
         if is_input {
             continue;
         }

@@ -1,7 +1,7 @@
 //! Quantised weights and optimizers whose libraries have no kernels for Trainium.
 
 use crate::Context;
-use crate::queries::literals::{literals, truth};
+use crate::queries::literals::{Literal, literals, truth};
 use crate::queries::optimizer::requires_cuda_tensors;
 use crate::queries::torchrun::is_trainium;
 use trainc_catalog::script_options;
@@ -20,14 +20,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !is_trainium(context.plan) {
         return;
     }
-    let mut report = |what: String, span: Span, help: &str| {
+    let mut report = |what: String, span: Span, help: &str, literal: Option<&Literal>| {
         let mut diagnostic = Diagnostic::new(&T0591, span, format!("{what} require CUDA, which Trainium does not have"))
             .help(help)
             .note("bitsandbytes and apex have no kernels for Neuron: the program stops at its first step");
         if let Some(instance) = job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
             diagnostic = diagnostic.label(instance, "Trainium");
         }
-        problems.push(diagnostic);
+        problems.push(match literal {
+            Some(literal) => literal.with_place(diagnostic),
+            None => diagnostic,
+        });
     };
     for literal in literals(context) {
         let Some(row) = script_options::get(&literal.name) else { continue };
@@ -35,15 +38,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let meant = row.words.as_ref().and_then(|words| words.get(&word));
         let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && truth(&literal.value) == Some(true);
         if quantizes || meant.is_some_and(|optimizer| requires_cuda_tensors(optimizer)) {
-            report(format!("the kernels of `{}`", literal.shown()), literal.span, "remove the option, or use a GPU instance");
+            report(format!("the kernels of `{}`", literal.shown()), literal.span, "remove the option, or use a GPU instance", Some(&literal));
         }
     }
     if let Some((quantize, kind)) = job.quantize.as_ref().and_then(|node| Some((node, node.kind.val()?))) {
-        report(format!("{} weights", kind.value), kind.span_or(quantize.span), "remove `quantize`, or use a GPU instance");
+        report(format!("{} weights", kind.value), kind.span_or(quantize.span), "remove `quantize`, or use a GPU instance", None);
     }
     if let Some((optimizer, name)) = job.train.optimizer.as_ref().and_then(|node| Some((node, node.name.val()?)))
         && requires_cuda_tensors(&name.value)
     {
-        report(format!("the kernels of `{}`", name.value), name.span_or(optimizer.span), "write `optimizer \"adamw\"`");
+        report(format!("the kernels of `{}`", name.value), name.span_or(optimizer.span), "write `optimizer \"adamw\"`", None);
     }
 }

@@ -149,8 +149,14 @@ fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, 
         row.paths.iter().filter(|path| has_degrees || !path.starts_with("mesh.")).filter_map(|path| Some((path, planned_value(plan, path)?))).collect();
     let (path, first) = values.first()?;
     let differs = match (&row.equals, &row.words) {
-        // Only a switch that is on says what it contradicts: `fp16` off leaves the precision to another option.
-        (Some(equals), _) => truth(value)? && trainc_emit::python_str(first).to_lowercase() != *equals,
+        // A switch that is off leaves the precision to another option, but not the quantization.
+        (Some(equals), _) => {
+            let is_planned = trainc_emit::python_str(first).to_lowercase() == *equals;
+            match truth(value)? {
+                true => !is_planned,
+                false => is_planned && path.as_str() == "quantize.kind",
+            }
+        }
         (None, Some(_)) if path.as_str() == "model.name" => is_other_model(first, value),
         (None, Some(words)) => {
             // A list of words has one with this meaning.

@@ -8,14 +8,14 @@ use trainc_catalog::script_options;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, ImageRequest, Plan};
 
 declare_code!(T0592, "engine-of-other-framework", Error, "an engine of PyTorch with an image of another framework");
 declare_code!(T0594, "image-lacks-part", Warning, "an image that lacks what the job needs");
 declare_code!(T0587, "image-for-other-processor", Warning, "an image whose name says that it is for another processor");
 declare_code!(T0588, "inference-image", Warning, "an image for inference in a training job");
-declare_code!(T0589, "registry-of-other-region", Error, "an AWS registry account that has no images in the region");
+declare_code!(T0589, "registry-of-other-region", Error, "an AWS registry that does not have the image");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0587, &T0588, &T0589, &T0592, &T0594];
@@ -31,6 +31,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(parsed) = images::parse_uri(&uri.value).filter(|_| plan.deployable) else { return };
     let span = uri.span_or(ask.span);
     check_account(&parsed, span, &uri.value, context, problems);
+    check_repository(&parsed, span, &uri.value, problems);
     check_toolkit(plan, &parsed, span, problems);
     if let Some(part) = images::purpose_in_name(&parsed) {
         let training = parsed.repository.replace("inference", "training");
@@ -184,6 +185,27 @@ fn check_processor(plan: &Plan, parsed: &ImageUri, span: Span, problems: &mut Pr
         diagnostic = diagnostic.label(at, has.to_owned());
     }
     problems.push(diagnostic);
+}
+
+/// Reports a repository of AWS's registries that is nearly one of the Deep Learning Containers, and the tag `latest`, which they
+/// do not have.
+fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Problems) {
+    let known = images::repositories();
+    let is_known = known.contains(&parsed.repository);
+    if !images::is_registry_account(&parsed.account) || parsed.repository.contains("neuron") {
+        return;
+    }
+    let near = text::nearest(&parsed.repository, known.iter().map(String::as_str)).filter(|_| !is_known);
+    let diagnostic = match near {
+        Some(near) => Diagnostic::new(&T0589, span, format!("AWS's registry has no repository `{}`: did you mean `{near}`?", parsed.repository))
+            .help(format!("write `\"{}\"`", uri.replacen(&parsed.repository, near, 1))),
+        None if is_known && parsed.tag.as_deref() == Some("latest") => {
+            Diagnostic::new(&T0589, span, format!("`{}` has no tag `latest`: its tags begin with a version", parsed.repository))
+                .help("write `image \"pytorch\" version=…`, which resolves the newest container of a version")
+        }
+        None => return,
+    };
+    problems.push(diagnostic.severity(Severity::Warning).note("names of the Deep Learning Containers (`trainc catalog images`); their tags are recalled"));
 }
 
 /// Reports an account of AWS's registries that the catalogue lists for other regions only.

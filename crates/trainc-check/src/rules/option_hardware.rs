@@ -50,7 +50,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if let Some(at) = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
             diagnostic = diagnostic.label(at, gpu.product.clone());
         }
-        problems.push(diagnostic);
+        problems.push(literal.with_place(diagnostic));
     }
 }
 

@@ -6,12 +6,12 @@ use trainc_catalog::models;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::architecture::{
     Architecture, ArchitectureProblem, Class, Defaulted, Details, Dimensions, Family, LoraProblem,
     parse_hf_config,
 };
-use trainc_ir::{Job, Model, ModelFacts, Origin, Val};
+use trainc_ir::{Engine, Job, Model, ModelFacts, Origin, Val};
 
 declare_code!(T0340, "unknown-model", Error, "a model that is not in the catalogue");
 declare_code!(T0341, "invalid-model-dimension", Error, "a model dimension is missing or invalid");
@@ -52,12 +52,17 @@ pub(super) fn model(
         (Some(Ok(text)), _) => Some(text.as_str()),
         _ => None,
     };
-    let mut facts = base_model_facts(model, config, problems)?;
+    let mut facts = base_model_facts(job, model, config, problems)?;
     facts.trainable = trainable_parameters(job, &facts, problems);
     Some(facts)
 }
 
-fn base_model_facts(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<ModelFacts> {
+fn base_model_facts(
+    job: &Job,
+    model: &Model,
+    config: Option<&str>,
+    problems: &mut Problems,
+) -> Option<ModelFacts> {
     if model.name.is_bad() || model.config.is_bad() {
         return None;
     }
@@ -130,7 +135,16 @@ fn base_model_facts(model: &Model, config: Option<&str>, problems: &mut Problems
         );
         return None;
     };
-    problems.push(unknown_model(&name.value, name.span_or(model.span)));
+    let diagnostic = unknown_model(&name.value, name.span_or(model.span));
+    // A job that describes no training of it has nothing to predict; a name that is nearly another is a mistake.
+    let is_described = job.train.span.is_some() || job.adapter.is_some() || job.quantize.is_some();
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let has_layout = !matches!(engine, Some(Engine::None | Engine::Ddp | Engine::Smddp));
+    problems.push(if is_described || has_layout || diagnostic.fix.is_some() || !is_hub_id(&name.value) {
+        diagnostic
+    } else {
+        diagnostic.severity(Severity::Warning)
+    });
     None
 }
 

@@ -76,4 +76,10 @@ pub(crate) const PROPERTY_ALIASES: &[(&str, &str)] = &[
     ("lora-alpha", "alpha"),
     ("lora-dropout", "dropout"),
     ("target-modules", "targets"),
+    ("framework-version", "version"),
+    ("py-version", "python"),
+    ("python-version", "python"),
+    ("pytorch-version", "pytorch"),
+    ("transformers-version", "transformers"),
+    ("image-uri", "uri"),
 ];
