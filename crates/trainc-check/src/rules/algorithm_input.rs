@@ -48,6 +48,7 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
             misspelled.push(near);
             problems.push(
                 Diagnostic::new(&T0600, h.name_span, format!("`{family}` has no hyperparameter `{}`: did you mean `{near}`?", h.name))
+                    .severity(Severity::Warning)
                     .help(format!("write `hyperparameter \"{near}\"`"))
                     .subject(h.value.span().unwrap_or(h.name_span))
                     .note("the container stops with \"Extraneous hyperparameter found\" or \"Additional hyperparameters are not allowed\""),
@@ -68,6 +69,7 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         if !values.contains(&value) {
             let near = text::nearest(&value, values.iter().map(String::as_str));
             let diagnostic = Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` has no value `{value}`", h.name))
+                .severity(Severity::Warning)
                 .note(algorithm.extra.clone());
             problems.push(match near {
                 Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")),

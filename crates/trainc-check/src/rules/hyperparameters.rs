@@ -174,7 +174,8 @@ fn check_name(h: &Hyperparameter, is_script: bool, problems: &mut Problems) {
             Diagnostic::new(&T0405, h.name_span, format!("`{}` is not a valid option name: {why}", h.name))
                 .note("the toolkit passes `--name value` through a shell without quoting the name");
         let near = nearest_spelling(&h.name, '_');
-        problems.push(if near.is_empty() {
+        // A name with its value in one text is reported as one without a value, too.
+        problems.push(if near.is_empty() || (h.name.contains('=') && h.value.value().is_none()) {
             diagnostic
         } else {
             diagnostic.help(format!("write `\"{near}\"`")).fix(h.name_span, format!("\"{near}\""))
