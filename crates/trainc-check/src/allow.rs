@@ -121,7 +121,9 @@ fn may_hide(error: &Code, warning: &Code) -> bool {
 fn allowed_error(diagnostic: &Diagnostic, allow: &Allow) -> Diagnostic {
     let reason = allow.reason.value().map_or("", String::as_str);
     let note = Diagnostic::new(diagnostic.code, diagnostic.span, diagnostic.message.clone());
-    note.severity(Severity::Note).note(format!("allowed, and sent as written: {reason}"))
+    note.severity(Severity::Note)
+        .note(format!("allowed, and sent as written: {reason}"))
+        .fact(trainc_diag::ALLOWED_FACT, reason)
 }
 
 fn unknown_code(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {

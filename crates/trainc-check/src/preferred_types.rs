@@ -1,6 +1,7 @@
 //! Plans of a job with its further preferred instance types.
 
 use crate::compile::{WithoutGit, discard_speed_of_unknown_layout};
+use crate::queries::memory::format_bytes;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems, Severity, declare_code, text};
 use trainc_plan::resolve::{self, PreferredType};
@@ -37,8 +38,8 @@ pub(crate) fn check(
                 let mut of_type =
                     Diagnostic::new(one.code, span, format!("with `{instance}`: {}", one.message))
                         .severity(one.severity);
-                of_type.help = one.help.clone();
-                of_type.notes = one.notes.clone();
+                of_type.help.clone_from(&one.help);
+                of_type.notes.clone_from(&one.notes);
                 compiled.problems.push(of_type);
             }
         }
@@ -50,9 +51,9 @@ pub(crate) fn check(
 fn planned_type(instance: &str, span: Span, prediction: &Prediction) -> Diagnostic {
     let mut parts = Vec::new();
     if let Some(memory) = &prediction.memory {
-        let used = text::bytes(memory.per_gpu_bytes as u64);
+        let used = format_bytes(memory.per_gpu_bytes);
         parts.push(match memory.capacity_bytes {
-            Some(capacity) => format!("{used} of {} on each GPU", text::bytes(capacity as u64)),
+            Some(capacity) => format!("{used} of {} on each GPU", format_bytes(capacity)),
             None => format!("{used} on each GPU"),
         });
     }

@@ -70,6 +70,9 @@ pub struct Label {
     pub text: String,
 }
 
+/// The fact of an error that the manifest allows: the reason in it.
+pub const ALLOWED_FACT: &str = "allowed";
+
 /// A problem: a code, the primary span, and texts.
 ///
 /// The message is a lowercase fragment without a full stop, with the user's text in backticks; it states what is expected

@@ -5,7 +5,7 @@ use super::Subject;
 use super::human::{Depth, Problems};
 use super::terminal_page::{BLUE, RED, TerminalPage, YELLOW};
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Severity};
+use trainc_diag::{ALLOWED_FACT, Diagnostic, Severity};
 use unicode_width::UnicodeWidthStr as _;
 
 /// The most errors and warnings that the short plan shows; others, and notes, are counted.
@@ -47,9 +47,20 @@ fn count(all: &[&Diagnostic], severity: Severity) -> u64 {
     all.iter().filter(|problem| problem.severity == severity).count() as u64
 }
 
-/// Prints errors and warnings, in a line each where they fit, and the number of notes.
+/// Prints allowed errors, errors and warnings, in a line each where they fit, and the number of the other notes.
 fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
     let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
+    let is_allowed = |problem: &&&Diagnostic| problem.facts.contains_key(ALLOWED_FACT);
+    for (at, problem) in all.iter().filter(is_allowed).enumerate() {
+        let message = one_line(&problem.message);
+        let room = page.columns().saturating_sub(problem.code.id.len() + 1);
+        page.hanging_item(
+            if at == 0 { "allowed" } else { "" },
+            problem.code.id,
+            BLUE,
+            cut_at_separator(&message, room),
+        );
+    }
     let mut before = None;
     for problem in shown() {
         let label = if before == Some(problem.severity) { "" } else { label(problem.severity, all) };
@@ -59,8 +70,8 @@ fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
         page.hanging_item(label, problem.code.id, style(problem.severity), cut_at_separator(&message, room));
         costs(page, problem);
     }
-    let notes = count(all, Severity::Note);
-    let graver = all.len() - shown().count() - usize::try_from(notes).unwrap_or(usize::MAX).min(all.len());
+    let notes = count(all, Severity::Note) - all.iter().filter(is_allowed).count() as u64;
+    let graver = all.iter().filter(|problem| problem.severity > Severity::Note).count() - shown().count();
     let more = if graver > 0 { format!("and {graver} more; ") } else { String::new() };
     // `check` does not show problems found in an account.
     let seen = all.iter().filter(|problem| is_of_account(problem)).count();

@@ -48,6 +48,21 @@ fn broken() {
     insta::assert_snapshot!(render_manifest(BROKEN));
 }
 
+/// An allowed error has a line with its code, before the number of the other notes.
+#[test]
+fn an_allowed_error_is_named() {
+    let text = LLAMA.replacen(
+        "ml.p4d.24xlarge\" nodes=8 {",
+        "ml.z9.48xlarge\" nodes=8 {\n        allow \"T0320\" reason=\"new\"",
+        1,
+    );
+    assert_ne!(text, LLAMA);
+    let page = render_manifest(&text);
+    let line = page.lines().find(|line| line.contains("T0320")).unwrap_or_else(|| panic!("{page}"));
+    assert!(line.trim_start().starts_with("allowed") && line.contains("`ml.z9.48xlarge`"), "{line}");
+    assert!(!render_manifest(LLAMA).contains("allowed"));
+}
+
 #[test]
 fn narrow_ascii() {
     let text = page(&sample(LLAMA, &[]), Options { unicode: false, width: 60, ..Options::default() });

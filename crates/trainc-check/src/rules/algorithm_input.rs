@@ -117,7 +117,9 @@ fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str
             has_unknown = true;
             let diagnostic = Diagnostic::new(&T0600, span, format!("`{family}` has no channel `{}`; expected {}", name.value, text::backtick_list(&known, "or")))
                 .note(source.to_owned());
-            let near = text::nearest(&name.value, known.iter().copied()).unwrap_or("train");
+            let is_used = |other: &&str| plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|name| name == other));
+            let free = || known.iter().copied().filter(|name| !is_used(name));
+            let near = text::nearest(&name.value, free()).or_else(|| free().next()).unwrap_or("train");
             problems.push(diagnostic.help(format!("write `channel \"{near}\"`")));
         }
         if let Some(content) = channel.content_type.val() {

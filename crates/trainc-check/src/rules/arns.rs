@@ -246,13 +246,11 @@ fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &m
 /// recalled).
 fn is_key_id(text: &str) -> bool {
     let is_hex = |part: &str, digits: usize| part.len() == digits && part.bytes().all(|b| b.is_ascii_hexdigit());
-    match text.strip_prefix("mrk-") {
-        Some(digits) => is_hex(digits, 32),
-        None => {
-            let parts: Vec<&str> = text.split('-').collect();
-            parts.len() == 5 && parts.iter().zip([8, 4, 4, 4, 12]).all(|(part, digits)| is_hex(part, digits))
-        }
+    if let Some(digits) = text.strip_prefix("mrk-") {
+        return is_hex(digits, 32);
     }
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.len() == 5 && parts.iter().zip([8, 4, 4, 4, 12]).all(|(part, digits)| is_hex(part, digits))
 }
 
 /// Returns whether the ARN of a secret ends in Secrets Manager's suffix: a hyphen and six letters or digits.

@@ -152,10 +152,8 @@ fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, 
         // A switch that is off leaves the precision to another option, but not the quantization.
         (Some(equals), _) => {
             let is_planned = trainc_emit::python_str(first).to_lowercase() == *equals;
-            match truth(value)? {
-                true => !is_planned,
-                false => is_planned && path.as_str() == "quantize.kind",
-            }
+            let is_on = truth(value)?;
+            if is_on { !is_planned } else { is_planned && path.as_str() == "quantize.kind" }
         }
         (None, Some(_)) if path.as_str() == "model.name" => is_other_model(first, value),
         (None, Some(words)) => {

@@ -137,9 +137,14 @@ fn first_fault(uri: &str) -> Option<Fault> {
         if scheme.is_empty() && rest.starts_with("s3:/") {
             return plain("is missing a slash after `s3:/`", Some(format!("s3://{}", rest.trim_start_matches("s3:/"))));
         }
-        return plain("is not an S3 URI: it does not start with `s3://`", None);
+        let instead = bucket_of_arn(uri).map(|path| format!("s3://{path}"));
+        return plain("is not an S3 URI: it does not start with `s3://`", instead);
     };
     let (bucket, key) = rest.split_once('/').map_or((rest, None), |(bucket, key)| (bucket, Some(key)));
+    // The ARN of an access point takes the place of a bucket's name, that of a bucket does not.
+    if let Some(path) = bucket_of_arn(rest) {
+        return plain("contains the ARN of a bucket in place of its name", Some(format!("s3://{path}")));
+    }
     if bucket.starts_with("arn:") {
         return None;
     }
@@ -154,6 +159,11 @@ let checked = bucket.replace(ACCOUNT_MARK, "000000000000");
         instead,
         note: limits::get("s3.bucket-name").map(|limit| limit.provenance.source),
     })
+}
+
+/// Returns bucket and key of `arn:aws:s3:::bucket/key`.
+fn bucket_of_arn(text: &str) -> Option<&str> {
+    text.strip_prefix("arn:")?.split_once(":s3:::").map(|(_, path)| path)
 }
 
 /// Converts a web URL of S3 to `s3://bucket/key`; returns any other text unchanged.
@@ -247,6 +257,8 @@ mod tests {
             ("s3://Bucket/x", Some("s3://bucket/x")),
             ("s3:/Bucket/x", Some("s3://bucket/x")),
             ("s3:/your_Bucket/x", None),
+            ("s3://arn:aws:s3:::a-bucket/x/", Some("s3://a-bucket/x/")),
+            ("arn:aws:s3:::a-bucket/x/", Some("s3://a-bucket/x/")),
             ("s3a://my_bucket/x", None),
             ("https://s3.us-west-2.amazonaws.com/a/x", None),
             ("https://bucket.s3.us-west-2.amazonaws.com/x/y", Some("s3://bucket/x/y")),

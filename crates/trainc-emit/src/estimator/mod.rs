@@ -127,7 +127,7 @@ impl Script<'_> {
         self.add_output_and_network();
         self.add_limits();
         self.add_switches();
-        let support = monitoring::Support::new(&names::region(self.plan), request);
+        let support = monitoring::Support::new(names::region(self.plan), request);
         if let Some(parameters) = monitoring::profiling_parameters(request, support) {
             self.modules.add("sagemaker.debugger", "FrameworkProfile");
             self.add_variable("", "profile", plain("FrameworkProfile()"));

@@ -170,8 +170,11 @@ fn find(matches: impl Fn(&str, &str) -> bool) -> Option<(&'static str, &'static 
 
 /// Describes a file that is no text by its first bytes, and what to do instead.
 pub(super) fn describe_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    let start: String = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    find(|how, sign| how == "bytes" && start.starts_with(sign))
+    let byte = |sign: &str, at: usize| {
+        sign.get(2 * at..2 * at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok())
+    };
+    let starts = |sign: &str| (0..sign.len() / 2).all(|at| byte(sign, at) == bytes.get(at).copied());
+    find(|how, sign| how == "bytes" && starts(sign))
 }
 
 /// Describes a text that is neither JSON nor YAML by its lines and its name, and what to do instead.
