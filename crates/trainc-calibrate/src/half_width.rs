@@ -72,14 +72,20 @@ const DISTURBED_ELSEWHERE: f64 = 2.0;
 
 /// Returns the half-width of a setting by its held-out errors, natural logarithms of predicted over measured; `None` if there
 /// are too few to narrow `general`, and none of them is outside of it.
-pub(super) fn setting_half_width(errors: &[f64], general: f64) -> Option<f64> {
+///
+/// At most `unseen`, the half-width of settings that were not fitted, unless three errors and a fifth of them exceed it: the
+/// largest of a few errors says little.
+pub(super) fn setting_half_width(errors: &[f64], (general, unseen): (f64, f64)) -> Option<f64> {
     let mut sizes: Vec<f64> =
         errors.iter().copied().filter(|error| error.is_finite()).map(f64::abs).collect();
     sizes.sort_by(f64::total_cmp);
     let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
     let disturbed = DISTURBED.ln().max(DISTURBED_OVER_MEDIAN * median);
     let counted = errors.iter().filter(|error| error.is_finite() && **error > -disturbed);
-    conformal_half_width(counted.map(|error| error.abs()).collect(), general)
+    let counted: Vec<f64> = counted.map(|error| error.abs()).collect();
+    let wide = counted.iter().filter(|error| **error > unseen).count();
+    let most = if wide >= 3 && 5 * wide > counted.len() { f64::INFINITY } else { unseen };
+    conformal_half_width(counted, general).map(|width| width.min(most))
 }
 
 /// Returns the 90 % quantile of absolute errors, whose families weigh alike.
@@ -142,15 +148,15 @@ mod tests {
     #[test]
     fn a_setting_is_as_wide_as_its_errors() {
         let ten: Vec<f64> = (1..=10).map(|n| f64::from(n) / 100.0).collect();
-        assert!((setting_half_width(&ten, 0.19).unwrap() - 0.1).abs() < 1e-12);
-        let disturbed = [&ten[..], &[-1.5]].concat();
-        assert_eq!(setting_half_width(&disturbed, 0.19), setting_half_width(&ten, 0.19));
-        assert_eq!(setting_half_width(&[0.1, -0.15], 0.19), None);
-        assert!((setting_half_width(&[0.1, -0.25], 0.19).unwrap() - 0.25).abs() < 1e-12);
+        let width = |errors: &[f64]| setting_half_width(errors, (0.19, 0.34));
+        assert!((width(&ten).unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(width(&[&ten[..], &[-1.5]].concat()), width(&ten), "a disturbed run does not count");
+        assert_eq!(width(&[0.1, -0.15]), None);
+        assert!((width(&[0.1, -0.25]).unwrap() - 0.25).abs() < 1e-12);
+        // A prediction that is twice too slow is an error of the model, but one of them says little.
+        assert!((width(&[0.9]).unwrap() - 0.34).abs() < 1e-12);
         // Most runs are as far off as the slow ones: an error of the model.
-        assert!((setting_half_width(&[-0.2, -0.25, -0.5], 0.19).unwrap() - 0.5).abs() < 1e-12);
-        // A prediction that is twice too slow is an error of the model.
-        assert!((setting_half_width(&[0.9], 0.19).unwrap() - 0.9).abs() < 1e-12);
+        assert!((width(&[-0.35, -0.4, 0.1, -0.5]).unwrap() - 0.5).abs() < 1e-12);
     }
 
     #[test]

@@ -228,14 +228,14 @@ impl<'a> HeldOut<'a> {
 
     /// Sets the half-width of each setting by the errors of its held-out shapes.
     pub fn set_half_widths(&self, constants: &mut Constants) {
-        let known = constants.get(Name::Known);
+        let (known, unseen) = (constants.get(Name::Known), constants.get(Name::Unseen));
         let mut settings = constants.settings().to_vec();
         for (setting, runs) in &mut settings {
             let is_like =
                 |one: &Sample| Setting::from_layout(one.layout).is_some_and(|own| own.is_like(setting));
             let errors: Vec<f64> =
                 self.errors(Tier::B).filter(|(one, _)| is_like(one)).map(|(_, error)| error).collect();
-            runs.half_width = setting_half_width(&errors, known);
+            runs.half_width = setting_half_width(&errors, (known, unseen));
         }
         constants.set_fitted_settings(settings);
     }

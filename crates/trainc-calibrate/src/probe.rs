@@ -96,9 +96,8 @@ impl Probe {
         let measured = self.constants.iter().map(|(key, value)| (key.as_str(), *value)).chain(saved);
         for (key, value) in measured {
             if let Some(slot) = out.value_mut(key) {
-                // Shares of a peak: a card that runs above its data sheet counts as one that reaches it.
-                *slot =
-                    if key.starts_with("gpu.") && !key.ends_with(".launch") { value.min(1.0) } else { value };
+                // Hardware that runs above its data sheet counts as hardware that reaches it.
+                *slot = if Constants::is_share(key) { value.min(1.0) } else { value };
                 replaced += 1;
             }
         }

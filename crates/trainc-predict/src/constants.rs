@@ -257,6 +257,18 @@ const YOUNGER: &[Name] = &[
     Name::HostProcessHigh,
 ];
 
+/// Shares of a link's rate that collectives reach.
+const SHARES_OF_LINKS: [&str; 8] = [
+    "links.nvlink",
+    "links.fabric",
+    "links.zero_gather",
+    "links.tensor_fabric",
+    "links.gradients",
+    "links.experts",
+    "links.zero1",
+    "links.pipeline",
+];
+
 /// Reason why a file of constants cannot be used: a lowercase fragment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -295,6 +307,12 @@ impl Constants {
         let mut flat = BTreeMap::new();
         flatten_toml("", &table, &mut flat);
         let written: std::collections::BTreeSet<String> = flat.keys().cloned().collect();
+        for key in SHARES_OF_LINKS {
+            if let Some(share) = flat.get(key).copied().filter(|share| *share > 1.0) {
+                let why = format!("`{key}` is {share}: a share of the line rate must be at most 1");
+                return Err(Unreadable(why));
+            }
+        }
         let mut take = |key: &str| {
             flat.remove(key)
                 .filter(|value: &f64| value.is_finite() && *value > 0.0)
@@ -491,6 +509,11 @@ impl Constants {
         }
     }
 
+    /// Returns true if a constant is a share of a peak or of a line rate, at most 1.
+    pub fn is_share(key: &str) -> bool {
+        key.starts_with("gpu.") && !key.ends_with(".launch") || SHARES_OF_LINKS.contains(&key)
+    }
+
     /// Returns a mutable reference to a constant, by its key in the file.
     pub fn value_mut(&mut self, key: &str) -> Option<&mut f64> {
         if let Some(rest) = key.strip_prefix("gpu.") {
@@ -544,6 +567,9 @@ mod tests {
         let text = SHIPPED.replace("roofline", "rofline");
         assert!(Constants::parse(&text).unwrap_err().to_string().contains("kernels.roofline"));
         assert!(Constants::parse("x = [").is_err());
+        let line = SHIPPED.lines().find(|line| line.starts_with("fabric = ")).unwrap();
+        let why = Constants::parse(&SHIPPED.replace(line, "fabric = 50")).unwrap_err().to_string();
+        assert!(why.contains("`links.fabric` is 50: a share of the line rate must be at most 1"), "{why}");
         let gemm = SHIPPED.lines().skip_while(|line| *line != "[gpu.A100]").nth(1).unwrap();
         let more = SHIPPED.replace(gemm, "gemm = 75");
         let why = Constants::parse(&more).unwrap_err().to_string();

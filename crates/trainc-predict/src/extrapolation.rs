@@ -101,11 +101,17 @@ impl Extrapolation {
     /// Returns the extrapolation of a layout whose GPU type has a half-width of `inside`.
     fn from_half_width(layout: &Layout, constants: &Constants, inside: f64) -> Self {
         let engine = if layout.system == System::Worker { UNMEASURED_ENGINE } else { 0.0 };
-        let unseen = Setting::from_layout(layout).map(|setting| UnseenSetting {
-            setting,
-            runs: constants.runs_of(&setting).rows,
-            wider: constants.get(Name::Unseen) + engine - inside,
-            nearest: setting.nearest(constants.settings().iter().map(|(known, _)| known)).copied(),
+        let unseen = Setting::from_layout(layout).map(|setting| {
+            let nearest = setting.nearest(constants.settings().iter().map(|(known, _)| known)).copied();
+            // Not narrower than a measured setting that differs in one respect.
+            let like = nearest.filter(|nearest| setting.differences(nearest).len() <= 1);
+            let like = like.and_then(|like| constants.runs_of(&like).half_width).unwrap_or(0.0);
+            UnseenSetting {
+                setting,
+                runs: constants.runs_of(&setting).rows,
+                wider: constants.get(Name::Unseen).max(like) + engine - inside,
+                nearest,
+            }
         });
         let uneven_experts = uneven_half_width(layout);
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);

@@ -42,12 +42,14 @@ fn expected(document: &Document, plan: &Plan) -> Option<String> {
             interval.map(|ends| format!(" ({} to {})", text::dollars(ends.low), text::dollars(ends.high)));
         text::dollars(usd) + &between.unwrap_or_default()
     };
+    let is_cut = run.seconds.zip(max_run_seconds(plan)).is_some_and(|(run, most)| run > most);
+    let cut = if is_cut { ", of which max-run allows only a part" } else { "" };
     if let Some(usd) = run.cost_usd {
-        return Some(format!("expected {}", with_interval(usd, run.cost_usd_interval.as_ref())));
+        return Some(format!("expected {}{cut}", with_interval(usd, run.cost_usd_interval.as_ref())));
     }
     if let Some(usd) = run.on_demand_usd {
-        let usd = with_interval(usd, run.on_demand_usd_interval.as_ref());
-        return Some(format!("expected at most {usd}: on demand, since the spot price is not known"));
+        let usd = with_interval(usd, run.on_demand_usd_interval.as_ref()) + cut;
+        return Some(format!("expected {usd} at the on-demand price: the spot price is not known"));
     }
     let reason = match run.seconds {
         Some(_) => unknown_with_reason(document, "run.cost_usd"),

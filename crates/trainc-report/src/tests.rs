@@ -298,9 +298,13 @@ fn costs_are_the_same_in_every_output() {
     let apply = words(&apply);
     let costs = apply.split_once("cost expected").unwrap().1;
     assert!(page.contains(costs), "{page}\n{costs}");
-    for part in
-        ["expected at most $", "at most $", "$1,008 a month (price of 2026-06-01", "warm pool: up to $"]
-    {
+    for part in [
+        "expected $",
+        "at the on-demand price",
+        "at most $",
+        "$1,008 a month (price of 2026-06-01",
+        "warm pool: up to $",
+    ] {
         assert!(comment.contains(part) && apply.contains(part), "{part}: {comment}");
     }
     assert!(apply.contains("153 days old") && !comment.contains("days old"));

@@ -213,6 +213,8 @@ fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture,
     let longest = |limit: &u64| length.value > *limit;
     let (limit, severity) = match architecture.sequence_limit() {
         Some(limit) => (limit, Severity::Error),
+        // State spaces and RWKV have no attention, and thus no positions.
+        None if !has_attention(architecture) => return,
         None if architecture.position_kind == Positions::Rotary => {
             (architecture.positions, Severity::Warning)
         }
@@ -248,6 +250,10 @@ fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture,
             ))
             .note("rotary positions have no table, but the model was not trained on positions beyond this")
     });
+}
+
+fn has_attention(architecture: &Architecture) -> bool {
+    architecture.layer_kinds.iter().flat_map(|kind| &kind.cores).any(|core| core.per_key > 0)
 }
 
 fn written_positions(plan: &Plan) -> Option<&Val<u64>> {

@@ -63,6 +63,15 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
         }
     }
     check_divisors(fields);
+    if let (Some(experts @ 1..), Some(active)) = (fields.number("experts"), fields.number("active_experts"))
+        && active > experts
+    {
+        fields.report(ArchitectureProblem::Unusable {
+            key: fields.key("active_experts"),
+            found: active.to_string(),
+            expected: format!("at most the {experts} experts"),
+        });
+    }
     for rejection in &spec.reject {
         let written = format!("has_{0} && {0} == {1}", rejection.field, rejection.value);
         if fields.holds(&written) {
