@@ -274,6 +274,16 @@ def test_a_process_left_behind_does_not_hold_the_job(container):
     assert container.failure == "torchrun: exit code 5: no exception was printed"
 
 
+def test_the_reason_of_a_rank_is_kept(container):
+    container = container("newest-torchrun")
+    (container.base / "output").mkdir()
+    (container.base / "output/failure").write_text("T0681 tokens/s were 60 % of the plan")
+    container.environment = {"STATUS": "1"}
+    status, stderr, _ = container.run()
+    assert status == 1 and "exit code 1" in stderr
+    assert container.failure == "T0681 tokens/s were 60 % of the plan"
+
+
 def test_a_failed_installation_ends_the_job(container, tmp_path):
     container = container("newest-torchrun")
     source = tmp_path / "source"

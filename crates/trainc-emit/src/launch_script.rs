@@ -15,6 +15,11 @@ pub(super) fn is_used(plan: &Plan) -> bool {
     plan.launch.launcher == Launcher::LaunchScript
 }
 
+/// Returns whether the script also starts the program, once each, on hosts of instance groups without ranks.
+pub fn has_other_hosts(plan: &Plan) -> bool {
+    is_used(plan) && plan.launch.group.is_some()
+}
+
 /// Returns the script; none if another launcher starts the job.
 pub(super) fn file(plan: &Plan) -> Option<SourceFile> {
     let mesh = plan.mesh.as_ref().filter(|_| is_used(plan))?;

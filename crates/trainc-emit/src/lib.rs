@@ -32,7 +32,7 @@ use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
 
 pub use archive::{SECRETS_SHIM, basename as dependency_name};
-pub use launch_script::FILE as LAUNCH_SCRIPT;
+pub use launch_script::{FILE as LAUNCH_SCRIPT, has_other_hosts};
 pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources, writes_to_default_bucket};

@@ -101,10 +101,11 @@ struct Planned {
     usd_per_hour: Option<f64>,
 }
 
-/// Returns true if trainc can start a script of its own in the job's containers: before a program that the toolkit starts
-/// from an archive that trainc packs, and before the worker.
+/// Returns true if trainc can start a script of its own in the job's containers: before a program that the toolkit or the
+/// launch script starts from an archive that trainc packs, and before the worker.
 pub fn can_start(plan: &Plan) -> bool {
-    plan.is_worker() || (names::is_script(plan) && names::has_archive(plan))
+    let is_launched = launch_script::is_used(plan) && !launch_script::has_other_hosts(plan);
+    plan.is_worker() || (names::has_archive(plan) && (names::is_script(plan) || is_launched))
 }
 
 /// Returns true if the job has a script that measures the cluster or watches the run.
@@ -342,6 +343,20 @@ mod tests {
             (&brake["hard_usd"], &brake["slowest"], &brake["window"]),
             (&5000.0.into(), &0.7.into(), &80.into())
         );
+    }
+
+    #[test]
+    fn a_launch_script_starts_the_script_in_place_of_the_program() {
+        let nodes = "image \"pytorch\" version=\"2.13\"\nprobe minimum=0.7";
+        let plan = small_plan("a", nodes);
+        assert!(launch_script::is_used(&plan) && can_start(&plan));
+        assert_eq!(file_names(&plan), [archive::SECRETS_SHIM, SETTINGS, PROBE, launch_script::FILE]);
+        let text = String::from_utf8(launch_script::file(&plan).unwrap().bytes.to_vec()).unwrap();
+        assert!(text.contains("\nENTRY = \"trainc_start.py\"\n"), "{text}");
+        let settings = files(&plan).into_iter().find(|file| file.path == SETTINGS).unwrap();
+        let settings: serde_json::Value = serde_json::from_slice(&settings.bytes).unwrap();
+        assert_eq!(settings["entry"], "train.py");
+        assert!(request(&plan)["Environment"][PLAN_VARIABLE].is_string());
     }
 
     /// A prediction is no part of the job.

@@ -93,7 +93,9 @@ fn reason_without_script(plan: &Plan) -> Option<&'static str> {
             .then_some("it measures GPUs with PyTorch, and the instances have Neuron devices");
     }
     let program = plan.job.program.as_ref()?;
-    Some(if !program.entrypoint.is_empty() {
+    Some(if emit::has_other_hosts(plan) {
+        "the program also runs on instance groups without ranks"
+    } else if !program.entrypoint.is_empty() {
         "the container starts `entrypoint`"
     } else if program.s3.value().is_some() {
         "the archive in `s3` is used as it is"
