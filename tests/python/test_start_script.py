@@ -89,7 +89,7 @@ def save(*_):
 signal.signal(signal.SIGTERM, save)
 for step in range(1, int(os.environ["STEPS"]) + 1):
     time.sleep(float(os.environ["SECONDS"]))
-    if os.environ.get("RANK", "0") == "0":
+    if os.environ.get("RANK", "0") == os.environ.get("PRINTS", "0"):
         print("step=%d loss=2.5" % step, file=sys.stderr, flush=True)
 if os.environ.get("END") == "fail":
     sys.exit(7)
@@ -117,7 +117,9 @@ def free_port():
 
 @pytest.fixture
 def job(tmp_path):
-    (tmp_path / "trainc_start.py").write_text(SCRIPT.read_text())
+    text = SCRIPT.read_text()
+    assert "\nBLIND = 900\n" in text
+    (tmp_path / "trainc_start.py").write_text(text.replace("\nBLIND = 900\n", "\nBLIND = 1\n"))
     (tmp_path / "train.py").write_text(PROGRAM)
 
     def run(brake=None, plan=None, ranks=1, late=0, **variables):
@@ -193,6 +195,47 @@ def test_a_program_that_passes_its_budget_is_stopped(job):
     assert process.returncode == 8 and '"reason": "budget"' in out
 
 
+def events(outs, kind):
+    lines = [json.loads(line) for out in outs for line in out.splitlines() if line.startswith('{"trainc_brake"')]
+    return [line for line in lines if line["trainc_brake"] == kind]
+
+
+@pytest.mark.parametrize("prints, blind", [(0, 0), (1, 0), (9, 1)])
+def test_a_program_without_steps_is_reported_once(job, prints, blind):
+    running = job(BRAKE, {"step_seconds": 1.0}, ranks=2, STEPS=250, PRINTS=prints)
+    outs = [process.communicate(timeout=60)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert len(events(outs, "blind")) == blind
+
+
+@pytest.mark.parametrize(
+    "plan, steps, off",
+    [
+        ({"step_seconds": 1.0, "usd_per_hour": 1.0}, 200, []),
+        ({"step_seconds": 1.0}, 200, ["hard_usd"]),
+        ({"step_seconds": 1.0, "usd_per_hour": 1.0}, None, ["hard_usd"]),
+        ({"usd_per_hour": 1.0}, 200, ["slowest"]),
+    ],
+)
+def test_limits_that_cannot_be_checked_are_said(job, plan, steps, off):
+    (process,) = job(dict(BRAKE, hard_usd=5.0, steps=steps), plan, STEPS=1)
+    (on,) = events([process.communicate(timeout=30)[0]], "on")
+    assert list(on["off"]) == off
+
+
+@pytest.mark.parametrize(
+    "why, text",
+    [
+        ({"reason": "slow", "at": 70.0, "over": 50.0, "share": 0.6}, "60 % of the plan over 50 steps, up to step 70;"),
+        ({"reason": "budget", "at": 31.0, "usd": 0.0012, "hard_usd": 0.001}, "$0.0012; the budget is $0.0010 (step 31);"),
+        ({"reason": "budget", "at": 31.0, "usd": 0.012, "hard_usd": 0.004}, "$0.012; the budget is $0.004 (step 31);"),
+        ({"reason": "budget", "at": 31.0, "usd": 5123.4, "hard_usd": 5000}, "$5,123.40; the budget is $5,000.00 (step 31);"),
+    ],
+)
+def test_a_stop_is_described_with_whole_steps_and_enough_digits(why, text):
+    assert text in start.describe(why, "algo-1")
+
+
 def test_signals_reach_the_program(job):
     (process,) = job(BRAKE, {"step_seconds": 1.0}, STEPS=2000)
     process.stdout.readline()
@@ -220,6 +263,23 @@ def test_without_planned_figures_nothing_is_stopped(job):
 def test_the_default_expression_finds_steps_in_common_forms(line, step):
     rust = (ROOT / "crates/trainc-emit/src/start.rs").read_text()
     pattern = re.search(r'const STEP: &str = r#"(.*)"#;', rust)[1]
+    found = re.search(pattern, line)
+    assert (found and found.group(1)) == step
+
+
+@pytest.mark.parametrize(
+    "line, step",
+    [
+        (" 12%|█▏        | 120/1000 [00:10<01:10, 12.0it/s]", "120"),
+        ("  0%|          | 0/1000 [00:00<?, ?it/s]", "0"),
+        ("Map: 12%|█▏        | 120/5000 [00:10<00:40, 12.0 examples/s]", None),
+        ("Loading checkpoint shards:  33%|███▎      | 1/3 [00:01<00:02]", None),
+        ("Map: 12%|█▏        | 120/10000 [00:10<00:40]", None),
+    ],
+)
+def test_the_expression_of_progress_bars_finds_those_of_all_steps(line, step):
+    rust = (ROOT / "crates/trainc-emit/src/start.rs").read_text()
+    pattern = re.search(r'const BAR: &str = r"(.*)";', rust)[1].replace("STEPS", "1000")
     found = re.search(pattern, line)
     assert (found and found.group(1)) == step
 

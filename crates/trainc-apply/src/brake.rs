@@ -28,7 +28,7 @@ pub struct Limits {
     pub slowest: Option<f64>,
     /// Steps for which it must be.
     pub window: f64,
-    /// US dollars per hour of the whole job, if known.
+    /// US dollars per hour of the whole job, at most, if known.
     pub usd_per_hour: Option<f64>,
     /// Hard limit in US dollars.
     pub hard_usd: Option<f64>,
@@ -80,13 +80,12 @@ impl Stop {
             Self::Slow { over, share, .. } => format!(
                 "tokens/s were {} % of the plan over {} steps",
                 text::short_number((100.0 * share).round()),
-                text::short_number(*over)
+                over.round()
             ),
-            Self::Budget { usd, hard_usd, .. } => format!(
-                "the run would cost at least {}; the budget is {}",
-                text::dollars(*usd),
-                text::dollars(*hard_usd)
-            ),
+            Self::Budget { usd, hard_usd, .. } => {
+                let (usd, hard_usd) = dollars(*usd, *hard_usd);
+                format!("the run would cost at least {usd}; the budget is {hard_usd}")
+            }
         }
     }
 
@@ -96,6 +95,18 @@ impl Stop {
             Self::Slow { at, .. } | Self::Budget { at, .. } => *at,
         }
     }
+}
+
+/// Formats a cost and the budget that it exceeds, with as many digits as tell them apart.
+fn dollars(usd: f64, hard_usd: f64) -> (String, String) {
+    let texts = [usd, hard_usd].map(trainc_diag::text::dollars);
+    let with = |digits: usize| [usd, hard_usd].map(|value| format!("${value:.digits$}"));
+    let all = std::iter::once(texts).chain((2..9).map(with));
+    let is_plain = |[usd, hard]: &[String; 2]| {
+        usd != hard && (hard_usd <= 0.0 || hard.contains(|digit: char| ('1'..='9').contains(&digit)))
+    };
+    let [usd, hard_usd] = all.clone().find(is_plain).or_else(|| all.last()).unwrap_or_default();
+    (usd, hard_usd)
 }
 
 /// Observes the steps of a run.

@@ -71,21 +71,23 @@ pub struct Planned {
 
 /// Returns US dollars per hour of a job's instances; `None` if a price is unknown, as that of spot instances.
 pub fn usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
-    let hourly = match &plan.price {
+    most_usd_per_hour(plan, job).filter(|_| is_priced(plan))
+}
+
+/// Returns US dollars per hour of a job's instances, at most: spot instances never exceed the on-demand price. `None` if
+/// that is unknown.
+pub fn most_usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
+    match &plan.price {
         Some(price) => Some(price.usd_per_hour * job.instance_count() as f64),
         None => plan.usd_per_hour(),
-    };
-    hourly.filter(|_| is_priced(plan))
+    }
 }
 
 /// Returns the status of a job at a time, compared with the plan.
 pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
     let end = job.ended.unwrap_or(now);
     let billed = job.billable_seconds.map_or_else(|| billed_so_far(job, end), |seconds| seconds as f64);
-    let hourly = match &plan.price {
-        Some(price) => Some(price.usd_per_hour * job.instance_count() as f64),
-        None => plan.usd_per_hour(),
-    };
+    let hourly = most_usd_per_hour(plan, job);
     let max_run =
         job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds").and_then(serde_json::Value::as_f64);
     let (progress, remaining) = progress(plan, job, metrics, now);

@@ -23,6 +23,9 @@ const INPUT: &str = "/opt/ml/input/data";
 const CHECKPOINTS: &str = "/opt/ml/checkpoints";
 /// Finds the step in a line of a program without a metric for it: `step=12`, `Step 12`, `"global_step": 12`.
 const STEP: &str = r#"(?i)\b(?:global_)?step["']?\s*[=:]?\s*(\d+)"#;
+/// Finds the step in a progress bar of tqdm over all `STEPS` steps: `| 120/1000 [00:10<`. Bars of data sets and shards have
+/// other totals.
+const BAR: &str = r"\|\s*(\d+)/STEPS\s*\[";
 /// Last components of the names of metrics that are the step.
 const STEP_NAMES: &[&str] = &["step", "global_step", "iteration"];
 
@@ -261,6 +264,8 @@ fn brake(plan: &Plan, budget: &Budget) -> Brake {
         metrics.into_iter().filter(|(name, _)| is_step(name)).map(|(_, regex)| regex).collect();
     if patterns.is_empty() {
         patterns.push(STEP.to_owned());
+        let steps = plan.run.steps.as_ref().map(|steps| steps.value.to_string());
+        patterns.extend(steps.map(|steps| BAR.replace("STEPS", &steps)));
     }
     Brake {
         hard_usd: budget.usd.get().filter(|_| budget.hard.get() == Some(true)),
@@ -357,6 +362,33 @@ mod tests {
         let settings: serde_json::Value = serde_json::from_slice(&settings.bytes).unwrap();
         assert_eq!(settings["entry"], "train.py");
         assert!(request(&plan)["Environment"][PLAN_VARIABLE].is_string());
+    }
+
+    /// On-demand prices are the maximum of spot prices, which are unknown.
+    #[test]
+    fn a_spot_job_has_the_on_demand_price_as_planned_figure() {
+        let hourly = |nodes: &str| {
+            let plan = small_plan("a", &format!("budget usd=5000 hard=#true enforce=#true\n{nodes}"));
+            let (_, text) = variable(&plan).unwrap();
+            let figures: serde_json::Value = serde_json::from_str(&text).unwrap();
+            (figures["usd_per_hour"].as_f64().unwrap(), plan.usd_per_hour().unwrap())
+        };
+        let (on_demand, _) = hourly("");
+        let (spot, instances) = hourly("cluster { spot max-wait=\"2d\"; }");
+        assert!((spot / instances - 1.0).abs() < 0.02 && (spot / on_demand - 1.0).abs() < 0.02, "{spot}");
+    }
+
+    /// The sample runs 100 steps.
+    #[test]
+    fn progress_bars_are_read_unless_a_metric_is_the_step() {
+        let patterns = |program: &str| {
+            let nodes =
+                format!("budget usd=5000 hard=#true enforce=#true\nprogram \"train.py\" {{ {program} }}");
+            let plan = small_plan("a", &nodes);
+            brake(&plan, plan.enforced_budget().unwrap()).patterns
+        };
+        assert_eq!(patterns(""), [STEP, r"\|\s*(\d+)/100\s*\["]);
+        assert_eq!(patterns(r#"metric "step" regex="at (\\d+)""#), [r"at (\d+)"]);
     }
 
     /// A prediction is no part of the job.

@@ -1,5 +1,6 @@
 //! The planned figures of a run and the work that a probe of its cluster measures, for scripts in the job's containers.
 
+use super::bills::max_cost;
 use super::constants::{Constants, Name};
 use super::layout::{Attention, Layout, Precision, Sharding, System};
 use super::prediction::{Prediction, Speed};
@@ -23,7 +24,10 @@ struct Planned {
 /// Returns the planned figures of a job and the work that a probe measures.
 pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) -> Expectation {
     let run = prediction.run.as_ref().filter(|run| run.seconds > 0.0);
-    let usd_per_hour = run.and_then(|run| Some(run.cost_usd? / run.expected_seconds() * HOUR));
+    // The price of spot instances is mostly unknown; it never exceeds the on-demand price.
+    let usd_per_hour = run
+        .and_then(|run| Some(run.cost_usd? / run.expected_seconds() * HOUR))
+        .or_else(|| max_cost(plan, HOUR).least_usd());
     let Ok(layout) = Layout::from_plan(plan) else {
         return Expectation { usd_per_hour, ..Expectation::default() };
     };

@@ -64,6 +64,21 @@ fn the_decisions_are_those_of_the_script() {
     }
 }
 
+#[test]
+fn a_stop_is_described_with_whole_steps_and_enough_digits() {
+    let slow = Stop::Slow { at: 70.0, over: 51.5, share: 0.6 };
+    assert_eq!(slow.describe(), "tokens/s were 60 % of the plan over 52 steps");
+    for (usd, hard_usd, text) in [
+        (0.0012, 0.001, "$0.0012; the budget is $0.0010"),
+        (0.012, 0.004, "$0.012; the budget is $0.004"),
+        (5_000.2, 5_000.0, "$5000.20; the budget is $5000.00"),
+        (5_123.4, 5_000.0, "$5,123; the budget is $5,000"),
+    ] {
+        let found = Stop::Budget { at: 31.0, usd, hard_usd }.describe();
+        assert_eq!(found, format!("the run would cost at least {text}"));
+    }
+}
+
 /// Numbers of a fixed sequence (SplitMix64, Steele et al. 2014).
 struct Random(u64);
 

@@ -266,15 +266,19 @@ fn missing_instance_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool
     }
     let (price, verb) = if names.len() == 1 { ("price", "is") } else { ("prices", "are") };
     let flags: Vec<String> = names.iter().map(|name| format!("--price {name}=USD_PER_HOUR")).collect();
-    Some(
-        Diagnostic::new(
-            &T0257,
-            span,
-            format!("the {price} of {} in `{region}` {verb} not known", text::backtick_list(&names, "and")),
-        )
-        .severity(unchecked_severity(hard))
-        .help(format!("pass `{}`", flags.join(" "))),
+    let diagnostic = Diagnostic::new(
+        &T0257,
+        span,
+        format!("the {price} of {} in `{region}` {verb} not known", text::backtick_list(&names, "and")),
     )
+    .severity(unchecked_severity(hard))
+    .help(format!("pass `{}`", flags.join(" ")));
+    let is_enforced = hard && plan.enforced_budget().is_some();
+    Some(if is_enforced {
+        diagnostic.note("without a price, `enforce` does not stop the job for its cost")
+    } else {
+        diagnostic
+    })
 }
 
 /// Describes the cost of an hour as a sum over instance types.

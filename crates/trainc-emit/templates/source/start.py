@@ -28,6 +28,8 @@ PROBE_SECONDS = 180
 GRACE = 900
 # Seconds in which the ranks find each other.
 CONNECT = 600
+# Seconds after which a program without a step is reported.
+BLIND = 900
 
 
 class Brake(object):
@@ -97,15 +99,24 @@ class Brake(object):
         return {"reason": "budget", "at": step, "usd": usd, "hard_usd": self.hard_usd}
 
 
+def dollars(usd, hard_usd):
+    """Returns a cost and the budget that it exceeds, with as many digits as tell them apart."""
+    for digits in range(2, 9):
+        texts = ["${:,.{}f}".format(value, digits) for value in (usd, hard_usd)]
+        if texts[0] != texts[1] and (round(hard_usd, digits) or not hard_usd):
+            break
+    return texts
+
+
 def describe(why, host):
     """Returns the message of a stop."""
     if why["reason"] == "slow":
-        text = "T0681 tokens/s were {:.0f} % of the plan over {} steps, up to step {}".format(
+        text = "T0681 tokens/s were {:.0f} % of the plan over {:.0f} steps, up to step {:.0f}".format(
             100 * why["share"], why["over"], why["at"]
         )
     else:
-        text = "T0681 the run would cost at least ${:,.2f}; the budget is ${:,.2f} (step {})".format(
-            why["usd"], why["hard_usd"], why["at"]
+        text = "T0681 the run would cost at least {}; the budget is {} (step {:.0f})".format(
+            *(dollars(why["usd"], why["hard_usd"]) + [why["at"]])
         )
     return "{}; stopped by trainc's script on {}".format(text, host)
 
@@ -206,6 +217,8 @@ class Links(object):
         self.peers, self.done, self.hub, self.link = {}, set(), None, None
         # A stop is sent to ranks that connect after it, too.
         self.stopped, self.others = None, place.world - 1
+        # Set if this rank has seen a step, on the first rank if any has.
+        self.seen = threading.Event()
         self.run = None
         if place.world <= 1:
             return
@@ -255,6 +268,8 @@ class Links(object):
                     read = b""
                 lines = (self.peers[peer] + read).split(b"\n")
                 self.peers[peer] = lines.pop()[:4096]
+                if b"seen" in lines:
+                    self.seen.set()
                 if not read or b"done" in lines:
                     with self.lock:
                         self.done.add(peer)
@@ -274,6 +289,8 @@ class Links(object):
                     return
                 time.sleep(1)
         self.link.settimeout(None)
+        if self.seen.is_set():
+            self.tell(b"seen")
         rest = b""
         while True:
             try:
@@ -301,6 +318,13 @@ class Links(object):
                 target.sendall(line + b"\n")
             except (OSError, AttributeError):
                 pass
+
+    def see(self):
+        """Takes the first step that this rank has seen. Often only one rank prints steps."""
+        if not self.seen.is_set():
+            self.seen.set()
+            if self.hub is None:
+                self.tell(b"seen")
 
     def end_together(self):
         """Returns when the programs of all ranks have ended."""
@@ -368,6 +392,7 @@ class Supervisor(object):
                     step = float(found.group(1))
                 except (IndexError, TypeError, ValueError):
                     continue
+                self.links.see()
                 with self.lock:
                     why = self.brake.observe(time.time(), step)
                 if why is not None:
@@ -389,7 +414,16 @@ class Supervisor(object):
             for line in lines:
                 self.read(line.decode("utf-8", "replace"))
 
+    def report_no_step(self):
+        if not self.links.seen.is_set():
+            why = "no step in the program's output for %d s: the limits are not checked until there is one" % BLIND
+            say("trainc_brake", event="blind", host=self.place.host, why=why)
+
     def run(self):
+        if self.place.rank == 0:
+            timer = threading.Timer(BLIND, self.report_no_step)
+            timer.daemon = True
+            timer.start()
         threads = [
             threading.Thread(target=self.pump, args=(self.child.stdout, 1)),
             threading.Thread(target=self.pump, args=(self.child.stderr, 2)),
@@ -429,6 +463,18 @@ def brake_of(settings, plan):
     )
 
 
+def limits_off(brake):
+    """Returns why a limit of the brake cannot be checked, by the name of the setting."""
+    off = {}
+    if brake.hard_usd and not brake.usd_per_hour:
+        off["hard_usd"] = "the price of the instances is unknown"
+    elif brake.hard_usd and not brake.steps:
+        off["hard_usd"] = "the number of steps is unknown"
+    if brake.slowest and not brake.step_seconds:
+        off["slowest"] = "the plan predicts no speed"
+    return off
+
+
 def main():
     with open(os.path.join(HERE, "trainc_start.json")) as file:
         settings = json.load(file)
@@ -450,7 +496,7 @@ def main():
         brake, why = brake_of(settings["brake"], json.loads(text) if text else None)
         if brake is not None:
             if place.rank == 0:
-                say("trainc_brake", event="on", **settings["brake"])
+                say("trainc_brake", event="on", off=limits_off(brake), **settings["brake"])
             sys.exit(Supervisor(command, brake, settings["brake"]["patterns"], place).run())
         say("trainc_brake", event="off", host=place.host, why=why)
     sys.stdout.flush()

@@ -25,7 +25,7 @@ use trainc_apply::logs::{GROUP, Tail};
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::patience::{Outage, OutageStep};
-use trainc_apply::status::{Planned, Status, describe_early_end, status, usd_per_hour};
+use trainc_apply::status::{Planned, Status, describe_early_end, most_usd_per_hour, status};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
@@ -207,7 +207,7 @@ impl Following {
             let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
             let step_seconds =
                 tokens.zip(planned.tokens_per_second).map(|(tokens, rate)| tokens as f64 / rate);
-            let limits = Limits::from_plan(plan, step_seconds, usd_per_hour(plan, job));
+            let limits = Limits::from_plan(plan, step_seconds, most_usd_per_hour(plan, job));
             self.brake = limits.map(|limits| Brake::new(limits, begin));
         }
     }
