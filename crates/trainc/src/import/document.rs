@@ -100,7 +100,7 @@ fn as_job(members: &Map<String, Value>) -> Option<FoundJob> {
     }
     let shape = &shapes::operation("CreateTrainingJob")?.input;
     let mut computed = Vec::new();
-    let mut value = with_api_names(&Value::Object(members.clone()), shape, &mut computed);
+    let mut value = with_api_names(&Value::Object(members.clone()), Some(shape), &mut computed);
     let members = value.as_object_mut()?;
     let mut is_tuned = false;
     for (name, standard) in OF_TUNING {
@@ -117,39 +117,51 @@ fn as_job(members: &Map<String, Value>) -> Option<FoundJob> {
 const OF_TUNING: &[(&str, &str)] =
     &[("StaticHyperParameters", "HyperParameters"), ("HyperParameterTuningResourceConfig", "ResourceConfig")];
 
-/// Returns a value with the member names of the API. Step Functions marks an expression with a `.$` after the name.
-fn with_api_names(value: &Value, shape: &Shape, computed: &mut Vec<String>) -> Value {
+/// Returns a value with the member names of the API, without what is only known at run time, which is added to `computed`.
+fn with_api_names(value: &Value, shape: Option<&Shape>, computed: &mut Vec<String>) -> Value {
     match value {
-        Value::Object(members) if !shape.members.is_empty() => {
+        Value::Object(members) => {
             let rename = |(key, inner): (&String, &Value)| {
-                if is_function(inner) {
-                    computed
-                        .push(format!("`{key}`: `{inner}`, which is only known when the stack is deployed"));
+                if let Some(expression) = expression(key, inner) {
+                    computed.push(expression);
                     return None;
                 }
-                let bare = key.strip_suffix(".$").unwrap_or(key);
-                if bare != key {
-                    computed.push(format!(
-                        "`{bare}`: `{}`, which is only known when the state machine runs",
-                        inner.as_str().unwrap_or_default()
-                    ));
-                }
-                let known = shape.members.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
-                Some(match known {
-                    Some((name, shape)) => (name.clone(), with_api_names(inner, shape, computed)),
-                    None => (bare.to_owned(), inner.clone()),
-                })
+                let known = shape
+                    .and_then(|shape| shape.members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
+                let (name, shape) = known.map_or((key, None), |(name, shape)| (name, Some(shape)));
+                Some((name.clone(), with_api_names(inner, shape, computed)))
             };
             Value::Object(members.iter().filter_map(rename).collect())
         }
-        Value::Array(items) => match shape.item.as_deref() {
-            Some(item) => {
-                Value::Array(items.iter().map(|inner| with_api_names(inner, item, computed)).collect())
-            }
-            None => value.clone(),
-        },
+        Value::Array(items) => {
+            let item = shape.and_then(|shape| shape.item.as_deref());
+            let read = |inner: &Value| {
+                if let Some(expression) = expression("", inner) {
+                    computed.push(expression);
+                    return None;
+                }
+                Some(with_api_names(inner, item, computed))
+            };
+            Value::Array(items.iter().filter_map(read).collect())
+        }
         other => other.clone(),
     }
+}
+
+/// Describes a member that only a stack or a state machine knows: a function of CloudFormation, a name that ends in `.$`
+/// (JSONPath in Step Functions), or a text in `{% %}` (JSONata in Step Functions).
+fn expression(key: &str, value: &Value) -> Option<String> {
+    let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let is_jsonata = || {
+        let trimmed = value.as_str().map(str::trim);
+        trimmed.is_some_and(|text| text.starts_with("{%") && text.ends_with("%}"))
+    };
+    let name = |key: &str| if key.is_empty() { "an item".to_owned() } else { format!("`{key}`") };
+    if is_function(value) {
+        return Some(format!("{}: `{value}`, which is only known when the stack is deployed", name(key)));
+    }
+    let bare = key.strip_suffix(".$").or_else(|| is_jsonata().then_some(key))?;
+    Some(format!("{}: `{}`, which is only known when the state machine runs", name(bare), text()))
 }
 
 /// What a file without a training job is; the file describes its columns.

@@ -72,6 +72,8 @@ pub struct Imported {
     pub unsupported: Vec<String>,
     /// Those of them by which the manifest's request differs.
     pub lost: Vec<String>,
+    /// Members that are only known at run time: they are not in `request`, so no comparison finds them.
+    computed: Vec<String>,
     /// Whether the manifest has the source of the archive that the request names.
     pub has_source: bool,
     /// Whether it is a training job of a tuning job, which sets further hyperparameters.
@@ -161,7 +163,10 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         origin,
         has_source: false,
     };
-    for line in job.computed.iter().chain(&origin.notes_of(&request)) {
+    for line in &job.computed {
+        reader.unsupported.add_difference(line);
+    }
+    for line in &origin.notes_of(&request) {
         reader.unsupported.add(line);
     }
     if job.is_tuned {
@@ -169,7 +174,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
             "the tuning job's ranges: the manifest is one training job with the parameters that are not tuned; `sweep` runs several",
         );
     }
-    let is_tuned = job.is_tuned;
+    let (is_tuned, computed) = (job.is_tuned, job.computed);
     let (job, nodes, members) = reader.job();
     let Unsupported { all: unsupported, lost } = reader.unsupported;
     let kind = match (&origin.script, reader.described.is_some()) {
@@ -187,6 +192,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         request: Value::Object(request),
         unsupported,
         lost,
+        computed,
         has_source: reader.has_source,
         is_tuned,
         description,

@@ -37,6 +37,9 @@ impl Imported {
         self.manifest = self.render();
         let compiled = compile(&self.manifest);
         let mut found = Unsupported::default();
+        for line in &self.computed {
+            found.add_difference(line);
+        }
         for difference in self.differences(&compiled) {
             found.add_difference(&difference.describe());
         }

@@ -562,6 +562,29 @@ fn requests_are_found_in_other_forms() {
     assert!(found.manifest.contains("role create=#true"), "{}", found.manifest);
 }
 
+/// An expression of a state machine is not a value: it is neither sent nor the job's name, and the header lists it.
+#[test]
+fn expressions_of_a_state_machine_are_differences() {
+    for (name, expression) in [(".$", "$.input.x"), ("", "{% $states.input.x %}")] {
+        let mut request: serde_json::Value = serde_json::from_str(&file("16-xgb-spot.json")).unwrap();
+        request.as_object_mut().unwrap().remove("TrainingJobName");
+        request[format!("TrainingJobName{name}")] = expression.into();
+        for map in ["HyperParameters", "Environment"] {
+            request[map][format!("beta{name}")] = expression.into();
+        }
+        let found = imported(&serde_json::json!({"States": {"T": {"Arguments": request}}}).to_string());
+        let found = found.reconcile(compiled);
+        assert_eq!(found.job, "imported");
+        assert!(found.request["HyperParameters"].get(format!("beta{name}")).is_none());
+        assert!(found.request["Environment"].get(format!("beta{name}")).is_none());
+        let line = format!("`beta`: `{expression}`, which is only known when the state machine runs");
+        assert!(found.unsupported.contains(&line) && found.lost.contains(&line), "{:?}", found.lost);
+        let (header, nodes) = found.manifest.split_once("job \"").unwrap();
+        assert!(header.contains(&line) && header.contains("does not produce the same request"), "{header}");
+        assert!(!nodes.contains(expression), "{nodes}");
+    }
+}
+
 /// The manifest has the source of the script in place of an archive that was never uploaded.
 #[test]
 fn requests_of_a_script_have_its_source_and_account() {
