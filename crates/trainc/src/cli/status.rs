@@ -135,7 +135,12 @@ async fn lost_file_systems<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &Trai
 }
 
 fn format_status(now: &Status, other: &str, today: Option<i64>) -> String {
-    let mut out = format!("{}{other}: {}, {}\n", now.training_job, now.status, now.secondary_status);
+    let mut out = format!("{}{other}: {}", now.training_job, now.status);
+    // After the end both are the same word.
+    if now.secondary_status != now.status {
+        out.push_str(&format!(", {}", now.secondary_status));
+    }
+    out.push('\n');
     let lasted = |one: &Transition| {
         one.end.map_or_else(String::new, |end| {
             let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
