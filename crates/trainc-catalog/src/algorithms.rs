@@ -23,6 +23,8 @@ struct AlgorithmRow {
     #[serde(default)]
     values: BTreeMap<String, Vec<String>>,
     #[serde(default)]
+    ranges: BTreeMap<String, Vec<f64>>,
+    #[serde(default)]
     renamed: BTreeMap<String, String>,
     #[serde(default)]
     gpu_values: Vec<String>,
@@ -35,7 +37,7 @@ struct AlgorithmRow {
 }
 
 /// A built-in algorithm.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Algorithm {
     /// Channels without which it does not start.
     pub required: Vec<String>,
@@ -55,6 +57,8 @@ pub struct Algorithm {
     pub needed_by: BTreeMap<String, String>,
     /// The values of a hyperparameter, for those that are words.
     pub values: BTreeMap<String, Vec<String>>,
+    /// The smallest value of a hyperparameter, and the largest if there is one, for those that are numbers.
+    pub ranges: BTreeMap<String, Vec<f64>>,
     /// The hyperparameters that other libraries call otherwise.
     pub renamed: BTreeMap<String, String>,
     /// Values that require a GPU.
@@ -82,6 +86,7 @@ pub fn get(family: &str) -> Option<Algorithm> {
         others: row.others,
         needed_by: row.needed_by,
         values: row.values,
+        ranges: row.ranges,
         renamed: row.renamed,
         gpu_values: row.gpu_values,
         gpu_by: row.gpu_by,
@@ -110,7 +115,14 @@ mod tests {
             let known = |name: &String| {
                 row.others.is_empty() || row.others.contains(name) || row.parameters.contains(name)
             };
-            assert!(row.values.keys().chain(row.renamed.values()).all(known), "{family}");
+            assert!(
+                row.values.keys().chain(row.ranges.keys()).chain(row.renamed.values()).all(known),
+                "{family}"
+            );
+            assert!(
+                row.ranges.values().all(|range| matches!(range.len(), 1 | 2) && range.is_sorted()),
+                "{family}"
+            );
             assert!(row.renamed.keys().all(|name| !row.others.contains(name)), "{family}");
         }
         for family in

@@ -78,6 +78,23 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         }
     }
     for h in written() {
+        let (Some(range), Some(value)) = (algorithm.ranges.get(&h.name), h.value.value().map(trainc_emit::python_str)) else { continue };
+        let &[least, ref most @ ..] = range.as_slice() else { continue };
+        let is_in = value.trim().parse::<f64>().is_ok_and(|number| number >= least && most.iter().all(|most| number <= *most));
+        if !is_in {
+            let expected = match most.first() {
+                Some(most) => format!("a number from {least} to {most}"),
+                None => format!("a number of at least {least}"),
+            };
+            problems.push(
+                Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` is {expected}, not `{value}`", h.name))
+                    .severity(Severity::Warning)
+                    .note("the container rejects a value outside the range before it trains")
+                    .note(algorithm.extra.clone()),
+            );
+        }
+    }
+    for h in written() {
         let (Some(value), span) = (value_of(h), h.value.span().unwrap_or(h.name_span)) else { continue };
         let Some(needed) = algorithm.needed_by.get(&format!("{}={value}", h.name)).filter(|needed| !is_set(needed)) else { continue };
         problems.push(
