@@ -73,13 +73,13 @@ pub(super) fn training_job_pattern(plan: &Plan) -> String {
     format!("{}*", cut.trim_end_matches('-'))
 }
 
-/// Returns whether trainc packs a source archive: not if it is in S3 already, nor for a container with its own entry
-/// point.
+/// Returns whether trainc packs a source archive: not if it is in S3 already, for a container with its own entry point, or
+/// for a program without code, which only has hyperparameters and variables for the image's own program.
 pub(super) fn has_archive(plan: &Plan) -> bool {
-    plan.job
-        .program
-        .as_ref()
-        .is_some_and(|program| program.entrypoint.is_empty() && program.s3.value().is_none())
+    plan.job.program.as_ref().is_some_and(|program| {
+        let has_code = !(program.entry.is_absent() && program.source.is_absent() && program.git.is_absent());
+        has_code && program.entrypoint.is_empty() && program.s3.value().is_none()
+    })
 }
 
 /// Returns the default bucket of the SageMaker SDK.

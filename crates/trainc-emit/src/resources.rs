@@ -218,6 +218,20 @@ mod tests {
         assert_eq!(lines.len(), 10);
     }
 
+    /// A built-in algorithm has its own program: hyperparameters alone are no archive.
+    #[test]
+    fn hyperparameters_alone_are_not_uploaded() {
+        let mut plan = sample::small_plan("algorithm", "");
+        let packs = |plan: &Plan| {
+            lines(plan).iter().any(|line| line.contains("sourcedir") || line.contains(" bucket "))
+        };
+        assert!(packs(&plan) && crate::archive_uri(&plan).is_some());
+        let program = plan.job.program.as_mut().unwrap();
+        (program.entry, program.source) = (trainc_ir::Field::Absent, trainc_ir::Field::Absent);
+        assert!(!packs(&plan), "{:?}", lines(&plan));
+        assert_eq!(crate::archive_uri(&plan), None);
+    }
+
     #[test]
     fn existing_resources_are_used() {
         let plan =
