@@ -11,12 +11,13 @@ mod rows;
 mod uri;
 
 pub use names::{
-    NamePart, account_for, has_repository, is_registry_account, lack_in_name, processor_in_name,
-    processor_of_instance, purpose_in_name, regions_of_account, repositories,
+    NamePart, account_for, accounts_of_repository, has_repository, is_misplaced, is_registry_account,
+    lack_in_name, processor_in_name, processor_of_instance, purpose_in_name, regions_of_account,
+    repositories,
 };
 pub use other::{
     OtherQuery, family_of, is_algorithm, is_algorithm_family, newest_other, other_families,
-    other_version_key, other_versions, resolve_other,
+    other_version_key, other_versions, requests_algorithm, resolve_other,
 };
 pub use query::{Framework, Image, ImageProblem, ImageQuery};
 pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of_family, version_key};

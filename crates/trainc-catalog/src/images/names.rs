@@ -96,6 +96,20 @@ pub fn regions_of_account(account: &str) -> Vec<String> {
         .collect()
 }
 
+/// Returns whether a registry of AWS exists in other regions only, so that no image of the URI's region can be meant.
+pub fn is_misplaced(uri: &ImageUri) -> bool {
+    let regions = regions_of_account(&uri.account);
+    !regions.is_empty() && !regions.contains(&uri.region)
+}
+
+/// Returns the accounts that have a repository of training images in a region.
+pub fn accounts_of_repository(repository: &str, region: &str) -> BTreeSet<String> {
+    let rows = TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key));
+    let registries: BTreeSet<String> =
+        rows.filter(|row| row.repository == repository).map(|row| row.registry).collect();
+    registries.iter().filter_map(|registry| accounts(registry).remove(region)).collect()
+}
+
 /// Returns the account of another region whose registry has the same images as that of an account.
 pub fn account_for(account: &str, region: &str) -> Option<String> {
     let rows = REGISTRIES.keys().map(accounts).filter(|row| row.values().any(|other| other == account));

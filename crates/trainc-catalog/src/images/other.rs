@@ -8,6 +8,7 @@ use super::uri::ImageUri;
 use super::{Image, ImageFamily, ImageProblem, find_account, find_python};
 use crate::regions;
 use crate::table::{Sourced, Table};
+use trainc_ir::job::ImageRequest;
 
 pub(crate) const TABLE: Table = Table::new("other-images", include_str!("../data/other_images.toml"));
 
@@ -68,6 +69,12 @@ pub fn other_version_key(version: &str) -> Vec<u32> {
 /// Returns whether an image trains without a program of the user: a built-in algorithm.
 pub fn is_algorithm(uri: &ImageUri) -> bool {
     family_of(uri).is_some_and(|family| is_algorithm_family(&family))
+}
+
+/// Returns whether the image of a job is that of a built-in algorithm, also of a version that does not exist.
+pub fn requests_algorithm(ask: &ImageRequest) -> bool {
+    ask.family.value().is_some_and(|family| is_algorithm_family(family))
+        || ask.uri.value().and_then(|uri| super::parse_uri(uri)).is_some_and(|uri| is_algorithm(&uri))
 }
 
 /// Returns whether a family trains without a program of the user.

@@ -203,7 +203,14 @@ fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Pro
             Diagnostic::new(&T0589, span, format!("`{}` has no tag `latest`: its tags begin with a version", parsed.repository))
                 .help("write `image \"pytorch\" version=…`, which resolves the newest container of a version")
         }
-        None => return,
+        None => {
+            // Another account of the region may hold the repository.
+            let holders = images::accounts_of_repository(&parsed.repository, &parsed.region);
+            let in_region = images::regions_of_account(&parsed.account).contains(&parsed.region);
+            let Some(holder) = holders.first().filter(|_| in_region && !holders.contains(&parsed.account)) else { return };
+            Diagnostic::new(&T0589, span, format!("account {} has no repository `{}`: it is in account {holder}", parsed.account, parsed.repository))
+                .help(format!("write `\"{}\"`", uri.replacen(&parsed.account, holder, 1)))
+        }
     };
     problems.push(diagnostic.severity(Severity::Warning).note("names of the Deep Learning Containers (`trainc catalog images`); their tags are recalled"));
 }
@@ -221,8 +228,14 @@ fn check_account(parsed: &ImageUri, span: Span, uri: &str, context: &Context, pr
         format!("account {} has AWS's images in {shown}, not in `{}`", parsed.account, parsed.region),
     )
     .note("PyPI sagemaker 2.257.7, image_uri_config: the registry accounts by region");
-    if let Some(account) = images::account_for(&parsed.account, &parsed.region) {
-        let instead = uri.replacen(&parsed.account, &account, 1);
+    // The container is pulled in the job's region: one correction for both the account and the region.
+    let job_region = context.plan.job.region.val().filter(|region| region.value != parsed.region);
+    if let Some(region) = job_region {
+        diagnostic = diagnostic.label(region.span_or(context.plan.job.span), "the job's region");
+    }
+    let region = job_region.map_or(&parsed.region, |region| &region.value);
+    if let Some(account) = images::account_for(&parsed.account, region) {
+        let instead = uri.replacen(&parsed.account, &account, 1).replacen(&format!(".{}.", parsed.region), &format!(".{region}."), 1);
         diagnostic = diagnostic.help(format!("write `\"{instead}\"`"));
         if context.is_literal(span, uri) {
             diagnostic = diagnostic.fix(span, format!("\"{instead}\""));

@@ -56,7 +56,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     )
                     .note("`trainc catalog regions` prints the regions and their DNS suffixes"),
                 );
-            } else if let Some(region) = plan.job.region.val().filter(|region| region.value != parsed.region) {
+            } else if let Some(region) = (plan.job.region.val())
+                .filter(|region| region.value != parsed.region && !images::is_misplaced(&parsed))
+            {
                 problems.push(
                     Diagnostic::new(
                         &T0441,

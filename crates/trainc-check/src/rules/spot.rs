@@ -2,6 +2,7 @@
 
 use crate::Context;
 use crate::queries::run_limits;
+use trainc_catalog::images;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -108,8 +109,14 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
         diagnostic =
             diagnostic.label(checkpoint.span, "without `s3=`, checkpoints are lost with the instance");
     }
-    diagnostic = diagnostic
-        .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and load from `/opt/ml/checkpoints` in the program");
+    let has_program = plan.job.program.as_ref().is_some_and(|program| !program.entry.is_absent());
+    diagnostic = if !has_program && plan.job.image.as_ref().is_some_and(images::requests_algorithm) {
+        diagnostic
+            .help("add `allow \"T0426\" reason=\"the algorithm restarts from the beginning\"`, or remove `spot`")
+            .note("the algorithm has its own program; for one that writes checkpoints, add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\"`")
+    } else {
+        diagnostic.help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and load from `/opt/ml/checkpoints` in the program")
+    };
     let (Some(rate), Some(run), Some(nodes)) =
         (spot.interruptions_per_hour.get(), run_limits::max_run(cluster), cluster.nodes.get())
     else {

@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::queries::program::PROGRAM_VARIABLE;
 use crate::shared_codes::T0251;
+use trainc_catalog::images;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -135,7 +136,9 @@ impl UnusedCheck<'_, '_> {
         }
         // A custom image may have its own entry point, which receives the hyperparameters unchanged; a variable may name the
         // program.
-        let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own");
+        // An algorithm of an unknown version still has its own program.
+        let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own")
+            || self.context.plan.job.image.as_ref().is_some_and(images::requests_algorithm);
         let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
         let named = program.environment.iter().any(|pair| pair.key == PROGRAM_VARIABLE);
         if (own || named) && program.entry.is_absent() && !files && program.secrets.is_empty() {

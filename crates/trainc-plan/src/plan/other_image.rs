@@ -89,7 +89,13 @@ fn unknown_version(ask: &ImageRequest, family: &str, known: &[String]) -> Diagno
             .help(format!("write `image \"{family}\" version=\"{newest}\"`"));
     };
     let written = images::other_version_key(&version.value);
-    let near = known.iter().find(|known| images::other_version_key(known) > written).unwrap_or(&newest);
+    let key = |known: &&String| images::other_version_key(known);
+    let has_same_major = |known: &&String| key(known).first() == written.first();
+    let later = |known: &&String| key(known) > written;
+    let near = (known.iter().filter(has_same_major).find(later))
+        .or_else(|| known.iter().rfind(has_same_major))
+        .or_else(|| known.iter().find(later))
+        .unwrap_or(&newest);
     let recent = known.get(known.len().saturating_sub(8)..).unwrap_or_default();
     Diagnostic::new(
         &T0330,

@@ -45,7 +45,10 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
         let example = "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }";
         missing(job.span, "train", example.to_owned(), None);
     }
-    if job.needs_program && job.program.is_none() && !is_algorithm(&job) {
+    if job.needs_program
+        && job.program.is_none()
+        && !job.image.as_ref().is_some_and(images::requests_algorithm)
+    {
         missing(job.span, "program", "program \"train.py\" source=\"./scripts\"".to_owned(), None);
     }
     job
@@ -53,17 +56,6 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
 
 fn instance(job: &Job) -> Option<&str> {
     job.cluster.as_ref()?.instance.value().map(String::as_str)
-}
-
-/// Returns whether the image has a program of its own.
-fn is_algorithm(job: &Job) -> bool {
-    let Some(image) = &job.image else { return false };
-    image.family.value().is_some_and(|family| images::is_algorithm_family(family))
-        || image
-            .uri
-            .value()
-            .and_then(|uri| images::parse_uri(uri))
-            .is_some_and(|uri| images::is_algorithm(&uri))
 }
 
 /// Returns whether the image is for a framework that PyTorch's engines do not start.
