@@ -44,7 +44,10 @@ impl Concerns {
 
 #[derive(Clone, Deserialize)]
 struct EffectRow {
+    #[serde(default)]
     values: Vec<String>,
+    #[serde(default)]
+    without: Vec<String>,
     concerns: Concerns,
     effect: String,
     #[serde(flatten)]
@@ -56,6 +59,8 @@ struct EffectRow {
 pub struct Effect {
     /// The values that have the effect, in lower case.
     pub values: Vec<String>,
+    /// Parts of a value, in lower case: one that has none of them has the effect. Empty if `values` lists them.
+    pub without: Vec<String>,
     /// The hardware that it concerns.
     pub concerns: Concerns,
     /// The effect, as a phrase after the variable.
@@ -64,11 +69,21 @@ pub struct Effect {
     pub provenance: Provenance,
 }
 
+impl Effect {
+    /// Returns whether a value of the variable has the effect.
+    pub fn is_of(&self, value: &str) -> bool {
+        let value = value.trim().to_lowercase();
+        self.values.contains(&value)
+            || !self.without.is_empty() && !self.without.iter().any(|part| value.contains(part))
+    }
+}
+
 /// Returns the effect of a variable.
 pub fn get(name: &str) -> Option<Effect> {
     let row: EffectRow = TABLE.row(name)?;
     Some(Effect {
         values: row.values,
+        without: row.without,
         concerns: row.concerns,
         effect: row.effect,
         provenance: row.sourced.into(),
@@ -84,10 +99,25 @@ mod tests {
     fn every_variable_has_values_and_a_source() {
         for name in TABLE.keys() {
             let row = get(name).unwrap();
-            assert!(!row.values.is_empty() && !row.provenance.source.is_empty(), "{name}");
-            assert!(row.values.iter().all(|value| *value == value.to_lowercase()), "{name}");
+            assert!(row.values.is_empty() != row.without.is_empty(), "{name}");
+            assert!(!row.provenance.source.is_empty(), "{name}");
+            assert!(
+                row.values.iter().chain(&row.without).all(|value| *value == value.to_lowercase()),
+                "{name}"
+            );
         }
         assert_eq!(get("NCCL_PROTO"), None);
+    }
+
+    #[test]
+    fn a_search_path_has_the_effect_without_the_directories_of_the_image() {
+        let row = get("LD_LIBRARY_PATH").unwrap();
+        assert!(row.is_of("/usr/local/cuda/lib64"));
+        for path in
+            ["/a:$LD_LIBRARY_PATH", "/a:${LD_LIBRARY_PATH}", "/opt/amazon/efa/lib:/opt/amazon/ofi-nccl/lib"]
+        {
+            assert!(!row.is_of(path), "{path}");
+        }
     }
 
     #[test]

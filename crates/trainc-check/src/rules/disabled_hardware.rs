@@ -34,7 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         let Some(row) = environment_effects::get(&pair.key) else { continue };
-        if row.values.contains(&val.value.trim().to_lowercase()) && is_in(&row) {
+        if row.is_of(&val.value) && is_in(&row) {
             let shown = format!("{}={}", pair.key, val.value);
             problems.push(effect(&row, span, &shown, &pair.key).subject(pair.key_span));
         }
@@ -42,8 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for literal in literals(context) {
         let name = literal.name.replace('-', "_");
         let Some(row) = environment_effects::get(&format!("option/{name}")) else { continue };
-        let word = trainc_emit::python_str(&literal.value).to_lowercase();
-        if row.values.contains(&word) && is_in(&row) {
+        if row.is_of(&trainc_emit::python_str(&literal.value)) && is_in(&row) {
             problems.push(effect(&row, literal.span, &literal.shown(), &literal.name));
         }
     }
