@@ -139,6 +139,8 @@ fn a_run_is_shown_against_its_plan() {
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
     assert!(told.contains("costs by the price of 2026-09-01"), "{told}");
     let shown = repo.run(&["status", path]);
+    let first = shown.out.lines().next().unwrap_or_default();
+    assert!(first.ends_with(": Completed"), "one word, which is the state and its detail: {first}");
     let told = one_line(&shown.out);
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
     let grouped = trainc_diag::text::group_digits(Duration::from_secs_f64(rate.round()).as_secs());
