@@ -30,10 +30,10 @@ pub struct Metrics {
 #[derive(Clone, Debug, Default)]
 struct Series {
     host: Option<Host>,
-    /// Means of `stride` figures each.
+    /// Means of 2^`halvings` figures each.
     means: Vec<f64>,
-    /// One less than the number of figures of a mean.
-    stride_less_one: usize,
+    /// Number of times that each two means became one.
+    halvings: u32,
     /// Figures of the next mean.
     pending: Vec<f64>,
 }
@@ -50,14 +50,14 @@ impl Series {
             *self = Self { host: Some(host.clone()), ..Self::default() };
         }
         self.pending.push(figure);
-        if self.pending.len() <= self.stride_less_one {
+        if self.pending.len() < 1 << self.halvings {
             return;
         }
         self.means.push(mean(&self.pending));
         self.pending.clear();
         if self.means.len() >= MOST_MEANS {
             self.means = self.means.chunks(2).map(mean).collect();
-            self.stride_less_one = 2 * self.stride_less_one + 1;
+            self.halvings += 1;
         }
     }
 }
