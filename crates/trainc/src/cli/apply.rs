@@ -356,24 +356,12 @@ impl Tasks for Applies<'_> {
             return exit::DONE;
         }
         let desk = self.desk;
-        let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
-        let (wrap, wrap_notes) = (io.wrap, io.wrap_notes);
+        let style = io.style();
         let mut making: FuturesUnordered<_> = going
             .iter()
             .map(async |(job, look, prospect)| {
                 let (mut out, mut err) = desk.writers(job.at);
-                let today = today.clone();
-                let mut own = Io {
-                    out: &mut out,
-                    err: &mut err,
-                    color,
-                    unicode,
-                    width,
-                    wrap,
-                    wrap_notes,
-                    today,
-                    unread: false,
-                };
+                let mut own = style.io(&mut out, &mut err);
                 let progress = progress.for_job(job.name(), job.several);
                 let code = job.apply_changes(&mut own, **look, prospect, &progress, &locks).await;
                 (job.at, code)

@@ -25,6 +25,25 @@ pub(super) struct Io<'a> {
     pub unread: bool,
 }
 
+/// Properties of the terminal, for output that is written elsewhere first.
+#[derive(Clone)]
+pub(super) struct Style {
+    color: bool,
+    unicode: bool,
+    width: usize,
+    wrap: Option<usize>,
+    wrap_notes: Option<usize>,
+    today: String,
+}
+
+impl Style {
+    /// Returns the output of a part of a command, with the properties of its terminal.
+    pub(super) fn io<'a>(&self, out: &'a mut dyn Write, err: &'a mut dyn Write) -> Io<'a> {
+        let Self { color, unicode, width, wrap, wrap_notes, today } = self.clone();
+        Io { out, err, color, unicode, width, wrap, wrap_notes, today, unread: false }
+    }
+}
+
 /// A writer that remembers its first error.
 pub(super) struct TrackedWriter<W: Write> {
     inner: W,
@@ -77,6 +96,12 @@ pub(super) fn is_broken_pipe(written: &std::io::Result<()>) -> bool {
 }
 
 impl Io<'_> {
+    /// Returns the properties of the terminal.
+    pub(super) fn style(&self) -> Style {
+        let Self { color, unicode, width, wrap, wrap_notes, .. } = *self;
+        Style { color, unicode, width, wrap, wrap_notes, today: self.today.clone() }
+    }
+
     /// Returns the terminal's properties for a report of this width in columns.
     pub(super) fn report_options(&self, width: usize) -> trainc_report::Options {
         trainc_report::Options {

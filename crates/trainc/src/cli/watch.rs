@@ -97,26 +97,14 @@ impl Tasks for Watches<'_> {
             desk.set_exit_code(0, watch(io, about, look).await);
             return exit::DONE;
         }
-        let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
-        let (wrap, wrap_notes) = (io.wrap, io.wrap_notes);
+        let style = io.style();
         let mut watching: FuturesUnordered<_> = job_contexts
             .iter()
             .zip(looks)
             .enumerate()
             .map(async |(at, (about, look))| {
                 let (mut out, mut err) = desk.writers(at);
-                let today = today.clone();
-                let mut own = Io {
-                    out: &mut out,
-                    err: &mut err,
-                    color,
-                    unicode,
-                    width,
-                    wrap,
-                    wrap_notes,
-                    today,
-                    unread: false,
-                };
+                let mut own = style.io(&mut out, &mut err);
                 (at, watch(&mut own, about, look).await)
             })
             .collect();
