@@ -282,7 +282,9 @@ pub fn human(subject: &Subject, options: Options) -> String {
     page.blank();
     page.table(&HEAD, &figure_rows(subject));
     page.blank();
-    for (label, line) in charts(subject.measured, options) {
+    let columns = options.width.saturating_sub(LABEL + CHART_FIGURES);
+    let Measured { losses, rates, .. } = subject.measured;
+    for (label, line) in charts(losses, rates, None, columns, options.unicode) {
         page.field(label, &line);
     }
     page.field("from", &describe_basis(subject));
@@ -298,27 +300,36 @@ pub fn human(subject: &Subject, options: Options) -> String {
     page.finish()
 }
 
-/// Columns of a chart's figures, next to the line.
+/// Columns of the figures next to a chart.
 const CHART_FIGURES: usize = 24;
 
-/// Returns the loss and the tokens per second over the run as lines, each with a label; none without two figures.
-fn charts(measured: &Measured, options: Options) -> Vec<(&'static str, String)> {
-    let columns = options.width.saturating_sub(LABEL + CHART_FIGURES).clamp(8, 60);
+/// Draws the loss and the tokens per second of a run, each as a line of at most `columns` characters and a label; none
+/// without two figures. With a `planned` rate, the last one is compared with it.
+pub fn charts(
+    losses: &[f64],
+    rates: &[f64],
+    planned: Option<f64>,
+    columns: usize,
+    unicode: bool,
+) -> Vec<(&'static str, String)> {
     let short = |value: f64| format_value("tokens_per_second", Group::Step, value);
-    let draw = |figures: &[f64], bottom: Option<f64>, ends: String| {
-        let line = sparkline(figures, bottom, columns, options.unicode);
-        (!line.is_empty()).then(|| format!("{line}  {ends}"))
+    let last = |figures: &[f64]| figures.last().copied().unwrap_or_default();
+    let draw = |label, figures: &[f64], bottom: Option<f64>, words: String| {
+        let line = sparkline(figures, bottom, columns.clamp(8, 60), unicode);
+        (!line.is_empty()).then(|| (label, format!("{line}  {words}")))
     };
-    let first_and_last = match measured.losses.as_slice() {
-        [first, .., last] => format!("{} to {}", text::short_number(*first), text::short_number(*last)),
-        _ => String::new(),
+    let first = losses.first().copied().unwrap_or_default();
+    let fall = format!("{} to {}", text::short_number(first), text::short_number(last(losses)));
+    let rate = if let Some(planned) = planned {
+        let share = text::short_number((100.0 * last(rates) / planned).round());
+        format!("{}, {share}% of the plan", short(last(rates)))
+    } else {
+        let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = rates.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        format!("{} to {}", short(lowest), short(highest))
     };
-    let lowest = measured.rates.iter().copied().min_by(f64::total_cmp).map(short).unwrap_or_default();
-    let highest = measured.rates.iter().copied().max_by(f64::total_cmp).map(short).unwrap_or_default();
-    let loss = draw(&measured.losses, None, first_and_last).map(|line| ("loss", line));
-    let rate =
-        draw(&measured.rates, Some(0.0), format!("{lowest} to {highest}")).map(|line| ("tokens/s", line));
-    loss.into_iter().chain(rate).collect()
+    let loss = draw("loss", losses, None, fall);
+    loss.into_iter().chain(draw("tokens/s", rates, Some(0.0), rate)).collect()
 }
 
 /// Renders the run as a comment for a pull request.
@@ -389,12 +400,10 @@ mod tests {
 
     #[test]
     fn the_course_of_the_run_is_drawn() {
-        let options = Options::default();
-        let measured =
-            Measured { losses: vec![8.0, 4.5, 1.0], rates: vec![1_000.0, 500.0], ..Measured::default() };
-        let lines = ["█▅▁  8 to 1", "█▅  500 to 1,000"].map(str::to_owned);
-        let labels = ["loss", "tokens/s"];
-        assert!(charts(&measured, options).into_iter().eq(labels.into_iter().zip(lines)));
-        assert!(charts(&Measured { losses: vec![8.0], ..Measured::default() }, options).is_empty());
+        let drawn = |losses: &[f64], rates: &[f64], planned| charts(losses, rates, planned, 40, true);
+        let expected = [("loss", "█▅▁  8 to 1".to_owned()), ("tokens/s", "█▅  500 to 1,000".to_owned())];
+        assert_eq!(drawn(&[8.0, 4.5, 1.0], &[1_000.0, 500.0], None), expected);
+        assert_eq!(drawn(&[], &[8.0, 4.0], Some(8.0)), [("tokens/s", "█▅  4, 50% of the plan".to_owned())]);
+        assert!(drawn(&[8.0], &[], None).is_empty());
     }
 }

@@ -302,6 +302,6 @@ pub(super) fn describe_plan_again(plan: &Plan, constants: &Constants, measured: 
 }
 
 /// Rounds a figure that is shown without decimals.
-pub(super) fn whole(value: f64) -> u64 {
+fn whole(value: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(value.max(0.0).round()).unwrap_or_default().as_secs()
 }

@@ -9,7 +9,7 @@ use super::job_context::{
     Form, JobArgs, JobContext, existing, format_time_of_day, job_contexts, worst_exit_code,
 };
 use super::manifests::{Manifest, Set};
-use super::probe::{describe_plan_again, whole};
+use super::probe::describe_plan_again;
 use super::progress::{Mode, Progress, print_json_line};
 use super::transcript::Transcript;
 use futures_util::StreamExt as _;
@@ -30,9 +30,10 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Invocation, NextCommand, sparkline};
+use trainc_diag::{Diagnostic, Invocation, NextCommand};
 use trainc_ir::{Budget, Plan};
 use trainc_predict::Constants;
+use trainc_report::measured;
 
 /// Follow the job until it ends: status, loss, throughput and cost
 ///
@@ -432,25 +433,10 @@ const CHART_FIGURES: usize = 44;
 
 /// Draws the loss and the tokens per second so far, each with a label; none without two figures.
 fn charts(plan: &Plan, planned: &Planned, metrics: &Metrics, io: &Io) -> Vec<(&'static str, String)> {
-    let columns = io.width.saturating_sub(CHART_FIGURES).clamp(8, 60);
     let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
     let rates = metrics.rates(tokens.map(|tokens| tokens as f64));
-    let draw = |figures: &[f64], bottom: Option<f64>, describe: &dyn Fn(f64, f64) -> String| {
-        let line = sparkline(figures, bottom, columns, io.unicode);
-        let ends = figures.first().zip(figures.last())?;
-        (!line.is_empty()).then(|| format!("{line}  {}", describe(*ends.0, *ends.1)))
-    };
-    let short = text::short_number;
-    let loss = draw(metrics.losses(), None, &|first, last| format!("{} to {}", short(first), short(last)));
-    let rate = draw(&rates, Some(0.0), &|_, last| {
-        let share = planned.tokens_per_second.map_or_else(String::new, |plan| {
-            format!(", {}% of the plan", short((100.0 * last / plan).round()))
-        });
-        let last = if last < 1_000.0 { short(last) } else { text::group_digits(whole(last)) };
-        format!("{last}{share}")
-    });
-    let loss = loss.map(|line| ("loss", line));
-    loss.into_iter().chain(rate.map(|line| ("tokens/s", line))).collect()
+    let columns = io.width.saturating_sub(CHART_FIGURES);
+    measured::charts(metrics.losses(), &rates, planned.tokens_per_second, columns, io.unicode)
 }
 
 /// Seconds after which an unchanged status is logged again.
