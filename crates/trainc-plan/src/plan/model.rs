@@ -366,7 +366,7 @@ fn assumed_architecture(path: &str, span: Span, model_type: &str) -> Diagnostic 
     Diagnostic::new(
         &T0550,
         span,
-        format!("`{path}`: model type `{model_type}` is not known; its parameters are counted by its fields, as those of a known decoder with the same ones"),
+        format!("`{path}`: model type `{model_type}` is not known; its parameters are counted from its fields, by the formulas of known decoders"),
     )
     .note("all fields of the config are known, but biases and norms that the code of the model adds without a field are not counted")
     .help("compare `parameters` of the plan with the published number, or write `parameters N` instead of `config`")

@@ -198,12 +198,12 @@ impl<'a> Page<'a> {
     /// Describes the front and the size of the search.
     fn describe_front(&self) -> String {
         format!(
-            "{} none that fits as surely beats these in time and money; {}",
+            "Pareto-optimal by time and cost {}, compared with those that fit as surely; {}",
             self.space.describe_search_size(self.judged.points.len()),
             if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
-                "those that surely fit come first, each the fastest first"
+                "those that surely fit come first, then the fastest"
             } else {
-                "the fastest first"
+                "fastest first"
             }
         )
     }
@@ -213,7 +213,7 @@ impl<'a> Page<'a> {
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
         let tight = self.judged.count_tight() as u64;
         let tight = if tight > 0 {
-            format!(", {} more would with too little room", text::group_digits(tight))
+            format!(", {} more only within the error of the prediction", text::group_digits(tight))
         } else {
             String::new()
         };
