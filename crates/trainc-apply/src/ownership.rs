@@ -31,7 +31,7 @@ pub(crate) fn jobs(tags: &Tags) -> BTreeSet<&str> {
 }
 
 /// Returns true if a job uses an object with these tags.
-pub(crate) fn uses(tags: &Tags, job: &str) -> bool {
+pub fn uses(tags: &Tags, job: &str) -> bool {
     users(tags).any(|(user, _)| user == job)
 }
 

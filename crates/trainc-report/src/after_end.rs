@@ -1,11 +1,12 @@
 //! What keeps costing money after the end of the training job.
 
 use super::cost::warm_pool_usd;
-use super::json::{AfterEnd, Document};
+use super::json::AfterEnd;
 use super::sections::round_to_u64;
 use trainc_diag::text;
 use trainc_ir::price::describe_origin_and_age;
 use trainc_ir::{CheckpointInterval, Plan};
+use trainc_predict::Prediction;
 
 /// The kind of a file system.
 const FILE_SYSTEM: &str = "file-system";
@@ -24,7 +25,8 @@ const LOGS: &str = "logs";
 const DELETED: &str = "deleted";
 
 /// Returns everything that is billed after the end of the job, the most expensive kinds first.
-pub(super) fn after_end(plan: &Plan, checkpoint_bytes: Option<f64>) -> Vec<AfterEnd> {
+pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
+    let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
     let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return Vec::new() };
     let mut out: Vec<AfterEnd> = plan
         .created_file_systems()
@@ -101,11 +103,28 @@ impl AfterEnd {
     }
 }
 
-/// Returns the same as text, with the age of old prices if today's date (days since 1970) is given.
-pub(super) fn lines(document: &Document, today: Option<i64>) -> Vec<String> {
+impl AfterEnd {
+    /// Returns true for a file system.
+    pub fn is_file_system(&self) -> bool {
+        self.kind == FILE_SYSTEM
+    }
+
+    /// Returns true if it is still billed this long after the end of the job, in seconds: a warm pool ends.
+    pub fn is_billed_after(&self, seconds: u64) -> bool {
+        self.kind != WARM_POOL || self.seconds.is_some_and(|end| seconds < end)
+    }
+
+    /// Returns true if `trainc destroy` keeps it: what the job wrote, and its logs.
+    pub fn outlasts_destroy(&self) -> bool {
+        matches!(self.kind, CHECKPOINTS | OUTPUT | LOGS)
+    }
+}
+
+/// Describes what is billed after the end of a job, with the age of old prices if today's date (days since 1970) is given.
+pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
     let mut out = Vec::new();
     let mut stored = Vec::new();
-    for one in &document.after_end {
+    for one in billed {
         let origin = one
             .price_source
             .as_ref()

@@ -15,7 +15,7 @@ use trainc_predict::bills::{max_cost, unpriced_file_systems};
 /// sections. Today is in days since 1970; without it old prices have no age.
 pub(super) fn sections(document: &Document, plan: &Plan, today: Option<i64>) -> Vec<Section> {
     let mut out = vec![("cost", lines(document, plan, today))];
-    out.extend([("after", after_end::lines(document, today)), ("quota", quotas(document))]);
+    out.extend([("after", after_end::describe(&document.after_end, today)), ("quota", quotas(document))]);
     out.retain(|(_, lines)| !lines.is_empty());
     out
 }

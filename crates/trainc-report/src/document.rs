@@ -23,7 +23,6 @@ pub fn document(subject: &Subject) -> Document {
         }
         None => String::new(),
     };
-    let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
     let mut document = Document {
         format_version: FORMAT_VERSION,
         trainc_version: env!("CARGO_PKG_VERSION"),
@@ -93,7 +92,7 @@ pub fn document(subject: &Subject) -> Document {
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
         price: plan.and_then(|plan| plan.price.as_ref()).map(price),
         group_prices: plan.map(group_prices).unwrap_or_default(),
-        after_end: plan.map(|plan| after_end::after_end(plan, checkpoint_bytes)).unwrap_or_default(),
+        after_end: plan.map(|plan| after_end::after_end(plan, prediction)).unwrap_or_default(),
         quotas: Vec::new(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
         policy: super::resources::statements(subject).into_iter().map(statement).collect(),

@@ -3,7 +3,7 @@
 //! In: a [`Subject`]: a plan, its identity, its prediction, its problems. Out: text. Decides nothing: every figure comes
 //! from the plan or the cost model, or is a sum over these.
 
-mod after_end;
+pub mod after_end;
 mod bars;
 pub mod bill;
 mod cost;

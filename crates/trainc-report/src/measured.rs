@@ -1,5 +1,7 @@
 //! A measured run compared with its prediction: for a terminal, for a comment, for scripts.
 
+use super::after_end;
+use super::json::AfterEnd;
 use super::sections::round_to_u64;
 use super::terminal_page::{LABEL, Options, TerminalPage};
 use serde::Serialize;
@@ -26,6 +28,8 @@ pub struct Subject<'a> {
     pub run: Option<&'a Job>,
     /// The figures, predicted and measured.
     pub rows: &'a [Row],
+    /// What is billed after the end of the job.
+    pub after_end: Vec<AfterEnd>,
     /// Further remarks.
     pub notes: Vec<String>,
 }
@@ -287,6 +291,9 @@ pub fn human(subject: &Subject, options: Options) -> String {
     for (label, line) in charts(losses, rates, None, columns, options.unicode) {
         page.field(label, &line);
     }
+    for (at, line) in after_end::describe(&subject.after_end, options.today).iter().enumerate() {
+        page.field(if at == 0 { "after" } else { "" }, line);
+    }
     page.field("from", &describe_basis(subject));
     if let Some(words) = describe_missing(subject) {
         page.field("-", &words);
@@ -346,6 +353,9 @@ pub fn markdown(subject: &Subject) -> String {
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     out.push_str(&format!("\n{}\n", escape_cell(&describe_basis(subject))));
+    for line in after_end::describe(&subject.after_end, None) {
+        out.push_str(&format!("- after the end: {}\n", escape_cell(&line)));
+    }
     if let Some(words) = describe_missing(subject) {
         out.push_str(&format!("- `-`: {}\n", escape_cell(&words)));
     }
@@ -383,6 +393,7 @@ mod tests {
             measured: &measured,
             run: Some(&run),
             rows: &all,
+            after_end: Vec::new(),
             notes: vec!["x".to_owned()],
         };
         let document = serde_json::to_value(document(&subject)).unwrap();

@@ -392,6 +392,9 @@ fn without_a_price_of_spot_the_front_goes_by_the_price_on_demand() {
     let shown = shown.json();
     let (front, lost) = (shown["front"].as_array().unwrap(), shown["lost"].as_array().unwrap());
     assert!(!front.is_empty() && lost.len() > 10, "{shown}");
+    let written = run(&dir, &["tune", &path]).out;
+    assert!(written.contains("\nat most $") && written.contains(" (1) for 5d\n"), "{written}");
+    assert!(written.contains("\nafter the end: file system `corpus`: $"), "{written}");
     let figures = |one: &serde_json::Value| {
         assert!(one["cost_usd"].is_null(), "{one}");
         (one["seconds"].as_f64().unwrap(), one["on_demand_usd"].as_f64().unwrap())

@@ -121,24 +121,19 @@ pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
     ownership::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
 }
 
-/// Returns the monthly cost of a file system in US dollars: its capacity times the price of its deployment type.
-pub(crate) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
-    Some(system.capacity_gib as f64 * price(region, system)?.usd_per_gb_month)
-}
-
-fn price(region: &str, system: &FileSystem) -> Option<prices::StoragePrice> {
+/// Returns the monthly cost of a file system in US dollars, its capacity times the price of its deployment type, and the
+/// origin of that price: `price of 2026-11-21`.
+pub(crate) fn monthly_cost(region: &str, system: &FileSystem) -> Option<(f64, String)> {
     let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
-    prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)
+    let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
+    let origin = describe_origin(Some(&price.provenance.date), &price.provenance.source);
+    Some((system.capacity_gib as f64 * price.usd_per_gb_month, origin))
 }
 
 /// Describes the monthly cost of a file system with the date of its price: `$174 a month (price of 2026-11-21)`.
 pub(crate) fn describe_monthly_cost(region: &str, system: &FileSystem) -> Option<String> {
-    let price = price(region, system)?;
-    Some(format!(
-        "{} a month ({})",
-        trainc_diag::text::dollars(system.capacity_gib as f64 * price.usd_per_gb_month),
-        describe_origin(Some(&price.provenance.date), &price.provenance.source)
-    ))
+    let (usd, origin) = monthly_cost(region, system)?;
+    Some(format!("{} a month ({origin})", trainc_diag::text::dollars(usd)))
 }
 
 #[cfg(test)]
@@ -155,8 +150,10 @@ mod tests {
             ..FileSystem::default()
         };
         let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
-        assert_eq!(monthly_usd("us-east-1", &system), Some(1_200.0 * price.usd_per_gb_month));
+        let (usd, origin) = monthly_cost("us-east-1", &system).unwrap();
+        assert_eq!(usd, 1_200.0 * price.usd_per_gb_month);
+        assert_eq!(origin, format!("price of {}", price.provenance.date));
         system.deployment = None;
-        assert_eq!(monthly_usd("us-east-1", &system), None);
+        assert_eq!(monthly_cost("us-east-1", &system), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Resources of the job that the manifest no longer names.
 
 use crate::account::FileSystem;
-use crate::file_systems::{describe_monthly_cost, monthly_usd};
+use crate::file_systems::{describe_monthly_cost, monthly_cost};
 use crate::orphaned_jobs::OrphanedJob;
 use crate::ownership;
 use trainc_diag::declare_code;
@@ -82,7 +82,7 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for system in systems {
         let before = system.tags.get("trainc:resource").and_then(|tag| tag.strip_prefix("file-system/"));
-        let monthly = monthly_usd(region, system);
+        let monthly = monthly_cost(region, system).map(|(usd, _)| usd);
         let cost =
             describe_monthly_cost(region, system).map_or_else(String::new, |cost| format!(", at {cost}"));
         let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));

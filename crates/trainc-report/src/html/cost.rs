@@ -81,7 +81,7 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
                 to_sentence(&(line + item))
             }),
     );
-    let after = after_end::lines(document, None);
+    let after = after_end::describe(&document.after_end, None);
     if !after.is_empty() {
         section.text.push(format!("After the end of the job, these are still billed: {}.", after.join("; ")));
     }

@@ -6,7 +6,7 @@ use super::args::Global;
 use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, job_contexts, worst_exit_code};
+use super::job_context::{Form, JobArgs, JobContext, format_billed, job_contexts, worst_exit_code};
 use super::progress::{LOOKING, Mode, Progress};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -24,6 +24,7 @@ use trainc_diag::text;
 use trainc_diag::{NextCommand, Problems};
 use trainc_emit as emit;
 use trainc_ir::Plan;
+use trainc_report::json::AfterEnd;
 
 /// Delete what trainc created for the job: role, file systems and uploads
 ///
@@ -184,7 +185,10 @@ impl Destroy {
             return String::new();
         }
         let monthly: Option<f64> = kept.iter().map(|one| one.usd_per_month).sum();
-        let cost = monthly.map_or_else(String::new, |usd| format!(", at {} a month", text::dollars(usd)));
+        let origin: BTreeSet<&str> = kept.iter().filter_map(|one| one.price_origin.as_deref()).collect();
+        let origin = origin.into_iter().collect::<Vec<_>>().join(", ");
+        let cost =
+            monthly.map_or_else(String::new, |usd| format!(", at {} a month ({origin})", text::dollars(usd)));
         let stay = if names.len() == 1 { "remains with its data" } else { "remain with their data" };
         let names = text::backtick_list(&names, "and");
         let job = self.only.then(|| format!("--job {}", self.about.name()));
@@ -255,7 +259,11 @@ impl Destroy {
             return code;
         }
         if code == exit::DONE {
-            io.print(&format!("deleted\n{}", self.describe_kept_data(&remains, &removals)));
+            let mut billed = self.about.billed_after_end(false);
+            billed.retain(AfterEnd::outlasts_destroy);
+            io.print("deleted\n");
+            io.print(&format_billed("remains", &billed, io));
+            io.print(&self.describe_kept_data(&remains, &removals));
         } else if code == verdict::exit::FOREIGN {
             io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");
         } else {

@@ -25,6 +25,8 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
 use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
 use trainc_ir::Plan;
+use trainc_report::after_end;
+use trainc_report::json::AfterEnd;
 
 /// Flags that select a job. With the flags of its `apply`, a run is compared with what was planned.
 #[derive(clap::Args, Debug)]
@@ -143,6 +145,14 @@ impl JobContext {
         if is_other { Planned::default() } else { planned_from_prediction(&self.manifest) }
     }
 
+    /// Returns what is billed after the end of a run; nothing for a run of another digest.
+    pub(super) fn billed_after_end(&self, is_other: bool) -> Vec<AfterEnd> {
+        if is_other {
+            return Vec::new();
+        }
+        after_end::after_end(&self.plan, &self.manifest.compiled.prediction)
+    }
+
     /// Returns a progress display for this output.
     pub(super) fn progress(&self) -> Progress {
         let output = if self.form.is_json() { "json" } else { "human" };
@@ -199,6 +209,16 @@ pub(super) fn planned_from_prediction(manifest: &Manifest) -> Planned {
         start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
         steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
     }
+}
+
+/// Formats what is billed after the end of a job next to a label, for text with labels of ten columns.
+pub(super) fn format_billed(label: &str, billed: &[AfterEnd], io: &Io) -> String {
+    let mut out = String::new();
+    for (at, line) in after_end::describe(billed, io.today_in_days()).iter().enumerate() {
+        let label = if at == 0 { label } else { "" };
+        out.push_str(&format!("  {label:<10}{line}\n"));
+    }
+    out
 }
 
 /// Runs a task for each job of the manifests; returns the worst exit code.

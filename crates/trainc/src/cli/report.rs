@@ -26,6 +26,7 @@ use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
 use trainc_ir::Plan;
 use trainc_predict::{Constants, Layout, Speed};
+use trainc_report::json::AfterEnd;
 use trainc_report::measured::{self, Subject};
 
 /// Compare a finished run with its prediction
@@ -129,7 +130,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let names: Vec<String> = here.iter().map(named).collect();
     let found = InvalidRows::from_logs(reader.faults(), &names);
     io.note_colored(&found.format_first(io, global));
-    shared.print_report(io, manifest, plan, (&reader, &found, &probe), None)
+    shared.print_report(io, (manifest, Vec::new()), plan, (&reader, &found, &probe), None)
 }
 
 /// Returns the logs of `--log`, or that of the job's last run on this machine.
@@ -193,7 +194,7 @@ impl Shared {
     fn print_report(
         &self,
         io: &mut Io,
-        manifest: &Manifest,
+        (manifest, after_end): (&Manifest, Vec<AfterEnd>),
         plan: &Plan,
         (reader, wrong, probe): (&Reader, &InvalidRows, &Probe),
         job: Option<&trainc_apply::account::TrainingJob>,
@@ -278,6 +279,7 @@ impl Shared {
             measured: &measured,
             run: run.as_ref(),
             rows: &rows,
+            after_end,
             notes,
         };
         match self.output.as_str() {
@@ -406,9 +408,10 @@ impl Task for Online {
             }
         }
         if !found.is_ours && self.shared.csv.is_some() {
-            io.note("error: the run is none of this job's, as was said above: nothing is added to a table\n");
+            io.note("error: the run does not belong to this job: no row is added to the table\n");
             return verdict::exit::FOREIGN;
         }
+        let billed = self.about.billed_after_end(found.is_other || !found.is_ours);
         let mut reader = reader(&self.about.plan);
         let mut probe = Probe::default();
         let mut sink = |host: &str, event: &LogEvent| {
@@ -424,7 +427,7 @@ impl Task for Online {
         io.note_colored(&wrong.format_first(io, &self.about.global));
         self.shared.print_report(
             io,
-            &self.about.manifest,
+            (&self.about.manifest, billed),
             &self.about.plan,
             (&reader, &wrong, &probe),
             Some(&found.job),

@@ -5,19 +5,21 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job_context::{
-    Form, JobArgs, JobContext, Kept, existing, format_time_of_day, run_for_each_job, running,
+    Form, JobArgs, JobContext, Kept, existing, format_billed, format_time_of_day, run_for_each_job, running,
 };
 use super::progress::{LOOKING, READING};
 use serde_json::json;
 use std::rc::Rc;
-use trainc_apply::account::{LogEvent, TrainingJob, Transition};
+use trainc_apply::account::{FileSystem, LogEvent, TrainingJob, Transition};
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::{missing_mounts, mounts};
 use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
+use trainc_apply::ownership::uses;
 use trainc_apply::status::{Status, status};
 use trainc_diag::{NextCommand, text};
+use trainc_report::json::AfterEnd;
 
 /// Show the status, metrics and cost of the job
 ///
@@ -71,13 +73,24 @@ impl Task for Show {
                 break;
             }
         }
-        let lost = progress.run_with_spinner(LOOKING, lost_file_systems(&look, &job)).await;
+        let is_other = found.is_other || !found.is_ours;
+        let mut billed = self.about.billed_after_end(is_other);
+        let is_created = billed.iter().any(AfterEnd::is_file_system);
+        let systems = progress.run_with_spinner(LOOKING, file_systems(&look, &job, is_created)).await;
+        let lost = systems.as_ref().map_or_else(Vec::new, |all| lost_file_systems(&job, all));
+        // A file system that may not be read is assumed to exist.
+        let is_there = systems.is_none_or(|all| all.iter().any(|one| uses(&one.tags, &found.desired.job)));
+        billed.retain(|one| is_there || !one.is_file_system());
+        if let Some(end) = job.ended {
+            let since = std::time::Duration::try_from_secs_f64(asked - end).unwrap_or_default().as_secs();
+            billed.retain(|one| one.is_billed_after(since));
+        }
         let beside =
             match progress.run_with_spinner(LOOKING, running(&look, &self.about, &found.desired)).await {
                 Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
                 Err(verdict) => return self.about.fail(io, verdict),
             };
-        let planned = self.about.prediction_for_run(found.is_other || !found.is_ours);
+        let planned = self.about.prediction_for_run(is_other);
         let now =
             status(&self.about.plan, &planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
@@ -88,6 +101,7 @@ impl Task for Show {
                 });
                 members.insert("also_running".to_owned(), all.collect());
                 members.insert("lost_file_systems".to_owned(), json!(lost));
+                members.insert("after_end".to_owned(), json!(billed));
                 members.insert("is_ours".to_owned(), json!(found.is_ours));
             }
             self.about.print_object(io, object);
@@ -98,6 +112,7 @@ impl Task for Show {
                 (true, false) => "",
             };
             io.print(&format_status(&now, other, io.today_in_days()));
+            io.print(&format_billed("after", &billed, io));
             let invocation = &self.about.invocation;
             let stop =
                 |run: &str| invocation.command_line(&NextCommand::new("stop").flag(format!("--run {run}")));
@@ -124,14 +139,28 @@ impl Task for Show {
     }
 }
 
-/// Returns the deleted file systems of a run; empty if they may not be read.
-async fn lost_file_systems<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &TrainingJob) -> Vec<String> {
-    if job.is_over() || mounts(job).is_empty() {
+/// Returns the file systems of the account; `None` if they may not be read, or if neither the run nor the plan has one.
+async fn file_systems<C: Cloud, K: Clock>(
+    look: &Look<'_, C, K>,
+    job: &TrainingJob,
+    is_created: bool,
+) -> Option<Vec<FileSystem>> {
+    // A simulated account only has the file systems that it created.
+    let has_others = !look.cloud.is_simulated() && !job.is_over() && !mounts(job).is_empty();
+    if !is_created && !has_others {
+        return None;
+    }
+    let mut all = look.ask(async |cloud| cloud.file_systems().await).await.ok()?;
+    all.retain(|system| system.lifecycle != "DELETING");
+    Some(all)
+}
+
+/// Returns the deleted file systems of a run that has not ended.
+fn lost_file_systems(job: &TrainingJob, all: &[FileSystem]) -> Vec<String> {
+    if job.is_over() {
         return Vec::new();
     }
-    let Ok(all) = look.ask(async |cloud| cloud.file_systems().await).await else { return Vec::new() };
-    let there = all.into_iter().filter(|system| system.lifecycle != "DELETING").map(|system| system.id);
-    missing_mounts(job, &there.collect())
+    missing_mounts(job, &all.iter().map(|system| system.id.clone()).collect())
 }
 
 fn format_status(now: &Status, other: &str, today: Option<i64>) -> String {

@@ -6,7 +6,7 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job_context::{
-    Form, JobArgs, JobContext, existing, format_time_of_day, job_contexts, worst_exit_code,
+    Form, JobArgs, JobContext, existing, format_billed, format_time_of_day, job_contexts, worst_exit_code,
 };
 use super::manifests::{Manifest, Set};
 use super::probe::describe_plan_again;
@@ -145,11 +145,16 @@ async fn watch<C: Cloud, K: Clock>(
     let enforce = enforce && !found.is_other && found.is_ours;
     let stay = if enforce { Stay::Enforce } else { Stay::WhileRead };
     let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;
+    // Other codes report that it could not be followed to its end.
+    if matches!(code, exit::DONE | exit::JOB) && output != "json" {
+        let billed = about.billed_after_end(found.is_other || !found.is_ours);
+        io.print(&format_billed("after", &billed, io));
+    }
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
         // `watch` is read-only.
         io.print(&format!(
-            "  next   {}: the file system has `delete-after-job`\n",
+            "  next  {}: the file system has `delete-after-job`\n",
             about.invocation.command_line(&NextCommand::new("destroy"))
         ));
     }
@@ -490,10 +495,10 @@ pub(super) fn print_outcome(
         words.push_str(now.simulated_note());
         io.print(&format!("{words}\n"));
         if let Some(model) = &job.model_artifacts {
-            io.print(&format!("  model  {model}\n"));
+            io.print(&format!("  model     {model}\n"));
         }
         if let Some(short) = now.early_end_steps(plan) {
-            io.print(&format!("  note   {}\n", describe_early_end(short)));
+            io.print(&format!("  note      {}\n", describe_early_end(short)));
         }
         return exit::DONE;
     }

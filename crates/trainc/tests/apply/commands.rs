@@ -175,6 +175,37 @@ fn a_run_is_shown_against_its_plan() {
     assert!(other["most_usd"].is_number());
 }
 
+/// What is billed after the end of a job is shown by every command about it, while it exists.
+#[test]
+fn every_command_shows_what_is_billed_after_the_end() {
+    let repo = Repo::new("apply-billed", &["llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let shown = |arguments: &[&str]| {
+        let done = repo.run(arguments);
+        one_line(&format!("{}{}", done.out, done.err))
+    };
+    let file_system = "after file system `corpus`: $";
+    let checkpoints = "S3: up to ";
+    for command in ["status", "watch", "report"] {
+        let text = shown(&[command, LLAMA]);
+        assert!(text.contains(file_system) && text.contains(checkpoints), "{command}: {text}");
+    }
+    let kinds = || {
+        let status = repo.run(&["status", LLAMA, "-o", "json"]).json();
+        let all = status["after_end"].as_array().unwrap().clone();
+        all.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(), ["file-system", "checkpoints", "output", "source", "logs"]);
+    let destroyed = shown(&["destroy", LLAMA, "--yes"]);
+    let remains = destroyed.split_once("remains S3: up to ").unwrap().1;
+    assert!(remains.contains("--delete-data"), "{destroyed}");
+    assert!(remains.contains(" a month (price of "), "the file system that is kept: {destroyed}");
+    assert_eq!(repo.run(&["destroy", LLAMA, "--yes", "--delete-data"]).code, Some(0));
+    assert_eq!(kinds(), ["checkpoints", "output", "source", "logs"], "it was deleted");
+    repo.edit(LLAMA, "max-run \"5d\"", "max-run \"4d\"");
+    assert!(kinds().is_empty(), "a run of another version has other files");
+}
+
 #[test]
 fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
     let repo = Repo::new("apply-released", &["llama-7b-fsdp"]);

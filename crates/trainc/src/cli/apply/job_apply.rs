@@ -8,7 +8,7 @@ use crate::cli::delete_after_job::{delete_file_systems, describe_remaining};
 use crate::cli::exit;
 use crate::cli::invocation::invocation;
 use crate::cli::io::Io;
-use crate::cli::job_context::planned_from_prediction;
+use crate::cli::job_context::{format_billed, planned_from_prediction};
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::plan;
 use crate::cli::progress::{Progress, difference_json};
@@ -29,6 +29,7 @@ use trainc_diag::json::problem;
 use trainc_diag::{Invocation, NextCommand, Severity};
 use trainc_emit::quote;
 use trainc_ir::Plan;
+use trainc_report::after_end;
 use trainc_report::human::costs_of_apply;
 use trainc_report::json::Document;
 
@@ -357,12 +358,24 @@ impl JobApply<'_> {
             Stay::ToTheEnd,
         )
         .await;
-        if code != exit::DONE || !self.args.wait {
-            return code;
-        }
-        let failed = delete_file_systems(self.plan, look, progress).await;
+        let ended = matches!(code, exit::DONE | exit::JOB) && self.args.wait;
+        let failed = match code {
+            exit::DONE if self.args.wait => delete_file_systems(self.plan, look, progress).await,
+            _ => Vec::new(),
+        };
         for verdict in &failed {
             self.print_verdict(io, verdict);
+        }
+        if ended && !self.is_json() {
+            let mut billed = after_end::after_end(self.plan, &self.manifest.compiled.prediction);
+            let is_deleted = |name: Option<&String>| {
+                let mut storage = self.plan.job.storage.iter();
+                storage.any(|one| one.delete_after_job.get() == Some(true) && one.name.value() == name)
+            };
+            if code == exit::DONE && failed.is_empty() {
+                billed.retain(|one| !one.is_file_system() || !is_deleted(one.name.as_ref()));
+            }
+            io.print(&format_billed("after", &billed, io));
         }
         verdict::worst_exit(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }

@@ -10,6 +10,8 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::price::describe_origins;
 use trainc_predict::Constants;
+use trainc_predict::bills::max_cost;
+use trainc_report::after_end;
 use trainc_tune::left_out::unranked_instances;
 use trainc_tune::reasons::why_not_on_front;
 use trainc_tune::runners_up::runners_up;
@@ -96,6 +98,34 @@ impl<'a> Page<'a> {
         describe_origins(plans.flat_map(Plan::instance_prices), today)
     }
 
+    /// Describes the most that the rows can cost until max-run, and what is billed after the end of the first.
+    fn describe_bounds_and_remains(&self, today: Option<i64>) -> Vec<String> {
+        let bound = |row: &Row| {
+            let plan = row.sound.compiled.plan.as_deref()?;
+            let seconds = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
+            Some((max_cost(plan, seconds as f64).least_usd()?, seconds))
+        };
+        let bounds: Vec<(f64, u64)> = self.front.iter().map_while(bound).collect();
+        let mut out = Vec::new();
+        // All rows have the max-run of the manifest.
+        if let Some((_, seconds)) = bounds.first().filter(|_| bounds.len() == self.front.len()) {
+            let each: Vec<String> = (1..)
+                .zip(&bounds)
+                .map(|(number, (usd, _))| format!("{} ({number})", text::dollars(*usd)))
+                .collect();
+            out.push(format!("at most {} for {}", text::list(&each, "and"), text::duration(*seconds)));
+        }
+        if let Some((plan, prediction)) = self
+            .front
+            .first()
+            .and_then(|row| Some((row.sound.compiled.plan.as_deref()?, &row.sound.compiled.prediction)))
+        {
+            let billed = after_end::describe(&after_end::after_end(plan, prediction), today);
+            out.extend(billed.iter().map(|line| format!("after the end: {line}")));
+        }
+        out
+    }
+
     pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
         let mut out = format!("{}: {}\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
@@ -108,6 +138,9 @@ impl<'a> Page<'a> {
                 "\n{}",
                 text::wrap(&format!("costs by the {dates}"), width.max(20), 0).join("\n")
             );
+        }
+        for line in self.describe_bounds_and_remains(today) {
+            let _ = writeln!(out, "{}", text::wrap(&line, width.max(20), 2).join("\n"));
         }
         if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
             out.push_str("\nmay not fit: leaves less room than the error of a predicted memory\n");
