@@ -1,6 +1,6 @@
 //! A simulated training job: its states over time, and its outcome.
 
-use super::pace::{fails_after, training_seconds};
+use super::pace::{fails_after, max_run_seconds, training_seconds};
 use super::state::JobState;
 use crate::account::Transition;
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,12 @@ pub(super) fn advance_job(state: &mut JobState, now: f64) {
         marks.push(("Stopping", stopped, "Stopping the training job"));
         marks.push(("Stopped", stopped + STOPPING, "Training job stopped"));
     }
+    // Billed time counts from the download on.
+    let limit = start + STARTING + max_run_seconds(state);
+    if marks.last().is_some_and(|(_, end, _)| *end > limit) && state.stopped.is_none_or(|at| at > limit) {
+        marks.retain(|(_, from, _)| *from <= limit);
+        marks.push(("MaxRuntimeExceeded", limit, "Training job exceeded its maximum runtime"));
+    }
     marks.retain(|(_, from, _)| *from <= now);
     let Some((last, since, words)) = marks.last().copied() else { return };
     let ends = marks.iter().skip(1).map(|(_, from, _)| Some(*from)).chain([None]);
@@ -110,8 +116,14 @@ pub(super) fn advance_job(state: &mut JobState, now: f64) {
     // Billed from the download on (DescribeTrainingJob, TrainingStartTime).
     let began = marks.iter().find(|(name, ..)| *name == "Downloading").map(|(_, from, _)| *from);
     state.job.started = began;
-    let over = matches!(last, "Completed" | "Failed" | "Stopped");
-    if over || last == "Stopping" { last } else { "InProgress" }.clone_into(&mut state.job.status);
+    let over = matches!(last, "Completed" | "Failed" | "Stopped" | "MaxRuntimeExceeded");
+    let status = match last {
+        // The service stops the job.
+        "MaxRuntimeExceeded" => "Stopped",
+        _ if over || last == "Stopping" => last,
+        _ => "InProgress",
+    };
+    status.clone_into(&mut state.job.status);
     if last == "Failed" {
         state.job.failure = Some(words.to_owned());
     }

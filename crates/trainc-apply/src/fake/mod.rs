@@ -14,6 +14,9 @@ mod pace;
 mod start;
 mod state;
 
+/// Value of every quota that an account does not set: enough for any job.
+pub const UNBOUNDED_QUOTA: f64 = 1e9;
+
 pub use fault::{Faults, Moment, Refusal};
 pub use job::Outcome;
 pub use pace::Pace;

@@ -2,7 +2,7 @@
 
 use super::defaults::zone_id;
 use super::state::Account;
-use super::{Fake, logs};
+use super::{Fake, UNBOUNDED_QUOTA, logs};
 use crate::account::{
     Association, Bucket, Caller, Endpoint, FileSystem, JobSummary, Key, LogFrom, LogPage, LogStream, Object,
     Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
@@ -302,8 +302,7 @@ impl Observe for Fake {
     }
 
     async fn default_quota(&self, _: &str, code: &str) -> Answer<f64> {
-        // Sufficient for everything: 28 days in seconds is the highest value of a quota here.
-        self.call(Call::GetAWSDefaultServiceQuota, code, |_, _| Ok(2_419_200.0)).await
+        self.call(Call::GetAWSDefaultServiceQuota, code, |_, _| Ok(UNBOUNDED_QUOTA)).await
     }
 
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {

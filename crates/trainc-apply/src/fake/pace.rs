@@ -14,13 +14,9 @@ pub struct Pace {
     pub mfu: f64,
 }
 
-/// Placeholder values for a job without a prediction: seconds of training, tokens per second, and model FLOPs
-/// utilization.
+/// Placeholder values for a job without a prediction: seconds of training (at most half of its max-run), tokens per second,
+/// and model FLOPs utilization.
 const STAND_IN: (f64, f64, f64) = (3_600.0, 41_250.0, 0.412);
-
-/// Maximum seconds of training. A longer job runs in time-lapse: its steps follow faster than its tokens per second
-/// imply, so that users need not wait for weeks.
-const LONGEST: f64 = 6.0 * 3_600.0;
 
 /// Minimum seconds until a program fails, so that it has logged some lines.
 const LEAST_FAILING: f64 = 60.0;
@@ -47,7 +43,13 @@ pub(super) struct Line {
 pub(super) fn training_seconds(state: &JobState) -> f64 {
     let steps = state.steps.max(1) as f64;
     let planned = state.pace.map(|pace| pace.step_seconds * steps);
-    planned.filter(|seconds| *seconds > 0.0).map_or(STAND_IN.0, |seconds| seconds.min(LONGEST))
+    planned.filter(|seconds| *seconds > 0.0).unwrap_or_else(|| STAND_IN.0.min(max_run_seconds(state) / 2.0))
+}
+
+/// Returns `MaxRuntimeInSeconds` of the request; infinite without one.
+pub(super) fn max_run_seconds(state: &JobState) -> f64 {
+    let bound = state.job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds");
+    bound.and_then(serde_json::Value::as_f64).unwrap_or(f64::INFINITY)
 }
 
 /// Returns the seconds of training after which a failing program ends: a sixth of the training.
@@ -124,10 +126,12 @@ mod tests {
             (1..=7).collect::<Vec<_>>()
         );
         assert_eq!((training_seconds(&few), fails_after(&few)), (14.0, 60.0));
-        // Weeks take hours, at the planned rate.
         let long = job(100_000, pace(20.0));
-        assert_eq!(training_seconds(&long), LONGEST);
+        assert_eq!(training_seconds(&long), 2_000_000.0);
         assert!((line(&long, 120).unwrap().tokens_per_second / 10.0 - 1.0).abs() < 0.02);
+        let mut short = job(120, None);
+        short.job.request = serde_json::json!({"StoppingCondition": {"MaxRuntimeInSeconds": 1_000}});
+        assert_eq!(training_seconds(&short), 500.0);
         let unknown = job(120, None);
         assert_eq!((training_seconds(&unknown), fails_after(&unknown)), (3_600.0, 600.0));
         assert!((line(&unknown, 60).unwrap().tokens_per_second / 41_250.0 - 1.0).abs() < 0.02);
