@@ -350,7 +350,8 @@ def compare_prices(folder, path, report):
                 newest[pair] = row
     for (name, region), (usd, since) in sorted(offered_prices(offers).items()):
         old = newest.get((name, region))
-        if name not in types or region not in regions or (old and old["date"] >= published):
+        # Of CPU types, which have no row in instances.toml, only the pairs with a price are kept up to date.
+        if (name not in types and old is None) or region not in regions or (old and old["date"] >= published):
             continue
         if old is None:
             report(f"prices {name} {region}: new, {usd}")

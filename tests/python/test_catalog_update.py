@@ -145,7 +145,7 @@ def offer(sku, usage, region, usd, unit="Hrs"):
 
 
 def test_prices_of_training_jobs_are_read_from_an_offer_file(data, tmp_path):
-    """A price that changed, one that did not, one of a new pair; other components, spot and unknown types are no prices."""
+    """Prices that changed, one that did not, one of a new pair; new pairs of CPU types, other components and spot are skipped."""
     offers = [
         offer("A", "USE1-Train:ml.p4d.24xlarge", "us-east-1", "20.5000000000"),
         offer("B", "USE1-Train:ml.g4dn.xlarge", "us-east-1", "0.7364000000"),
@@ -153,6 +153,8 @@ def test_prices_of_training_jobs_are_read_from_an_offer_file(data, tmp_path):
         offer("D", "USE1-Host:ml.g5.2xlarge", "us-east-1", "9.0000000000"),
         offer("E", "USE1-SpotTraining:ml.g5.4xlarge", "us-east-1", "9.0000000000"),
         offer("F", "USE1-Train:ml.nonesuch.xlarge", "us-east-1", "9.0000000000"),
+        offer("G", "USE1-Train:ml.m5.xlarge", "us-east-1", "0.2400000000"),
+        offer("H", "APN1-Train:ml.m5.xlarge", "ap-northeast-1", "0.2980000000"),
     ]
     products, terms = ({k: v for one in offers for k, v in one[at].items()} for at in (0, 1))
     text = {"offerCode": "AmazonSageMaker", "publicationDate": "2027-01-05T09:00:00Z", "products": products}
@@ -163,6 +165,7 @@ def test_prices_of_training_jobs_are_read_from_an_offer_file(data, tmp_path):
     assert status == 3
     assert printed == [
         "prices ml.g5.xlarge ap-northeast-1: new, 2.045",
+        "prices ml.m5.xlarge us-east-1: 0.23 of 2026-09-27 -> 0.24",
         "prices ml.p4d.24xlarge us-east-1: 25.2513 of 2026-09-27 -> 20.5",
     ]
     after = read(data, "prices.toml")
@@ -170,6 +173,7 @@ def test_prices_of_training_jobs_are_read_from_an_offer_file(data, tmp_path):
     assert made == {
         "ml.g4dn.xlarge/us-east-1/2027-01-05/offer": 0.7364,
         "ml.g5.xlarge/ap-northeast-1/2027-01-05/offer": 2.045,
+        "ml.m5.xlarge/us-east-1/2027-01-05/offer": 0.24,
         "ml.p4d.24xlarge/us-east-1/2027-01-05/offer": 20.5,
     }
     assert {key: after[key] for key in before} == before

@@ -191,6 +191,13 @@ mod tests {
         assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (25.2513, "2026-09-27"));
         let price = newest("ml.p5.48xlarge", "us-east-1").unwrap();
         assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (63.296, "2026-09-27"));
+        // The Training component, newer than the row of a Studio application.
+        let price = newest("ml.g5.xlarge", "us-west-2").unwrap();
+        assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (1.408, "2026-09-06"));
+        // A CPU type has prices without a row of its own.
+        assert!(crate::instances::get("ml.m5.xlarge").is_none());
+        let price = |region| newest("ml.m5.xlarge", region).map(|price| price.usd_per_hour);
+        assert_eq!(["us-east-1", "ap-south-1", "us-west-2"].map(price), [Some(0.23), Some(0.242), None]);
     }
 
     #[test]
@@ -214,7 +221,7 @@ mod tests {
             let region = price.region.as_deref().unwrap_or("unstated");
             let start = format!("{}/{region}/{}/", price.instance, price.provenance.date);
             assert!(key.starts_with(&start), "{key}");
-            assert!(crate::instances::get(&price.instance).is_some(), "{key}");
+            assert!(crate::instances::instance_exists(&price.instance), "{key}");
             assert!(price.region.as_deref().is_none_or(|name| crate::regions::get(name).is_some()), "{key}");
         }
     }
@@ -246,13 +253,20 @@ mod tests {
         let price = |deployment, tier| Some(lustre("us-east-1", deployment, "SSD", tier)?.usd_per_gb_month);
         assert_eq!(price("PERSISTENT_2", Some(125)), Some(0.145));
         assert_eq!(price("SCRATCH_2", None), Some(0.14));
-        assert_eq!(price("PERSISTENT_2", Some(250)), None);
+        assert_eq!(price("PERSISTENT_2", Some(250)), Some(0.21));
         let oregon = |deployment, tier| Some(lustre("us-west-2", deployment, "SSD", tier)?.usd_per_gb_month);
         assert_eq!(oregon("PERSISTENT_2", Some(250)), Some(0.21));
         assert_eq!(oregon("PERSISTENT_1", Some(200)), Some(0.29));
-        assert_eq!(oregon("PERSISTENT_2", Some(125)), None);
-        assert_eq!(lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(125)), None);
-        assert_eq!(training_volume("eu-west-1").map(|price| price.usd_per_gb_month), Some(0.154));
-        assert!(training_volume("us-east-1").is_none());
+        assert_eq!(oregon("PERSISTENT_2", Some(125)), Some(0.145));
+        let ireland = lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
+        assert_eq!((ireland.usd_per_gb_month, ireland.provenance.date.as_str()), (0.16, "2026-05-01"));
+        assert_eq!(lustre("eu-west-1", "SCRATCH_2", "SSD", None), None);
+        let volume = |region| Some(training_volume(region)?.usd_per_gb_month);
+        assert_eq!(["us-east-1", "eu-west-1", "us-west-2"].map(volume), [Some(0.14), Some(0.154), None]);
+        let bucket = |region| Some(storage(&s3_key(region))?.usd_per_gb_month);
+        assert_eq!(
+            ["us-west-2", "eu-central-1", "cn-north-1"].map(bucket),
+            [Some(0.023), Some(0.0245), None]
+        );
     }
 }

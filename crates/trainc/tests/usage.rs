@@ -47,17 +47,21 @@ fn a_price_of_storage_is_taken_wherever_it_counts() {
     let example = root().join("examples/llama-7b-fsdp");
     let text = fs::read_to_string(example.join("trainc.kdl")).unwrap();
     let on_demand: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("spot ")).collect();
-    dir.write("job.kdl", on_demand.join("\n").replace("us-west-2", "us-east-1"));
+    let priced = "capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250";
+    let unpriced =
+        "capacity=\"5400GiB\" deployment=\"persistent-1\" type=\"hdd\" drive-cache=\"none\" throughput=40";
+    assert!(text.contains(priced));
+    dir.write("job.kdl", on_demand.join("\n").replace(priced, unpriced));
     for entry in fs::read_dir(example.join("scripts")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         dir.write(&format!("scripts/{name}"), fs::read(&path).unwrap());
     }
-    let help = "--price fsx/us-east-1/PERSISTENT_2/SSD/250=USD_PER_GB_MONTH";
+    let help = "--price fsx/us-west-2/PERSISTENT_1/HDD/40=USD_PER_GB_MONTH";
     let check = run(&dir.0, &["check", "job.kdl"]);
     let said = check.out + &check.err;
     assert!(said.contains("warning[T0257]") && said.contains(help), "{said}");
-    let given = ["--price", "fsx/us-east-1/PERSISTENT_2/SSD/250=0.21"];
+    let given = ["--price", "fsx/us-west-2/PERSISTENT_1/HDD/40=0.21"];
     let check = run(&dir.0, &[&["check", "job.kdl"], &given[..]].concat());
     assert!(!(check.out + &check.err).contains("T0257"));
     let plan = |more: &[&str]| -> serde_json::Value {
@@ -66,12 +70,12 @@ fn a_price_of_storage_is_taken_wherever_it_counts() {
     };
     let (without, with) = (plan(&[]), plan(&given));
     assert!(without["run"]["cost_usd"].is_null() && without["run"]["cost_parts"]["file_systems"].is_null());
-    // 4,800 GiB at 21 cents for a month of 730 hours.
+    // 5,400 GiB at 21 cents for a month of 730 hours.
     let hours = with["run"]["seconds"].as_f64().unwrap() / 3_600.0;
     let usd = with["run"]["cost_parts"]["file_systems"].as_f64().unwrap();
-    assert!((usd - 4_800.0 * 0.21 * hours / 730.0).abs() < 1e-6, "{usd}");
+    assert!((usd - 5_400.0 * 0.21 * hours / 730.0).abs() < 1e-6, "{usd}");
     let most = |plan: &serde_json::Value| plan["run"]["most_usd"].as_f64().unwrap();
-    let five_days = 4_800.0 * 0.21 * 120.0 / 730.0;
+    let five_days = 5_400.0 * 0.21 * 120.0 / 730.0;
     assert!((most(&with) - most(&without) - five_days).abs() < 1e-6);
     assert!(with["run"]["price_source"].as_str().unwrap().ends_with("; --price"));
     let emit = run(&dir.0, &[&["emit", "-q", "--out", "out", "job.kdl"], &given[..]].concat());

@@ -119,12 +119,15 @@ fn one_edit_is_the_whole_difference() {
     );
 }
 
-/// In a region without a price of the file system the cost is null, and known prices give a lower bound.
+/// Without a price of the file system the cost is null, and known prices give a lower bound.
 #[test]
 fn a_missing_price_makes_the_cost_a_lower_bound() {
-    let elsewhere = [("\"us-west-2\"", "\"us-east-1\"")];
-    let shorter = [elsewhere[0], ("tokens 20_000_000_000", "tokens 10_000_000_000")];
-    let two = compile_two(Some(&edit_manifest(&elsewhere)), Some(&edit_manifest(&shorter)));
+    let unpriced = [(
+        "capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250",
+        "capacity=\"5400GiB\" deployment=\"persistent-1\" type=\"hdd\" drive-cache=\"none\" throughput=40",
+    )];
+    let shorter = [unpriced[0], ("tokens 20_000_000_000", "tokens 10_000_000_000")];
+    let two = compile_two(Some(&edit_manifest(&unpriced)), Some(&edit_manifest(&shorter)));
     let bill = two.bill();
     let [job] = bill.jobs.as_slice() else { panic!() };
     assert_eq!(job.figure(Figure::Cost), (None, None));
