@@ -8,6 +8,7 @@ use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::{sparkline, text};
+use trainc_ir::units::GIB;
 
 /// The version of the JSON format.
 const FORMAT_VERSION: &str = "1.0";
@@ -28,6 +29,8 @@ pub struct Subject<'a> {
     pub run: Option<&'a Job>,
     /// The figures, predicted and measured.
     pub rows: &'a [Row],
+    /// Origin of the price behind the cost: `price of 2026-09-01`.
+    pub price: Option<String>,
     /// What is billed after the end of the job.
     pub after_end: Vec<AfterEnd>,
     /// Further remarks.
@@ -132,7 +135,8 @@ fn not_measured(row: &Row) -> Option<&'static str> {
 fn format_value(key: &str, group: Group, value: f64) -> String {
     match key {
         "mfu" => format!("{}%", text::short_number(100.0 * value)),
-        key if key.ends_with("_bytes") => text::bytes(round_to_u64(value)),
+        // As in the plan, so that figures can be compared.
+        key if key.ends_with("_bytes") => format!("{:.2} GiB", value / GIB as f64),
         "cost_usd" => text::dollars(value),
         key if key.ends_with("_seconds") && group == Group::Run => text::rounded_duration(value),
         key if key.ends_with("_seconds") => format!("{} s", text::short_number(value)),
@@ -174,7 +178,7 @@ fn label(key: &str) -> &'static str {
         "provisioning_seconds" => "provisioning",
         "startup_seconds" => "start-up",
         "image_seconds" => "  image",
-        "download_seconds" => "download",
+        "download_seconds" => "  download",
         "training_seconds" => "training",
         "checkpoints_seconds" => "checkpoints",
         "upload_seconds" => "upload",
@@ -209,7 +213,7 @@ fn figure_rows(subject: &Subject) -> Vec<[String; 5]> {
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
                 let outside = if row.is_inside_interval() == Some(false) { ", outside" } else { "" };
-                let amount = text::short_number(percent.abs());
+                let amount = text::short_number((10.0 * percent.abs()).round() / 10.0);
                 let sign = match amount.as_str() {
                     "0" => "",
                     _ if percent < 0.0 => "−",
@@ -291,6 +295,9 @@ pub fn human(subject: &Subject, options: Options) -> String {
     for (label, line) in charts(losses, rates, None, columns, options.unicode) {
         page.field(label, &line);
     }
+    if let Some(price) = &subject.price {
+        page.field("cost", &format!("by the {price}"));
+    }
     for (at, line) in after_end::describe(&subject.after_end, options.today).iter().enumerate() {
         page.field(if at == 0 { "after" } else { "" }, line);
     }
@@ -353,6 +360,9 @@ pub fn markdown(subject: &Subject) -> String {
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     out.push_str(&format!("\n{}\n", escape_cell(&describe_basis(subject))));
+    if let Some(price) = &subject.price {
+        out.push_str(&format!("- cost by the {}\n", escape_cell(price)));
+    }
     for line in after_end::describe(&subject.after_end, None) {
         out.push_str(&format!("- after the end: {}\n", escape_cell(&line)));
     }
@@ -393,6 +403,7 @@ mod tests {
             measured: &measured,
             run: Some(&run),
             rows: &all,
+            price: Some("price of 2026-09-01".to_owned()),
             after_end: Vec::new(),
             notes: vec!["x".to_owned()],
         };
@@ -404,7 +415,8 @@ mod tests {
         let memory = all.iter().find(|row| row.key == "memory_bytes").unwrap();
         assert!(memory.predicted.is_some() && memory.interval.is_some());
         let text = human(&subject, Options::default());
-        assert!(text.contains("median of 2 values, steps 2 to 3") && text.contains("9 GiB"), "{text}");
+        assert!(text.contains("median of 2 values, steps 2 to 3") && text.contains("9.00 GiB"), "{text}");
+        assert!(text.contains("cost      by the price of 2026-09-01"), "{text}");
         let narrow = human(&subject, Options { width: 60, ..Options::default() });
         assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     }

@@ -326,11 +326,12 @@ pub fn rows(
     };
     let around = |seconds: f64| Around::from_constants(constants).interval_around(seconds);
     part("provisioning_seconds", None, None, job.provisioning);
-    let startup = run.map(|run| run.parts.startup);
-    part("startup_seconds", startup, startup.map(around), job.startup);
+    // With the download: the service no longer reports the image apart from the data (DescribeTrainingJob, SecondaryStatus).
+    let startup = run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0));
+    let started = job.startup.map(|seconds| seconds + job.download.unwrap_or(0.0));
+    part("startup_seconds", startup, startup.map(around), started);
     part("image_seconds", None, None, job.image);
-    let download = run.and_then(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
-    part("download_seconds", download, download.map(around), job.download);
+    part("download_seconds", None, None, job.download);
     // For a job that did not complete, the remaining figures say nothing about the whole.
     let ended = |value: Option<f64>| value.filter(|_| whole);
     let training = run.map(|run| run.parts.training);

@@ -25,6 +25,7 @@ use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
 use trainc_ir::Plan;
+use trainc_ir::price::describe_origins;
 use trainc_predict::{Constants, Layout, Speed};
 use trainc_report::json::AfterEnd;
 use trainc_report::measured::{self, Subject};
@@ -279,6 +280,7 @@ impl Shared {
             measured: &measured,
             run: run.as_ref(),
             rows: &rows,
+            price: describe_origins(plan.instance_prices(), io.today_in_days()).filter(|_| run.is_some()),
             after_end,
             notes,
         };
