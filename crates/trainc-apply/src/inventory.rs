@@ -4,7 +4,7 @@ use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, split_uri};
 use super::fault::{Class, Fault};
-use super::file_systems::{describe_monthly_cost, monthly_cost};
+use super::file_systems::monthly_cost;
 use super::ledger::Item;
 use super::look::Look;
 use super::observed::ObservedRole;
@@ -66,8 +66,8 @@ pub struct Removal {
     pub because: String,
     /// Monthly cost in US dollars while it is kept, if the price is known.
     pub usd_per_month: Option<f64>,
-    /// Origin of that price: `price of 2026-11-21`.
-    pub price_origin: Option<String>,
+    /// Date of that price.
+    pub price_date: Option<String>,
 }
 
 /// Maximum number of objects that are listed.
@@ -131,7 +131,7 @@ impl Inventory {
             action,
             because,
             usd_per_month: None,
-            price_origin: None,
+            price_date: None,
         };
         let mut out = Vec::new();
         for job in &self.running {
@@ -164,13 +164,9 @@ impl Inventory {
                 trainc_diag::text::group_digits(system.capacity_gib)
             );
             let cost = keep.as_ref().and_then(|_| monthly_cost(&self.region, system));
-            let (usd_per_month, price_origin) = cost.unzip();
-            let keep = keep.map(|why| match describe_monthly_cost(&self.region, system) {
-                Some(cost) => format!("{why}; it costs {cost}"),
-                None => why,
-            });
+            let (usd_per_month, price_date) = cost.unzip();
             let one = line("file-system", &system.id, action, keep.unwrap_or(size));
-            out.push(Removal { usd_per_month, price_origin, ..one });
+            out.push(Removal { usd_per_month, price_date, ..one });
         }
         if let Some(found) = &self.role {
             let name = found.role.name.as_str();

@@ -42,6 +42,8 @@ pub struct Status {
     /// Cost of the instances in US dollars for the predicted duration, at the same price; null without a prediction, or
     /// if the spot price is unknown.
     pub planned_usd: Option<f64>,
+    /// The same at the on-demand price, which spot instances never exceed; null if the price of the run is known.
+    pub planned_on_demand_usd: Option<f64>,
     /// Date of the price of the instances; null if it is a price of the user or not known.
     pub price_date: Option<String>,
     /// Predicted duration in seconds.
@@ -107,6 +109,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: max_run.and_then(usd),
         planned_usd: planned.seconds.filter(|_| is_priced(plan)).and_then(usd),
+        planned_on_demand_usd: planned.seconds.filter(|_| !is_priced(plan)).and_then(usd),
         price_date: plan.instance_prices().filter_map(|price| price.date.clone()).min(),
         planned_seconds: planned.seconds.map(whole_seconds),
         planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
@@ -212,12 +215,20 @@ impl Status {
     /// Returns the planned and the maximum cost, ` of $16.46 planned, at most $28.36 (price of 2026-09-01)`; empty if neither
     /// is known. Today, in days since 1970, gives the age of an old price.
     pub fn planned_cost(&self, today: Option<i64>) -> String {
-        let planned = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
+        let planned = self.describe_planned_cost();
         let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));
         let all: Vec<String> = planned.into_iter().chain(most).collect();
         let of = if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) };
         let price = self.describe_price(today).map(|price| format!(" ({price})"));
         of + &price.unwrap_or_default()
+    }
+
+    /// Describes the planned cost: `$16.46 planned`; for spot instances without a known price its bound.
+    fn describe_planned_cost(&self) -> Option<String> {
+        let known = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
+        let bound =
+            || self.planned_on_demand_usd.map(|usd| format!("{} planned on demand", text::dollars(usd)));
+        known.or_else(bound)
     }
 
     /// Describes the date of the price: `price of 2026-09-01`; `None` for a price of the user.
@@ -264,9 +275,7 @@ impl Status {
         if let Some(usd) = self.cost_usd {
             let simulated = if self.simulated { " (simulated)" } else { "" };
             let most = if self.cost_is_upper_bound { "at most " } else { "" };
-            let planned = self
-                .planned_usd
-                .map_or_else(String::new, |usd| format!(" of {} planned", text::dollars(usd)));
+            let planned = self.describe_planned_cost().map_or_else(String::new, |cost| format!(" of {cost}"));
             parts.push(format!("{most}{} so far{planned}{simulated}", text::dollars(usd)));
         }
         parts.join(", ")

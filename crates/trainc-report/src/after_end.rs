@@ -149,9 +149,10 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
             }
             CHECKPOINTS => stored.push(match (one.count, one.each_bytes) {
                 (Some(count), Some(bytes)) => {
-                    let cost = one.usd_per_month.map_or_else(String::new, |usd| {
-                        format!(" for {} a month{origin}", text::dollars(usd))
-                    });
+                    let cost = one.usd_per_month.map_or_else(
+                        || " (price not known)".to_owned(),
+                        |usd| format!(" for {} a month{origin}", text::dollars(usd)),
+                    );
                     format!("up to {} of {}{cost}", text::count(count, "checkpoint"), text::bytes(bytes))
                 }
                 (None, Some(bytes)) => format!("checkpoints of {} each", text::bytes(bytes)),

@@ -38,8 +38,13 @@ pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec
 fn expected(document: &Document, plan: &Plan) -> Option<String> {
     let run = &document.run;
     let with_interval = |usd: f64, interval: Option<&Interval>| {
-        let between =
-            interval.map(|ends| format!(" ({} to {})", text::dollars(ends.low), text::dollars(ends.high)));
+        // A run is stopped at max-run.
+        let most = run.most_usd.unwrap_or(f64::INFINITY);
+        let between = interval.map(|ends| {
+            let (low, high) = (text::dollars(ends.low.min(most)), text::dollars(ends.high.min(most)));
+            let stopped = if ends.high > most { ", where max-run stops it" } else { "" };
+            format!(" ({low} to {high}{stopped})")
+        });
         text::dollars(usd) + &between.unwrap_or_default()
     };
     let is_cut = run.seconds.zip(max_run_seconds(plan)).is_some_and(|(run, most)| run > most);
@@ -70,7 +75,10 @@ fn price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
         let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         return match instance {
             Some(name) if plan.deployable => {
-                format!("{UNKNOWN}: not in the catalogue; set it with `--price {name}=USD`")
+                let region = plan.job.region.value().map_or("its region", String::as_str);
+                format!(
+                    "{UNKNOWN}: the catalogue has no price of {name} in {region}; set it with `--price {name}=USD`"
+                )
             }
             _ => UNKNOWN.to_owned(),
         };

@@ -122,18 +122,17 @@ pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
 }
 
 /// Returns the monthly cost of a file system in US dollars, its capacity times the price of its deployment type, and the
-/// origin of that price: `price of 2026-11-21`.
+/// date of that price.
 pub(crate) fn monthly_cost(region: &str, system: &FileSystem) -> Option<(f64, String)> {
     let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
     let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
-    let origin = describe_origin(Some(&price.provenance.date), &price.provenance.source);
-    Some((system.capacity_gib as f64 * price.usd_per_gb_month, origin))
+    Some((system.capacity_gib as f64 * price.usd_per_gb_month, price.provenance.date))
 }
 
 /// Describes the monthly cost of a file system with the date of its price: `$174 a month (price of 2026-11-21)`.
 pub(crate) fn describe_monthly_cost(region: &str, system: &FileSystem) -> Option<String> {
-    let (usd, origin) = monthly_cost(region, system)?;
-    Some(format!("{} a month ({origin})", trainc_diag::text::dollars(usd)))
+    let (usd, date) = monthly_cost(region, system)?;
+    Some(format!("{} a month ({})", trainc_diag::text::dollars(usd), describe_origin(Some(&date), "")))
 }
 
 #[cfg(test)]
@@ -150,9 +149,9 @@ mod tests {
             ..FileSystem::default()
         };
         let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
-        let (usd, origin) = monthly_cost("us-east-1", &system).unwrap();
+        let (usd, date) = monthly_cost("us-east-1", &system).unwrap();
         assert_eq!(usd, 1_200.0 * price.usd_per_gb_month);
-        assert_eq!(origin, format!("price of {}", price.provenance.date));
+        assert_eq!(date, price.provenance.date);
         system.deployment = None;
         assert_eq!(monthly_cost("us-east-1", &system), None);
     }

@@ -59,6 +59,8 @@ pub struct Runs {
     pub run_seconds: Option<f64>,
     /// US dollars of the run, if prices are known.
     pub cost_usd: Option<f64>,
+    /// True if that is at the on-demand price, because the spot price is not known.
+    pub is_on_demand: bool,
 }
 
 /// Heights of the two panels.
@@ -112,7 +114,7 @@ pub(super) fn section(scaling: &Scaling) -> Section {
             number_column("tokens/s"),
             number_column("of ideal"),
             number_column("run"),
-            number_column("cost"),
+            number_column(if is_on_demand(&running) { "cost on demand" } else { "cost" }),
         ],
         rows: points.iter().map(|point| row(point, first)).collect(),
         has_sum: false,
@@ -126,6 +128,11 @@ fn outcome_runs(point: &Point) -> Option<&Runs> {
         Outcome::Runs(runs) => Some(runs),
         Outcome::TooBig(_) | Outcome::Illegal(_) => None,
     }
+}
+
+/// Returns whether the costs are at the on-demand price of a spot job.
+fn is_on_demand(running: &[(&Point, &Runs)]) -> bool {
+    running.iter().any(|(_, runs)| runs.is_on_demand)
 }
 
 /// Returns the baseline: the plan itself, or the fewest nodes that run if it does not.
@@ -332,7 +339,7 @@ impl LowerPanel {
             running.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<f64>>>()
         };
         let cost = all(|runs| runs.cost_usd).map(|amounts| Self {
-            name: "cost of a run",
+            name: if is_on_demand(running) { "cost of a run, on demand" } else { "cost of a run" },
             amounts,
             say: text::dollars,
         });

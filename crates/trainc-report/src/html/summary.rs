@@ -104,8 +104,8 @@ fn tiles(document: &Document) -> Vec<Tile> {
                 let between = between
                     .map(|ends| format!("{} to {}", text::dollars(ends.low), text::dollars(ends.high)));
                 let mut under: Vec<String> = between.into_iter().collect();
-                under.push("on demand: spot costs less".to_owned());
-                tile("run cost at most", text::dollars(usd), "", under)
+                under.push("at the on-demand price: spot costs less".to_owned());
+                tile("run cost", text::dollars(usd), "", under)
             }
             None => unknown("run cost", document, "run.cost_usd"),
         },
@@ -113,6 +113,10 @@ fn tiles(document: &Document) -> Vec<Tile> {
     cost.under.extend(run.most_usd.map(|most| format!("at most {} by max-run", text::dollars(most))));
     cost.under
         .extend(document.price.as_ref().map(|price| describe_origin(price.date.as_deref(), &price.source)));
+    let monthly: f64 = document.after_end.iter().filter_map(|one| one.usd_per_month).sum();
+    if monthly > 0.0 {
+        cost.under.push(format!("after the end {} a month", text::dollars(monthly)));
+    }
     let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
         (Some(bytes), Some(range)) => {
             let unit = memory

@@ -24,6 +24,7 @@ fn points(most: u32) -> Scaling {
             may_need_bytes: (nodes == 4).then_some(5e10),
             run_seconds: Some(1e7 / rate),
             cost_usd: Some(123_456.0 * nodes as f64 / rate),
+            is_on_demand: false,
         }))
     };
     let outcome = |nodes: u64| match nodes {

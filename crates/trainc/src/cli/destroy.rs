@@ -24,6 +24,7 @@ use trainc_diag::text;
 use trainc_diag::{NextCommand, Problems};
 use trainc_emit as emit;
 use trainc_ir::Plan;
+use trainc_ir::price::describe_origin_and_age;
 use trainc_report::json::AfterEnd;
 
 /// Delete what trainc created for the job: role, file systems and uploads
@@ -172,8 +173,8 @@ impl Destroy {
         find_job_resources_below(plan, look, &homes).await
     }
 
-    /// Formats the command that also deletes the data, if file systems remain only because of it.
-    fn describe_kept_data(&self, remains: &Inventory, removals: &[Removal]) -> String {
+    /// Formats the file systems that remain only because of their data, and the command that also deletes it.
+    fn describe_kept_data(&self, remains: &Inventory, removals: &[Removal], today: Option<i64>) -> String {
         let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
         let kept: Vec<&Removal> = removals
             .iter()
@@ -185,15 +186,14 @@ impl Destroy {
             return String::new();
         }
         let monthly: Option<f64> = kept.iter().map(|one| one.usd_per_month).sum();
-        let origin: BTreeSet<&str> = kept.iter().filter_map(|one| one.price_origin.as_deref()).collect();
-        let origin = origin.into_iter().collect::<Vec<_>>().join(", ");
-        let cost =
-            monthly.map_or_else(String::new, |usd| format!(", at {} a month ({origin})", text::dollars(usd)));
+        let oldest = kept.iter().filter_map(|one| one.price_date.as_deref()).min();
+        let cost = monthly.map_or_else(String::new, |usd| describe_monthly_cost(usd, oldest, today));
+        let cost = if cost.is_empty() { cost } else { format!(", at {cost}") };
         let stay = if names.len() == 1 { "remains with its data" } else { "remain with their data" };
         let names = text::backtick_list(&names, "and");
         let job = self.only.then(|| format!("--job {}", self.about.name()));
         let destroy = NextCommand::new("destroy").flags(job).flag("--delete-data");
-        format!("  next  {}: {names} {stay}{cost}\n", self.about.invocation.command_line(&destroy))
+        format!("{names} {stay}{cost}\n  next  {}\n", self.about.invocation.command_line(&destroy))
     }
 
     async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
@@ -214,7 +214,11 @@ impl Destroy {
                 self.about.print_object(io, object);
             } else {
                 let name = text::shorten_name(&one.item.name);
-                let what = format!("{} {name}: {}", one.item.kind, one.because);
+                let cost = one.usd_per_month.map_or_else(String::new, |usd| {
+                    let cost = describe_monthly_cost(usd, one.price_date.as_deref(), io.today_in_days());
+                    format!("; it costs {cost}")
+                });
+                let what = format!("{} {name}: {}{cost}", one.item.kind, one.because);
                 io.print_colored(&format_action(one.action, 6, &what, io.color));
             }
         }
@@ -230,7 +234,7 @@ impl Destroy {
             let ours = removals.iter().any(|one| one.item.kind != "bucket");
             io.note(if ours { "nothing was deleted\n" } else { "nothing to delete\n" });
             if !self.about.form.is_json() {
-                io.print(&self.describe_kept_data(&remains, &removals));
+                io.print(&self.describe_kept_data(&remains, &removals, io.today_in_days()));
             }
             return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
         }
@@ -263,7 +267,7 @@ impl Destroy {
             billed.retain(AfterEnd::outlasts_destroy);
             io.print("deleted\n");
             io.print(&format_billed("remains", &billed, io));
-            io.print(&self.describe_kept_data(&remains, &removals));
+            io.print(&self.describe_kept_data(&remains, &removals, io.today_in_days()));
         } else if code == verdict::exit::FOREIGN {
             io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");
         } else {
@@ -271,6 +275,11 @@ impl Destroy {
         }
         code
     }
+}
+
+/// Formats a monthly cost with the date of its price: `$174 a month (price of 2026-11-21)`.
+fn describe_monthly_cost(usd: f64, date: Option<&str>, today: Option<i64>) -> String {
+    format!("{} a month ({})", text::dollars(usd), describe_origin_and_age(date, "the catalogue", today))
 }
 
 /// Explains what to do about a role with the job's name but not its tags.

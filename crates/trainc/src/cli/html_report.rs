@@ -6,6 +6,7 @@ use trainc_diag::Problems;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_plan::Options;
+use trainc_predict::bills::max_cost;
 use trainc_predict::{Constants, Fit, Prediction};
 use trainc_report::Subject;
 use trainc_report::html::{self, Outcome, Point, Runs, Scaling};
@@ -66,6 +67,10 @@ fn scaling_figures(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
     let speed = prediction.speed.as_ref()?;
     let memory = prediction.memory.as_ref()?;
     let tokens = speed.tokens_per_second * speed.step_seconds;
+    let run = prediction.run.as_ref();
+    let cost_usd = run.and_then(|run| run.cost_usd);
+    let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
+    let on_demand = || max_cost(plan, run?.expected_seconds()).total_usd();
     Some(Runs {
         layout: layout(plan),
         tokens_per_second: speed.tokens_per_second,
@@ -75,8 +80,9 @@ fn scaling_figures(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
         },
         memory_bytes: memory.per_gpu_bytes,
         may_need_bytes: memory.fit().filter(|fit| *fit != Fit::Surely).map(|_| memory.interval.high),
-        run_seconds: prediction.run.as_ref().map(trainc_predict::Run::expected_seconds),
-        cost_usd: prediction.run.as_ref().and_then(|run| run.cost_usd),
+        run_seconds: run.map(trainc_predict::Run::expected_seconds),
+        cost_usd: cost_usd.or_else(|| is_spot.then(on_demand)?),
+        is_on_demand: is_spot && cost_usd.is_none(),
     })
 }
 

@@ -15,6 +15,7 @@ use super::transcript::Transcript;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
+use std::time::Duration;
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::autopsy::{Autopsy, Finding};
 use trainc_apply::brake::{Brake, Limits, Stop};
@@ -332,6 +333,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
     let mut told: Option<(String, u64)> = None;
     let mut is_dated = false;
     let mut trouble = Outage::default();
+    let (pause, again) = intervals(look.patience.poll, planned, look.cloud.is_simulated());
     loop {
         // The status is as of this time, before the logs are read.
         let asked = look.clock.now();
@@ -402,7 +404,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             }
         } else if mode != Mode::Silent {
             // A terminal keeps these lines above the spinner.
-            if should_log_status(told.as_ref(), &now) {
+            if should_log_status(told.as_ref(), &now, again) {
                 progress.line(&format!("{:>10}  {}", text::duration(now.elapsed_seconds), now.line()));
                 told = Some((now.secondary_status.clone(), now.elapsed_seconds));
             }
@@ -429,7 +431,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             let output = if mode == Mode::Json { "json" } else { "human" };
             return print_outcome(io, set, manifest, invocation, plan, &job, &now, &finding, output, global);
         }
-        look.clock.sleep(look.patience.poll).await;
+        look.clock.sleep(pause).await;
     }
 }
 
@@ -447,8 +449,18 @@ fn charts(plan: &Plan, planned: &Planned, metrics: &Metrics, io: &Io) -> Vec<(&'
 /// Seconds after which an unchanged status is logged again.
 const AGAIN: u64 = 600;
 
-fn should_log_status(told: Option<&(String, u64)>, now: &Status) -> bool {
-    told.is_none_or(|(state, when)| *state != now.secondary_status || now.elapsed_seconds >= when + AGAIN)
+/// Returns the pause between two looks at a job, and the seconds after which an unchanged status is logged again. In a
+/// simulated account a pause takes no time: a long run is looked at as often as a short one.
+fn intervals(poll: Duration, planned: &Planned, is_simulated: bool) -> (Duration, u64) {
+    /// Looks at a simulated run, and lines of its log.
+    const LOOKS: (f64, f64) = (1_440.0, 36.0);
+    let seconds = planned.seconds.filter(|_| is_simulated).unwrap_or(0.0);
+    let of = |parts: f64| Duration::try_from_secs_f64(seconds / parts).unwrap_or_default();
+    (poll.max(of(LOOKS.0)), of(LOOKS.1).as_secs().max(AGAIN))
+}
+
+fn should_log_status(told: Option<&(String, u64)>, now: &Status, again: u64) -> bool {
+    told.is_none_or(|(state, when)| *state != now.secondary_status || now.elapsed_seconds >= when + again)
 }
 
 /// Prints the outcome of a job.
@@ -489,6 +501,10 @@ pub(super) fn print_outcome(
     }
     if completed {
         let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
+        // Spot instances are billed for less, and the wait for instances is not billed.
+        if let Some(billed) = now.billable_seconds.filter(|billed| *billed != now.elapsed_seconds) {
+            words.push_str(&format!(", {} billed", text::duration(billed)));
+        }
         if let Some(usd) = now.cost_usd {
             words.push_str(&format!(", {}{}", text::dollars(usd), now.planned_cost(io.today_in_days())));
         }
