@@ -67,9 +67,9 @@ pub fn forecast(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Met
 impl Forecast {
     /// Describes it on one line, with what each part adds to the plan.
     pub fn describe(&self) -> String {
-        let time = |seconds: f64| text::duration(whole(seconds));
+        let time = |seconds: f64| text::rounded_duration(seconds);
         let mut out = format!(
-            "by its own steps up to step {} the run takes {}",
+            "forecast from the steps up to {}: {} billed",
             text::group_digits(whole(self.step)),
             time(self.seconds)
         );
@@ -77,7 +77,7 @@ impl Forecast {
             out.push_str(&format!(" instead of {}", time(planned)));
         }
         if let Some(usd) = self.usd {
-            out.push_str(&format!(" and costs {}", text::dollars(usd)));
+            out.push_str(&format!(", {}", text::dollars(usd)));
             if let Some(planned) = self.planned_usd {
                 out.push_str(&format!(" instead of {}", text::dollars(planned)));
             }
@@ -92,7 +92,7 @@ impl Forecast {
             })
             .collect();
         if !parts.is_empty() {
-            out.push_str(&format!(": {}", parts.join(", ")));
+            out.push_str(&format!(" ({})", parts.join(", ")));
         }
         out
     }

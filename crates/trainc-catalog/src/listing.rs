@@ -179,7 +179,7 @@ pub fn instances_listing(region: Option<&str>) -> Listing {
     let headers = [
         "name",
         "accelerators",
-        "GiB",
+        "GiB each",
         "USD/hour",
         "region",
         "price of",
@@ -278,7 +278,7 @@ pub fn prices_listing() -> Listing {
         let cells = vec![
             row.instance.clone(),
             row.usd_per_hour.to_string(),
-            cell(row.region.as_ref().or(row.region_words.as_ref())),
+            cell(row.region.as_deref().or(row.region_words.as_ref().map(|_| "not stated"))),
             row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone()),
             row.product.clone(),
         ];

@@ -61,7 +61,7 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
     let slow = ["watch", "job.kdl", "--simulate=account.json", "--calibration", "faster.toml", "--enforce"];
     let watched = run(&dir, &slow);
     assert_eq!(watched.code, Some(8), "{}", watched.err);
-    for words in ["% of the plan over", "stopping the job", "by its own steps up to step"] {
+    for words in ["% of the plan over", "stopping the job", "forecast from the steps up to"] {
         assert!(watched.err.contains(words), "{words}: {}", watched.err);
     }
     run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes", "--new-run"]);

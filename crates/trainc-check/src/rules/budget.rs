@@ -125,7 +125,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             if most.is_finite() { format!(", at most {}", text::rounded_duration(most)) } else { String::new() }
         )),
         _ if affordable >= 1.0 => diagnostic
-            .help(format!("write `max-run \"{0}h\"`: SageMaker then stops the job after {0} h", affordable.floor())),
+            .help(format!("write `max-run \"{0}h\"`: SageMaker then stops the job after {0}h", affordable.floor())),
         _ => diagnostic,
     });
 }

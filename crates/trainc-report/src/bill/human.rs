@@ -13,7 +13,7 @@ const LABEL: usize = 11;
 /// Renders the bill of a change.
 pub fn human(bill: &Bill, options: Options) -> String {
     let mut page = TerminalPage::new(options);
-    page.title("bill of the change", &format!(" since {}", format::base(&bill.base)));
+    page.title("cost of the change", &format!(" since {}", format::base(&bill.base)));
     for job in bill.jobs.iter().filter(|job| job.state() != State::Unchanged) {
         page.blank();
         job_section(&mut page, bill, job);

@@ -3,8 +3,8 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use std::io::IsTerminal as _;
-use std::time::Instant;
-use trainc_diag::{escape_output, text};
+use std::time::{Duration, Instant};
+use trainc_diag::{escape_output, sparkline, text};
 
 /// Number of lines for a whole run without a terminal.
 const LINES: u64 = 20;
@@ -78,11 +78,7 @@ impl Screen {
         self.tokens += self.tokens_per_step as f64;
         let tokens_per_s = line.get("tokens_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         self.memory = line.get("memory").and_then(Value::as_u64).unwrap_or(0);
-        let said = format!(
-            "loss {loss:.4}  {} tokens/s  {}",
-            text::short_number(tokens_per_s.round()),
-            self.memory()
-        );
+        let said = format!("loss {loss:.4}  {} tokens/s  {}", rate(tokens_per_s), self.memory());
         if let Some(bar) = &self.bar {
             bar.set_position(step);
             bar.set_message(format!("{said}  {}", self.curve()));
@@ -136,7 +132,7 @@ impl Screen {
             self.steps,
             text::duration(self.began.elapsed().as_secs()),
             self.curve(),
-            text::short_number((self.tokens / self.began.elapsed().as_secs_f64()).round()),
+            rate(self.tokens / self.began.elapsed().as_secs_f64()),
             self.memory()
         );
         if let Some(loss) = self.validation {
@@ -161,26 +157,12 @@ impl Screen {
 
     /// Draws the loss over the run as a row of block characters.
     fn curve(&self) -> String {
-        if !self.unicode || self.losses.len() < 2 {
-            return String::new();
-        }
-        let each = self.losses.len().div_ceil(COLUMNS);
-        let means: Vec<f64> = self
-            .losses
-            .chunks(each)
-            .map(|part| part.iter().map(|(_, loss)| loss).sum::<f64>() / part.len() as f64)
-            .collect();
-        let (low, high) =
-            means.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
-        let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        means
-            .iter()
-            .map(|mean| {
-                let part = if high > low { (mean - low) / (high - low) } else { 0.0 };
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
-                let at = (part * 7.0).round() as usize;
-                blocks.get(at).copied().unwrap_or('█')
-            })
-            .collect()
+        let losses: Vec<f64> = self.losses.iter().map(|(_, loss)| *loss).collect();
+        if self.unicode { sparkline(&losses, None, COLUMNS, true) } else { String::new() }
     }
+}
+
+/// Formats tokens per second: `11,194`.
+fn rate(tokens: f64) -> String {
+    text::group_digits(Duration::try_from_secs_f64(tokens.max(0.0).round()).unwrap_or_default().as_secs())
 }

@@ -178,7 +178,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(out, "{what:<6} {}", wrap_with_indent(&items.join(", "), width, 7));
         }
         if self.judged.cut {
-            out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
+            out.push_str("too many layouts are refused by checks: the rest was not searched\n");
         }
         out
     }
@@ -231,10 +231,10 @@ impl<'a> Page<'a> {
     /// Describes the front and the size of the search.
     fn describe_front(&self) -> String {
         format!(
-            "Pareto-optimal by time and cost {}, compared with those that fit as surely; {}",
+            "Pareto-optimal by time and cost {}; {}",
             self.space.describe_search_size(self.judged.points.len()),
             if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
-                "those that surely fit come first, then the fastest"
+                "those that surely fit come first, and one that may not fit is only compared with others of its kind"
             } else {
                 "fastest first"
             }
@@ -257,7 +257,7 @@ impl<'a> Page<'a> {
             format!(", {} of them within the bounds", text::group_digits(within as u64))
         };
         format!(
-            "{} looked at, {} fit{missed}{tight}{refused}",
+            "{} searched, {} fit{missed}{tight}{refused}",
             text::count(self.judged.points.len() as u64, "layout"),
             text::group_digits(fit as u64),
         )
