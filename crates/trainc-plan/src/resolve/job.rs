@@ -60,9 +60,14 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let needs_program = !is_given && node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &str, example: &str| problems.push(missing_node(span, &name, what, example));
+    // A program that is not distributed uses one GPU.
+    let machine = match parallel {
+        Some(_) => "cluster \"ml.p4d.24xlarge\" nodes=1",
+        None => "cluster \"ml.g5.2xlarge\" nodes=1",
+    };
     for (what, example) in [
         ("region", "region \"us-west-2\""),
-        ("cluster", "cluster \"ml.p4d.24xlarge\" nodes=1"),
+        ("cluster", machine),
         ("output", "output s3=\"s3://bucket/prefix/\""),
         ("role", "role create=#true"),
     ] {
