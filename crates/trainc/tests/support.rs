@@ -39,6 +39,11 @@ oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393
 size 1842767
 ";
 
+/// Returns wrapped text on one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The repository.
 pub fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> =

@@ -1,6 +1,6 @@
 //! How the program is called: what is left out, what is wrong usage, and what `emit` leaves alone.
 
-use crate::support::{Ran, Scratch, files, root, trainc_in};
+use crate::support::{Ran, Scratch, files, one_line, root, trainc_in};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -118,6 +118,19 @@ fn denied_warnings_say_so_however_quiet() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
     assert_eq!(ran.err, "error: 1 warning, denied by `--deny-warnings`; omit `-q` to see them\n");
     assert_eq!(run(&dir.0, &warned).err, "error: 1 warning, denied by `--deny-warnings`\n");
+}
+
+#[test]
+fn emit_names_what_apply_fills_in() {
+    let dir = Scratch::new("usage-marks");
+    let manifest = format!("{}/examples/llama-7b-fsdp/trainc.kdl", root().display());
+    let shown =
+        |more: &[&str]| one_line(&run(&dir.0, &[&["emit", &manifest, "--out", "out"], more].concat()).err);
+    assert!(
+        shown(&[]).contains("`trainc apply` fills in `${account}`, `${fsx.corpus.id}`, `${fsx.corpus.mount}` and `${role_arn}`; `--resolve`")
+    );
+    assert!(!shown(&["--account", "111122223333"]).contains("`${account}`"));
+    assert!(!shown(&["-q"]).contains("fills in"));
 }
 
 #[test]

@@ -124,11 +124,38 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             let files = trainc_diag::text::count(tree.len() as u64, "file");
             io.note(&format!("wrote {} ({files})\n", dir.display()));
         }
+        let marks = unresolved_marks(&targets);
+        if !marks.is_empty() {
+            let marks = trainc_diag::text::backtick_list(&marks, "and");
+            io.note(&format!(
+                "  `trainc apply` fills in {marks}; `--resolve` reads the values from the account\n"
+            ));
+        }
         for one in &stale {
             io.note(&format!("note: {}\n", one.note()));
         }
     }
     code
+}
+
+/// Returns the marks in requests and policies that stand for what only an account knows, as `${account}`.
+fn unresolved_marks(targets: &[Target]) -> Vec<String> {
+    let requests = targets.iter().flat_map(|target| &target.tree).filter(|(path, _)| {
+        let is_request = ["iam", "fsx", "sagemaker"].iter().any(|dir| path.starts_with(dir));
+        is_request && path.extension().is_some_and(|end| end == "json")
+    });
+    let mut found = BTreeSet::new();
+    for (_, bytes) in requests {
+        let text = String::from_utf8_lossy(bytes);
+        let starts = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
+        found.extend(
+            starts
+                .map(|(name, _)| name)
+                .filter(|name| ["account", "role_arn"].contains(name) || name.starts_with("fsx."))
+                .map(|name| format!("${{{name}}}")),
+        );
+    }
+    found.into_iter().collect()
 }
 
 /// The account ID and the values of the marks; `None` for a cluster outside SageMaker.

@@ -1,6 +1,6 @@
 //! The commands themselves, against an account in memory that is kept in a file.
 
-use crate::support::{Ran, Scratch, read, root, trainc_in};
+use crate::support::{Ran, Scratch, one_line, read, root, trainc_in};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
@@ -56,11 +56,6 @@ impl Repo {
         assert!(text.contains(from));
         fs::write(path, text.replace(from, to)).unwrap();
     }
-}
-
-/// A message whose lines were broken, as one.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn lines(ran: &Ran) -> Vec<Value> {

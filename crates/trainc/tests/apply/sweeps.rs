@@ -2,7 +2,7 @@
 
 use super::commands::Repo;
 use super::{look, plan, run};
-use crate::support::read;
+use crate::support::{one_line, read};
 use serde_json::Value;
 use trainc_apply::fake::{Account, Fake};
 
@@ -21,10 +21,6 @@ fn swept(name: &str) -> Repo {
 
 fn of(repo: &Repo, kind: &str) -> usize {
     repo.account()[kind].as_object().unwrap().len()
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
