@@ -64,8 +64,12 @@ def test_same_request(script, place):
     assert not found, show(found, "emitted", "recorded") + "\n" + manifest
     # A tuning job sets further hyperparameters in each of its requests.
     is_tuned = script.stem == "v2_tuner"
-    claim = "one training job with its parameters that are not tuned" if is_tuned else "the same request."
-    assert f": produces {claim}" in manifest.split("\n", maxsplit=1)[0], manifest
+    claim = "one training job with its parameters that are not tuned" if is_tuned else "the same request"
+    header = manifest.split("job \"", maxsplit=1)[0]
+    assert f": produces {claim}" in header.split("\n", maxsplit=1)[0], manifest
+    # The role of an environment is replaced.
+    assert ("\n// - `RoleArn`: the execution role of your environment" in header) == ("role create=#true" in manifest), manifest
+    assert header.split("\n", maxsplit=1)[0].endswith(", but:") == ("\n// - " in header), manifest
     # The home directory is empty again: the recorder is deleted.
     assert not list((place.parent / "home").glob("trainc-import-*"))
 
@@ -134,6 +138,53 @@ def test_values_of_no_account_are_placeholders(place):
     assert "000000000000" not in done.stdout
     # No region is configured.
     assert "`us-east-1` is a placeholder" in done.stderr
+
+
+ROLES = {
+    "by_name": ("iam.get_role(RoleName='MyRole')['Role']['Arn']", "role/MyRole", "the script names the role alone"),
+    "of_the_console": (
+        "iam.get_role(RoleName='AmazonSageMaker-ExecutionRole-1')['Role']['Arn']",
+        "role/service-role/AmazonSageMaker-ExecutionRole-1",
+        "the script names the role alone",
+    ),
+    "created": (
+        "iam.create_role(RoleName='MyRole', Path='/ml/', AssumeRolePolicyDocument='{}')['Role']['Arn']",
+        "role/ml/MyRole",
+        "the script would have created",
+    ),
+    "of_the_account": (
+        "f\"arn:aws:iam::{boto3.client('sts').get_caller_identity()['Account']}:role/MyRole\"",
+        "role/MyRole",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ROLES)
+def test_a_role_without_its_account_is_kept(case, place):
+    """`apply` fills in the account."""
+    expression, resource, said = ROLES[case]
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    text = text.replace('"arn:aws:iam::111122223333:role/training"', expression).replace("args = ", "iam = boto3.client('iam')\nargs = ")
+    done = run_import(place, "job.py", "--out", "job.kdl", text=text)
+    assert done.returncode == 0, done.stderr
+    manifest = (place / "job.kdl").read_text(encoding="utf-8")
+    assert f'role arn="arn:aws:iam::${{account}}:{resource}"' in manifest
+    assert ("produces the same request." in manifest) == (case != "created"), manifest
+    if said:
+        assert said in done.stderr
+    assert ("`RoleArn`" in done.stderr) == bool(said), done.stderr
+    # The simulated account has every role of a manifest.
+    applied = trainc(place, "apply", "job.kdl", "--simulate", "--yes")
+    assert applied.returncode == 0, applied.stderr
+
+
+def test_the_sdk_expands_a_role(place):
+    text = (HERE / "scripts/v2_smddp.py").read_text(encoding="utf-8")
+    text = text.replace("arn:aws:iam::111122223333:role/training", "MyRole")
+    done = run_import(place, "job.py", "--region", "cn-north-1", text=text)
+    assert done.returncode == 0, done.stderr
+    assert 'role arn="arn:aws-cn:iam::${account}:role/MyRole"' in done.stdout, done.stdout
 
 
 def test_arguments_of_the_script(place):

@@ -1,4 +1,4 @@
-"""boto3 alone, with arguments, a role that is looked up, and a subnet from the account."""
+"""boto3 alone, with arguments."""
 
 import argparse
 import time

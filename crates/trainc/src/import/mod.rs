@@ -28,6 +28,7 @@ pub use recording::{Failure, GitSource, LocalSource, RECORDER, RecordedDocument,
 use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
 pub use outcome::Outcome;
+use recording::ROLE_PLACEHOLDER;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use trainc_catalog::shapes;
@@ -35,6 +36,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::UnmappedMembers;
+use trainc_ir::account::substitute_account;
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use unsupported::{Unsupported, header};
@@ -72,6 +74,8 @@ pub struct Imported {
     pub unsupported: Vec<String>,
     /// Those of them by which the manifest's request differs.
     pub lost: Vec<String>,
+    /// Those of them that the same request needs, or has in place of what only the account knows.
+    pub caveats: Vec<String>,
     /// Members that are only known at run time: they are not in `request`, so no comparison finds them.
     computed: Vec<String>,
     /// Whether the manifest has the source of the archive that the request names.
@@ -166,9 +170,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
     for line in &job.computed {
         reader.unsupported.add_difference(line);
     }
-    for line in &origin.notes_of(&request) {
-        reader.unsupported.add(line);
-    }
+    origin.describe(&request, &mut reader.unsupported);
     if job.is_tuned {
         reader.unsupported.add(
             "the tuning job's ranges: the manifest is one training job with the parameters that are not tuned; `sweep` runs several",
@@ -176,7 +178,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
     }
     let (is_tuned, computed) = (job.is_tuned, job.computed);
     let (job, nodes, members) = reader.job();
-    let Unsupported { all: unsupported, lost } = reader.unsupported;
+    let Unsupported { all: unsupported, lost, caveats } = reader.unsupported;
     let kind = match (&origin.script, reader.described.is_some()) {
         (Some(script), _) if is_tuned => format!("the tuning job that {script} starts"),
         (None, _) if is_tuned => "a tuning job".to_owned(),
@@ -192,6 +194,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         request: Value::Object(request),
         unsupported,
         lost,
+        caveats,
         computed,
         has_source: reader.has_source,
         is_tuned,
@@ -209,7 +212,8 @@ impl Imported {
     pub fn verdict(&self) -> String {
         match self.lost.len() {
             0 if self.is_tuned => "a training job of the tuning job, without the tuned parameters".to_owned(),
-            0 => "the same request".to_owned(),
+            0 if self.caveats.is_empty() => "the same request".to_owned(),
+            0 => "the same request, with the caveats in its header".to_owned(),
             1 => "1 difference, in its header".to_owned(),
             more => format!("{more} differences, in its header"),
         }
@@ -225,7 +229,7 @@ impl Imported {
                 .children(children)
                 .with_blank_line()
         });
-        let mut out = header(&self.description, &self.lost, self.is_tuned);
+        let mut out = header(&self.description, &self.lost, &self.caveats, self.is_tuned);
         let nodes = self.nodes.iter().cloned().chain(request).collect();
         Node::text("job", &self.job).children(nodes).write(0, &mut out);
         out
@@ -449,24 +453,45 @@ impl Reader<'_> {
         let s3 = output.1;
         nodes.push(output.0);
         nodes.extend(monitoring::monitoring(&mut self.unmapped, &s3, launch.engine, &mut self.unsupported));
-        nodes.push(match role.as_deref() {
-            Some(arn) if arn.starts_with("arn:") && !arn.contains("${") => {
-                Node::new("role").prop_if_some("arn", Some(arn))
-            }
-            // trainc's own placeholder for the role that it creates.
-            Some("${role_arn}") | None => Node::new("role").prop("create", "#true"),
-            Some(other) => {
-                self.unsupported.add_difference(&format!(
-                    "`RoleArn`: `{other}` is not an ARN; the manifest creates a role instead: write `role arn=\"arn:…\"` to use yours"
-                ));
-                Node::new("role").with_comment("Placeholder: the request has no ARN of a role.").prop("create", "#true")
-            }
-        });
+        nodes.push(self.role(role.as_deref()));
         if own_machines {
             self.restore_algorithm(algorithm, uri.as_deref());
         }
         self.unmapped.0.extend(kept);
         (name, nodes, self.request())
+    }
+
+    /// Returns `role`; `${account}` in an ARN is filled in by `apply`.
+    fn role(&mut self, arn: Option<&str>) -> Node {
+        match arn {
+            Some(arn) if arn.starts_with("arn:") && !substitute_account(arn, "").contains("${") => {
+                let node = Node::new("role").prop_if_some("arn", Some(arn));
+                match self.origin.comment_on_role(arn) {
+                    Some(comment) => node.with_comment(comment),
+                    None => node,
+                }
+            }
+            // The execution role of the script's environment; without a script, trainc's own placeholder for the role that it
+            // creates.
+            Some(ROLE_PLACEHOLDER) | None => {
+                let node = Node::new("role").prop("create", "#true");
+                if arn.is_some() && self.origin.script.is_some() {
+                    node.with_comment(
+                        "In place of the execution role of your environment; write `role arn=\"arn:…\"` to use that.",
+                    )
+                } else {
+                    node
+                }
+            }
+            Some(other) => {
+                self.unsupported.add_difference(&format!(
+                    "`RoleArn`: `{other}` is not an ARN; the manifest creates a role instead: write `role arn=\"arn:…\"` to use yours"
+                ));
+                Node::new("role")
+                    .with_comment("Placeholder: the request has no ARN of a role.")
+                    .prop("create", "#true")
+            }
+        }
     }
 
     fn tags(&mut self) -> Vec<(String, String)> {

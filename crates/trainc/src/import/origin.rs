@@ -2,6 +2,7 @@
 
 use super::kdl::{Node, escape_placeholders, string};
 use super::recording::{GitSource, ROLE_PLACEHOLDER, Recording, made_up_members, uri_of_account};
+use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -17,6 +18,8 @@ pub struct Origin {
     pub sources: BTreeMap<String, ProgramSource>,
     /// Objects that the script would have uploaded.
     uploaded: Vec<String>,
+    /// ARNs of the roles that it names, and whether it would have created them.
+    roles: BTreeMap<String, bool>,
     notes: Vec<String>,
 }
 
@@ -65,6 +68,7 @@ impl Origin {
             region,
             sources: sources.collect(),
             uploaded: recording.uploaded.clone(),
+            roles: recording.roles.clone(),
             notes,
         }
     }
@@ -79,21 +83,30 @@ impl Origin {
         }
     }
 
-    /// Returns what the manifest of a request does not express.
-    pub(super) fn notes_of(&self, request: &Map<String, Value>) -> Vec<String> {
-        let mut out = self.notes.clone();
+    /// Adds what a request has in place of what only the account knows, and what it refers to that is not there.
+    pub(super) fn describe(&self, request: &Map<String, Value>, out: &mut Unsupported) {
+        self.notes.iter().for_each(|note| out.add(note));
         if self.script.is_none() {
-            return out;
+            return;
         }
-        if request.get("RoleArn").and_then(Value::as_str) == Some(ROLE_PLACEHOLDER) {
-            out.push(
+        match request.get("RoleArn").and_then(Value::as_str) {
+            Some(ROLE_PLACEHOLDER) => out.add_caveat(
                 "`RoleArn`: the execution role of your environment, which is not asked; the manifest creates a role instead, \
-unless you write `role arn=\"arn:…\"`"
-                    .to_owned(),
-            );
+unless you write `role arn=\"arn:…\"`",
+            ),
+            Some(arn) => match self.roles.get(arn) {
+                Some(true) => out.add_caveat(&format!(
+                    "`RoleArn`: the script would have created `{arn}`; create it, or write `role create=#true`"
+                )),
+                Some(false) => out.add(&format!(
+                    "`RoleArn`: the script names the role alone, and the path of `{arn}` is assumed"
+                )),
+                None => {}
+            },
+            None => {}
         }
         for member in made_up_members(&Value::Object(request.clone())) {
-            out.push(format!(
+            out.add_caveat(&format!(
                 "{member} is the answer of trainc to a call of the script: write the value of your account"
             ));
         }
@@ -104,13 +117,20 @@ unless you write `role arn=\"arn:…\"`"
             let Some(uri) = uri.filter(|uri| !uri.is_empty()) else { continue };
             let objects = self.uploaded.iter().filter(|object| object.starts_with(uri)).count();
             if objects > 0 {
-                out.push(format!(
+                out.add_caveat(&format!(
                     "channel `{name}`: the script would have uploaded {} to `{uri}`, which does not have them yet",
                     trainc_diag::text::count(objects as u64, "file")
                 ));
             }
         }
-        out
+    }
+
+    /// Returns the comment at a role that the script names without its path, or would have created.
+    pub(super) fn comment_on_role(&self, arn: &str) -> Option<&'static str> {
+        Some(match self.roles.get(arn)? {
+            true => "The script would have created this role; trainc creates one with `role create=#true`.",
+            false => "The script names the role alone: if it has a path, add it, as in `role/PATH/NAME`.",
+        })
     }
 }
 

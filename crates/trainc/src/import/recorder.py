@@ -28,6 +28,9 @@ import types
 # Replaced in what is recorded: the account is `${account}`, the role `${role_arn}`.
 ACCOUNT = "000000000000"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/trainc-import"
+# Name of the roles that the console creates, which have the path `/service-role/` (`get_caller_identity_arn` of the SageMaker
+# SDK 2.257.7 says so).
+CONSOLE_ROLE = "AmazonSageMaker-ExecutionRole"
 # The region where none is configured.
 REGION = "us-east-1"
 # Text in every value that has no better answer; trainc reports a request that contains it.
@@ -189,8 +192,8 @@ def patch_endpoint(module):
     def make_request(self, operation_model, request_dict):
         service = operation_model.service_model.service_name
         operation = operation_model.name
-        region, params = getattr(recorder.params, "call", (None, {}))
-        call = Call(service, operation, region or REGION, params, operation_model.output_shape)
+        region, partition, params = getattr(recorder.params, "call", (None, "aws", {}))
+        call = Call(service, operation, region or REGION, partition, params, operation_model.output_shape)
         recorder.add("call", service=service, operation=operation)
         status, parsed = 200, None
         try:
@@ -213,7 +216,7 @@ def patch_client(module):
     call = module.BaseClient._make_api_call
 
     def make_api_call(self, operation_name, api_params):
-        recorder.params.call = (self.meta.region_name, api_params)
+        recorder.params.call = (self.meta.region_name, self.meta.partition, api_params)
         return call(self, operation_name, api_params)
 
     module.BaseClient._make_api_call = make_api_call
@@ -249,15 +252,16 @@ def patch_session(module):
 class Call:
     """A call of an operation, and its answer."""
 
-    def __init__(self, service, operation, region, params, shape):
+    def __init__(self, service, operation, region, partition, params, shape):
         self.service = service
         self.operation = operation
         self.region = region
+        self.partition = partition
         self.params = params
         self.shape = shape
 
     def arn(self, kind, name):
-        return f"arn:aws:{self.service}:{self.region}:{ACCOUNT}:{kind}/{name}"
+        return f"arn:{self.partition}:{self.service}:{self.region}:{ACCOUNT}:{kind}/{name}"
 
     def answer(self, body):
         known = getattr(self, f"{self.service}_{self.operation}".replace("-", "_"), None)
@@ -383,10 +387,19 @@ class Call:
 
     def sts_GetCallerIdentity(self, _body):
         role = ROLE.rpartition("/")[2]
-        arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/trainc"
+        arn = f"arn:{self.partition}:sts::{ACCOUNT}:assumed-role/{role}/trainc"
         return {"UserId": f"{MADE_UP}:trainc", "Account": ACCOUNT, "Arn": arn}
 
     def iam_GetRole(self, _body):
+        name = self.params["RoleName"]
+        path = "/service-role/" if name.startswith(CONSOLE_ROLE) else "/"
+        return self.role(recorder.created.get(("role", name), path), created=False)
+
+    def iam_CreateRole(self, _body):
+        path = recorder.created["role", self.params["RoleName"]] = self.params.get("Path", "/")
+        return self.role(path, created=True)
+
+    def role(self, path, created):
         answer = self.make_up(self.shape, {})
         name = self.params["RoleName"]
         trust = {
@@ -399,15 +412,15 @@ class Call:
                 }
             ],
         }
+        arn = f"arn:{self.partition}:iam::{ACCOUNT}:role{path}{name}"
+        recorder.add("role", arn=arn, created=created)
         answer["Role"].update(
             RoleName=name,
-            Path="/",
-            Arn=f"arn:aws:iam::{ACCOUNT}:role/{name}",
+            Path=path,
+            Arn=arn,
             AssumeRolePolicyDocument=json.dumps(trust),
         )
         return answer
-
-    iam_CreateRole = iam_GetRole
 
     def iam_SimulatePrincipalPolicy(self, _body):
         actions = self.params.get("ActionNames", [])

@@ -31,6 +31,8 @@ pub struct Recording {
     pub skipped: Vec<String>,
     /// Objects that it would have uploaded.
     pub uploaded: Vec<String>,
+    /// ARNs of the roles that it asked for by name, and whether it would have created them.
+    pub roles: BTreeMap<String, bool>,
     /// Source archives by their URI.
     pub sources: BTreeMap<String, LocalSource>,
     /// Region that was assumed, as none is configured.
@@ -120,6 +122,12 @@ impl Recording {
             "blocked" => push(&mut self.blocked, text("what")),
             "skipped" => push(&mut self.skipped, text("what")),
             "uploaded" => push(&mut self.uploaded, text("uri").map(|uri| with_placeholders(&uri))),
+            "role" => {
+                let is_created = line.get("created").and_then(Value::as_bool).unwrap_or_default();
+                if let Some(arn) = text("arn") {
+                    *self.roles.entry(with_placeholders(&arn)).or_default() |= is_created;
+                }
+            }
             "source" => {
                 let source = serde_json::from_value(line.clone()).ok();
                 self.sources.extend(text("uri").map(|uri| with_placeholders(&uri)).zip(source));
@@ -235,6 +243,8 @@ mod tests {
                 "AlgorithmSpecification": {},
             }})
             .to_string(),
+            json!({"kind": "role", "arn": "arn:aws:iam::000000000000:role/made", "created": true}).to_string(),
+            json!({"kind": "role", "arn": "arn:aws:iam::000000000000:role/made", "created": false}).to_string(),
             json!({"kind": "source", "uri": "s3://b/000000000000/s.tar.gz", "directory": "/src", "script": null,
                    "dependencies": [], "git": null})
             .to_string(),
@@ -249,6 +259,7 @@ mod tests {
         assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-${account}/out");
         assert_eq!(made_up_members(request), ["`VpcConfig.Subnets`: `made-up-SubnetId`"]);
         assert_eq!(recording.sources["s3://b/${account}/s.tar.gz"].directory, "/src");
+        assert_eq!(recording.roles, [("arn:aws:iam::${account}:role/made".to_owned(), true)].into());
         // The last line is cut off: the process was killed.
         assert!(!recording.ended);
     }

@@ -613,6 +613,45 @@ fn requests_of_a_script_have_its_source_and_account() {
     assert_eq!(job.request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-111122223333/out");
 }
 
+/// The role of a script is kept without its account; that of its environment is replaced, which the header states.
+#[test]
+fn the_role_of_a_script_is_kept() {
+    let origin = |roles: &[(&str, bool)]| {
+        let roles = roles.iter().map(|(arn, created)| ((*arn).to_owned(), *created)).collect();
+        let recording = Recording { roles, ..Recording::default() };
+        Origin::from_recording("job.py", Some("us-west-2".to_owned()), &recording, std::path::Path::new("/"))
+    };
+    let with_role = |arn: &str, roles: &[(&str, bool)]| {
+        let mut request: Value = serde_json::from_str(&file("16-xgb-spot.json")).unwrap();
+        request["RoleArn"] = arn.into();
+        import_document(&request, &origin(roles)).pop().unwrap().reconcile(compiled)
+    };
+    let arn = "arn:aws:iam::${account}:role/MyRole";
+    let by_name = with_role(arn, &[(arn, false)]);
+    assert!(by_name.manifest.contains(": produces the same request.\n"), "{}", by_name.manifest);
+    assert!(
+        by_name.manifest.contains("if it has a path, add it, as in `role/PATH/NAME`.\n"),
+        "{}",
+        by_name.manifest
+    );
+    assert_eq!(emitted(&by_name.manifest)["RoleArn"], arn);
+    let created = with_role(arn, &[(arn, true)]);
+    assert!(
+        created.manifest.contains("// - `RoleArn`: the script would have created"),
+        "{}",
+        created.manifest
+    );
+    assert_eq!(emitted(&created.manifest)["RoleArn"], arn);
+    let of_environment = with_role("${role_arn}", &[]);
+    let header = "produces the same request, but:\n// - `RoleArn`: the execution role of your environment";
+    assert!(of_environment.manifest.contains(header), "{}", of_environment.manifest);
+    assert!(of_environment.manifest.contains("role create=#true"), "{}", of_environment.manifest);
+    assert_eq!(of_environment.caveats.len(), 1);
+    // `apply` does not fill it in.
+    let other = with_role("arn:aws:iam::${account}:role/${NAME}", &[]);
+    assert!(other.manifest.contains("does not produce the same request"), "{}", other.manifest);
+}
+
 #[test]
 fn removes_timestamps_from_names() {
     assert_eq!(base_name("a-b-20260101000000"), "a-b");
