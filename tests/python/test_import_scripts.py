@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -185,6 +186,35 @@ def test_the_sdk_expands_a_role(place):
     done = run_import(place, "job.py", "--region", "cn-north-1", text=text)
     assert done.returncode == 0, done.stderr
     assert 'role arn="arn:aws-cn:iam::${account}:role/MyRole"' in done.stdout, done.stdout
+
+
+def test_files_that_are_not_uploaded_are_named(place):
+    """SDK v3 sends the source and its drivers as channels, which nothing has uploaded."""
+    done = run_import(place, HERE / "scripts/v3_torchrun.py", "--region", "us-west-2", "--out", "job.kdl")
+    assert done.returncode == 0, done.stderr
+    manifest = (place / "job.kdl").read_text(encoding="utf-8")
+    header, nodes = manifest.split('job "', maxsplit=1)
+    drivers = re.search(r"\d+ generated files", nodes)[0]
+    for channel, files in (("code", "3 files of `./src`"), ("sm_drivers", drivers)):
+        caveat = rf"channel `{channel}`: not uploaded to `s3://[^`]*/input/{channel}`: {files}\n"
+        assert re.search("\n// - " + caveat, header), header
+        assert re.search("\n  " + caveat, done.stderr), done.stderr
+        assert re.search(rf'// Not uploaded, [^\n]*: {files}\.\n *channel "{channel}" ', nodes), nodes
+    # What the comment says is a manifest with the source.
+    instead = re.search(r"// Write `(program .*?)` and `(parallel .*?)`, or `(.*?)` .* in place of `entrypoint`", nodes)
+    assert instead, nodes
+    text = re.sub(r"\n *// Not uploaded.*\n *channel .*", "", manifest)
+    text = re.sub(r"\n *(entrypoint|arguments) .*", "", text).replace("program {", f"{instead[1]} {{")
+    for parallel in (instead[2], f"parallel {instead[3]}"):
+        (place / "job.kdl").write_text(text.replace('parallel engine="none"', parallel), encoding="utf-8")
+        checked = trainc(place, "check", "job.kdl")
+        assert checked.returncode == 0, checked.stderr
+    # Files of the script itself.
+    script = "import sagemaker\nsagemaker.Session().upload_data('src', key_prefix='data')\n"
+    script += (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    script = script.replace("s3://example-bucket/imagenet/", "s3://sagemaker-us-west-2-000000000000/data")
+    done = run_import(place, "job.py", "--region", "us-west-2", text=script)
+    assert "channel `train`: not uploaded to `s3://sagemaker-us-west-2-111122223333/data`: 3 files of `./src`" in done.stderr
 
 
 def test_arguments_of_the_script(place):

@@ -1,6 +1,7 @@
 //! Channels and their file systems.
 
 use super::kdl::{Node, escape_placeholders, string};
+use super::origin::Origin;
 use super::unsupported::Unsupported;
 use serde_json::Value;
 use trainc_emit::UnmappedMembers;
@@ -20,6 +21,7 @@ pub(super) fn channels(
     isolated: bool,
     mode: Option<&str>,
     described: bool,
+    origin: &Origin,
     unsupported: &mut Unsupported,
 ) -> (Vec<Node>, Vec<Node>, Option<String>) {
     let mut systems: Vec<System> = Vec::new();
@@ -52,6 +54,11 @@ pub(super) fn channels(
                 unsupported.add_difference(&format!(
                     "channel `{name}`: `S3DataDistributionType` is not set; the manifest's request sets the service's default, FullyReplicated"
                 ));
+            }
+            let uri = s3.0.get("S3Uri").and_then(Value::as_str).unwrap_or_default();
+            if let Some(files) = origin.missing_files(uri) {
+                unsupported.add_caveat(&format!("channel `{name}`: not uploaded to `{uri}`: {files}"));
+                node = node.with_comment(&format!("Not uploaded, as the script would have done: {files}."));
             }
             node = s3_source(node, &mut s3);
             if let Some(mode) = mode {

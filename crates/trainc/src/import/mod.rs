@@ -23,7 +23,7 @@ mod unsupported;
 
 pub use origin::{Origin, ProgramSource};
 pub use reading::decode;
-pub use recording::{Failure, GitSource, LocalSource, RECORDER, RecordedDocument, Recording};
+pub use recording::{Failure, GitSource, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording};
 
 use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
@@ -429,10 +429,17 @@ impl Reader<'_> {
         let isolated = self.unmapped.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
         let by_channel = isolated && script.is_script();
         let described = self.described.is_some();
-        let (storage, channels, code) =
-            data::channels(&mut self.unmapped, by_channel, mode.as_deref(), described, &mut self.unsupported);
-        let environment = self.unmapped.take_string_map("Environment");
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
+        let instead = self.origin.instead_of_drivers(&self.unmapped.0).filter(|_| toolkit);
+        let (storage, channels, code) = data::channels(
+            &mut self.unmapped,
+            by_channel,
+            mode.as_deref(),
+            described,
+            self.origin,
+            &mut self.unsupported,
+        );
+        let environment = self.unmapped.take_string_map("Environment");
         script.find_source(self.origin);
         let program =
             script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
@@ -441,6 +448,10 @@ impl Reader<'_> {
             self.unsupported
                 .add("`program source=`: trainc uploads the source to a location of its own, which is not compared");
         }
+        let program = match &instead {
+            Some(line) => program.with_comment(line),
+            None => program,
+        };
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());

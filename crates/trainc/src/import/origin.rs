@@ -1,7 +1,9 @@
 //! Where a request comes from, if it is not a file of its own: the script that would have sent it.
 
 use super::kdl::{Node, escape_placeholders, string};
-use super::recording::{GitSource, ROLE_PLACEHOLDER, Recording, made_up_members, uri_of_account};
+use super::recording::{
+    GitSource, LocalChannel, ROLE_PLACEHOLDER, Recording, made_up_members, uri_of_account,
+};
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -16,12 +18,23 @@ pub struct Origin {
     pub region: Option<String>,
     /// Source archives by their URI.
     pub sources: BTreeMap<String, ProgramSource>,
-    /// Objects that the script would have uploaded.
-    uploaded: Vec<String>,
+    /// Objects that the script would have uploaded: URI, and the user's file, relative to the manifest.
+    uploaded: BTreeMap<String, Option<String>>,
+    /// Channels of local files by their URI; paths are relative to the manifest.
+    channels: BTreeMap<String, LocalChannel>,
     /// ARNs of the roles that it names, and whether it would have created them.
     roles: BTreeMap<String, bool>,
     notes: Vec<String>,
 }
+
+/// Launchers of SDK v3, and the nodes for them.
+const LAUNCHERS: &[(&str, &str)] = &[
+    (
+        "Torchrun",
+        "`parallel engine=\"ddp\" launcher=\"torchrun\"`, or `engine=\"fsdp\"` if the script shards,",
+    ),
+    ("MPI", "`parallel engine=\"ddp\" launcher=\"mpi\"`"),
+];
 
 /// The source of a program, as a manifest names it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,8 +57,8 @@ impl Origin {
         recording: &Recording,
         directory: &Path,
     ) -> Self {
+        let relative = |path: &str| relative(directory, Path::new(path));
         let sources = recording.sources.iter().map(|(uri, source)| {
-            let relative = |path: &str| relative(directory, Path::new(path));
             let name =
                 |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
             let of_git = source.git.is_some();
@@ -57,6 +70,11 @@ impl Origin {
             };
             (uri.clone(), written)
         });
+        let uploaded =
+            recording.uploaded.iter().map(|(uri, file)| (uri.clone(), file.as_deref().map(relative)));
+        let channels = recording.channels.iter().map(|(uri, channel)| {
+            (uri.clone(), LocalChannel { path: channel.path.as_deref().map(relative), ..channel.clone() })
+        });
         let mut notes = Vec::new();
         if let Some(region) = &recording.assumed_region {
             notes.push(format!(
@@ -67,7 +85,8 @@ impl Origin {
             script: Some(script.to_owned()),
             region,
             sources: sources.collect(),
-            uploaded: recording.uploaded.clone(),
+            uploaded: uploaded.collect(),
+            channels: channels.collect(),
             roles: recording.roles.clone(),
             notes,
         }
@@ -75,10 +94,13 @@ impl Origin {
 
     /// Returns the origin with an account in place of the placeholder.
     pub(super) fn in_account(&self, account: &str) -> Self {
-        let uri = |uri: &String| uri_of_account(uri, account);
+        fn renamed<T: Clone>(map: &BTreeMap<String, T>, account: &str) -> BTreeMap<String, T> {
+            map.iter().map(|(uri, value)| (uri_of_account(uri, account), value.clone())).collect()
+        }
         Self {
-            sources: self.sources.iter().map(|(key, source)| (uri(key), source.clone())).collect(),
-            uploaded: self.uploaded.iter().map(uri).collect(),
+            sources: renamed(&self.sources, account),
+            uploaded: renamed(&self.uploaded, account),
+            channels: renamed(&self.channels, account),
             ..self.clone()
         }
     }
@@ -110,19 +132,45 @@ unless you write `role arn=\"arn:…\"`",
                 "{member} is the answer of trainc to a call of the script: write the value of your account"
             ));
         }
-        let channels = request.get("InputDataConfig").and_then(Value::as_array);
-        for channel in channels.into_iter().flatten() {
-            let uri = channel.pointer("/DataSource/S3DataSource/S3Uri").and_then(Value::as_str);
-            let name = channel.get("ChannelName").and_then(Value::as_str).unwrap_or_default();
-            let Some(uri) = uri.filter(|uri| !uri.is_empty()) else { continue };
-            let objects = self.uploaded.iter().filter(|object| object.starts_with(uri)).count();
-            if objects > 0 {
-                out.add_caveat(&format!(
-                    "channel `{name}`: the script would have uploaded {} to `{uri}`, which does not have them yet",
-                    trainc_diag::text::count(objects as u64, "file")
-                ));
-            }
+    }
+
+    /// Returns the files that the script would have uploaded to a prefix, e.g. 3 files of `./src`.
+    pub(super) fn missing_files(&self, prefix: &str) -> Option<String> {
+        let objects = self.uploaded.range(prefix.to_owned()..);
+        let files: Vec<_> =
+            objects.take_while(|(uri, _)| uri.starts_with(prefix)).map(|(_, file)| file.as_deref()).collect();
+        let count = |what| trainc_diag::text::count(files.len() as u64, what);
+        let place = match self.channels.get(prefix) {
+            Some(channel) => channel.path.clone(),
+            None => common_path(&files),
+        };
+        match place {
+            _ if files.is_empty() || prefix.is_empty() => None,
+            Some(place) if files == [Some(place.as_str())] => Some(format!("`{place}`")),
+            Some(place) => Some(format!("{} of `{place}`", count("file"))),
+            None => Some(count("generated file")),
         }
+    }
+
+    /// Returns what to write in place of the channels of SDK v3 with the source and the drivers that start it.
+    pub(super) fn instead_of_drivers(&self, request: &Map<String, Value>) -> Option<String> {
+        let channels = request.get("InputDataConfig").and_then(Value::as_array)?;
+        let uri =
+            |channel: &Value| Some(channel.pointer("/DataSource/S3DataSource/S3Uri")?.as_str()?.to_owned());
+        let code = channels.iter().filter_map(uri).find_map(|uri| self.channels.get(&uri))?;
+        let (entry, path) = (code.entry.as_deref()?, code.path.as_deref()?);
+        let program = format!("`program {} source={}`", string(entry), string(path));
+        let launcher = code
+            .distributed
+            .as_deref()
+            .map(|class| LAUNCHERS.iter().find(|(known, _)| *known == class).map(|(_, node)| *node));
+        let nodes = match launcher {
+            None => program,
+            Some(launcher) => format!("{program} and {}", launcher?),
+        };
+        Some(format!(
+            "Write {nodes} in place of `entrypoint`, `arguments` and the channels `code` and `sm_drivers`: trainc uploads the source."
+        ))
     }
 
     /// Returns the comment at a role that the script names without its path, or would have created.
@@ -173,6 +221,14 @@ fn relative(from: &Path, to: &Path) -> String {
     }
 }
 
+/// Returns the path of a file, or the directory of several; `None` if one is unknown.
+fn common_path(files: &[Option<&str>]) -> Option<String> {
+    let paths: Vec<&Path> = files.iter().map(|file| file.map(Path::new)).collect::<Option<_>>()?;
+    let (first, others) = paths.split_first()?;
+    let common = first.ancestors().find(|place| others.iter().all(|path| path.starts_with(place)))?;
+    Some(common.to_string_lossy().into_owned()).filter(|place| !place.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +241,22 @@ mod tests {
         check("/a/b", "/a/b/src", "./src");
         check("/a/b", "/a/src", "../src");
         check("/a/b", "/a/b", ".");
+    }
+
+    #[test]
+    fn files_are_those_of_a_prefix() {
+        let file = |uri: &str, file: Option<&str>| (uri.to_owned(), file.map(str::to_owned));
+        let uploaded = [
+            file("s3://b/data/x/1.bin", Some("./data/x/1.bin")),
+            file("s3://b/data/y/2.bin", Some("./data/y/2.bin")),
+            file("s3://b/made/1.bin", None),
+            file("s3://b/one.bin", Some("./data/x/1.bin")),
+        ];
+        let origin = Origin { uploaded: uploaded.into(), ..Origin::default() };
+        assert_eq!(origin.missing_files("s3://b/data/").as_deref(), Some("2 files of `./data`"));
+        assert_eq!(origin.missing_files("s3://b/one").as_deref(), Some("`./data/x/1.bin`"));
+        assert_eq!(origin.missing_files("s3://b/made").as_deref(), Some("1 generated file"));
+        assert_eq!(origin.missing_files("s3://b/c"), None);
+        assert_eq!(origin.missing_files(""), None);
     }
 }

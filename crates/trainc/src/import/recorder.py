@@ -510,10 +510,23 @@ def with_defaults(value, defaults):
 # --- boto3 and the SageMaker SDK -------------------------------------------------------------------------------------
 
 
+def local_path(path):
+    """Returns the absolute path of a file of the user; None for what the script has generated in a temporary directory."""
+    found = os.path.abspath(path)
+    return None if found.startswith(os.path.join(recorder.directory, "")) else found
+
+
 def patch_transfer(module):
     # The AWS CRT opens sockets that no audit hook sees.
     if hasattr(module, "_should_use_crt"):
         module._should_use_crt = lambda _config: False
+    upload = module.S3Transfer.upload_file
+
+    def upload_file(self, filename, bucket, key, *args, **options):
+        recorder.add("uploaded", uri=f"s3://{bucket}/{key}", file=local_path(filename))
+        return upload(self, filename, bucket, key, *args, **options)
+
+    module.S3Transfer.upload_file = upload_file
 
 
 def patch_git(module):
@@ -564,6 +577,26 @@ def patch_archive(module):
     module.tar_and_upload_dir = tar_and_upload_dir
 
 
+def patch_trainer(module):
+    """Records what ModelTrainer uploads for a channel: it copies the directory, without the ignored files, before."""
+    create = module.ModelTrainer.create_input_data_channel
+
+    def create_input_data_channel(self, channel_name, data_source, *args, **options):
+        channel = create(self, channel_name, data_source, *args, **options)
+        if isinstance(data_source, str) and os.path.exists(data_source):
+            code = self.source_code if channel_name == module.SM_CODE else None
+            recorder.add(
+                "channel",
+                uri=channel.data_source.s3_data_source.s3_uri,
+                path=local_path(data_source),
+                entry=getattr(code, "entry_script", None),
+                distributed=type(self.distributed).__name__ if self.distributed else None,
+            )
+        return channel
+
+    module.ModelTrainer.create_input_data_channel = create_input_data_channel
+
+
 def patch_telemetry(module):
     module._send_telemetry_request = lambda *_args, **_options: None
 
@@ -578,6 +611,7 @@ PATCHES = {
     "multiprocessing.popen_spawn_posix": patch_spawn,
     "sagemaker.git_utils": patch_git,
     "sagemaker.fw_utils": patch_archive,
+    "sagemaker.train.model_trainer": patch_trainer,
     "sagemaker.telemetry.telemetry_logging": patch_telemetry,
     "sagemaker.core.telemetry.telemetry_logging": patch_telemetry,
 }

@@ -29,8 +29,10 @@ pub struct Recording {
     pub blocked: Vec<String>,
     /// Programs and magics that were not run.
     pub skipped: Vec<String>,
-    /// Objects that it would have uploaded.
-    pub uploaded: Vec<String>,
+    /// Objects that it would have uploaded: URI, and the path of the user's file.
+    pub uploaded: BTreeMap<String, Option<String>>,
+    /// Channels of local files by their URI.
+    pub channels: BTreeMap<String, LocalChannel>,
     /// ARNs of the roles that it asked for by name, and whether it would have created them.
     pub roles: BTreeMap<String, bool>,
     /// Source archives by their URI.
@@ -67,6 +69,17 @@ pub struct LocalSource {
     pub dependencies: Vec<String>,
     /// Repository of the source.
     pub git: Option<GitSource>,
+}
+
+/// What `ModelTrainer` of SDK v3 would have uploaded for a channel.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct LocalChannel {
+    /// Absolute path of the file or directory; `None` for what the SDK generates.
+    pub path: Option<String>,
+    /// Script that its drivers start, if it is the channel of the source.
+    pub entry: Option<String>,
+    /// Class of the drivers' launcher.
+    pub distributed: Option<String>,
 }
 
 /// Repository of a source.
@@ -121,7 +134,16 @@ impl Recording {
             }
             "blocked" => push(&mut self.blocked, text("what")),
             "skipped" => push(&mut self.skipped, text("what")),
-            "uploaded" => push(&mut self.uploaded, text("uri").map(|uri| with_placeholders(&uri))),
+            "uploaded" => {
+                if let Some(uri) = text("uri") {
+                    // A call for the object follows the call for the file.
+                    self.uploaded.entry(with_placeholders(&uri)).or_insert(text("file"));
+                }
+            }
+            "channel" => {
+                let channel = serde_json::from_value(line.clone()).ok();
+                self.channels.extend(text("uri").map(|uri| with_placeholders(&uri)).zip(channel));
+            }
             "role" => {
                 let is_created = line.get("created").and_then(Value::as_bool).unwrap_or_default();
                 if let Some(arn) = text("arn") {
