@@ -35,9 +35,6 @@ fn log_level(number: &str) -> Option<&'static str> {
     trainc_emit::LOG_LEVELS.iter().find(|(_, level)| *level == number).map(|(word, _)| *word)
 }
 
-/// The script for a request without one that requires one.
-const PLACEHOLDER: &str = "train.py";
-
 impl Script {
     /// Separates the hyperparameters of script, launcher and toolkit.
     pub(super) fn new(keys: &mut Vec<(String, String)>, algorithm: &mut UnmappedMembers) -> Self {
@@ -111,10 +108,10 @@ impl Script {
         let mut node = Node::new("program");
         let named = environment.iter().any(|(name, _)| name == PROGRAM_VARIABLE);
         if toolkit && !named && self.entry.is_none() && self.entrypoint.is_empty() {
-            self.entry = Some(PLACEHOLDER.to_owned());
-            unsupported.add_difference(&format!(
-                "`program`: the request has no script (`sagemaker_program`), which the toolkit of this image requires; `{PLACEHOLDER}` in the manifest is a placeholder"
-            ));
+            unsupported.add("`program`: the request has no script (`sagemaker_program`), which the toolkit of this image requires");
+            node = node.with_comment(
+                "The request has no script, which the image requires: write `program \"train.py\" source=\"./src\"`.",
+            );
         }
         if let Some(entry) = &self.entry {
             node = node.arg(&string(entry));
@@ -176,7 +173,7 @@ impl Script {
                 );
             }
         }
-        if node.is_bare() {
+        if node.is_bare() && !toolkit {
             node = node.with_comment("The image has its own entry point.");
         }
         node

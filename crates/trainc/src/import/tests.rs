@@ -99,9 +99,9 @@ fn user_text_is_escaped_everywhere() {
     assert!(compiled.problems.iter().all(|one| one.code.id != "T0101"), "{}", found.manifest);
 }
 
-/// An image with the toolkit requires a script, which a request may lack: the manifest compiles with a placeholder.
+/// An image with the toolkit requires a script, which a request may lack: the manifest invents none.
 #[test]
-fn a_request_without_a_script_compiles_with_a_placeholder() {
+fn a_request_without_a_script_has_a_program_without_one() {
     let of = |image: &str| {
         serde_json::json!({
             "TrainingJobName": "bare",
@@ -110,13 +110,24 @@ fn a_request_without_a_script_compiles_with_a_placeholder() {
             "OutputDataConfig": {"S3OutputPath": "s3://example-runs/out/"},
             "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
             "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+            "HyperParameters": {"epochs": "3"},
         })
         .to_string()
     };
-    let framework = of("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312");
-    let framework = imported(&framework);
-    assert!(framework.lost.iter().any(|line| line.starts_with("`program`: ")), "{:?}", framework.lost);
-    assert_eq!(emitted(&framework.manifest)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
+    let framework =
+        reconciled(&of("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312"));
+    let comment = "// The request has no script, which the image requires: write `program \"train.py\" source=\"./src\"`.";
+    assert!(
+        framework.manifest.contains(&format!("    {comment}\n    program {{\n")),
+        "{}",
+        framework.manifest
+    );
+    assert!(framework.manifest.contains("    hyperparameter \"epochs\" 3\n"), "{}", framework.manifest);
+    assert!(!framework.manifest.contains("sagemaker_"), "{}", framework.manifest);
+    assert_eq!(framework.lost, ["the manifest has errors, so nothing is sent: T0253"]);
+    let written =
+        framework.manifest.replace("program {", "program \"train.py\" s3=\"s3://example-runs/a.tar.gz\" {");
+    assert_eq!(emitted(&written)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
     let own = imported(&of("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1"));
     assert!(own.lost.iter().all(|line| !line.starts_with("`program`")), "{:?}", own.lost);
     assert!(emitted(&own.manifest)["HyperParameters"]["sagemaker_program"].is_null());
