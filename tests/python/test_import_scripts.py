@@ -129,6 +129,33 @@ def test_the_source_is_the_directory_of_the_script(place):
     assert 'git="https://github.com/example/training.git"' in done.stdout, done.stdout
 
 
+def test_a_script_without_a_source_directory(place):
+    """The SDK packs the script alone, and a manifest names directories."""
+    text = (HERE / "scripts/v2_smddp.py").read_text(encoding="utf-8").replace('source_dir="src",', "")
+    text = text.replace('"train.py"', '"src/train.py"')
+    done = run_import(place, "job.py", "--region", "us-west-2", "--out", "job.kdl", text=text)
+    assert done.returncode == 0, done.stderr
+    manifest = (place / "job.kdl").read_text(encoding="utf-8")
+    comment = "// The script packs `train.py` alone; trainc also packs `run_glue.py` and `train_gpt.py`: "
+    assert re.search(rf'{re.escape(comment)}[^\n]*\n *program "train.py" source="./src"', manifest), manifest
+    assert ": produces the same request." in manifest
+    planned = trainc(place, "check", "job.kdl")
+    assert planned.returncode == 0, planned.stderr
+    # Alone in its directory, and excluded files.
+    for name in ("run_glue.py", "train_gpt.py"):
+        (place / "src" / name).unlink()
+    (place / "src/__pycache__").mkdir()
+    done = run_import(place, "job.py", "--region", "us-west-2", text=text)
+    assert 'program "train.py" source="./src"' in done.stdout
+    assert "The script packs" not in done.stdout
+    # From a repository.
+    text = (HERE / "scripts/v2_git.py").read_text(encoding="utf-8").replace('source_dir="examples/imagenet",', "")
+    text = text.replace('"train.py"', '"examples/imagenet/train.py"')
+    done = run_import(place, "job.py", "--region", "us-west-2", text=text)
+    assert 'dir="examples/imagenet"' in done.stdout, done.stdout
+    assert "also packs the other files of the directory" in done.stdout
+
+
 def test_values_of_no_account_are_placeholders(place):
     done = run_import(place, HERE / "scripts/v2_pytorch_fsdp.py", "--request", "request.json")
     assert done.returncode == 0, done.stderr

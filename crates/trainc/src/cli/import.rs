@@ -3,7 +3,7 @@
 use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, problems};
 use super::exit;
-use super::files::{Files, describe, read_named};
+use super::files::{Files, describe, is_excluded_from_archive, read_named};
 use super::io::Io;
 use super::manifest_paths::root_of;
 use super::manifests::{Manifest, Set};
@@ -141,7 +141,7 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         region: args.region.as_deref(),
     };
     script.announce(io);
-    let run = match script.run() {
+    let mut run = match script.run() {
         Ok(run) => run,
         Err(reason) => {
             io.note(&format!("error: {reason}\nhelp: add `--python PATH`\n"));
@@ -160,6 +160,9 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
     if let Some(problem) = script_problem(&run, source, text, path, args.timeout) {
         print_script_output(io, &run);
         return reject(io, global, &args.sink(), &args.file, sources, problem);
+    }
+    for source in run.recording.sources.values_mut() {
+        source.others.retain(|name| !is_excluded_from_archive(name.trim_end_matches('/')));
     }
     let directory = manifest_directory(args.out.as_deref());
     if let Some(words) = source_outside_root(args, &run.recording, &directory) {
@@ -273,7 +276,7 @@ fn manifest_directory(out: Option<&Path>) -> PathBuf {
 fn source_outside_root(args: &Args, recording: &Recording, directory: &Path) -> Option<String> {
     let root = root_of(&directory.join("job.kdl"), None);
     // Those of a repository are fetched.
-    let sources = recording.sources.values().filter(|source| source.git.is_none() && source.script.is_none());
+    let sources = recording.sources.values().filter(|source| source.git.is_none());
     let paths: Vec<PathBuf> = sources
         .flat_map(|source| std::iter::once(&source.directory).chain(&source.dependencies))
         .map(|path| Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path)))

@@ -41,8 +41,10 @@ const LAUNCHERS: &[(&str, &str)] = &[
 pub struct ProgramSource {
     /// Directory, relative to the manifest or to the repository.
     pub directory: String,
-    /// Name of the script, if the archive contains it alone.
+    /// Name of the script, if the script's own archive contains it alone.
     pub script: Option<String>,
+    /// Names next to it, of directories with a slash.
+    pub others: Vec<String>,
     /// Further directories, relative to the manifest.
     pub dependencies: Vec<String>,
     /// Repository of the source.
@@ -65,6 +67,7 @@ impl Origin {
             let written = ProgramSource {
                 directory: if of_git { source.directory.clone() } else { relative(&source.directory) },
                 script: source.script.as_deref().and_then(name),
+                others: source.others.clone(),
                 dependencies: source.dependencies.iter().map(|path| relative(path)).collect(),
                 git: source.git.clone(),
             };
@@ -183,14 +186,13 @@ unless you write `role arn=\"arn:…\"`",
 }
 
 impl ProgramSource {
-    /// Returns the node of a program with its source; `None` if only the archive is known.
-    pub(super) fn write(&self, program: &Node) -> Option<Node> {
-        // A manifest names directories: with the script's own, other files would be uploaded too.
-        if self.script.is_some() {
-            return None;
-        }
+    /// Returns the node of a program with its source.
+    pub(super) fn write(&self, program: &Node) -> Node {
         let text = |text: &str| string(&escape_placeholders(text));
         let mut node = program.clone();
+        if let Some(comment) = self.comment() {
+            node = node.with_comment(&comment);
+        }
         node = match &self.git {
             Some(git) => node
                 .prop("git", &text(&git.repo))
@@ -202,7 +204,27 @@ impl ProgramSource {
         for dependency in &self.dependencies {
             node = node.child(Node::new("dependency").arg(&text(dependency)));
         }
-        Some(node)
+        node
+    }
+
+    /// Says what is packed with a script that is alone in its own archive: a manifest names directories.
+    fn comment(&self) -> Option<String> {
+        const MOST_SHOWN: usize = 4;
+        let script = self.script.as_deref()?;
+        let others = match self.others.len() {
+            0 => self.git.as_ref().map(|_| "the other files of the directory".to_owned())?,
+            count => {
+                let mut shown: Vec<String> =
+                    self.others.iter().take(MOST_SHOWN).map(|name| format!("`{name}`")).collect();
+                if count > MOST_SHOWN {
+                    shown.push(format!("{} more", count - MOST_SHOWN));
+                }
+                trainc_diag::text::list(&shown, "and")
+            }
+        };
+        Some(format!(
+            "The script packs `{script}` alone; trainc also packs {others}: move the script to its own directory to leave them out."
+        ))
     }
 }
 

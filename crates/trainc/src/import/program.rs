@@ -22,6 +22,8 @@ pub(super) struct Script {
     pub(super) launcher: Decoded,
     /// The source of the archive, if it is known.
     source: Option<ProgramSource>,
+    /// Whether the script would have uploaded the archive.
+    is_missing: bool,
     /// Whether the node has the source in place of the archive.
     pub(super) has_source: bool,
 }
@@ -50,6 +52,7 @@ impl Script {
             arguments_sent: Vec::new(),
             launcher: Decoded::new(),
             source: None,
+            is_missing: false,
             has_source: false,
         };
         let scripted = out.entrypoint.is_empty() && keys.iter().any(|(key, _)| key == "sagemaker_program");
@@ -85,6 +88,7 @@ impl Script {
     /// Finds the source of the archive.
     pub(super) fn find_source(&mut self, origin: &Origin) {
         self.source = self.submit.as_ref().and_then(|submit| origin.sources.get(submit)).cloned();
+        self.is_missing = self.submit.as_ref().is_some_and(|submit| origin.missing_files(submit).is_some());
     }
 
     /// Returns whether the image's training toolkit starts a script.
@@ -121,23 +125,26 @@ impl Script {
         }
         let archive = self.submit.as_deref().filter(|submit| submit.starts_with("s3://")).or(code);
         let source = self.source.take().filter(|_| archive.is_some() && code.is_none());
-        let script_alone = source.as_ref().and_then(|source| source.script.clone());
-        if let Some(with_source) = source.and_then(|source| source.write(&node)) {
-            node = with_source;
+        if let Some(source) = source {
+            node = source.write(&node);
             self.has_source = true;
         } else if let Some(archive) = archive {
             node = node.prop("s3", &string(&escape_placeholders(archive)));
-            let comment = match script_alone {
-                Some(script) => format!(
-                    "The script would have uploaded `{script}` alone; write `source=\"./…\"` for its directory."
-                ),
-                None => "The archive that the job used; write `source=\"./…\"` once you have its files."
-                    .to_owned(),
-            };
-            node = node.with_comment(&comment);
-            unsupported.add(
-                "`program source=`: the source directory; `s3=` refers to the archive that the job used",
-            );
+            if self.is_missing {
+                node = node.with_comment(
+                    "Not uploaded, as the script would have done: write `source=\"./…\"` for the directory of its files.",
+                );
+                unsupported.add_caveat(&format!(
+                    "`program s3=`: not uploaded to `{archive}`: the source of the program"
+                ));
+            } else {
+                node = node.with_comment(
+                    "The archive that the job used; write `source=\"./…\"` once you have its files.",
+                );
+                unsupported.add(
+                    "`program source=`: the source directory; `s3=` refers to the archive that the job used",
+                );
+            }
         } else if self.is_script() {
             node = node.prop("s3", &string("s3://placeholder/sourcedir.tar.gz"));
             node = node.with_comment(&match &self.submit {

@@ -551,6 +551,13 @@ def patch_git(module):
     module.git_clone_repo = git_clone_repo
 
 
+def other_names(path):
+    """Returns the names next to a file, those of directories with a slash."""
+    with os.scandir(os.path.dirname(path)) as entries:
+        names = [entry.name + ("/" if entry.is_dir() else "") for entry in entries]
+    return sorted(name for name in names if name != os.path.basename(path))
+
+
 def patch_archive(module):
     """Records the directory of each source archive."""
     upload = module.tar_and_upload_dir
@@ -564,11 +571,13 @@ def patch_archive(module):
             # Without a directory, the archive contains the script alone.
             found = os.path.abspath(directory) if directory else os.path.dirname(os.path.abspath(said["script"]))
             git = next((clone for clone in recorder.clones if found.startswith(clone)), None)
+            script = None if directory else os.path.abspath(said["script"])
             recorder.add(
                 "source",
                 uri=uri,
                 directory=os.path.relpath(found, git) if git else found,
-                script=None if directory else os.path.abspath(said["script"]),
+                script=script,
+                others=[] if git or directory else other_names(script),
                 dependencies=[os.path.abspath(path) for path in said.get("dependencies") or []],
                 git=recorder.clones.get(git),
             )

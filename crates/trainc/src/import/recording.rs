@@ -64,6 +64,9 @@ pub struct LocalSource {
     pub directory: String,
     /// Path of the script, if the archive contains it alone.
     pub script: Option<String>,
+    /// Names next to the script, of directories with a slash.
+    #[serde(default)]
+    pub others: Vec<String>,
     /// Absolute paths of further files and directories.
     #[serde(default)]
     pub dependencies: Vec<String>,

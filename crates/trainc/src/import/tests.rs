@@ -613,15 +613,25 @@ fn requests_of_a_script_have_its_source_and_account() {
     });
     let source = LocalSource { directory: "/repository/src".to_owned(), ..LocalSource::default() };
     let uri = "s3://sagemaker-us-west-2-${account}/a/sourcedir.tar.gz".to_owned();
-    let recording = Recording { sources: [(uri, source)].into(), ..Recording::default() };
-    let region = Some("us-west-2".to_owned());
-    let origin = Origin::from_recording("job.py", region, &recording, std::path::Path::new("/repository"));
-    let jobs = import_document(&request, &origin);
+    let uploaded = [(uri.clone(), None)].into();
+    let mut recording = Recording { sources: [(uri, source)].into(), uploaded, ..Recording::default() };
+    let origin = |recording: &Recording| {
+        let region = Some("us-west-2".to_owned());
+        Origin::from_recording("job.py", region, recording, std::path::Path::new("/repository"))
+    };
+    let jobs = import_document(&request, &origin(&recording));
     let [job] = jobs.as_slice() else { panic!("{}", jobs.len()) };
     assert_eq!(job.job, "train");
     assert!(job.has_source);
     assert!(job.manifest.contains("program \"train.py\" source=\"./src\""), "{}", job.manifest);
     assert_eq!(job.request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-111122223333/out");
+    assert_eq!(job.caveats, Vec::<String>::new());
+    // A source that cannot be packed: the archive is not there.
+    recording.sources.clear();
+    let job = import_document(&request, &origin(&recording)).pop().unwrap();
+    let caveat = "`program s3=`: not uploaded to `s3://sagemaker-us-west-2-111122223333/a/sourcedir.tar.gz`";
+    assert!(job.caveats.iter().any(|line| line.starts_with(caveat)), "{:?}", job.caveats);
+    assert!(job.manifest.contains("// Not uploaded, as the script would have done: "), "{}", job.manifest);
 }
 
 /// The role of a script is kept without its account; that of its environment is replaced, which the header states.
