@@ -286,6 +286,16 @@ def test_a_script_that_hangs(place):
     assert not (place / "job.kdl").exists()
 
 
+def test_a_script_does_not_sleep(place):
+    """Before it runs, the first lines say so."""
+    start = time.monotonic()
+    done = run_import(place, "job.py", text="import time\ntime.sleep(1000)\n")
+    assert time.monotonic() - start < 20
+    assert done.returncode == 3
+    assert "and `time.sleep` returns at once" in done.stderr.split("error", maxsplit=1)[0]
+    assert "T0692" in done.stderr
+
+
 def test_programs_are_not_started(place):
     text = "import os, subprocess\nos.system('touch touched')\nsubprocess.run(['touch', 'touched'], check=True)\n"
     done = run_import(place, "job.py", text=text)

@@ -39,8 +39,8 @@ const MOST_BYTES: u64 = 4 << 20;
 /// account. The manifest is compiled, and its header states whether it produces the same request, or what differs.
 ///
 /// A script is run with your Python. Its AWS calls are answered by trainc and not sent: it needs neither credentials nor
-/// network. Python's sockets are blocked, and programs that it starts are skipped, except those that only read this machine.
-/// Sockets that C libraries open are not covered.
+/// network. Python's sockets are blocked, `time.sleep` returns at once, and programs that it starts are skipped, except those
+/// that only read this machine. Sockets that C libraries open are not covered.
 ///
 /// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on standard error.
 /// An existing job is also reviewed, with its cost.

@@ -165,6 +165,7 @@ def patch_spawn(module):
 
 
 def patch_sleep():
+    """Shortens sleeps: trainc says so before it runs the script."""
     sleep = time.sleep
     time.sleep = lambda seconds: sleep(min(max(seconds, 0), MOST_SLEEP))
 

@@ -79,7 +79,8 @@ impl Script<'_> {
     pub(super) fn announce(&self, io: &mut Io) {
         io.note(&format!(
             "running {} with {}, for at most {} s: it can read and write your files\n\
-             no AWS call is sent: trainc answers all of them; Python's sockets are blocked, and programs that it starts are skipped\n",
+             no AWS call is sent: trainc answers all of them; Python's sockets are blocked, programs that it starts are skipped, and \
+             `time.sleep` returns at once\n",
             self.path.display(),
             self.python.display(),
             self.timeout.as_secs(),
