@@ -166,6 +166,14 @@ def test_values_of_no_account_are_placeholders(place):
     assert "000000000000" not in done.stdout
     # No region is configured.
     assert "`us-east-1` is a placeholder" in done.stderr
+    comment = "// Placeholder: no region is configured; import again with `--region`."
+    assert f'{comment}\n    region "us-east-1"' in done.stdout, done.stdout
+    assert "\n// - `region`: not configured; " in done.stdout
+    # That of the client in the script, although its session has none.
+    text = "import boto3\nboto3.client('s3').list_buckets()\n" + (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    done = run_import(place, "job.py", text=text)
+    assert '{\n    region "eu-west-1"' in done.stdout, done.stdout
+    assert "placeholder: run" not in done.stderr
 
 
 ROLES = {

@@ -8,15 +8,16 @@ use trainc_catalog::{images, instances};
 use trainc_ir::job::SERVERLESS;
 
 impl Reader<'_> {
-    /// Returns the region of the job, otherwise of its ARN, its algorithm, its image or its serverless model.
+    /// Returns the region of the job, otherwise of its ARN, its algorithm, its image or its serverless model, and a comment on a
+    /// placeholder.
     pub(super) fn region(
         &mut self,
         keys: &[(String, String)],
         uri: Option<&str>,
         algorithm: Option<&str>,
-    ) -> String {
+    ) -> (String, Option<&'static str>) {
         if let Some(region) = &self.origin.region {
-            return region.clone();
+            return (region.clone(), self.origin.comment_on_region());
         }
         let written = keys
             .iter()
@@ -36,12 +37,12 @@ impl Reader<'_> {
             let model = self.unmapped.0.get(SERVERLESS)?.get("BaseModelArn")?.as_str()?;
             model.split(':').nth(3).filter(|region| !region.is_empty()).map(str::to_owned)
         };
-        written.or_else(of_arn).or_else(of_algorithm).or_else(of_image).or_else(of_model).unwrap_or_else(
-            || {
-                self.unsupported.add("`region`: not in the request; `us-east-1` is a placeholder");
-                "us-east-1".to_owned()
-            },
-        )
+        let found = written.or_else(of_arn).or_else(of_algorithm).or_else(of_image).or_else(of_model);
+        if let Some(region) = found {
+            return (region, None);
+        }
+        self.unsupported.add("`region`: not in the request; `us-east-1` is a placeholder");
+        ("us-east-1".to_owned(), Some("Placeholder: the request does not contain its region."))
     }
 
     /// Returns `cluster`, and the facts that the launcher needs.

@@ -60,6 +60,14 @@ impl Node {
         self
     }
 
+    /// Adds a comment line above the node if there is one.
+    pub(super) fn with_comment_if_some(self, line: Option<&str>) -> Self {
+        match line {
+            Some(line) => self.with_comment(line),
+            None => self,
+        }
+    }
+
     /// Adds a blank line before the node.
     pub(super) fn with_blank_line(mut self) -> Self {
         self.blank_line = true;

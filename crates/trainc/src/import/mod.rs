@@ -392,11 +392,11 @@ impl Reader<'_> {
         let uri = algorithm.take_text("TrainingImage");
         let mut keys = self.unmapped.take_string_map("HyperParameters");
         let named = algorithm.0.get("AlgorithmName").and_then(Value::as_str).map(str::to_owned);
-        let region = self.region(&keys, uri.as_deref(), named.as_deref());
+        let (region, comment) = self.region(&keys, uri.as_deref(), named.as_deref());
         let role = self.unmapped.take_text("RoleArn");
         let account = [role.as_deref(), self.described.as_deref()].into_iter().flatten().find_map(account_of);
 
-        let mut nodes = vec![Node::text("region", &region)];
+        let mut nodes = vec![Node::text("region", &region).with_comment_if_some(comment)];
         nodes.extend(account.map(|account| Node::text("account", &account)));
         let own: Vec<&(String, String)> =
             tags.iter().filter(|(key, _)| !key.starts_with("trainc:") && !key.starts_with("aws:")).collect();
@@ -448,10 +448,7 @@ impl Reader<'_> {
             self.unsupported
                 .add("`program source=`: trainc uploads the source to a location of its own, which is not compared");
         }
-        let program = match &instead {
-            Some(line) => program.with_comment(line),
-            None => program,
-        };
+        let program = program.with_comment_if_some(instead.as_deref());
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());
@@ -476,23 +473,15 @@ impl Reader<'_> {
     fn role(&mut self, arn: Option<&str>) -> Node {
         match arn {
             Some(arn) if arn.starts_with("arn:") && !substitute_account(arn, "").contains("${") => {
-                let node = Node::new("role").prop_if_some("arn", Some(arn));
-                match self.origin.comment_on_role(arn) {
-                    Some(comment) => node.with_comment(comment),
-                    None => node,
-                }
+                let comment = self.origin.comment_on_role(arn);
+                Node::new("role").prop_if_some("arn", Some(arn)).with_comment_if_some(comment)
             }
             // The execution role of the script's environment; without a script, trainc's own placeholder for the role that it
             // creates.
             Some(ROLE_PLACEHOLDER) | None => {
-                let node = Node::new("role").prop("create", "#true");
-                if arn.is_some() && self.origin.script.is_some() {
-                    node.with_comment(
-                        "In place of the execution role of your environment; write `role arn=\"arn:…\"` to use that.",
-                    )
-                } else {
-                    node
-                }
+                let is_replaced = arn.is_some() && self.origin.script.is_some();
+                let comment = "In place of the execution role of your environment; write `role arn=\"arn:…\"` to use that.";
+                Node::new("role").prop("create", "#true").with_comment_if_some(is_replaced.then_some(comment))
             }
             Some(other) => {
                 self.unsupported.add_difference(&format!(

@@ -24,7 +24,8 @@ pub struct Origin {
     channels: BTreeMap<String, LocalChannel>,
     /// ARNs of the roles that it names, and whether it would have created them.
     roles: BTreeMap<String, bool>,
-    notes: Vec<String>,
+    /// Whether the region is that of trainc, as none is configured.
+    is_region_assumed: bool,
 }
 
 /// Launchers of SDK v3, and the nodes for them.
@@ -78,20 +79,14 @@ impl Origin {
         let channels = recording.channels.iter().map(|(uri, channel)| {
             (uri.clone(), LocalChannel { path: channel.path.as_deref().map(relative), ..channel.clone() })
         });
-        let mut notes = Vec::new();
-        if let Some(region) = &recording.assumed_region {
-            notes.push(format!(
-                "`region`: not configured; `{region}` is a placeholder: run `trainc import` with `--region`"
-            ));
-        }
         Self {
             script: Some(script.to_owned()),
+            is_region_assumed: region.is_some() && region == recording.assumed_region,
             region,
             sources: sources.collect(),
             uploaded: uploaded.collect(),
             channels: channels.collect(),
             roles: recording.roles.clone(),
-            notes,
         }
     }
 
@@ -110,7 +105,11 @@ impl Origin {
 
     /// Adds what a request has in place of what only the account knows, and what it refers to that is not there.
     pub(super) fn describe(&self, request: &Map<String, Value>, out: &mut Unsupported) {
-        self.notes.iter().for_each(|note| out.add(note));
+        if let Some(region) = self.region.as_deref().filter(|_| self.is_region_assumed) {
+            out.add_caveat(&format!(
+                "`region`: not configured; `{region}` is a placeholder: run `trainc import` with `--region`"
+            ));
+        }
         if self.script.is_none() {
             return;
         }
@@ -176,6 +175,12 @@ unless you write `role arn=\"arn:…\"`",
         ))
     }
 
+    /// Returns the comment at the region, if no region is configured.
+    pub(super) fn comment_on_region(&self) -> Option<&'static str> {
+        const COMMENT: &str = "Placeholder: no region is configured; import again with `--region`.";
+        self.is_region_assumed.then_some(COMMENT)
+    }
+
     /// Returns the comment at a role that the script names without its path, or would have created.
     pub(super) fn comment_on_role(&self, arn: &str) -> Option<&'static str> {
         Some(match self.roles.get(arn)? {
@@ -190,9 +195,7 @@ impl ProgramSource {
     pub(super) fn write(&self, program: &Node) -> Node {
         let text = |text: &str| string(&escape_placeholders(text));
         let mut node = program.clone();
-        if let Some(comment) = self.comment() {
-            node = node.with_comment(&comment);
-        }
+        node = node.with_comment_if_some(self.comment().as_deref());
         node = match &self.git {
             Some(git) => node
                 .prop("git", &text(&git.repo))

@@ -390,6 +390,14 @@ fn a_variable_that_names_the_program_stays_one() {
 }
 
 #[test]
+fn a_region_that_is_not_in_the_request_is_a_placeholder() {
+    let resources = serde_json::json!({"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1});
+    let found = import_small_request("registry.example.com/own:1", resources);
+    let line = "    // Placeholder: the request does not contain its region.\n    region \"us-east-1\"\n";
+    assert!(found.manifest.contains(line), "{}", found.manifest);
+}
+
+#[test]
 fn the_region_of_an_algorithm_is_the_jobs() {
     let found = reconciled(&file("doc-h-marketplace.json"));
     assert!(found.manifest.contains("region \"eu-west-1\""), "{}", found.manifest);
