@@ -323,9 +323,30 @@ def test_processes_of_multiprocessing_are_recorded(method, place):
     assert 'job "resnet"' in done.stdout
 
 
+def test_the_errors_of_a_manifest_are_counted(place):
+    """It is written; `check` rejects it."""
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    text = text.replace('"sagemaker_program": "train.py",', "").replace('"sagemaker_submit_directory"', '"directory"')
+    done = run_import(place, "job.py", "--out", "a job.kdl", text=text)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("the manifest has 1 error: edit it, then `trainc check \"a job.kdl\"`\n"), done.stderr
+    assert "differences:\n  the manifest has errors, so nothing is sent: T0253\n" in done.stderr
+    assert trainc(place, "check", "a job.kdl").returncode != 0
+
+
+def test_the_help_is_for_what_was_passed(place):
+    (place / "job.py").write_text("")
+    done = trainc(place, "import", "job.py", "--python", "./none")
+    assert done.returncode == 2
+    assert "`./none` does not start: no such file\nhelp: `--python` expects an executable" in done.stderr
+    done = trainc(place, "import", "src")
+    assert done.returncode == 3
+    assert "`src` cannot be read: is a directory\nhelp: pass a file in it" in done.stderr
+
+
 OTHER_FILES = {
     "main.tf": ('resource "aws_sagemaker_endpoint" "x" {\n}\n', "a Terraform configuration"),
-    "job.xml": ('<?xml version="1.0"?><a/>', "an XML document"),
+    "job.xml": ("<a/>", "an XML document"),
     "job.ipynb": (json.dumps({"cells": [], "metadata": {}, "nbformat": 4}), "jupyter nbconvert --to script"),
     "job.sh": ("#!/bin/bash\naws sagemaker create-training-job --cli-input-json file://request.json\n", "a shell script"),
     "job": ("import boto3\n", "a name that ends in `.py`"),

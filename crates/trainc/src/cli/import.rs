@@ -23,7 +23,7 @@ use trainc_apply::verdict;
 use trainc_catalog::shapes;
 use trainc_check::compile;
 use trainc_diag::source::{SourceId, SourceMap, Span};
-use trainc_diag::{self as diag, Diagnostic, Format, Problems};
+use trainc_diag::{self as diag, Diagnostic, Format, Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 
@@ -46,7 +46,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// An existing job is also reviewed, with its cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import train_job.py --out job.kdl\n  trainc import sweep.py --out jobs/ --request requests.json -- --epochs 3\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl\n\nExit codes: 0 success, 3 the script failed, hung or sent no job, or the file contains none; then nothing is written."
+    after_help = "Examples:\n  trainc import train_job.py --out job.kdl\n  trainc import sweep.py --out jobs/ --request requests.json -- --epochs 3\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl\n\nExit codes: 0 success, also with errors in the manifest, 3 the script failed, hung or sent no job, or the file contains none; then nothing is written."
 )]
 pub(super) struct Args {
     /// Python script, JSON or YAML file, `-` for standard input, or else the name of a training job
@@ -111,6 +111,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         Ok(bytes) => bytes,
         Err(error) => {
             io.note(&format!("error: `{}` cannot be read: {}\n", args.file, describe(&error)));
+            if Path::new(&args.file).is_dir() {
+                io.note("help: pass a file in it: a Python script, or a request as JSON or YAML\n");
+            }
             return exit::MANIFEST;
         }
     };
@@ -144,7 +147,11 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
     let mut run = match script.run() {
         Ok(run) => run,
         Err(reason) => {
-            io.note(&format!("error: {reason}\nhelp: add `--python PATH`\n"));
+            let help = match args.python {
+                Some(_) => "`--python` expects an executable, such as `.venv/bin/python`",
+                None => "add `--python PATH`",
+            };
+            io.note(&format!("error: {reason}\nhelp: {help}\n"));
             return exit::USAGE;
         }
     };
@@ -497,7 +504,7 @@ fn import_jobs(
                     Some(_) => {}
                     None => io.print_verbatim(&imported.manifest),
                 }
-                review.print_review(io, global, imported);
+                review.print_review(io, global, imported, out.as_deref());
             }
         }
     }
@@ -557,7 +564,7 @@ fn review(io: &Io, name: &str, imported: &Imported) -> Review {
     let (mut compiled, sources) = compiled(io, name, &imported.manifest);
     if imported.outcome.is_none() {
         // A request has no outcome to review.
-        compiled.problems.retain(|problem| problem.severity == trainc_diag::Severity::Error);
+        compiled.problems.retain(|problem| problem.severity == Severity::Error);
     }
     let outcome = imported.outcome.as_ref().map(import::Outcome::lines).unwrap_or_default();
     Review { outcome, set: set(name, compiled, sources) }
@@ -569,10 +576,10 @@ impl Review {
     }
 
     /// Prints the review for people to standard error.
-    fn print_review(&self, io: &mut Io, global: &Global, imported: &Imported) {
-        if !imported.unsupported.is_empty() && !global.quiet {
-            io.note("cannot say:\n");
-            for line in &imported.unsupported {
+    fn print_review(&self, io: &mut Io, global: &Global, imported: &Imported, out: Option<&Path>) {
+        for (title, lines) in imported.lists().filter(|_| !global.quiet) {
+            io.note(&format!("{}:\n", title.to_lowercase()));
+            for line in lines {
                 io.note(&format!("  {line}\n"));
             }
         }
@@ -582,6 +589,15 @@ impl Review {
         if imported.outcome.is_some() || self.problems().next().is_some() {
             let text = problems(&self.set, Format::Human, io, io.color, global);
             io.note_colored(&text);
+        }
+        let errors = self.problems().filter(|one| one.severity == Severity::Error).count();
+        if errors > 0 {
+            let counted = trainc_diag::text::count(errors as u64, "error");
+            let check = match out {
+                Some(out) => format!("trainc check {}", trainc_emit::quote(&out.display().to_string())),
+                None => "trainc check FILE".to_owned(),
+            };
+            io.note(&format!("the manifest has {counted}: edit it, then `{check}`\n"));
         }
     }
 }
@@ -613,7 +629,9 @@ fn markdown(imported: &Imported, review: &Review) -> String {
             out.push_str(&format!("\n## {title}\n\n{}", lines.concat()));
         }
     };
-    list("Cannot say", imported.unsupported.clone());
+    for (title, lines) in imported.lists() {
+        list(title, lines);
+    }
     list("How the job went", review.outcome.clone());
     let problems = review.problems();
     list(

@@ -198,6 +198,7 @@ pub(super) fn describe_text(name: &str, text: &str) -> Option<(&'static str, &'s
     };
     find(|how, sign| match how {
         "line" => lines().any(|line| starts(line, sign)),
+        "start" => text.trim_start_matches('\u{feff}').trim_start().starts_with(sign),
         "text" => text.contains(sign),
         "name" => name.ends_with(sign),
         _ => false,

@@ -219,6 +219,14 @@ impl Imported {
         }
     }
 
+    /// Returns the titles and lines of what the manifest does not express, without empty lists.
+    pub fn lists(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+        let is_note = |line: &&String| !self.lost.contains(line) && !self.caveats.contains(line);
+        let notes = self.unsupported.iter().filter(is_note).cloned().collect();
+        let lists = [("Differences", self.lost.clone()), ("Caveats", self.caveats.clone()), ("Notes", notes)];
+        lists.into_iter().filter(|(_, lines)| !lines.is_empty())
+    }
+
     /// Returns the manifest of the nodes.
     fn render(&self) -> String {
         let children: Vec<Node> =

@@ -521,6 +521,8 @@ fn files_of_other_tools_are_named() {
         ("a.csv", "a,b\n1,2\n", "a CSV file"),
         ("pyproject.toml", "[project]\nname = \"x\"\n", "a TOML file"),
         ("page", "<!DOCTYPE html>\n<html>", "an HTML page"),
+        ("x.xml", "\u{feff}\n<a/>\n", "an XML document"),
+        ("readme.md", "<details>\n", "a Markdown document"),
         ("log", "Traceback (most recent call last):\n", "a log"),
         (
             "x.json",
