@@ -6,17 +6,19 @@ The scripts run under the recorder of `trainc import`, which answers all calls, 
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
 import sdk_limits
 from artefacts import fill, jobs
-from normalise import differences, show
+from normalise import ABSENT, differences, show, walk, without
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 PYTHON = ROOT / ".venv-v3/bin/python"
 RECORDER = ROOT / "crates/trainc/src/import/recorder.py"
 JOBS = jobs()
+ADDED = re.compile(r"^# added by the SDK: ([\w.]+) is (\w+), the service's default$", re.MULTILINE)
 
 
 # Imports the SDK once, and runs each script in a forked child.
@@ -85,6 +87,12 @@ def test_same_request(job, records, unsaid):
     assert len(requests) == 1
     found = differences(job.request, requests[0], exempt)
     assert not found, show(found, "emitted", "SDK")
+    # The comparison knows documented defaults; the script states those that the SDK adds.
+    found = []
+    walk(without(job.request, exempt), without(requests[0], exempt), "", found)
+    added = [(path, theirs) for path, ours, theirs in found if ours == ABSENT]
+    assert added == ADDED.findall(text)
+    assert [path for path, ours, _ in found if ours != ABSENT] == ["TrainingJobName"] * ("ModelTrainer(" in text)
     blocked = [line["what"] for line in lines if line["kind"] == "blocked"]
     assert not blocked
     uploads = [line["uri"] for line in lines if line["kind"] == "uploaded"]

@@ -29,6 +29,9 @@ const ARGUMENTS: &[(&str, &str, &[&str])] = &[
     ("checkpoint_config", "CheckpointConfig", &["CheckpointConfig.*"]),
 ];
 
+/// Members that `ModelTrainer` sends although they are not set: object, member, value (`defaults.py`, sagemaker-train 1.27.0).
+const ADDED: &[(&str, &str, &str)] = &[("OutputDataConfig", "CompressionType", "GZIP")];
+
 /// Methods of `ModelTrainer`: method, class, member of the request.
 const METHODS: &[(&str, &str, &str)] = &[
     ("with_tensorboard_output_config", "TensorBoardOutputConfig", "TensorBoardOutputConfig"),
@@ -88,6 +91,10 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
     dropped.retain(|path| !unsupported.iter().any(|member| path.starts_with(&format!("{member}."))));
     unsupported.extend(dropped);
     unsupported.sort();
+    let is_added = |(outer, name, _): &&(&str, &str, &str)| {
+        is_trainer && request.get(*outer).is_some_and(|outer| outer.get(*name).is_none())
+    };
+    let added = ADDED.iter().filter(is_added).map(|(outer, name, value)| (format!("{outer}.{name}"), *value));
     let column = if is_trainer { "trainer = ".len() } else { 4 + "job = ".len() };
     let indent = if is_trainer { 0 } else { 4 };
     let is_config = |class: &&&str| CONFIGS.contains(*class);
@@ -113,6 +120,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
                     .collect::<Vec<_>>(),
             )),
             unsupported => Jinja::from(Serde(&unsupported)),
+            added => Jinja::from(Serde(&added.collect::<Vec<_>>())),
             archive => archive.as_ref().map(|(bucket, key)| [super::python::text_literal(bucket), super::python::text_literal(key)]),
             worker => plan.is_worker().then(|| super::worker::channel_name(plan)),
             git => plan.job.program.as_ref().is_some_and(|program| program.git.value().is_some()),
