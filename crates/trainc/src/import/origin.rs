@@ -131,7 +131,7 @@ unless you write `role arn=\"arn:…\"`",
         }
         for member in made_up_members(&Value::Object(request.clone())) {
             out.add_caveat(&format!(
-                "{member} is the answer of trainc to a call of the script: write the value of your account"
+                "{member} contains an answer of trainc to a call of the script: write the value of your account"
             ));
         }
     }

@@ -3,6 +3,7 @@
 use super::document;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use trainc_ir::account::substitute_account;
 
 /// The program that runs a script and records its training jobs.
 pub const RECORDER: &str = include_str!("recorder.py");
@@ -230,24 +231,37 @@ pub(super) fn uri_of_account(uri: &str, account: &str) -> String {
     uri.replace(ACCOUNT_PLACEHOLDER, account)
 }
 
-/// Returns the members of a request whose values contain an answer that the recorder made up.
+/// Members whose texts `apply` never changes.
+const VERBATIM: [&str; 4] = ["AlgorithmSpecification", "Environment", "HyperParameters", "Tags"];
+/// The location of the source, which trainc replaces.
+const SUBMIT_DIRECTORY: &str = "HyperParameters.sagemaker_submit_directory";
+
+/// Returns the members of a request whose values contain an answer that the recorder made up, or the account where `apply` does
+/// not fill it in.
 pub(super) fn made_up_members(request: &Value) -> Vec<String> {
-    fn walk(path: &str, value: &Value, out: &mut Vec<String>) {
-        match value {
-            Value::String(text) if text.contains(MADE_UP) || text.starts_with(ACCOUNT) => {
-                out.push(format!("`{path}`: `{text}`"));
-            }
-            Value::Array(items) => items.iter().for_each(|item| walk(path, item, out)),
-            Value::Object(members) => members.iter().for_each(|(name, inner)| {
-                let inner_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                walk(&inner_path, inner, out);
-            }),
-            _ => {}
-        }
+    let is_made_up = |path: &str, text: &str| {
+        let is_verbatim = path.split('.').next().is_some_and(|first| VERBATIM.contains(&first));
+        let sent = if is_verbatim { text.to_owned() } else { substitute_account(text, "") };
+        let has_account = sent.contains(ACCOUNT_PLACEHOLDER) && path != SUBMIT_DIRECTORY;
+        has_account || text.contains(MADE_UP) || text.starts_with(ACCOUNT)
+    };
+    let mut texts = Vec::new();
+    collect_texts("", request, &mut texts);
+    let made_up = texts.into_iter().filter(|(path, text)| is_made_up(path, text));
+    made_up.map(|(path, text)| format!("`{path}`: `{text}`")).collect()
+}
+
+/// Collects the texts of a value with the names of their members.
+fn collect_texts<'a>(path: &str, value: &'a Value, out: &mut Vec<(String, &'a str)>) {
+    match value {
+        Value::String(text) => out.push((path.to_owned(), text)),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(path, item, out)),
+        Value::Object(members) => members.iter().for_each(|(name, inner)| {
+            let inner_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            collect_texts(&inner_path, inner, out);
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-    let mut out = Vec::new();
-    walk("", request, &mut out);
-    out
 }
 
 #[cfg(test)]
@@ -265,6 +279,10 @@ mod tests {
                 "RoleArn": "arn:aws:iam::000000000000:role/trainc-import",
                 "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-west-2-000000000000/out"},
                 "VpcConfig": {"Subnets": ["made-up-SubnetId"]},
+                "HyperParameters": {
+                    "data": "\"s3://sagemaker-us-west-2-000000000000/x\"",
+                    "sagemaker_submit_directory": "\"s3://sagemaker-us-west-2-000000000000/y\"",
+                },
                 "AlgorithmSpecification": {},
             }})
             .to_string(),
@@ -282,7 +300,9 @@ mod tests {
         let request = &recording.documents[0].value;
         assert_eq!(request["RoleArn"], "${role_arn}");
         assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-${account}/out");
-        assert_eq!(made_up_members(request), ["`VpcConfig.Subnets`: `made-up-SubnetId`"]);
+        let made_up = made_up_members(request);
+        let data = "`HyperParameters.data`: `\"s3://sagemaker-us-west-2-${account}/x\"`";
+        assert_eq!(made_up, [data, "`VpcConfig.Subnets`: `made-up-SubnetId`"]);
         assert_eq!(recording.sources["s3://b/${account}/s.tar.gz"].directory, "/src");
         assert_eq!(recording.roles, [("arn:aws:iam::${account}:role/made".to_owned(), true)].into());
         // The last line is cut off: the process was killed.
