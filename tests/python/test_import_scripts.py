@@ -148,6 +148,13 @@ def test_a_script_without_a_source_directory(place):
     done = run_import(place, "job.py", "--region", "us-west-2", text=text)
     assert 'program "train.py" source="./src"' in done.stdout
     assert "The script packs" not in done.stdout
+    # A source that trainc does not pack: the archive is not there.
+    (place / "src/loop").symlink_to(place / "src")
+    done = run_import(place, "job.py", "--region", "us-west-2", text=text)
+    assert "// Not uploaded, as the script would have done: write `source=" in done.stdout, done.stdout
+    assert "`program source=`: " in done.stderr
+    assert "leads in a circle" in done.stderr
+    (place / "src/loop").unlink()
     # From a repository.
     text = (HERE / "scripts/v2_git.py").read_text(encoding="utf-8").replace('source_dir="examples/imagenet",', "")
     text = text.replace('"train.py"', '"examples/imagenet/train.py"')

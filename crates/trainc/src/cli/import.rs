@@ -481,8 +481,11 @@ fn import_jobs(
         let name = out.as_ref().map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
         let mut imported = job.reconcile(|manifest| compiled(io, &name, manifest).0);
         if imported.has_source && !imported.lost.is_empty() {
-            let other = without_source.reconcile(|manifest| compiled(io, &name, manifest).0);
+            let mut other = without_source.reconcile(|manifest| compiled(io, &name, manifest).0);
             if other.lost.len() < imported.lost.len() {
+                let found = compiled(io, &name, &imported.manifest).0.problems;
+                let errors = found.iter().filter(|one| one.severity == Severity::Error);
+                other.unsupported.extend(errors.map(|one| format!("`program source=`: {}", one.message)));
                 imported = other;
             }
         }
