@@ -614,7 +614,7 @@ fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
         "job": imported.job,
         "manifest": imported.manifest,
         "written": out.map(|out| out.to_string_lossy()),
-        "same_request": imported.lost.is_empty() && imported.caveats.is_empty() && !imported.is_tuned,
+        "same_request": imported.lost.is_empty() && !imported.is_tuned,
         "lost": imported.lost,
         "caveats": imported.caveats,
         "cannot_say": imported.unsupported,
