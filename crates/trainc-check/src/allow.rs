@@ -171,7 +171,7 @@ fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagn
             allow.span,
             format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
         )
-        .help("remove it");
+        .remove_it();
         if code.severity == Severity::Error && !ALLOWABLE_ERRORS.contains(&code.id) {
             diagnostic.note(format!("{} is an error, and errors cannot be allowed", code.id))
         } else {

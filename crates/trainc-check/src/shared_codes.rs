@@ -28,8 +28,7 @@ pub(crate) fn short_version(plan: &Plan, version: &PytorchVersion, what: &str) -
     let image = plan.image.as_ref();
     if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {
         // Both versions: the SDK also rejects an abbreviated one together with a full one.
-        return diagnostic
-            .help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
+        return diagnostic.write(format!("transformers=\"{transformers}\" pytorch=\"{}\"", version.full));
     }
     diagnostic
         .help(format!("write `version=\"{}\"`", version.full))

@@ -23,6 +23,7 @@ pub mod sarif;
 pub mod short;
 pub mod source;
 mod sparkline;
+mod suggestion;
 pub mod text;
 mod truncate;
 
@@ -33,6 +34,7 @@ pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use position::Paths;
 pub use run::{Counts, ManifestReport, ReportedProblem, Run};
 pub use sparkline::sparkline;
+pub use suggestion::Suggestion;
 
 use crate::source::Span;
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 //! A stage that reports a problem knows which command fixes it, but not how the manifest was named on the command line.
 //! It puts a [`NextCommand`] into its [`Help`]; the command line completes it with its [`Invocation`].
 
+use super::Suggestion;
 use std::fmt;
 use std::ops::Deref;
 
@@ -101,6 +102,8 @@ impl Invocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Help {
     text: String,
+    /// The edits that the text describes. Several are a choice.
+    suggestions: Vec<Suggestion>,
     /// Empty for text without commands.
     parts: Vec<HelpPart>,
 }
@@ -118,7 +121,7 @@ impl Help {
     /// Joins text and commands.
     pub fn join(parts: impl IntoIterator<Item = HelpPart>) -> Self {
         let parts: Vec<_> = parts.into_iter().collect();
-        Self { text: parts.iter().map(ToString::to_string).collect(), parts }
+        Self { text: parts.iter().map(ToString::to_string).collect(), suggestions: Vec::new(), parts }
     }
 
     /// Completes its commands with the manifest and the flags of the command line.
@@ -131,19 +134,45 @@ impl Help {
             HelpPart::Text(text) => text.clone(),
             HelpPart::Command(command) => invocation.command_line(command),
         };
-        self.parts.iter().map(part).collect::<String>().into()
+        let text = self.parts.iter().map(part).collect();
+        Self { text, suggestions: self.suggestions.clone(), parts: Vec::new() }
+    }
+
+    /// Returns the edits that the text describes. Several are a choice.
+    pub fn suggestions(&self) -> &[Suggestion] {
+        &self.suggestions
+    }
+
+    /// Adds an edit that the text describes in other words.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: Suggestion) -> Self {
+        self.suggestions.push(suggestion);
+        self
+    }
+
+    /// Continues the text, with the reason or the condition of its edit.
+    #[must_use]
+    pub fn and_text(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        if !self.parts.is_empty() {
+            self.parts.push(text.into());
+        }
+        self
     }
 
     /// Replaces the text between its commands.
     #[must_use]
     pub fn map_text(self, change: impl Fn(String) -> String) -> Self {
-        if self.parts.is_empty() {
-            return change(self.text).into();
-        }
-        Self::join(self.parts.into_iter().map(|part| match part {
-            HelpPart::Text(text) => HelpPart::Text(change(text)),
-            command @ HelpPart::Command(_) => command,
-        }))
+        let mut help = if self.parts.is_empty() {
+            change(self.text).into()
+        } else {
+            Self::join(self.parts.into_iter().map(|part| match part {
+                HelpPart::Text(text) => HelpPart::Text(change(text)),
+                command @ HelpPart::Command(_) => command,
+            }))
+        };
+        help.suggestions = self.suggestions;
+        help
     }
 }
 
@@ -180,7 +209,7 @@ impl fmt::Display for HelpPart {
 
 impl From<String> for Help {
     fn from(text: String) -> Self {
-        Self { text, parts: Vec::new() }
+        Self { text, suggestions: Vec::new(), parts: Vec::new() }
     }
 }
 

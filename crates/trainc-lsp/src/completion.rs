@@ -1,6 +1,5 @@
 //! Completion: nodes, properties, values, and names from the catalogue.
 
-use super::cursor::{self, Cursor, Part, Step, top_level};
 use super::hover;
 use super::positions::Encoding;
 use kdl::KdlDocument;
@@ -9,6 +8,7 @@ use lsp_types::{
     TextEdit,
 };
 use trainc_catalog::{images, instances, models, regions};
+use trainc_syntax::cursor::{self, Cursor, Part, Step, top_level};
 use trainc_syntax::nodes::{ENGINE_NAMES, JOB_CHILDREN, engines_of};
 use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
 

@@ -1,6 +1,5 @@
 //! Go to definition: the layer that a file extends, the storage of a channel, the value of a placeholder.
 
-use super::cursor::{self, Cursor, Part};
 use super::hover::find_row;
 use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_uri};
@@ -9,6 +8,7 @@ use kdl::KdlDocument;
 use lsp_types::{Location, Range};
 use trainc_diag::source::is_file;
 use trainc_report::origins::rows;
+use trainc_syntax::cursor::{self, Cursor, Part};
 
 /// Returns the location of the definition of the text at a byte.
 pub(super) fn definition(

@@ -1,6 +1,5 @@
 //! Hover: the documentation of a node, property or value, and its resolved value in the plan.
 
-use super::cursor::{self, Cursor, Part};
 use super::open_document::OpenDocument;
 use super::positions::Encoding;
 use super::prediction;
@@ -8,6 +7,7 @@ use kdl::{KdlDocument, KdlEntry};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
 use trainc_diag::source::Span;
 use trainc_report::origins::{OriginRow, rows};
+use trainc_syntax::cursor::{self, Cursor, Part};
 use trainc_syntax::nodes::engines_of;
 use trainc_syntax::spec::{NodeSpec, Prop, Ty};
 

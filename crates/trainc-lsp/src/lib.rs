@@ -7,9 +7,7 @@
 
 mod code_lens;
 mod completion;
-mod cursor;
 mod definition;
-mod help_edits;
 mod hover;
 mod inlay_hints;
 mod open_document;

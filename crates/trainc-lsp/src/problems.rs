@@ -1,6 +1,5 @@
 //! Problems as LSP diagnostics: with related locations, quick fixes, and a tag on values without effect.
 
-use super::help_edits::{difference, help_edits};
 use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_uri};
 use lsp_types::{
@@ -11,9 +10,13 @@ use std::collections::BTreeMap;
 use trainc_diag::source::{Span, is_file};
 use trainc_diag::{self as diag, Diagnostic as Problem, Severity};
 use trainc_plan::Compiled;
+use trainc_syntax::suggested_edit::suggested_fix;
 
 /// The source of the diagnostics in an editor's list.
 const SOURCE: &str = "trainc";
+
+/// Maximum number of edits of a help that are offered.
+const MOST: usize = 4;
 
 /// Codes of values without effect, which an editor may fade.
 const WITHOUT_EFFECT: [&str; 2] = ["T0241", "T0250"];
@@ -95,7 +98,7 @@ fn plain_text(problem: &Problem) -> String {
     diag::escape_control_characters(&lines.join("\n"))
 }
 
-/// Returns the quick fixes of the problems in a range: their fixes, or what their help says to type. `compile` compiles an
+/// Returns the quick fixes of the problems in a range: their fixes, or the edits of their help. `compile` compiles an
 /// edited text of the document.
 pub(super) fn actions(
     opened: &OpenDocument,
@@ -105,7 +108,6 @@ pub(super) fn actions(
 ) -> Vec<CodeActionOrCommand> {
     let touches = |other: &Range| other.start <= range.end && range.start <= other.end;
     let uri = opened.uri.as_str();
-    let document = opened.parse();
     let mut out = Vec::new();
     for problem in opened.compiled.own_problems() {
         let Some((_, at)) =
@@ -133,15 +135,18 @@ pub(super) fn actions(
                 None => format!("write `{}`", fix.text),
             };
             push(title, &location.uri, TextEdit::new(location.range, fix.text.clone()), true);
-        } else if let Some(document) = &document {
-            for help in help_edits(document, &opened.text, problem, &opened.compiled, compile) {
-                let (start, end, new) = difference(&opened.text, &help.text);
-                // Lines end as the others of the text do.
-                let new = new.replace("\r\n", "\n");
-                let new = if opened.text.contains("\r\n") { new.replace('\n', "\r\n") } else { new };
-                let range = encoding.range(&opened.text, start, end);
-                push(help.title, &opened.uri, TextEdit::new(range, new), false);
-            }
+            continue;
+        }
+        let is_only = problem.suggestions().len() == 1;
+        for suggestion in problem.suggestions().iter().take(MOST) {
+            let before = &opened.compiled.problems;
+            let Some(fix) =
+                suggested_fix(&opened.text, problem, suggestion, before, &mut |text| compile(text).problems)
+            else {
+                continue;
+            };
+            let range = encoding.span(&opened.text, fix.span);
+            push(suggestion.describe(), &opened.uri, TextEdit::new(range, fix.text), is_only);
         }
     }
     out

@@ -195,7 +195,7 @@ impl Reader<'_> {
                 key.span,
                 format!("unknown node `{name}` in `{}`; it is a property", spec.name),
             )
-            .help(format!("write `{property}={shown}` on the `{}` line", spec.name)),
+            .write_on_line_of(spec.name, format!("{property}={shown}")),
         );
         if seen.insert(property, key.span).is_none() {
             read.props.push((key, value));
@@ -226,7 +226,7 @@ impl Reader<'_> {
                 span,
                 format!("unknown node `{name}` {place}; it is a property of `{}`", owner.name),
             )
-            .help(format!("write `{}={shown}` on the `{}` line", prop.name, owner.name)),
+            .write_on_line_of(owner.name, format!("{}={shown}", prop.name)),
         );
         MisplacedProperty { owner, name: name_there, value }
     }
@@ -361,25 +361,30 @@ impl Reader<'_> {
         }
         match Meaning::from_key(&key.value, spec) {
             Some(Meaning::Argument) => {
-                diagnostic.help(format!("write it without a name: `{} {shown}`", spec.name))
+                let whole = format!("{} {shown}", spec.name);
+                diagnostic.help(format!("write it without a name: `{whole}`")).suggest_code(whole, None)
             }
             // A child with properties only, such as `spot max-wait="2d"`.
             Some(Meaning::Child(child)) if child.args.is_empty() => {
                 let first = child.props.first().map(|prop| format!(" {}={}", prop.name, example(prop.ty)));
                 let shown = format!("{}{}", child.name, first.unwrap_or_default());
-                diagnostic.help(format!("write it as a child node: `{shown}`"))
+                diagnostic.help(format!("write it as a child node: `{shown}`")).suggest_code(shown, None)
             }
             Some(Meaning::Child(child)) => {
-                diagnostic.help(format!("write it as a child node: `{} {shown}`", child.name))
+                let shown = format!("{} {shown}", child.name);
+                diagnostic.help(format!("write it as a child node: `{shown}`")).suggest_code(shown, None)
             }
             Some(Meaning::Property(prop)) => {
                 diagnostic.help(format!("did you mean `{}`?", prop.name)).fix(key.span, prop.name)
             }
             Some(Meaning::OtherParent(parent, child)) => {
-                diagnostic.help(format!("`{}` belongs in `{parent}`: `{} {shown}`", child.name, child.name))
+                let shown = format!("{} {shown}", child.name);
+                diagnostic
+                    .help(format!("`{}` belongs in `{parent}`: `{shown}`", child.name))
+                    .suggest_code(shown, Some(parent))
             }
             None if other_name(&key.value).is_some() => {
-                diagnostic.help(other_name(&key.value).map_or_else(String::new, |other| other.help()))
+                diagnostic.help(other_name(&key.value).map_or_else(|| "".into(), |other| other.help()))
             }
             None if spec.props.is_empty() => diagnostic.note(format!("`{}` takes no properties", spec.name)),
             None => {

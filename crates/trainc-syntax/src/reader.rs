@@ -20,7 +20,7 @@ use kdl::{KdlEntry, KdlNode, KdlValue};
 use std::collections::BTreeMap;
 use trainc_diag::source::{SourceId, Span, Spanned};
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Problems};
+use trainc_diag::{Diagnostic, Problems, Suggestion};
 
 /// After this many errors in one file the rest are only counted: the file is most likely not a manifest.
 pub(super) const MOST_PROBLEMS: usize = 300;
@@ -218,7 +218,7 @@ impl Reader<'_> {
                     diagnostic.help(format!("write `{name}=#true`")).fix(span, format!("{name}=#true"))
                 }
                 ([only], _) if parse_value(entry.value(), only.ty).is_err() && spec.args.is_empty() => {
-                    diagnostic.help(format!("write `{}={}`", only.name, example(only.ty)))
+                    diagnostic.write(format!("{}={}", only.name, example(only.ty)))
                 }
                 ([only], _) if parse_value(entry.value(), only.ty).is_ok() => {
                     assume(only.name, only.ty);
@@ -249,7 +249,7 @@ impl Reader<'_> {
                 _ if spec.repeat == Repeat::ByFirst && spec.args.len() == 1 && spec.children.is_empty() => {
                     diagnostic.help(format!("write `{} {shown}` on its own line", spec.name))
                 }
-                _ => diagnostic.help("remove it"),
+                _ => diagnostic.remove_it(),
             });
             return false;
         };
@@ -423,7 +423,7 @@ impl Reader<'_> {
         let span = self.span(node.name().span());
         let diagnostic = Diagnostic::new(&T0120, span, format!("unknown node `{name}` {place}"));
         if let Some((wanted, why)) = node_alias(name).filter(|(wanted, _)| known.contains(wanted)) {
-            return diagnostic.help(format!("write `{wanted}` {why}"));
+            return diagnostic.write(wanted).and_text(&format!(" {why}"));
         }
         // `Environment` of the API is `environment`.
         if let Some(same) = known.iter().copied().find(|known| plain_name(known) == plain_name(name)) {
@@ -452,9 +452,12 @@ impl Reader<'_> {
             }
         }
         let name = name.to_ascii_lowercase().replace('_', "-");
-        let parents = parent_names(&name);
+        let parents: Vec<&str> = parents_with_spec(&name).iter().map(|(parent, _)| *parent).collect();
         if !parents.is_empty() {
-            return diagnostic.help(format!("`{name}` belongs in {}", text::backtick_list(&parents, "or")));
+            let help = format!("`{name}` belongs in {}", text::backtick_list(&parents, "or"));
+            return parents
+                .into_iter()
+                .fold(diagnostic.help(help), |found, parent| found.suggest(Suggestion::Move(parent)));
         }
         if known.is_empty() {
             diagnostic.note("no nodes are valid here")

@@ -55,7 +55,7 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
                     node.name.span,
                     format!("`{}` is missing its {}", spec.name, arg.name),
                 )
-                .help(format!("write `{}`", with_example(node, arg)))
+                .write(with_example(node, arg))
                 .note(format!("expected: {}", arg.ty.describe_expected())),
             );
             break;
@@ -70,7 +70,7 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
                     node.name.span,
                     format!("`{}` is missing `{}=`", spec.name, prop.name),
                 )
-                .help(format!("add `{}={}`", prop.name, example(ty)))
+                .add(format!("{}={}", prop.name, example(ty)))
                 .note(format!("{}: {}", prop.name, prop.doc))
                 .note(format!("expected: {}", ty.describe_expected())),
             );
@@ -88,7 +88,8 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
     if spec.name == SWEEP.name && node.children_named("vary").next().is_none() {
         problems.push(
             Diagnostic::new(&T0129, node.name.span, "`sweep` varies nothing")
-                .help("write `sweep { vary \"train.seed\" 1 2 3; }`, or remove it"),
+                .write("sweep { vary \"train.seed\" 1 2 3; }")
+                .or_remove_it(),
         );
     }
     for child in &node.children {

@@ -4,6 +4,7 @@
 use super::ast::{Duplicate, Node};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat};
+use trainc_diag::{Help, Suggestion};
 
 /// Adds a node unless one of its kind and name is there.
 pub(super) fn add_missing(list: &mut Vec<Node>, node: Node) {
@@ -87,9 +88,14 @@ pub fn other_name(name: &str) -> Option<OtherName> {
 }
 
 impl OtherName {
-    /// Returns the help of a diagnostic.
-    pub(super) fn help(&self) -> String {
-        if self.write.starts_with('`') { format!("write {}", self.write) } else { self.write.to_owned() }
+    /// Returns the help of a diagnostic. Its values are examples, so that its edit is one way of several.
+    pub(super) fn help(&self) -> Help {
+        let Some((code, rest)) = self.write.strip_prefix('`').and_then(|rest| rest.split_once('`')) else {
+            return self.write.into();
+        };
+        let into =
+            rest.split('`').nth(1).filter(|_| rest.starts_with(" in `") || rest.starts_with(" on the `"));
+        Help::from(format!("write {}", self.write)).suggest_code(code, into).suggest(Suggestion::Other)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{document, nodes};
 use kdl::{KdlDocument, KdlNode};
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Problems};
+use trainc_diag::{Diagnostic, Problems, Suggestion};
 
 /// Returns the diagnostic of a YAML file, recognised by `job:` without a `job`.
 pub(super) fn detect_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
@@ -160,7 +160,8 @@ pub(super) fn read_top_level(
                             span,
                             format!("`{name}` is outside `job`; it belongs inside"),
                         )
-                        .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
+                        .help(format!("move `{name}` into `job \"…\" {{ … }}`"))
+                        .suggest(Suggestion::Move("job")),
                     );
                     let read = reader.node(node, spec);
                     misplaced.push(read);

@@ -262,7 +262,7 @@ fn special_form(of: &str, bare: &str) -> Option<String> {
 fn missing_unit(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.describe_expected();
     Diagnostic::new(&T0125, span, format!("{of} requires a unit: expected {expected}, found {shown}"))
-        .help(format!("write `{}`", suggest_unit(ty, shown)))
+        .choose(write_one_of(&suggest_unit(ty, shown)), &suggest_unit(ty, shown))
         .note(format!("valid units: {}", units_of(ty)))
 }
 
@@ -277,21 +277,26 @@ fn units_of(ty: Ty) -> &'static str {
     }
 }
 
+fn write_one_of(codes: &[String]) -> String {
+    format!("write {}", text::backtick_list(codes, "or"))
+}
+
 /// Returns a bare number with the unit that is probably meant, in quotes; both where two are likely.
-fn suggest_unit(ty: Ty, number: &str) -> String {
-    match ty {
-        Ty::Bytes => format!("\"{number}GiB\""),
+fn suggest_unit(ty: Ty, number: &str) -> Vec<String> {
+    let units: &[&str] = match ty {
+        Ty::Bytes => &["GiB"],
         // A job can run for at most 28 days, so a larger number has a smaller unit.
         Ty::Duration => match number.parse::<f64>() {
-            Ok(n) if n <= 28.0 => format!("\"{number}h\"` or `\"{number}d\""),
-            Ok(n) if n <= 28.0 * 24.0 => format!("\"{number}m\"` or `\"{number}h\""),
+            Ok(n) if n <= 28.0 => &["h", "d"],
+            Ok(n) if n <= 28.0 * 24.0 => &["m", "h"],
             // Seconds, as in the API.
-            _ => format!("\"{number}s\""),
+            _ => &["s"],
         },
-        Ty::Rate => format!("\"{number}GB/s\""),
-        Ty::Every if number.contains(['.', 'e', 'E']) => format!("\"{number}m\""),
-        _ => format!("\"{number} steps\""),
-    }
+        Ty::Rate => &["GB/s"],
+        Ty::Every if number.contains(['.', 'e', 'E']) => &["m"],
+        _ => &[" steps"],
+    };
+    units.iter().map(|unit| format!("\"{number}{unit}\"")).collect()
 }
 
 /// Describes a quantity that cannot be parsed.
@@ -303,7 +308,7 @@ fn unknown_unit(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
     let diagnostic = Diagnostic::new(&T0126, span, format!("{of} must be {expected}, not {shown}"));
     match fault {
         units::Fault::UnknownUnit { near: Some(near), .. } => {
-            let diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+            let diagnostic = diagnostic.did_you_mean(near);
             match units::rate(near.trim_matches('"')) {
                 Ok(bytes) if ty == Ty::Rate && near.contains("bps") => diagnostic
                     .note(format!("`Gbps` counts bits and `GB/s` bytes: this is {}/s", text::bytes(bytes))),
@@ -325,7 +330,10 @@ fn unknown_unit(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
         }
         units::Fault::NoUnit => {
             let bare = shown.trim_matches('"').trim();
-            diagnostic.help(format!("write `{}`", suggest_unit(ty, bare))).note("the unit is missing")
+            {
+                let meant = suggest_unit(ty, bare);
+                diagnostic.choose(write_one_of(&meant), &meant).note("the unit is missing")
+            }
         }
         units::Fault::NoNumber | units::Fault::TooLarge => diagnostic,
     }
@@ -390,15 +398,15 @@ mod tests {
             ("673", "\"673s\""),
             ("86400", "\"86400s\""),
         ] {
-            let shown = suggest_unit(Ty::Duration, number);
-            assert_eq!(shown, expected);
-            for example in shown.split("` or `") {
+            let suggested = suggest_unit(Ty::Duration, number);
+            assert_eq!(suggested.join("` or `"), expected);
+            for example in suggested {
                 let read = units::milliseconds(example.trim_matches('"')).unwrap();
                 assert!(read <= MOST, "{example}");
             }
         }
-        assert_eq!(suggest_unit(Ty::Every, "200"), "\"200 steps\"");
-        assert_eq!(suggest_unit(Ty::Every, "1.5"), "\"1.5m\"");
+        assert_eq!(suggest_unit(Ty::Every, "200"), ["\"200 steps\""]);
+        assert_eq!(suggest_unit(Ty::Every, "1.5"), ["\"1.5m\""]);
     }
 
     #[test]

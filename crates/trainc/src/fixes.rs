@@ -4,10 +4,11 @@
 //! the reason. Both conditions are tested by compiling the edited texts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use trainc_diag::source::{SourceId, SourceMap};
-use trainc_diag::{Diagnostic, fix};
+use trainc_diag::source::{SourceId, SourceMap, is_file};
+use trainc_diag::{Diagnostic, Problems, Severity, Suggestion, fix};
 use trainc_plan::Compiled;
 use trainc_report::origins;
+use trainc_syntax::suggested_edit::suggested_fix;
 
 /// The nodes and values of the plan that decide what is trained, on what, and with which program and data.
 const TRAINED: &[&str] = &[
@@ -75,6 +76,10 @@ pub enum Kept {
     AddsError,
     /// It changes what is trained, and was not requested by its code.
     ChangesTraining,
+    /// It is the edit of a help, and was not requested by its code.
+    RequiresCode,
+    /// The help is a choice of several edits.
+    Choice,
 }
 
 /// The selected fixes.
@@ -157,6 +162,51 @@ impl<'a, F: FnMut(&BTreeMap<SourceId, String>) -> Vec<State>> Selector<'a, '_, F
         self.applied.extend(problems);
         Ok(())
     }
+}
+
+/// The problems of a manifest whose help has edits, and that have no other fix.
+#[derive(Debug, Default)]
+pub struct Suggested {
+    /// Those whose help has one edit, as a fix.
+    pub fixes: Vec<Diagnostic>,
+    /// Those whose help is a choice of several.
+    pub choices: Vec<Diagnostic>,
+}
+
+/// Returns the edits of the helps of a manifest's problems: of the errors and warnings, or of the problems of a code.
+/// `compile` returns the problems of the manifest, with a text in place of a source.
+pub fn suggested(
+    problems: &Problems,
+    sources: &SourceMap,
+    code: Option<&str>,
+    mut compile: impl FnMut(Option<(SourceId, &str)>) -> Problems,
+) -> Suggested {
+    let mut out = Suggested::default();
+    let mut before = None;
+    for problem in problems.iter().filter(|problem| problem.fix.is_none()) {
+        let is_wanted = match code {
+            Some(code) => problem.code.is_called(code),
+            None => problem.severity != Severity::Note,
+        };
+        let id = problem.span.source;
+        let Some(source) = sources.get(id).filter(|source| is_wanted && is_file(&source.name)) else {
+            continue;
+        };
+        match problem.suggestions() {
+            [] => {}
+            [one] => {
+                let before = before.get_or_insert_with(|| compile(None));
+                let mut edited = |text: &str| compile(Some((id, text)));
+                let fix = suggested_fix(&source.text, problem, one, before, &mut edited);
+                out.fixes.extend(fix.map(|fix| Diagnostic { fix: Some(fix), ..problem.clone() }));
+            }
+            several => {
+                let is_edit = several.iter().any(|one| *one != Suggestion::Other);
+                out.choices.extend(is_edit.then(|| problem.clone()));
+            }
+        }
+    }
+    out
 }
 
 /// Returns the problems whose fix is requested, each edit once: by their code, or all.

@@ -777,3 +777,47 @@ fn all_offers_what_changes_the_training() {
     assert_eq!(unknown.code, Some(2), "{}", unknown.err);
     assert!(unknown.err.contains("`T9999` is neither a code nor a manifest"), "{}", unknown.err);
 }
+
+/// What a help says to type is applied with its code, as in the editor, and never without it; a choice is the user's.
+#[test]
+fn the_edit_of_a_help_requires_its_code() {
+    let dir = Scratch::new("fix-help");
+    dir.write("scripts/train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\n");
+    let base = read("tests/fixtures/base.kdl").replace("base.kdl", "");
+    let job = format!("job \"example\" {{\n{base}}}\n");
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let cluster = "cluster \"ml.p4d.24xlarge\" nodes=2";
+    let spot = "cluster \"ml.p4d.24xlarge\" nodes=2 { spot max-wait=\"2d\"; max-run \"1d\"; }";
+    let optimizer = job.lines().find(|line| line.trim().starts_with("steps")).unwrap();
+    for (code, from, wrong, right) in [
+        (
+            "T0126",
+            cluster,
+            "cluster \"ml.p4d.24xlarge\" nodes=2 { max-run \"12 hourz\"; }",
+            "max-run \"12h\"",
+        ),
+        ("T0320", "\"ml.p4d.24xlarge\"", "\"ml.p4d\"", "\"ml.p4d.24xlarge\""),
+        ("T0426", cluster, spot, "checkpoint s3=\"s3://"),
+        ("T0129", optimizer, "steps", "steps 1"),
+    ] {
+        let text = job.replacen(from, wrong, 1);
+        let path = dir.write("job.kdl", &text);
+        let bare = run(&["check", "job.kdl", "--fix"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "{}", bare.err);
+        let offered = format!("`--fix {code}` applies the edit of its help");
+        assert!(bare.err.contains("not applied: job.kdl:") && bare.err.contains(&offered), "{}", bare.err);
+        let fixed = run(&["check", "job.kdl", "--fix", code]);
+        let after = fs::read_to_string(&path).unwrap();
+        assert!(after.contains(right), "{code}: {after}\n{}\n{}", fixed.err, fixed.out);
+        assert!(!fixed.out.contains(code), "{}", fixed.out);
+        // Nothing else is touched.
+        let kept = text.lines().filter(|line| !wrong.lines().any(|one| line.contains(one)));
+        assert!(kept.clone().all(|line| after.contains(line)), "{after}");
+    }
+    // Any of the sizes may be meant.
+    let text = job.replacen("\"ml.p4d.24xlarge\"", "\"ml.g5\"", 1);
+    let path = dir.write("job.kdl", &text);
+    let chosen = run(&["check", "job.kdl", "--fix", "T0320"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert!(chosen.err.contains("its help is a choice of several edits"), "{}", chosen.err);
+}

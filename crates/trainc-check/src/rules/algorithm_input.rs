@@ -49,7 +49,7 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
             problems.push(
                 Diagnostic::new(&T0600, h.name_span, format!("`{family}` has no hyperparameter `{}`: did you mean `{near}`?", h.name))
                     .severity(Severity::Warning)
-                    .help(format!("write `hyperparameter \"{near}\"`"))
+                    .write(format!("hyperparameter \"{near}\""))
                     .subject(h.value.span().unwrap_or(h.name_span))
                     .note("the container stops with \"Extraneous hyperparameter found\" or \"Additional hyperparameters are not allowed\""),
             );
@@ -72,7 +72,7 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
                 .severity(Severity::Warning)
                 .note(algorithm.extra.clone());
             problems.push(match near {
-                Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")),
+                Some(near) => diagnostic.did_you_mean(format!("\"{near}\"")),
                 None => diagnostic.help(format!("write {}", text::backtick_list(values, "or"))),
             });
         }
@@ -137,7 +137,7 @@ fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str
             let is_used = |other: &&str| plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|name| name == other));
             let free = || known.iter().copied().filter(|name| !is_used(name));
             let near = text::nearest(&name.value, free()).or_else(|| free().next()).unwrap_or("train");
-            problems.push(diagnostic.help(format!("write `channel \"{near}\"`")));
+            problems.push(diagnostic.write(format!("channel \"{near}\"")));
         }
         if let Some(content) = channel.content_type.val() {
             let plain = content.value.split(';').next().unwrap_or_default().trim().to_lowercase();
@@ -196,8 +196,8 @@ fn check_cluster(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str,
     if let Some(nodes) = cluster.nodes.val().filter(|nodes| is_single && nodes.value > 1) {
         let diagnostic = Diagnostic::new(&T0600, nodes.span_or(cluster.span), format!("`{family}` trains on one instance, but the cluster has {}", nodes.value));
         problems.push(match algorithm.several_by.as_ref().and_then(|pair| pair.split_once('=')) {
-            Some((name, value)) => diagnostic.help(format!("write `nodes=1`, or `hyperparameter \"{name}\" \"{value}\"`")).note(algorithm.extra.clone()),
-            None => diagnostic.help("write `nodes=1`").note(source.to_owned()),
+            Some((name, value)) => diagnostic.write("nodes=1").or(format!("hyperparameter \"{name}\" \"{value}\"")).note(algorithm.extra.clone()),
+            None => diagnostic.write("nodes=1").note(source.to_owned()),
         });
     }
 }
@@ -221,7 +221,7 @@ fn check_gpu_values(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         problems.push(
             Diagnostic::new(&T0600, instance.span_or(cluster.span), format!("`{family}` trains on the CPUs of `{}`: no hyperparameter selects its GPU", instance.value))
                 .severity(Severity::Warning)
-                .help(format!("add `hyperparameter \"{name}\" \"{value}\"`, or use an instance type without accelerators"))
+                .add(format!("hyperparameter \"{name}\" \"{value}\"")).or_else("use an instance type without accelerators")
                 .note(algorithm.extra.clone()),
         );
     }

@@ -102,9 +102,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     span,
                     format!("`from` of secret `{}` is not a Secrets Manager ARN", secret.name),
                 )
-                .help(format!(
-                    "write `from=\"arn:{partition}:secretsmanager:{region}:{account}:secret:NAME-xxxxxx\"`"
-                ))
+                .help(format!("write `from=\"arn:{partition}:secretsmanager:{region}:{account}:secret:NAME-xxxxxx\"`"))
                 .note("the role's policy refers to this ARN, and the container reads the secret at startup"),
             );
         }

@@ -113,7 +113,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
-            .help("remove `warm-pool`, or shorten it")
+            .remove("warm-pool").or_else("shorten it")
             .note(format!("without it the run may cost {}", text::dollars(alone))),
         Some((seconds, _)) if seconds > affordable.floor() * 3600.0 => diagnostic.note(format!(
             "the run is predicted to take {}: a `max-run` within the budget would stop it before its end",
@@ -125,7 +125,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             if most.is_finite() { format!(", at most {}", text::rounded_duration(most)) } else { String::new() }
         )),
         _ if affordable >= 1.0 => diagnostic
-            .help(format!("write `max-run \"{0}h\"`: SageMaker then stops the job after {0}h", affordable.floor())),
+            .write(format!("max-run \"{}h\"", affordable.floor())).and_text(&format!(": SageMaker then stops the job after {}h", affordable.floor())),
         _ => diagnostic,
     });
 }

@@ -63,7 +63,7 @@ fn check_path(
     let name = file_system::name(storage);
     let mount = storage.mount.value().map_or("", |mount| mount.trim_matches('/'));
     let with_fix = |diagnostic: Diagnostic, fixed: String| {
-        let diagnostic = diagnostic.help(format!("write `path={fixed}`"));
+        let diagnostic = diagnostic.write(format!("path={fixed}"));
         if context.is_literal(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
     };
     let mut reject = |diagnostic: Diagnostic| {

@@ -4,7 +4,7 @@ use crate::Context;
 use crate::queries::s3;
 use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::{Channel, Engine};
 
 declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc uses itself");
@@ -58,7 +58,7 @@ fn check_slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     problems.push(if context.sources.slice(span).contains("{{") {
         diagnostic.help("end a directory with `/`")
     } else {
-        diagnostic.help(format!("write `s3={literal}`")).fix(span, literal)
+        diagnostic.write(format!("s3={literal}")).fix(span, literal)
     });
 }
 
@@ -67,10 +67,10 @@ fn check_input(channel: &Channel, problems: &mut Problems) {
     let mode = channel.input.value().map_or("file", String::as_str);
     let mode_span = channel.input.span();
     let name = channel.name.value().map_or("", String::as_str);
-    let mut reject = |span: Option<trainc_diag::source::Span>, message: String, help: &str| {
+    let mut reject = |span: Option<trainc_diag::source::Span>, message: String, help: Help| {
         problems.push(
             Diagnostic::new(&T0432, span.or(mode_span).unwrap_or(channel.span), message)
-                .help(help.to_owned())
+                .help(help)
                 .note("documentation of Channel and S3DataSource, botocore's model of CreateTrainingJob"),
         );
     };
@@ -88,42 +88,42 @@ fn check_input(channel: &Channel, problems: &mut Problems) {
         reject(
             mode_span,
             format!("channel `{name}`: fast-file mode requires an S3 prefix, not {what}"),
-            "write `input=\"file\"`, or `s3=` with a prefix",
+            Help::write("input=\"file\"").or_else("`s3=` with a prefix"),
         );
     }
     if !channel.from.is_absent() && mode != "file" {
         reject(
             mode_span,
             format!("channel `{name}`: a file system requires input mode `file`, not `{mode}`"),
-            "remove `input`",
+            Help::remove("input"),
         );
     }
     if !channel.augmented_manifest.is_absent() && mode != "pipe" {
         reject(
             channel.augmented_manifest.span(),
             format!("channel `{name}`: an augmented manifest requires pipe mode, not `{mode}`"),
-            "add `input=\"pipe\"`",
+            Help::add("input=\"pipe\""),
         );
     }
     if !channel.augmented_manifest.is_absent() && channel.attributes.is_absent() {
         reject(
             channel.augmented_manifest.span(),
             format!("channel `{name}`: an augmented manifest requires attribute names"),
-            "add `attributes=\"source-ref,label\"`",
+            Help::add("attributes=\"source-ref,label\""),
         );
     }
     if channel.compression.value().map(String::as_str) == Some("gzip") && mode != "pipe" {
         reject(
             channel.compression.span(),
             format!("channel `{name}`: gzip is only decompressed in pipe mode, not in `{mode}`"),
-            "remove `compression` and decompress in the program, or add `input=\"pipe\"`",
+            Help::from("remove `compression` and decompress in the program, or add `input=\"pipe\"`"),
         );
     }
     if channel.record_wrapper.value().map(String::as_str) == Some("recordio") && mode != "pipe" {
         reject(
             channel.record_wrapper.span(),
             format!("channel `{name}`: recordio is only supported in pipe mode, not in `{mode}`"),
-            "remove `record-wrapper`, or add `input=\"pipe\"`",
+            Help::remove("record-wrapper").or_else("add `input=\"pipe\"`"),
         );
     }
 }

@@ -54,7 +54,7 @@ fn check_too_frequent(context: &Context, problems: &mut Problems) {
         checkpoint.every.span().unwrap_or(checkpoint.span),
         format!("checkpoints take {} of the run's {}", text::rounded_duration(saving), text::rounded_duration(run.seconds)),
     )
-    .help(format!("write `every=\"{every} steps\"`"))
+    .write(format!("every=\"{every} steps\""))
     .note(format!(
         "predicted: {} each, {} s of waiting; a script that saves in the background waits less",
         text::bytes(round_to_u64(one.bytes)),

@@ -81,7 +81,7 @@ fn check_directory(context: &Context, problems: &mut Problems) {
             span,
             format!("`{value}` is not the directory that SageMaker copies to the checkpoints' prefix: that is `{local}`"),
         )
-        .help(format!("write `{local}`, or `local=\"{}\"` in `checkpoint`", value.trim_end_matches('/')))
+        .write(local).or_else(&format!("`local=\"{}\"` in `checkpoint`", value.trim_end_matches('/')))
         .note(if is_upload {
             "it is uploaded once, when the job ends, and not copied back when the job is restarted"
         } else {

@@ -72,7 +72,7 @@ fn check_weights(plan: &Plan, problems: &mut Problems) {
     .fact("room_bytes", disk.bytes);
     problems.push(match cluster.volume_bytes.span() {
         Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
-        None => diagnostic.help(format!("add `volume {volume}` to `cluster`")),
+        None => diagnostic.add_to("cluster", format!("volume {volume}")),
     });
 }
 
@@ -126,7 +126,7 @@ fn help(
         return match cluster.volume_bytes.span() {
             Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
             None => diagnostic
-                .help(format!("add `volume {volume}` to `cluster`"))
+                .add_to("cluster", format!("volume {volume}"))
                 .note(format!("without `volume` the job gets {}", text::bytes(round_to_u64(disk.bytes)))),
         };
     }

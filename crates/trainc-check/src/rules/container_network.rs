@@ -72,7 +72,7 @@ fn check_offline(plan: &Plan, problems: &mut Problems) {
             format!("`{}={}` blocks the download of `{id}` from the Hugging Face Hub", pair.key, val.value),
         )
         .label(h.value.span().unwrap_or(h.name_span), "a model ID on the Hub")
-        .help(format!("remove `{}`, or provide the model through a channel and pass its path", pair.key))
+        .remove(&pair.key).or_else("provide the model through a channel and pass its path")
         .note("the container starts with an empty cache: loading the model fails"),
     );
 }
@@ -176,7 +176,7 @@ fn check_encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
         Some(1) if cluster.groups.is_empty() => problems.push(
             Diagnostic::new(&T0473, span, "`encrypt-traffic` has nothing to encrypt: the job has 1 node")
                 .label(cluster.nodes.span().unwrap_or(cluster.span), "one node")
-                .help("remove it")
+                .remove_it()
                 .note("it encrypts traffic between instances, not within an instance or to S3"),
         ),
         Some(nodes) if nodes > 1 && plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true) => {

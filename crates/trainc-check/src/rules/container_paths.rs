@@ -134,7 +134,7 @@ fn unknown_channel(used: &Use, span: Span, channels: &[&str]) -> Diagnostic {
         _ => None,
     });
     match near {
-        Some(near) => diagnostic.help(format!("write `{}`, or rename the channel", used.instead(near))),
+        Some(near) => diagnostic.write(used.instead(near)).or_else("rename the channel"),
         None if channels.is_empty() => {
             diagnostic.help(format!("add `channel \"{}\" s3=\"s3://BUCKET/PREFIX/\"`", used.name_of_channel()))
         }
@@ -178,7 +178,7 @@ fn check_directories(plan: &Plan, text: &str, span: Span, problems: &mut Problem
         let Some(row) = container_paths::get(near) else { continue };
         let diagnostic = Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: did you mean `{ROOT}{near}`?"))
             .note(format!("`{ROOT}{near}`: {} ({})", row.statement, row.provenance.source));
-        problems.push(diagnostic.help(format!("write `{ROOT}{near}`")));
+        problems.push(diagnostic.write(format!("{ROOT}{near}")));
     }
 }
 

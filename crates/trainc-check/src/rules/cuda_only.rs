@@ -7,7 +7,7 @@ use crate::queries::torchrun::is_trainium;
 use trainc_catalog::script_options;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 
 declare_code!(T0591, "cuda-only-library", Error, "quantized weights or an optimizer that require CUDA, on Trainium");
 
@@ -20,7 +20,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !is_trainium(context.plan) {
         return;
     }
-    let mut report = |what: String, span: Span, help: &str, literal: Option<&Literal>| {
+    let mut report = |what: String, span: Span, help: Help, literal: Option<&Literal>| {
         let mut diagnostic = Diagnostic::new(&T0591, span, format!("{what} require CUDA, which Trainium does not have"))
             .help(help)
             .note("bitsandbytes and apex have no kernels for Neuron: the program stops at its first step");
@@ -38,15 +38,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let meant = row.words.as_ref().and_then(|words| words.get(&word));
         let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && truth(&literal.value) == Some(true);
         if quantizes || meant.is_some_and(|optimizer| requires_cuda_tensors(optimizer)) {
-            report(format!("the kernels of `{}`", literal.shown()), literal.span, "remove the option, or use a GPU instance", Some(&literal));
+            report(format!("the kernels of `{}`", literal.shown()), literal.span, Help::from("remove the option, or use a GPU instance"), Some(&literal));
         }
     }
     if let Some((quantize, kind)) = job.quantize.as_ref().and_then(|node| Some((node, node.kind.val()?))) {
-        report(format!("{} weights", kind.value), kind.span_or(quantize.span), "remove `quantize`, or use a GPU instance", None);
+        report(format!("{} weights", kind.value), kind.span_or(quantize.span), Help::remove("quantize").or_else("use a GPU instance"), None);
     }
     if let Some((optimizer, name)) = job.train.optimizer.as_ref().and_then(|node| Some((node, node.name.val()?)))
         && requires_cuda_tensors(&name.value)
     {
-        report(format!("the kernels of `{}`", name.value), name.span_or(optimizer.span), "write `optimizer \"adamw\"`", None);
+        report(format!("the kernels of `{}`", name.value), name.span_or(optimizer.span), Help::write("optimizer \"adamw\""), None);
     }
 }

@@ -42,7 +42,7 @@ fn check_support(context: &Context, problems: &mut Problems) {
             continue;
         };
         let mut diagnostic = Diagnostic::new(&T0434, span, why)
-            .help(format!("remove `{name}`"))
+            .remove(name)
             .note("the SageMaker SDK rejects the debugger, and turns off the profiler (PyPI sagemaker 2.257.7, `fw_utils.py`)");
         if let Some(at) = at {
             diagnostic = diagnostic.label(at, "not supported here");
@@ -65,7 +65,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if context.plan.debugger().is_none() {
             problems.push(
                 Diagnostic::new(&T0434, debugger.span, "`debugger` is omitted from the request: it does not support model parallelism")
-                    .help("remove `debugger`")
+                    .remove("debugger")
                     .note("its hook breaks partitioned modules (https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-considerations.html)"),
             );
         } else if let Some(checkpoint) = job
@@ -76,7 +76,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             problems.push(
                 Diagnostic::new(&T0435, debugger.span, "`debugger` combined with a `local` checkpoint path on several ranks")
                     .label(checkpoint.local.span().unwrap_or(checkpoint.span), "the local path")
-                    .help("remove `debugger`, or `local=`")
+                    .remove("debugger").or_else("`local=`")
                     .note("the SageMaker SDK disables the hook in this case (PyPI sagemaker 2.257.7, `estimator.py`)"),
             );
         }

@@ -7,7 +7,7 @@ use crate::queries::shard_group::{STATE_BYTES, group_span, minimum_nodes};
 use crate::what_if::{assess, describe_gain};
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
 use trainc_predict::{Layout, Order, Sharding, System};
 
@@ -75,10 +75,10 @@ fn check_powers_of_two(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: 
             .filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n))
             // Not a degree that T0385 would report as too small next.
             .filter(|n| n * others >= least * mesh.gpus_per_node)
-            .map(|n| format!("`{name} {n}`"))
+            .map(|n| format!("{name} {n}"))
             .collect();
         diagnostic = match degree.origin.span() {
-            Some(_) if !fits.is_empty() => diagnostic.help(format!("write {}", text::list(&fits, "or"))),
+            Some(_) if !fits.is_empty() => diagnostic.choose(format!("write {}", text::backtick_list(&fits, "or")), &fits),
             Some(_) if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
                 diagnostic.help(format!("write `nodes={}` and `{name} {above}`", next_power_of_two_nodes(mesh.nodes)))
             }
@@ -87,7 +87,7 @@ fn check_powers_of_two(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: 
                 mesh.world_size
             )),
             None if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
-                diagnostic.help(format!("write `nodes={}`", next_power_of_two_nodes(mesh.nodes)))
+                diagnostic.write(format!("nodes={}", next_power_of_two_nodes(mesh.nodes)))
             }
             None => diagnostic.help("use a power of two of nodes, or write the degree"),
         };
@@ -144,7 +144,7 @@ fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, proble
             format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group_digits(parameters), first.value),
         )
         .help(if parallel.engine.get() == Some(Engine::Worker) {
-            "write `shard-degree 1`".to_owned()
+            Help::write("shard-degree 1")
         } else {
             let without = children_without_ddp(parallel);
             let without = if without.is_empty() {
@@ -152,7 +152,7 @@ fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, proble
             } else {
                 format!(", without {}", text::backtick_list(&without, "and"))
             };
-            format!("write `parallel engine=\"ddp\" launcher=\"torchrun\"`{without}")
+            Help::write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(&without)
         })
         .note(format!(
             "below 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and splitting only adds communication",
@@ -240,12 +240,12 @@ fn check_tensor_across_nodes(context: &Context, parallel: &Parallel, mesh: &Mesh
         && !parallel.processes.is_absent()
     {
         diagnostic
-            .help(format!("remove `processes`, or write `tensor-degree {inside}`"))
+            .remove("processes").or_write(format!("tensor-degree {inside}"))
             .fact("ranks_per_node", per_node)
     } else if per_node.is_multiple_of(degree.value) {
         let bill = describe_gain(context, |layout| layout.order = Order::CLUSTER);
         let diagnostic =
-            diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node");
+            diagnostic.write("placement \"cluster\"").and_text(", which keeps tensor groups inside a node");
         bill.into_iter().fold(diagnostic, Diagnostic::note)
     } else {
         diagnostic.help(format!(

@@ -51,7 +51,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Returns the problem of a variable or an option.
 fn effect(row: &Effect, span: Span, shown: &str, name: &str) -> Diagnostic {
     Diagnostic::new(&T0585, span, format!("`{shown}` {}", row.effect))
-        .help(format!("remove `{name}`"))
+        .remove(name)
         .note(format!("{} ({})", row.provenance.source, row.provenance.date))
 }
 
@@ -71,7 +71,7 @@ fn check_visible(name: &str, value: &str, span: Span, (processes, gpus): (u64, u
     };
     problems.push(
         Diagnostic::new(&T0586, span, message)
-            .help(format!("remove `{name}`: each rank selects its GPU by its local rank"))
+            .remove(name).and_text(": each rank selects its GPU by its local rank")
             .note("rank 1 then stops with \"CUDA error: invalid device ordinal\" (NVIDIA CUDA programming guide, CUDA_VISIBLE_DEVICES)"),
     );
 }

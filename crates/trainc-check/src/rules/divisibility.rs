@@ -5,7 +5,7 @@ use crate::queries::dimensions::{NO_TENSOR_DEGREE, gcd, tensor_degree_multiple, 
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::architecture::{Architecture, Positions};
 use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
 use trainc_plan::plan::divisors::near_divisors;
@@ -47,10 +47,16 @@ fn dimension_span(plan: &Plan, names: &[&str]) -> Option<Span> {
 }
 
 /// Returns the divisors of `total` nearest to `wanted`, as text and as numbers.
-fn nearest_divisors(total: u64, wanted: u64) -> (String, Vec<u64>) {
+fn nearest_divisors(total: u64, wanted: u64) -> Vec<u64> {
     let (below, above) = near_divisors(total, wanted);
-    let near: Vec<u64> = [below, above].into_iter().flatten().collect();
-    (text::list(&near.iter().map(u64::to_string).collect::<Vec<_>>(), "or"), near)
+    [below, above].into_iter().flatten().collect()
+}
+
+/// Returns a help with values of a degree.
+pub(super) fn degree_help(name: &str, values: &[u64]) -> Help {
+    let shown: Vec<String> = values.iter().map(u64::to_string).collect();
+    let codes: Vec<String> = values.iter().map(|value| format!("{name} {value}")).collect();
+    Help::choose(format!("write `{name}` {}", text::list(&shown, "or")), &codes)
 }
 
 fn check_tensor_degree(
@@ -86,7 +92,7 @@ fn check_tensor_degree(
         return;
     }
     let common = tensor_degree_multiple(mesh, architecture);
-    let (near, legal) = nearest_divisors(common, degree.value);
+    let legal = nearest_divisors(common, degree.value);
     let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group_digits(*n))).collect();
     let mut diagnostic = Diagnostic::new(
         &T0391,
@@ -94,11 +100,11 @@ fn check_tensor_degree(
         format!("`tensor-degree` {} does not divide {} of `{}`", degree.value, text::list(&shown, "and"), model.name),
     )
     .note("each tensor rank holds whole heads and an equal slice of `hidden` and `ffn` (SMP and Megatron-LM; pytorch/torchtitan#4016)")
-    .fact("legal", legal);
-    diagnostic = if near.is_empty() || common == 1 {
+    .fact("legal", legal.clone());
+    diagnostic = if legal.is_empty() || common == 1 {
         diagnostic.help(NO_TENSOR_DEGREE)
     } else {
-        diagnostic.help(format!("write `tensor-degree` {near}"))
+        diagnostic.help(degree_help("tensor-degree", &legal))
     };
     problems.push(diagnostic);
 }
@@ -110,7 +116,7 @@ fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems:
         return;
     }
     // The context degree must divide the shard degree too.
-    let (near, legal) = nearest_divisors(gcd(length.value, mesh.shard_degree.value), degree.value);
+    let legal = nearest_divisors(gcd(length.value, mesh.shard_degree.value), degree.value);
     problems.push(
         Diagnostic::new(
             &T0391,
@@ -122,13 +128,13 @@ fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems:
             ),
         )
         .label(length.span_or(parallel.span), "the sequence length")
-        .help(if near.is_empty() {
-            "remove `context-degree`, or pad the sequence".to_owned()
+        .help(if legal.is_empty() {
+            Help::remove("context-degree").or_else("pad the sequence")
         } else {
-            format!("write `context-degree` {near}")
+            degree_help("context-degree", &legal)
         })
         .note("each rank holds an equal slice of every sequence")
-        .fact("legal", legal),
+        .fact("legal", legal.clone()),
     );
 }
 
@@ -143,7 +149,7 @@ fn check_layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, p
         .options
         .iter()
         .find(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
-    let (near, legal) = nearest_divisors(gcd(layers, mesh.world_size), stages.value);
+    let legal = nearest_divisors(gcd(layers, mesh.world_size), stages.value);
     let most = layers.div_ceil(stages.value);
     let diagnostic = Diagnostic::new(
         &T0392,
@@ -160,15 +166,15 @@ fn check_layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, p
         text::short_number((most * stages.value) as f64 / layers as f64)
     ))
     .fact("layers", layers)
-    .fact("legal", legal);
+    .fact("legal", legal.clone());
     problems.push(match by_hand {
         Some(option) => diagnostic
             .severity(Severity::Warning)
             .label(option.span, "the script assigns layers to stages")
-            .help(if near.is_empty() {
-                "write `auto-partition #true`".to_owned()
+            .help(if legal.is_empty() {
+                Help::write("auto-partition #true")
             } else {
-                format!("write `pipeline-degree` {near}, or `auto-partition #true`")
+                degree_help("pipeline-degree", &legal).or("auto-partition #true")
             }),
         None => diagnostic
             .note("`auto-partition` balances the stages automatically, including embedding and head"),
@@ -193,7 +199,7 @@ fn check_head_dim(plan: &Plan, model: &ModelFacts, architecture: &Architecture, 
     let from_scratch = plan.job.model.as_ref().is_some_and(|model| !model.dimensions.is_empty());
     if let Some(better) = better.filter(|_| from_scratch) {
         diagnostic =
-            diagnostic.help(format!("write `heads {better}` for head dimension {}", hidden / better));
+            diagnostic.write(format!("heads {better}")).and_text(&format!(" for head dimension {}", hidden / better));
     }
     problems.push(diagnostic);
 }
@@ -241,13 +247,11 @@ fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture,
     };
     problems.push(if severity == Severity::Error {
         diagnostic
-            .help(format!("write `sequence-length {limit}` or less"))
+            .write(format!("sequence-length {limit}")).and_text(" or less")
             .note("the model has a table of learned positions: a lookup beyond its end fails on the GPU")
     } else {
         diagnostic
-            .help(format!(
-                "write `sequence-length {limit}`, or scale the rotation in the script (`rope_scaling`)"
-            ))
+            .write(format!("sequence-length {limit}")).or_else("scale the rotation in the script (`rope_scaling`)")
             .note("rotary positions have no table, but the model was not trained on positions beyond this")
     });
 }

@@ -124,7 +124,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 pending.span_or(cluster.span),
                 format!("`max-pending` requires an instance type with accelerators; `{instance}` has none"),
             )
-            .help("remove `max-pending`")
+            .remove("max-pending")
             .note("`StoppingCondition.MaxPendingTimeInSeconds`, botocore's model of CreateTrainingJob"),
         );
     }

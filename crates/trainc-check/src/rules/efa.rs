@@ -105,7 +105,7 @@ fn check_environment(
             span,
             format!("`{}` has EFA, but the training toolkit does not enable it there: NCCL may silently fall back to TCP", instance.name),
         )
-        .help("add `environment FI_PROVIDER=\"efa\"` to `program`")
+        .add_to("program", "environment FI_PROVIDER=\"efa\"")
         .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
     let notes = [describe_network_wait(context), describe_hang_cost(plan)];
     problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use trainc_catalog::reserved_names::{self, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::{Engine, Launcher, Plan, Program};
 
 declare_code!(T0256, "duplicate-variable", Error, "an environment variable that is set twice");
@@ -162,9 +162,9 @@ fn overwrite_diagnostic(variable: &Variable, row: &Reserved, torchrun: bool) -> 
         )
     };
     let help = if row.name == name && (is_lost || row.value.is_some()) {
-        format!("remove `{name}`, or set it in the program, which starts later")
+        Help::remove(name).or_else("set it in the program, which starts later")
     } else {
-        "use another name".to_owned()
+        Help::from("use another name")
     };
     Diagnostic::new(&T0411, variable.span, message)
         .severity(if is_lost { Severity::Error } else { Severity::Warning })

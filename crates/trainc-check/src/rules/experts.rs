@@ -1,5 +1,6 @@
 //! The expert-parallel degree compared with the model's experts.
 
+use super::divisibility::degree_help;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -35,13 +36,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name),
             )
-            .help("remove `expert-degree`")
+            .remove("expert-degree")
             .note("SMP v2 supports expert parallelism only for mixture-of-experts models"),
         );
         return;
     }
     let (below, above) = near_divisors(experts, degree.value);
-    let near: Vec<String> = [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
+    let near: Vec<u64> = [below, above].into_iter().flatten().collect();
     problems.push(
         Diagnostic::new(
             &T0377,
@@ -52,7 +53,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 text::count(experts, "expert")
             ),
         )
-        .help(format!("write `expert-degree` {}", text::list(&near, "or")))
+        .help(degree_help("expert-degree", &near))
         .fact("experts", experts),
     );
 }

@@ -73,7 +73,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.note(bill);
     }
     problems.push(match right {
-        Some(right) => diagnostic.help(format!("add `wrap \"{right}\"`")).fact("wrap", right),
+        Some(right) => diagnostic.add(format!("wrap \"{right}\"")).fact("wrap", right),
         None => diagnostic.help("add `wrap` with the layer class, e.g. `wrap \"LlamaDecoderLayer\"`"),
     });
 }

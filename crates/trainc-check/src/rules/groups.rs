@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     written.span_or(parallel.span),
                     format!("engine `{}` does not support `group=`", engine.name()),
                 )
-                .help("remove `group=`"),
+                .remove("group="),
             );
         } else if names.is_empty() {
             problems.push(
@@ -46,7 +46,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     format!("the cluster has no group `{}`: it has a single instance type", written.value),
                 )
                 .label(cluster.span, "has no `group` node")
-                .help("remove `group=`"),
+                .remove("group="),
             );
         } else if !names.contains(&written.value.as_str()) {
             problems.push(unknown_group(parallel, &written.value, &names, &candidate_groups(cluster)));
@@ -81,16 +81,15 @@ fn unknown_group(parallel: &Parallel, written: &str, names: &[&str], candidates:
         format!("the cluster has no group `{written}`; its groups are {}", text::backtick_list(names, "and")),
     );
     let candidates = if candidates.is_empty() { names } else { candidates };
-    match text::nearest(written, candidates.iter().copied()) {
-        Some(near) => {
-            diagnostic.help(format!("did you mean `group=\"{near}\"`?")).fix(span, format!("\"{near}\""))
-        }
-        None => diagnostic.help(format!("write {}", text::list(&format_group_options(candidates), "or"))),
+    if let Some(near) = text::nearest(written, candidates.iter().copied()) {
+        return diagnostic.help(format!("did you mean `group=\"{near}\"`?")).fix(span, format!("\"{near}\""));
     }
+    let options = format_group_options(candidates);
+    diagnostic.choose(format!("write {}", text::backtick_list(&options, "or")), &options)
 }
 
 fn format_group_options(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| format!("`group=\"{name}\"`")).collect()
+    names.iter().map(|name| format!("group=\"{name}\"")).collect()
 }
 
 fn several_groups(cluster: &Cluster, parallel: &Parallel, engine: Engine, launches: bool) -> Diagnostic {
@@ -111,10 +110,14 @@ fn several_groups(cluster: &Cluster, parallel: &Parallel, engine: Engine, launch
         None => diagnostic,
     };
     if launches {
-        diagnostic.help(format!(
-            "add {}; hosts of other groups run the script without the launcher",
-            text::list(&format_group_options(&candidate_groups(cluster)), "or")
-        ))
+        let options = format_group_options(&candidate_groups(cluster));
+        diagnostic.choose(
+            format!(
+                "add {}; hosts of other groups run the script without the launcher",
+                text::backtick_list(&options, "or")
+            ),
+            &options,
+        )
     } else {
         diagnostic.help(match candidate_groups(cluster).as_slice() {
             [only] => format!("keep only group `{only}`"),

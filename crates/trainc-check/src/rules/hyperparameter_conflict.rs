@@ -79,7 +79,7 @@ fn other_engine(plan: &Plan, row: &ScriptOption, literal: &Literal) -> Option<Di
     }
     Some(
         Diagnostic::new(&T0584, literal.span, format!("{}, but the plan has {} {engine}", literal.statement(), row.meaning))
-            .help(format!("write `parallel engine=\"{}\" launcher=\"torchrun\"`, or remove the option", engines.first()?))
+            .write(format!("parallel engine=\"{}\" launcher=\"torchrun\"", engines.first()?)).or_else("remove the option")
             .note("memory, time and cost are predicted for the plan's engine"),
     )
 }

@@ -131,7 +131,7 @@ fn check_quotes(h: &Hyperparameter, context: &Context, problems: &mut Problems) 
         span,
         format!("the script receives `--{}` with the quotes in its value: `{text}`", h.name),
     )
-    .help(format!("write `\"{inside}\"`"))
+    .write(format!("\"{inside}\""))
     .note("trainc quotes a value for the container's shell; the SageMaker SDK does not, so its scripts write the quotes");
     problems.push(if context.is_literal(span, text) {
         diagnostic.fix(span, format!("\"{inside}\""))

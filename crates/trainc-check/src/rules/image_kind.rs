@@ -198,7 +198,7 @@ fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Pro
     let near = text::nearest(&parsed.repository, known.iter().map(String::as_str)).filter(|_| !is_known);
     let diagnostic = match near {
         Some(near) => Diagnostic::new(&T0589, span, format!("AWS's registry has no repository `{}`: did you mean `{near}`?", parsed.repository))
-            .help(format!("write `\"{}\"`", uri.replacen(&parsed.repository, near, 1))),
+            .write(format!("\"{}\"", uri.replacen(&parsed.repository, near, 1))),
         None if is_known && parsed.tag.as_deref() == Some("latest") => {
             Diagnostic::new(&T0589, span, format!("`{}` has no tag `latest`: its tags begin with a version", parsed.repository))
                 .help("write `image \"pytorch\" version=…`, which resolves the newest container of a version")
@@ -209,7 +209,7 @@ fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Pro
             let in_region = images::regions_of_account(&parsed.account).contains(&parsed.region);
             let Some(holder) = holders.first().filter(|_| in_region && !holders.contains(&parsed.account)) else { return };
             Diagnostic::new(&T0589, span, format!("account {} has no repository `{}`: it is in account {holder}", parsed.account, parsed.repository))
-                .help(format!("write `\"{}\"`", uri.replacen(&parsed.account, holder, 1)))
+                .write(format!("\"{}\"", uri.replacen(&parsed.account, holder, 1)))
         }
     };
     problems.push(diagnostic.severity(Severity::Warning).note("names of the Deep Learning Containers (`trainc catalog images`); their tags are recalled"));
@@ -236,7 +236,7 @@ fn check_account(parsed: &ImageUri, span: Span, uri: &str, context: &Context, pr
     let region = job_region.map_or(&parsed.region, |region| &region.value);
     if let Some(account) = images::account_for(&parsed.account, region) {
         let instead = uri.replacen(&parsed.account, &account, 1).replacen(&format!(".{}.", parsed.region), &format!(".{region}."), 1);
-        diagnostic = diagnostic.help(format!("write `\"{instead}\"`"));
+        diagnostic = diagnostic.write(format!("\"{instead}\""));
         if context.is_literal(span, uri) {
             diagnostic = diagnostic.fix(span, format!("\"{instead}\""));
         }

@@ -144,10 +144,10 @@ fn check_patch_window(context: &Context, ask: &ImageRequest, problems: &mut Prob
     .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
     .fact("end_of_patch", until.as_str());
     problems.push(match (patched, by_script) {
-        (Some(row), _) => diagnostic.help(describe_version(row)),
+        (Some(row), _) => diagnostic.write(version_properties(row)),
         (None, Some(row)) => diagnostic
             .severity(Severity::Note)
-            .help(describe_version(row))
+            .write(version_properties(row))
             .note("trainc starts that container with its own launch script instead of the training toolkit"),
         (None, None) => diagnostic
             .severity(Severity::Note)
@@ -155,13 +155,13 @@ fn check_patch_window(context: &Context, ask: &ImageRequest, problems: &mut Prob
     });
 }
 
-/// Returns what to write for a container.
-fn describe_version(row: &ListedImage) -> String {
+/// Returns the properties to write for a container.
+fn version_properties(row: &ListedImage) -> String {
     match &row.transformers {
         Some(transformers) => {
-            format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch)
+            format!("transformers=\"{transformers}\" pytorch=\"{}\"", row.pytorch)
         }
-        None => format!("write `version=\"{}\"`", row.pytorch),
+        None => format!("version=\"{}\"", row.pytorch),
     }
 }
 

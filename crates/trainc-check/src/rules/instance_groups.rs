@@ -24,7 +24,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     groups.span_or(channel.span),
                     "the channel refers to instance groups, but the cluster has none",
                 )
-                .help("remove `groups=`, or define the cluster with `group` nodes")
+                .remove("groups=").or_else("define the cluster with `group` nodes")
                 .note("`InstanceGroupNames` must refer to the job's `InstanceGroups`"),
             );
         }
@@ -43,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if with > 0 && channel.groups.is_absent() {
             problems.push(
                 Diagnostic::new(&T0431, channel.span, "`groups` must be set on every channel or on none")
-                    .help(format!("add `groups=\"{}\"`", names.join(",")))
+                    .add(format!("groups=\"{}\"", names.join(",")))
                     .note("developer guide, \"Train using a heterogeneous cluster\""),
             );
         }
@@ -52,7 +52,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let span = groups.span_or(channel.span);
             let diagnostic = Diagnostic::new(&T0431, span, format!("the cluster has no group `{group}`"));
             problems.push(match text::nearest(group, names.iter().copied()) {
-                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                Some(near) => diagnostic.did_you_mean(near),
                 None => diagnostic.note(format!("its groups are {}", text::backtick_list(&names, "and"))),
             });
         }

@@ -92,7 +92,7 @@ fn check_availability(context: &Context, instance: &Instance, span: Span, proble
         offered_in.iter().filter(|name| partition(name) == partition(&region.name)).peekable();
     let first = reachable.peek().copied();
     diagnostic = match reachable.find(|name| name.split('-').next() == Some(continent)).or(first) {
-        Some(near) => diagnostic.help(format!("write `region \"{near}\"`, or use another instance type")),
+        Some(near) => diagnostic.write(format!("region \"{near}\"")).or_else("use another instance type"),
         None => diagnostic.help("use another instance type"),
     };
     problems.push(diagnostic);

@@ -224,7 +224,7 @@ fn help(
             "security-groups \"sg-…\""
         };
         return diagnostic
-            .help(format!("add `{missing}`: a job in a VPC requires both"))
+            .add(missing).and_text(": a job in a VPC requires both")
             .note("without `network` the job runs outside your VPC");
     }
     // `subnets "subnet-a, subnet-b"`: several in one string.

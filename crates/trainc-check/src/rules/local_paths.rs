@@ -84,7 +84,7 @@ fn check_reserved(context: &Context, local: &Val<String>, node: Span, problems: 
             local.span_or(node),
             format!("checkpoints in `{}`, which holds {}", row.name.trim_end_matches('*'), row.statement),
         )
-        .help("write `local=\"/opt/ml/checkpoints\"`, or remove it")
+        .write("local=\"/opt/ml/checkpoints\"").or_remove_it()
         .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
     );
 }

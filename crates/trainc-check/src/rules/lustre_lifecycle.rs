@@ -135,7 +135,7 @@ fn check_efa(storage: &Storage, problems: &mut Problems) {
                 storage.efa.span().unwrap_or(storage.span),
                 "AWS does not document that a training job can mount a file system over EFA",
             )
-            .help("remove `efa`, unless you have tested it")
+            .remove("efa").and_text(", unless you have tested it")
             .note("with EFA the throughput cannot be changed later, and the capacity increments are larger"),
         );
     }
@@ -215,7 +215,7 @@ fn check_deletion(plan: &Plan, storage: &Storage, problems: &mut Problems) {
                 format!("deleting `{name}` after the job deletes all data that the job wrote to it"),
             )
             .label(channel.mode.span().unwrap_or(channel.span), "written here and never exported")
-            .help("remove `delete-after-job`, or make the channel `mode=\"ro\"`")
+            .remove("delete-after-job").or_else("make the channel `mode=\"ro\"`")
             .note("DeleteFileSystem creates a final backup of a Lustre file system only on request"),
         );
     }

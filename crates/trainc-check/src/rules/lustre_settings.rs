@@ -108,11 +108,7 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
                     storage.deployment.span().unwrap_or(storage.span),
                     format!("`{deployment}` file systems require a throughput"),
                 )
-                .help(format!(
-                    "add `throughput={}`; valid values are {} MB/s per TiB",
-                    tiers.first().map_or("", String::as_str),
-                    text::list(&tiers, "and")
-                ))
+                .add(format!("throughput={}", tiers.first().map_or("", String::as_str))).and_text(&format!("; valid values are {} MB/s per TiB", text::list(&tiers, "and")))
                 .note("PerUnitStorageThroughput is required (botocore, CreateFileSystem)"),
             );
         }
@@ -122,7 +118,7 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
     if legal.throughput == Presence::Forbidden {
         let mut diagnostic =
             Diagnostic::new(&T0455, span, format!("the throughput of `{deployment}` file systems is fixed"))
-                .help("remove `throughput`, or choose `deployment=\"persistent-2\"`");
+                .remove("throughput").or_else("choose `deployment=\"persistent-2\"`");
         if let Some(fixed) = legal.fixed_throughput_mb_s_per_tib {
             diagnostic = diagnostic.note(format!("it is {fixed} MB/s per TiB ({})", legal.provenance.source));
         }
@@ -202,7 +198,7 @@ fn check_capacity(storage: &Storage, deployment: &str, legal: &LegalCombination,
             file_system::gib(written.value)
         ),
     )
-    .help(format!("write {}", text::backtick_list(&words, "or")))
+    .choose(format!("write {}", text::backtick_list(&words, "or")), &words)
     .fact("nearest_gib", near.clone());
     if let Some(step) = legal.step_gib(tier) {
         let first: Vec<String> = legal.first_gib.iter().map(|gib| format!("{gib}GiB")).collect();

@@ -86,7 +86,7 @@ fn missing(what: &str, span: Span, service: &Integration) -> Diagnostic {
     let needs = service.needs.as_deref().unwrap_or("a key");
     let help = service.help.clone().unwrap_or_else(|| format!("secret \"{key}\" from=\"arn:aws:secretsmanager:…\""));
     Diagnostic::new(&T0598, span, format!("{what} only with {needs}, and the program gets none"))
-        .help(format!("add `{help}` to `program`"))
+        .add_to("program", help)
         .note(format!("{} ({})", service.provenance.source, service.provenance.date))
         .note(format!("accepted: {}", text::backtick_list(&service.keys, "or")))
 }

@@ -49,7 +49,7 @@ fn check(rule: &MonitoringRule, kind: RuleKind, problems: &mut Problems) {
         let diagnostic = Diagnostic::new(&T0593, rule.span, format!("`{}` is not a built-in rule of the {node}", rule.name.value))
             .note(format!("rules: {}", known.join(", ")));
         problems.push(match text::nearest(&rule.name.value, known.iter().copied()) {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+            Some(near) => diagnostic.did_you_mean(near),
             None => diagnostic.help("write a rule of your own in `request`, with its image and its source"),
         });
         return;
@@ -66,7 +66,7 @@ fn check(rule: &MonitoringRule, kind: RuleKind, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(&T0593, pair.key_span, format!("`{}` has no parameter `{}`", found.name, pair.key))
                 .note(format!("parameters: {} ({})", found.parameters.join(", "), found.provenance.source));
             problems.push(match text::nearest(&pair.key, found.parameters.iter().map(String::as_str)) {
-                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                Some(near) => diagnostic.did_you_mean(near),
                 None => diagnostic,
             });
         }

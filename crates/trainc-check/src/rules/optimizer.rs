@@ -41,7 +41,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 ),
             )
             .label(offload.span, "the offload")
-            .help("write `optimizer \"adamw\"`, or remove `offload`")
+            .write("optimizer \"adamw\"").or_remove("offload")
             .note("the kernels of apex and bitsandbytes support only CUDA tensors; the first step fails"),
         );
         return;

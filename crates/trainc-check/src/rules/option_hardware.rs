@@ -45,7 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 None => format!("`{}` requires CUDA, which {} does not have", literal.shown(), gpu.product),
             },
         )
-        .help(format!("remove `{}`, or use an instance type with newer GPUs", literal.name))
+        .remove(&literal.name).or_else("use an instance type with newer GPUs")
         .note(format!("{} ({})", row.provenance.source, row.provenance.date));
         if let Some(at) = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
             diagnostic = diagnostic.label(at, gpu.product.clone());
@@ -67,7 +67,7 @@ fn check_int8(plan: &Plan, gpu: &Accelerator, problems: &mut Problems) {
                 kind.span_or(quantize.span),
                 format!("int8 weights require compute capability {least}, but {} has {}.{}", gpu.product, found.0, found.1),
             )
-            .help("write `quantize \"nf4\"`, or use an instance type with newer GPUs")
+            .write("quantize \"nf4\"").or_else("use an instance type with newer GPUs")
             .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
         );
     }
@@ -90,7 +90,7 @@ fn check_architectures(plan: &Plan, gpu: &Accelerator, problems: &mut Problems) 
         if parts.peek().is_some() && !parts.any(runs) {
             problems.push(
                 Diagnostic::new(&T0599, val.span_or(pair.key_span), format!("extensions are compiled for {}, but {} has {major}.{minor}", val.value, gpu.product))
-                    .help(format!("write `TORCH_CUDA_ARCH_LIST=\"{major}.{minor}\"`"))
+                    .write(format!("TORCH_CUDA_ARCH_LIST=\"{major}.{minor}\""))
                     .note("a kernel of an extension then fails with \"no kernel image is available for execution on the device\""),
             );
         }

@@ -41,7 +41,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for (name, text, span) in plan.job.program.iter().flat_map(program::texts) {
         if REGION_VARIABLES.contains(&name) {
             if regions::get(text).is_some() && text != region {
-                problems.push(other_region(plan, span, &format!("`{name}` selects {text}"), region).help(format!("remove `{name}`")));
+                problems.push(other_region(plan, span, &format!("`{name}` selects {text}"), region).remove(name));
             }
             continue;
         }
@@ -87,7 +87,7 @@ fn check_bucket(plan: &Plan, bucket: &str, span: Span, region: &str, is_input: b
                 problems.push(
                     other_region(plan, span, &format!("bucket `{bucket}` is the default bucket of {named}"), region)
                         .severity(Severity::Error)
-                        .help(format!("write `{}`", bucket.replacen(named, region, 1)))
+                        .write(bucket.replacen(named, region, 1))
                         .note("SageMaker rejects a bucket of another region: \"The S3 bucket is in region …\""),
                 );
             }

@@ -38,12 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             bubble * 100.0
         ),
     )
-    .help(format!(
-        "write `microbatches={}` or more; with {} the idle time is {:.0} %",
-        stages,
-        text::count(stages * 4, "micro-batch"),
-        better * 100.0
-    ))
+    .write(format!("microbatches={stages}")).and_text(&format!(" or more; with {} the idle time is {:.0} %", text::count(stages * 4, "micro-batch"), better * 100.0))
     .note(format!("(p - 1) / (m + p - 1) = {} / {} (GPipe, 2019)", stages - 1, microbatches + stages - 1))
     .fact("bubble", bubble)
     .fact("stages", stages)

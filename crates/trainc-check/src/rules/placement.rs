@@ -29,7 +29,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0316, placement.span, format!("`{}` is not available in UltraServers", instance.name))
                 .label(span, "the instance type")
-                .help("remove `placement`, or use an UltraServer type, e.g. `\"ml.p6e-gb200.36xlarge\"`")
+                .remove("placement").or_else("use an UltraServer type, e.g. `\"ml.p6e-gb200.36xlarge\"`")
                 .note("InstancePlacementConfig is \"only applicable for UltraServer capacity\" (botocore 1.44.5, ResourceConfig)"),
         );
         return;
@@ -55,7 +55,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     instances.span().unwrap_or(placement.span),
                     format!("`{}` has 0 instances", server.value),
                 )
-                .help("write `instances=1` or more, or remove the UltraServer")
+                .write("instances=1").and_text(" or more").or_else("remove the UltraServer")
                 .note("the minimum InstanceCount of a PlacementSpecification is 1 (botocore 1.44.5)"),
             );
         }

@@ -96,7 +96,7 @@ fn check_bf16(plan: &Plan, problems: &mut Problems) {
         problems.push(label_gpu(
             plan,
             Diagnostic::new(&T0381, span, format!("{} does not support bf16, which requires Ampere or newer", gpu_name(plan)))
-                .help(format!("write `{instead}`, or use an instance type with bf16, e.g. `ml.g5` or `ml.p4d`"))
+                .write(instead).or_else("use an instance type with bf16, e.g. `ml.g5` or `ml.p4d`")
                 .note("transformers stops with \"Your setup doesn't support bf16/gpu\" (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
         ));
     }
@@ -149,7 +149,7 @@ fn check_fp16(plan: &Plan, problems: &mut Problems) {
             precision.span_or(train_span),
             format!("fp16 on {}, which supports bf16 at the same speed", gpu_name(plan)),
         )
-        .help("write `precision \"bf16\"`")
+        .write("precision \"bf16\"")
         .note("bf16 has the range of fp32: no loss scaling and no steps skipped on overflow (rule of thumb)"),
     ));
 }
@@ -163,7 +163,7 @@ fn check_fp8(plan: &Plan, problems: &mut Problems) {
     if let Some(recipe) = train.recipe.val().filter(|_| !is_fp8 && !train.precision.is_bad()) {
         problems.push(
             Diagnostic::new(&T0563, recipe.span_or(train_span), "`recipe` is only valid with `precision \"fp8\"`")
-                .help("remove `recipe`, or write `precision \"fp8\"`"),
+                .remove("recipe").or_write("precision \"fp8\""),
         );
     }
     let capability = plan.instance.as_ref().and_then(|row| row.accelerator.compute_capability);
@@ -188,7 +188,7 @@ fn check_fp8(plan: &Plan, problems: &mut Problems) {
     problems.push(label_gpu(
         plan,
         Diagnostic::new(&T0562, span, message)
-            .help(format!("write `precision \"bf16\"`, or use an instance type with it, e.g. {instead}"))
+            .write("precision \"bf16\"").or_else(&format!("use an instance type with it, e.g. {instead}"))
             .note("see `check_fp8_support` and `check_mxfp8_support` of Transformer Engine"),
     ));
 }
@@ -206,7 +206,7 @@ fn check_selective(plan: &Plan, problems: &mut Problems) {
     };
     problems.push(
         Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` does not support selective recomputation, only whole layers")
-            .help("write `activation-checkpointing #true`")
+            .write("activation-checkpointing #true")
             .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; the worker's attention stores no seq × seq matrix anyway"),
     );
 }
@@ -265,7 +265,7 @@ fn check_flash(plan: &Plan, problems: &mut Problems) {
         problems.push(label_gpu(
             plan,
             Diagnostic::new(&T0384, span, format!("{} does not support flash attention: it has compute capability {major}.{minor}, but 8.0 is required", gpu_name(plan)))
-                .help("remove `flash-attention`, or use an instance type with Ampere or newer, e.g. `ml.g5` or `ml.p4d`")
+                .remove("flash-attention").or_else("use an instance type with Ampere or newer, e.g. `ml.g5` or `ml.p4d`")
                 .note("Dao-AILab/flash-attention: \"only supports Ampere GPUs or newer\"; PyTorch falls back to the seq × seq matrix"),
         ));
         return;

@@ -72,7 +72,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let (seconds, longer) = sufficient_limit(run.interval.high);
     let fewer = run_length_within(plan, &run, most);
     if is_limit_affordable(plan, seconds) {
-        diagnostic = diagnostic.help(format!("write `max-run \"{longer}\"`"));
+        diagnostic = diagnostic.write(format!("max-run \"{longer}\""));
         // Only a written value can be replaced.
         if limit.origin.span().is_some() {
             diagnostic = diagnostic.fix(limit.span_or(cluster.span), format!("\"{longer}\""));

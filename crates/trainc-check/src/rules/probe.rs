@@ -3,7 +3,7 @@
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_emit as emit;
 use trainc_ir::Plan;
 
@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 format!("`{name}` has no planned rate to compare with: the plan predicts no speed{also}"),
             )
-            .help(format!("remove `{name}`, or state what the prediction lacks: `plan -v` names it")),
+            .remove(name).or_else("state what the prediction lacks: `plan -v` names it"),
         );
     }
 }
@@ -66,9 +66,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn cannot_start(plan: &Plan, span: Span, what: &str) -> Option<Diagnostic> {
     let why = reason_without_script(plan)?;
     let (severity, help) = if what == "probe" {
-        (Severity::Error, "remove `probe`")
+        (Severity::Error, Help::remove("probe"))
     } else {
-        (Severity::Warning, "follow the job with `trainc watch --enforce`, which stops it from outside")
+        (Severity::Warning, Help::from("follow the job with `trainc watch --enforce`, which stops it from outside"))
     };
     Some(
         Diagnostic::new(&T0570, span, format!("`{what}` needs a script that trainc starts before the program: {why}"))

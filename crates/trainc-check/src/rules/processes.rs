@@ -6,7 +6,7 @@ use crate::queries::torchrun::uses_torchrun;
 use trainc_catalog::instances;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::job::InstanceGroup;
 use trainc_ir::{Engine, Parallel, Plan, Price};
 
@@ -51,9 +51,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 text::count(gpus, noun)
             ),
         )
-        .help(format!(
-            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or use an instance type with one {noun}"
-        ));
+        .write("parallel engine=\"ddp\" launcher=\"torchrun\"").or_else(&format!("use an instance type with one {noun}"));
         problems.push(with_idle_cost(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
     }
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None && !is_own) {
@@ -90,17 +88,17 @@ fn with_duplicate_cost(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagn
 }
 
 /// Returns what to write to distribute the work over the hosts.
-fn launcher_help(plan: &Plan) -> String {
+fn launcher_help(plan: &Plan) -> Help {
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
     let with_gpus = groups.iter().find(|group| gpus_of(group).is_some());
     if let Some(group) = with_gpus.and_then(|group| group.name.value()) {
-        return format!("write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{group}\"`");
+        return Help::write(format!("parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{group}\""));
     }
     if groups.is_empty() && plan.instance.is_some() {
-        return "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`".to_owned();
+        return Help::write("parallel engine=\"ddp\" launcher=\"torchrun\"").or("nodes=1");
     }
     let one = if groups.is_empty() { "write `nodes=1`" } else { "keep one `group` with `nodes=1`" };
-    format!("{one}, or give each host a shard of the data, e.g. with `shard=\"by-key\"` on a channel")
+    format!("{one}, or give each host a shard of the data, e.g. with `shard=\"by-key\"` on a channel").into()
 }
 
 /// Returns the number of accelerators per host of the group and their noun; none for a type without.
@@ -121,9 +119,7 @@ fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic
             text::count(gpus, noun)
         ),
     )
-    .help(format!(
-        "write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{name}\"`, or use an instance type with one {noun}"
-    ));
+    .write(format!("parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{name}\"")).or_else(&format!("use an instance type with one {noun}"));
     Some(with_idle_cost(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
 }
 
@@ -146,7 +142,7 @@ fn check_processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut P
                     text::count(gpus, noun)
                 ),
             )
-            .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
+            .write(format!("processes {gpus}")).or_remove_it().and_text(&format!(": one per {noun} is the default"))
             .note(if noun == "GPU" {
                 "the SDK accepts it; NCCL rejects two ranks on one device"
             } else {
@@ -164,7 +160,7 @@ fn check_processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut P
                 text::count(gpus - processes.value, noun)
             ),
         )
-        .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"));
+        .write(format!("processes {gpus}")).or_remove_it().and_text(&format!(": one per {noun} is the default"));
         problems.push(with_idle_cost(
             diagnostic,
             plan.rank_price(),
@@ -228,8 +224,8 @@ fn check_mpi_settings(plan: &Plan, parallel: &Parallel, problems: &mut Problems)
         );
         problems.push(match (name, engine) {
             ("mpi-env", _) => diagnostic.help("move the variables to `program { environment … }`"),
-            (_, Engine::Ddp) => diagnostic.help(format!("remove `{name}`, or write `launcher=\"mpi\"`")),
-            _ => diagnostic.help(format!("remove `{name}`")),
+            (_, Engine::Ddp) => diagnostic.remove(name).or_write("launcher=\"mpi\""),
+            _ => diagnostic.remove(name),
         });
     }
 }

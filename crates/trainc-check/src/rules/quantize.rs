@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 format!("{} weights cannot be trained without an adapter", kind.value),
             )
-            .help("add `adapter \"lora\" rank=16 alpha=16 targets=\"all-linear\"`, or remove `quantize`")
+            .add("adapter \"lora\" rank=16 alpha=16 targets=\"all-linear\"").or_remove("quantize")
             .note("quantised weights are integers without a gradient (QLoRA trains adapters on top of them)"),
         );
     }
@@ -56,7 +56,7 @@ fn check_engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Pro
             problems.push(
                 Diagnostic::new(&T0379, span, format!("engine `{}` does not support {kind} weights", engine.value.name()))
                     .label(at, "the engine")
-                    .help("write `parallel engine=\"device-map\"` for one node, or `fsdp` with nf4")
+                    .write("parallel engine=\"device-map\"").and_text(" for one node").or_else("`fsdp` with nf4")
                     .note(if engine.value == Engine::Smp {
                         "the library shards and gathers floating-point parameters (rule of thumb; no source shows otherwise)"
                     } else {
@@ -69,7 +69,7 @@ fn check_engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Pro
             problems.push(
                 Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, which int8 is not")
                     .label(at, "the engine")
-                    .help("write `quantize \"nf4\"`, or `parallel engine=\"ddp\"`")
+                    .write("quantize \"nf4\"").or("parallel engine=\"ddp\"")
                     .note("\"Cannot flatten integer dtype tensors\": huggingface/peft#1432, hiyouga/LlamaFactory#3853"),
             );
             true
@@ -127,7 +127,7 @@ fn check_compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Pr
         },
     )
     .label(precision.span_or(quantize.span), "the precision")
-    .help(format!("write `compute=\"{}\"`", precision.value));
+    .write(format!("compute=\"{}\"", precision.value));
     problems.push(if written {
         diagnostic.note("the inputs and outputs of every quantised layer are converted")
     } else {

@@ -148,7 +148,7 @@ fn check_betas(optimizer: &Optimizer, problems: &mut Problems) {
             betas.span_or(optimizer.span),
             format!("the first of `betas` is larger than the second: {} and {}", format_number(first), format_number(second)),
         )
-        .help(format!("did you mean `betas=\"{},{}\"`?", format_number(second), format_number(first)))
+        .did_you_mean(format!("betas=\"{},{}\"", format_number(second), format_number(first)))
         .note("the first is the decay of the mean, the second the slower decay of the squares; proofs of convergence require the first to be below the square root of the second (AMSGrad, arXiv 1904.09237, theorem 4)"),
     );
 }

@@ -1,5 +1,6 @@
 //! The shard group: its nodes compared with the nodes that the model needs.
 
+use super::divisibility::degree_help;
 use crate::Context;
 use crate::queries::memory::{describe_fit, is_predicted_to_fit, has_excess_states};
 use crate::queries::shard_group::{STATE_BYTES, group_gpus, group_span, minimum_nodes};
@@ -7,7 +8,7 @@ use crate::what_if::{NoGain, assess, describe_difference};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::minimum_nodes::PARAMETERS_PER_NODE;
@@ -83,18 +84,18 @@ impl Group<'_> {
 
     /// Returns the text and the degree of a shard group with at least the minimum of nodes, if the cluster has that many: with
     /// replicas, or with everything in one group.
-    fn suggest_wider_group(&self, recommended: u64, minimum: u64) -> Option<(String, u64)> {
+    fn suggest_wider_group(&self, recommended: u64, minimum: u64) -> Option<(Help, u64)> {
         if self.mesh.nodes < minimum {
             return None;
         }
         let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
         let whole = self.mesh.world_size / others;
         Some(match self.degree_for_nodes(recommended).or_else(|| self.degree_for_nodes(minimum)) {
-            Some(degree) if degree < whole || !self.is_fsdp() => (format!("`shard-degree {degree}`"), degree),
+            Some(degree) if degree < whole || !self.is_fsdp() => (Help::write(format!("shard-degree {degree}")), degree),
             _ if self.is_fsdp() => {
-                ("`strategy \"full-shard\"`: the group is then the whole cluster".to_owned(), whole)
+                (Help::write("strategy \"full-shard\"").and_text(": the group is then the whole cluster"), whole)
             }
-            _ => (format!("`shard-degree {whole}`"), whole),
+            _ => (Help::write(format!("shard-degree {whole}")), whole),
         })
     }
 
@@ -170,7 +171,7 @@ impl Group<'_> {
         let wanted = self.mesh.shard_degree.value;
         let below = legal.iter().copied().filter(|d| *d < wanted).max();
         let above = legal.iter().copied().filter(|d| *d > wanted).min();
-        let near: Vec<String> = [below, above].into_iter().flatten().map(|d| d.to_string()).collect();
+        let near: Vec<u64> = [below, above].into_iter().flatten().collect();
         let mut diagnostic = Diagnostic::new(
             &T0388,
             self.span,
@@ -180,7 +181,7 @@ impl Group<'_> {
         .fact("group_gpus", gpus)
         .fact("legal", legal.clone());
         if !near.is_empty() {
-            diagnostic = diagnostic.help(format!("write `shard-degree` {}", text::list(&near, "or")));
+            diagnostic = diagnostic.help(degree_help("shard-degree", &near));
         }
         problems.push(diagnostic);
     }
@@ -220,7 +221,7 @@ impl Group<'_> {
             diagnostic = match self.suggest_wider_group(recommended.value, minimum.value) {
                 Some((write, degree)) => {
                     let bill = describe_difference(context, |layout| self.set_degree(layout, degree));
-                    bill.into_iter().fold(diagnostic.help(format!("write {write}")), Diagnostic::note)
+                    bill.into_iter().fold(diagnostic.help(write), Diagnostic::note)
                 }
                 // On other nodes the batch differs: the runs would not be the same training.
                 None => diagnostic.help(format!(
@@ -277,10 +278,12 @@ impl Group<'_> {
             return;
         };
         let parameters = self.model.map_or(0, |model| model.parameters.value);
-        let write = if self.is_fsdp() {
-            format!("`strategy \"hybrid-shard\"` with `shard-degree {degree}`")
+        let (write, codes) = if self.is_fsdp() {
+            let [strategy, degree] = ["strategy \"hybrid-shard\"".to_owned(), format!("shard-degree {degree}")];
+            (format!("`{strategy}` with `{degree}`"), format!("{strategy}\n{degree}"))
         } else {
-            format!("`shard-degree {degree}`")
+            let degree = format!("shard-degree {degree}");
+            (format!("`{degree}`"), degree)
         };
         let judged = assess(context, |layout| self.set_degree(layout, degree));
         let condition = if judged.fits { "" } else { ", if it fits" };
@@ -309,7 +312,9 @@ impl Group<'_> {
                 .help(format!("write `allow \"{}\" reason=\"…\"` to keep the group, or try {write}", T0387.id))
                 .note(format!("{write}: {}", why.describe())),
             None => {
-                let diagnostic = diagnostic.help(format!("write {write}{condition}"));
+                let diagnostic = diagnostic
+                    .help(format!("write {write}{condition}"))
+                    .suggest_code(codes, None);
                 judged.comparison.into_iter().fold(diagnostic, Diagnostic::note)
             }
         });

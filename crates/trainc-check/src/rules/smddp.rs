@@ -61,7 +61,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1) {
         problems.push(
             Diagnostic::new(&T0358, at, "SageMaker data parallel on one node has no inter-node communication to optimise")
-                .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, which also supports newer containers")
+                .write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(", which also supports newer containers")
                 .note("it speeds up communication between nodes; within a node NVLink is as fast without it (SageMaker developer guide, SMDDP)"),
         );
     }
@@ -134,7 +134,7 @@ fn check_trainer(plan: &Plan, problems: &mut Problems) {
             format!("the Trainer of transformers {since} and newer does not start SageMaker data parallel; the image has {transformers}"),
         )
         .severity(Severity::Warning)
-        .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, unless the script initialises the library itself")
+        .write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(", unless the script initialises the library itself")
         .note(row.provenance.source),
     );
 }

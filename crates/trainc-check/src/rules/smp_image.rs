@@ -55,9 +55,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0376, span, "SMP v2 does not support Hugging Face images, only PyTorch images")
                 .label(at, "SMP v2 from PyTorch 2.0.1 on")
-                .help(format!(
-                    "write `image \"pytorch\" version=\"{newest}\"`, with transformers in requirements.txt"
-                ))
+                .write(format!("image \"pytorch\" version=\"{newest}\"")).and_text(", with transformers in requirements.txt")
                 .note("the SDK's HuggingFace estimator has no image for it"),
         );
         return;

@@ -103,7 +103,7 @@ fn check_generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenPa
                         one.name
                     ),
                 )
-                .help(format!("remove `{}`", one.name))
+                .remove(one.name)
                 .note(row.provenance.source.as_str()),
             );
             false
@@ -115,13 +115,9 @@ fn check_generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenPa
                 .fact("generation", mine);
             problems.push(match other {
                 Some(_) => diagnostic
-                    .help(format!(
-                        "remove `{}`, or use an image with SMP {theirs}: PyTorch {}",
-                        one.name,
-                        if theirs == "v1" { "2.0.0 or older" } else { "2.0.1 or newer" }
-                    ))
+                    .remove(one.name).or_else(&format!("use an image with SMP {theirs}: PyTorch {}", if theirs == "v1" { "2.0.0 or older" } else { "2.0.1 or newer" }))
                     .note(format!("`{}` belongs to SMP {theirs}; the image determines the SMP version", one.name)),
-                None => diagnostic.help(format!("remove `{}`", one.name)),
+                None => diagnostic.remove(one.name),
             });
             false
         }
@@ -192,7 +188,7 @@ impl SmpV1<'_> {
                     one.span,
                     format!("`{}` {} is below the minimum of {}", one.name, text::short_number(number), text::short_number(min)),
                 )
-                .help(format!("write `{} {}` or more", one.name, text::short_number(min))),
+                .write(format!("{} {}", one.name, text::short_number(min))).and_text(" or more"),
             );
         } else if let Some((max, shown)) = most {
             problems.push(
@@ -218,7 +214,7 @@ impl SmpV1<'_> {
                     ),
                 )
                 .severity(Severity::Warning)
-                .help(format!("write `active-microbatches={microbatches}`, or more `microbatches`")),
+                .write(format!("active-microbatches={microbatches}")).or_else("more `microbatches`"),
             );
         }
     }
@@ -287,7 +283,7 @@ fn uses_ddp(&self) -> bool {
         if row.needs.iter().any(|name| name == "ddp") && !self.uses_ddp() {
             problems.push(
                 Diagnostic::new(&T0371, one.span, format!("`{}` requires `ddp #true`", one.name))
-                    .help("write `ddp #true`")
+                    .write("ddp #true")
                     .note("the SDK rejects it otherwise when the job is created"),
             );
         }
@@ -302,7 +298,7 @@ fn uses_ddp(&self) -> bool {
                         None => "data parallelism requires `ddp #true`: the world size exceeds the pipeline degree".to_owned(),
                     },
                 )
-                .help("remove `ddp #false`: trainc derives `ddp` from the mesh");
+                .remove("ddp #false").and_text(": trainc derives `ddp` from the mesh");
                 problems.push(match tensor {
                     Some(other) => diagnostic.label(other.span, "the tensor degree"),
                     None => diagnostic,
@@ -310,7 +306,7 @@ fn uses_ddp(&self) -> bool {
             }
             ("auto_partition", Scalar::Bool(false)) if self.find("default_partition").is_none() => problems.push(
                 Diagnostic::new(&T0371, one.span, "`auto-partition #false` requires `default-partition`")
-                    .help("add `default-partition 0`")
+                    .add("default-partition 0")
                     .note("the SDK rejects it when the job is created; modules that the script does not assign are placed in this partition"),
             ),
             ("offload_activations", Scalar::Bool(true)) => match &self.plan.job.train.activation_checkpointing {
@@ -318,7 +314,7 @@ fn uses_ddp(&self) -> bool {
                 field if field.get().is_some_and(|what| what != Recompute::None) => {}
                 Field::Absent | Field::Is(_) => problems.push(
                     Diagnostic::new(&T0371, one.span, "`offload-activations` requires `activation-checkpointing`: it only moves checkpointed activations")
-                        .help("add `activation-checkpointing #true` to `train`")
+                        .add_to("train", "activation-checkpointing #true")
                         .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
                 ),
             },
@@ -341,7 +337,7 @@ fn uses_ddp(&self) -> bool {
                     format!("`{}` cannot be combined with `precision \"{}\"`", other.name, precision.value),
                 )
                 .label(span, "the precision")
-                .help(format!("remove `{}`, or write `precision \"fp16\"`", other.name))
+                .remove(other.name).or_write("precision \"fp16\"")
                 .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
             );
         }
@@ -356,7 +352,7 @@ fn uses_ddp(&self) -> bool {
                     span,
                     format!("SMP v1 supports {} only with sharded data parallelism", precision.value),
                 )
-                .help("write `precision \"fp16\"`, or a `shard-degree` above 1")
+                .write("precision \"fp16\"").or_else("a `shard-degree` above 1")
                 .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
             );
         }

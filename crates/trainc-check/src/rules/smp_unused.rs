@@ -52,7 +52,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             one.span,
             format!("`{}` has no effect: it is a parameter of {under}", one.name),
         )
-        .help(format!("remove `{}`, or add {add}", one.name))
+        .remove(one.name).or_else(&format!("add {add}"))
         .note(format!("{} ({})", row.provenance.source, row.provenance.date));
         if let Some(other) = row.read_under.first().and_then(|name| find(name)) {
             diagnostic = diagnostic.label(other.span, "off");

@@ -48,7 +48,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .severity(severity(context, why))
         .note(unread_path_note(why));
         problems.push(if dir.value.ends_with(".py") {
-            diagnostic.help("write `program \"train.py\" source=\"./scripts\"`: the script, and its directory")
+            diagnostic.write("program \"train.py\" source=\"./scripts\"").and_text(": the script, and its directory")
         } else {
             diagnostic
         });

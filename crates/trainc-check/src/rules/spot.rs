@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     format!("{words} does not support warm pools"),
                 )
                 .label(span, words)
-                .help("remove `warm-pool`")
+                .remove("warm-pool")
                 .note("developer guide, \"Train using SageMaker managed warm pools\""),
             );
         }
@@ -112,10 +112,19 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     let has_program = plan.job.program.as_ref().is_some_and(|program| !program.entry.is_absent());
     diagnostic = if !has_program && plan.job.image.as_ref().is_some_and(images::requests_algorithm) {
         diagnostic
-            .help("add `allow \"T0426\" reason=\"the algorithm restarts from the beginning\"`, or remove `spot`")
+            .add("allow \"T0426\" reason=\"the algorithm restarts from the beginning\"").or_remove("spot")
             .note("the algorithm has its own program; for one that writes checkpoints, add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\"`")
     } else {
-        diagnostic.help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and load from `/opt/ml/checkpoints` in the program")
+        // Without a bucket, the address is for the user to complete.
+        let output = plan.job.output.as_ref().and_then(|output| trainc_ir::s3::parse(output.s3.value()?));
+        let output = output.filter(|uri| !uri.bucket.is_empty());
+        let bucket = output.map_or("…", |uri| uri.bucket);
+        let s3 = format!("s3=\"s3://{bucket}/{{{{ job.digest }}}}/checkpoints/\"");
+        let diagnostic = match &plan.job.checkpoint {
+            Some(_) => diagnostic.add_to("checkpoint", s3),
+            None => diagnostic.add(format!("checkpoint {s3} every=\"200 steps\"")),
+        };
+        diagnostic.and_text(", and load from `/opt/ml/checkpoints` in the program")
     };
     let (Some(rate), Some(run), Some(nodes)) =
         (spot.interruptions_per_hour.get(), run_limits::max_run(cluster), cluster.nodes.get())

@@ -92,7 +92,7 @@ fn check_conflicts(storage: &Storage, problems: &mut Problems) {
                 storage.mount.span().unwrap_or(storage.span),
                 format!("`{name}` is an EFS file system, which has no mount name"),
             )
-            .help("remove `mount`; a channel's `path` starts at the root of the file system"),
+            .remove("mount").and_text("; a channel's `path` starts at the root of the file system"),
         );
         return;
     };
@@ -157,14 +157,14 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
     if storage.capacity_bytes.is_absent() && !storage.storage_type.is_bad() {
         problems.push(
             Diagnostic::new(&T0451, storage.span, format!("`{name}` has no capacity"))
-                .help("add `capacity=\"4800GiB\"`")
+                .add("capacity=\"4800GiB\"")
                 .note("CreateFileSystem requires StorageCapacity for this type of file system"),
         );
     }
     if storage.deployment.is_absent() {
         problems.push(
             Diagnostic::new(&T0451, storage.span, format!("`{name}` has no deployment type"))
-                .help("add `deployment=\"persistent-2\"`, or `deployment=\"scratch-2\"` for data that is also in S3")
+                .add("deployment=\"persistent-2\"").or("deployment=\"scratch-2\"").and_text(" for data that is also in S3")
                 .note("the API defaults to SCRATCH_1, which supports neither S3 links nor replication; the type cannot be changed later"),
         );
     }
@@ -183,7 +183,7 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
                 storage.storage_type.span().unwrap_or(storage.span),
                 format!("`{name}` uses HDD storage without `drive-cache`"),
             )
-            .help(format!("add {}", text::backtick_list(&words, "or")))
+            .choose(format!("add {}", text::backtick_list(&words, "or")), &words)
             .note("CreateFileSystem requires DriveCacheType with HDD storage"),
         );
     }

@@ -75,6 +75,6 @@ fn check_format(storage: &Storage, problems: &mut Problems) {
     problems.push(if near.is_empty() {
         diagnostic.help("write a name, e.g. `name=\"corpus\"`")
     } else {
-        diagnostic.help(format!("write `name=\"{near}\"`"))
+        diagnostic.write(format!("name=\"{near}\""))
     });
 }

@@ -59,7 +59,7 @@ fn check_used(plan: &Plan, problems: &mut Problems) {
             continue;
         }
         let diagnostic = Diagnostic::new(&T0485, storage.span, format!("no channel uses `{name}`"))
-            .help(format!("add `channel \"train\" from=\"{name}\"`, or remove the storage"));
+            .add(format!("channel \"train\" from=\"{name}\"")).or_else("remove the storage");
         let costs =
             if file_system::is_created_lustre(storage) { file_system::monthly_usd(plan, storage) } else { None };
         problems.push(match costs {

@@ -85,9 +85,9 @@ fn check_version(plan: &Plan, problems: &mut Problems) {
     }
     let runs: Vec<String> = usable.iter().filter(|version| runs_on_gpu(plan, version)).cloned().collect();
     if let Some(near) = nearest(version.full, &runs).filter(|_| is_pytorch(plan)) {
-        diagnostic = diagnostic.help(match newest_python(near) {
-            Some(python) => format!("write `version=\"{near}\" python=\"{python}\"`"),
-            None => format!("write `version=\"{near}\"`"),
+        diagnostic = diagnostic.write(match newest_python(near) {
+            Some(python) => format!("version=\"{near}\" python=\"{python}\""),
+            None => format!("version=\"{near}\""),
         });
     }
     problems.push(diagnostic);
@@ -192,7 +192,7 @@ fn check_trainium(plan: &Plan, problems: &mut Problems) {
         span,
         format!("`{}` supports only `ddp` with torchrun, not {what}", instance.name),
     )
-    .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`")
+    .write("parallel engine=\"ddp\" launcher=\"torchrun\"")
     .note(if engine.value == Engine::Fsdp {
         "PyTorch's FSDP gathers over NCCL, which Trainium does not support; torch-neuronx runs under torchrun"
     } else {

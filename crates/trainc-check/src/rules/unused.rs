@@ -7,7 +7,7 @@ use trainc_catalog::images;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::{Dataset, Engine, Field, Program};
 use trainc_predict::input;
 
@@ -44,15 +44,15 @@ struct UnusedCheck<'a, 'b> {
 
 impl UnusedCheck<'_, '_> {
     /// Reports the field if it is set.
-    fn report_unused<T>(&mut self, field: &Field<T>, name: &str, why: &str, help: &str) {
+    fn report_unused<T>(&mut self, field: &Field<T>, name: &str, why: &str, help: impl Into<Help>) {
         if let Some(span) = field.span() {
             self.report_unused_at(span, name, why, help);
         }
     }
 
-    fn report_unused_at(&mut self, span: Span, name: &str, why: &str, help: &str) {
+    fn report_unused_at(&mut self, span: Span, name: &str, why: &str, help: impl Into<Help>) {
         self.problems.push(
-            Diagnostic::new(&T0250, span, format!("`{name}` has no effect: {why}")).help(help.to_owned()),
+            Diagnostic::new(&T0250, span, format!("`{name}` has no effect: {why}")).help(help),
         );
     }
 
@@ -77,8 +77,8 @@ impl UnusedCheck<'_, '_> {
         }
     }
 
-    fn report_incomplete(&mut self, span: Span, message: &str, help: &str) {
-        self.problems.push(Diagnostic::new(&T0253, span, message.to_owned()).help(help.to_owned()));
+    fn report_incomplete(&mut self, span: Span, message: &str, help: impl Into<Help>) {
+        self.problems.push(Diagnostic::new(&T0253, span, message.to_owned()).help(help));
     }
 
     fn program(&mut self) {
@@ -105,7 +105,7 @@ impl UnusedCheck<'_, '_> {
             }
         }
         if !program.s3.is_absent() {
-            self.report_unused(&program.upload, "upload", "the archive in `s3` is used in place", "remove it");
+            self.report_unused(&program.upload, "upload", "the archive in `s3` is used in place", Help::remove_it());
         }
         if engine == Some(Engine::Worker) {
             self.program_of_worker(program);
@@ -130,7 +130,7 @@ impl UnusedCheck<'_, '_> {
                 ("git", &program.git),
                 ("s3", &program.s3),
             ] {
-                self.report_unused(field, name, "the algorithm in `request` has its own program", "remove it");
+                self.report_unused(field, name, "the algorithm in `request` has its own program", Help::remove_it());
             }
             return;
         }
@@ -149,21 +149,21 @@ impl UnusedCheck<'_, '_> {
                 word.span_or(program.span),
                 "arguments",
                 "arguments belong to `entrypoint`; the toolkit passes hyperparameters",
-                "write `hyperparameter \"name\" value`, or add `entrypoint`",
+                Help::write("hyperparameter \"name\" value").or_else("add `entrypoint`"),
             );
         }
         if program.entry.is_absent() {
             self.report_incomplete(
                 program.span,
                 "`program` has no entry point",
-                "write `program \"train.py\" source=\"./scripts\"`, or add `entrypoint`",
+                Help::write("program \"train.py\" source=\"./scripts\"").or_else("add `entrypoint`"),
             );
         } else if program.source.is_absent()
             && program.git.is_absent()
             && program.s3.is_absent()
             && self.context.plan.deployable
         {
-            self.report_incomplete(program.span, "`program` has no source", "add `source=\"./scripts\"`");
+            self.report_incomplete(program.span, "`program` has no source", Help::add("source=\"./scripts\""));
         }
     }
 
@@ -173,7 +173,7 @@ impl UnusedCheck<'_, '_> {
                 field,
                 name,
                 "engine `worker` runs its own binary",
-                "remove it, or choose another engine",
+                Help::remove_it().or_else("choose another engine"),
             );
         }
         for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
@@ -181,7 +181,7 @@ impl UnusedCheck<'_, '_> {
                 span,
                 name,
                 "engine `worker` reads its settings from `train` and `parallel`",
-                "remove it",
+                Help::remove_it(),
             );
         }
     }
@@ -192,12 +192,12 @@ impl UnusedCheck<'_, '_> {
             for (name, span) in [("slowest", budget.slowest.span()), ("steps", budget.steps.span())] {
                 if let Some(span) = span {
                     let why = "only an enforced budget stops a job";
-                    self.report_unused_at(span, name, why, "add `enforce=#true`, or remove it");
+                    self.report_unused_at(span, name, why, Help::add("enforce=#true").or_remove_it());
                 }
             }
         } else if budget.slowest.is_absent() {
             let why = "it is the length of the window of `slowest`";
-            self.report_unused(&budget.steps, "steps", why, "add `slowest=0.7`, or remove it");
+            self.report_unused(&budget.steps, "steps", why, Help::add("slowest=0.7").or_remove_it());
         }
     }
 
@@ -277,12 +277,12 @@ impl UnusedCheck<'_, '_> {
                 );
             }
             if channel.from.is_absent() {
-                let help = "remove it, or add `from=`";
+                let help = Help::remove_it().or_else("add `from=`");
                 self.report_unused(
                     &channel.mode,
                     "mode",
                     "it is the access mode of a file system, but `channel` has no `from`",
-                    help,
+                    help.clone(),
                 );
                 if !self.is_local() {
                     self.report_unused(
@@ -312,7 +312,7 @@ impl UnusedCheck<'_, '_> {
                     ("kms", channel.kms.span()),
                 ] {
                     if let Some(span) = span {
-                        self.report_unused_at(span, name, why, "remove it");
+                        self.report_unused_at(span, name, why, Help::remove_it());
                     }
                 }
             }
@@ -321,7 +321,7 @@ impl UnusedCheck<'_, '_> {
                     &channel.attributes,
                     "attributes",
                     "attributes are only valid for an augmented manifest",
-                    "remove it, or add `augmented-manifest=`",
+                    Help::remove_it().or_else("add `augmented-manifest=`"),
                 );
             }
         }
@@ -350,20 +350,20 @@ impl UnusedCheck<'_, '_> {
         }
         if !create && !role.arn.is_absent() {
             let why = "it is only valid for a role that trainc creates";
-            self.report_unused(&role.boundary, "boundary", why, "remove it");
-            self.report_unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
+            self.report_unused(&role.boundary, "boundary", why, Help::remove_it());
+            self.report_unused(&role.path, "path", why, Help::remove_it().and_text("; the path is a part of the ARN"));
             for read in &role.reads {
                 self.report_unused(
                     &read.s3,
                     "read",
                     why,
-                    "remove it, and grant the existing role read access to the prefix",
+                    Help::remove_it().and_text(", and grant the existing role read access to the prefix"),
                 );
             }
             let job = &self.context.plan.job;
-            let help = "remove it, and grant the existing role access to the key";
+            let help = Help::remove_it().and_text(", and grant the existing role access to the key");
             for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
-                self.report_unused(&channel.kms, "kms", why, help);
+                self.report_unused(&channel.kms, "kms", why, help.clone());
             }
             if let Some(checkpoint) = &job.checkpoint {
                 self.report_unused(&checkpoint.kms, "kms", why, help);
@@ -379,21 +379,21 @@ impl UnusedCheck<'_, '_> {
                 dataset.span,
                 "dataset",
                 "only `epochs` uses the size of the data",
-                "remove it, or write `epochs`",
+                Help::remove_it().or_write("epochs"),
             );
         } else if dataset.sequences.is_absent() && dataset.tokens.is_absent() {
             self.report_unused(
                 &dataset.size_bytes,
                 "size",
                 "without `sequences` or `tokens` the size of a sequence is unknown",
-                "add `sequences=`, or `tokens=` with a `sequence-length`",
+                Help::add("sequences=").or_else("`tokens=` with a `sequence-length`"),
             );
         } else if !is_read {
             self.report_unused(
                 &dataset.size_bytes,
                 "size",
                 "it is only used if all data come from a Lustre file system that trainc creates",
-                "remove it",
+                Help::remove_it(),
             );
         }
     }
@@ -439,7 +439,7 @@ impl UnusedCheck<'_, '_> {
                 &cluster.ranks,
                 "ranks",
                 "it is only valid for engine `worker` without GPUs, on a local cluster or an instance type without GPUs",
-                "remove it, or write `cluster \"local\"`",
+                Help::remove_it().or_write("cluster \"local\""),
             );
         }
         if !custom && !cluster.instance.is_bad() {
@@ -448,15 +448,15 @@ impl UnusedCheck<'_, '_> {
                     gpu.span,
                     "gpu",
                     "the instance type determines the node",
-                    "remove it, or write `cluster \"custom\"`",
+                    Help::remove_it().or_write("cluster \"custom\""),
                 );
             }
-            let help = "remove it, or write `cluster \"custom\"`";
+            let help = Help::remove_it().or_write("cluster \"custom\"");
             self.report_unused(
                 &cluster.intra_bytes_per_second,
                 "intra",
                 "the instance type determines the node",
-                help,
+                help.clone(),
             );
             self.report_unused(
                 &cluster.inter_bytes_per_second,
@@ -475,7 +475,7 @@ impl UnusedCheck<'_, '_> {
                 ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
             ] {
                 if let Some(span) = span {
-                    self.report_unused_at(span, name, why, "remove it");
+                    self.report_unused_at(span, name, why, Help::remove_it());
                 }
             }
         }

@@ -55,7 +55,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let (Some(instance), Some(key)) = (local.first().filter(|_| everywhere), cluster.volume_kms.val()) {
         problems.push(
             Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no EBS volume to encrypt", instance.name))
-                .help("remove `kms=`; the instance encrypts its NVMe storage in hardware")
+                .remove("kms=").and_text("; the instance encrypts its NVMe storage in hardware")
                 .note("`VolumeKmsKeyId` is rejected for types with local instance storage (botocore's model of ResourceConfig)"),
         );
     }
@@ -104,7 +104,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if whole == 0 {
         let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, but the instance type has no other storage")
-            .help("write `volume \"30GiB\"`, or the space that the job's downloads and outputs require")
+            .write("volume \"30GiB\"").or_else("the space that the job's downloads and outputs require")
             .note("a type without instance storage requires a size (botocore 1.44.5, ResourceConfig.VolumeSizeInGB; its shape allows 0 for types that ignore it)");
         problems.push(diagnostic);
         return;

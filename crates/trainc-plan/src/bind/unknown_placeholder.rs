@@ -35,14 +35,18 @@ impl Binder<'_> {
                 g == group && !n.is_empty() && words(last, n)
             })
         };
-        let candidates: BTreeSet<&str> =
-            known.clone().filter(longer).chain(text::nearest(name, known.clone())).collect();
+        let candidates: BTreeSet<String> = known
+            .clone()
+            .filter(longer)
+            .chain(text::nearest(name, known.clone()))
+            .map(str::to_owned)
+            .collect();
         let shown: Vec<String> = candidates.iter().map(|path| format!("{{{{ {path} }}}}")).collect();
         if !candidates.is_empty() {
-            let diagnostic = diagnostic.help(format!("did you mean {}?", text::backtick_list(&shown, "or")));
+            let help = format!("did you mean {}?", text::backtick_list(&shown, "or"));
             return match candidates.first() {
-                Some(only) if candidates.len() == 1 => diagnostic.fix(at, *only),
-                _ => diagnostic,
+                Some(only) if candidates.len() == 1 => diagnostic.help(help).fix(at, only),
+                _ => diagnostic.choose(help, &candidates),
             };
         }
         let same: Vec<&str> = known

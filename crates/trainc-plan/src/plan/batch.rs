@@ -4,7 +4,7 @@ use crate::plan::mesh::data_ranks;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Suggestion};
 use trainc_ir::{Batch, Field, Job, Machine, Mesh, Run, Val};
 
 declare_code!(
@@ -55,7 +55,10 @@ pub(super) fn batch(
     if micro.is_none() && (accumulation.is_none() || global.is_none()) {
         problems.push(
             Diagnostic::new(&T0312, train_span, "unknown batch size: `train` has no `micro-batch`")
-                .help("add `micro-batch 1`; any two of `micro-batch`, `accumulation` and `global-batch` determine the third"),
+                .add("micro-batch 1")
+                .and_text(
+                    "; any two of `micro-batch`, `accumulation` and `global-batch` determine the third",
+                ),
         );
         return None;
     }
@@ -200,7 +203,9 @@ impl BatchArithmetic {
         )
         .label(micro.span_or(self.span), "factor")
         .label(accumulation.span_or(self.span), "factor")
-        .help(format!("remove one of the three, or write `global-batch {computed}`"))
+        .help("remove one of the three")
+        .suggest(Suggestion::Other)
+        .or_write(format!("global-batch {computed}"))
     }
 
     fn times_micro_batches_and_ranks(&self, factor: u64) -> Option<u64> {
@@ -242,11 +247,11 @@ impl BatchArithmetic {
         }
         let below = global.value / unit * unit;
         let above = below.saturating_add(unit);
-        let near = if below == 0 {
-            format!("`global-batch {above}`")
-        } else {
-            format!("`global-batch {below}` or `global-batch {above}`")
-        };
+        let near: Vec<String> = [below, above]
+            .into_iter()
+            .filter(|batch| *batch > 0)
+            .map(|batch| format!("global-batch {batch}"))
+            .collect();
         problems.push(
             Diagnostic::new(
                 &T0310,
@@ -258,7 +263,7 @@ impl BatchArithmetic {
                 ),
             )
             .label(other.span_or(self.span), "factor")
-            .help(format!("write {near}"))
+            .choose(format!("write {}", text::backtick_list(&near, "or")), &near)
             .fact("unit", unit),
         );
         None

@@ -3,7 +3,7 @@
 use trainc_catalog::{accelerators, instances, regions};
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, REFUSED_BY_SERVICE};
+use trainc_diag::{Code, Diagnostic, Help, Problems, REFUSED_BY_SERVICE};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Engine, Job, Machine, Region};
 
@@ -66,7 +66,7 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` has no instance type")
-                    .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`")
+                    .write("cluster \"ml.p4d.24xlarge\" nodes=1")
                     .fact(REFUSED_BY_SERVICE, true),
             );
         }
@@ -107,7 +107,7 @@ fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnosti
     if let Some((family, size)) = dotted.rsplit_once('.') {
         let sizes = types_of_family(&dotted, &names);
         if !sizes.is_empty() {
-            return diagnostic.help(format!("use one of this family: {}", list_types(&sizes)));
+            return choose_size(diagnostic, &sizes);
         }
         let sizes: Vec<&str> = names
             .iter()
@@ -121,7 +121,7 @@ fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnosti
             }
             let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
             all.sort_by_key(|name| name.rsplit('.').next().map(size_number));
-            return diagnostic.help(format!("use one of this family: {}", list_types(&all)));
+            return choose_size(diagnostic, &all);
         }
         let same_size = current.iter().copied().filter(|name| name.ends_with(&format!(".{size}")));
         if let Some(near) = text::nearest(&dotted, same_size) {
@@ -131,6 +131,14 @@ fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnosti
     match text::nearest(written, current.iter().copied()) {
         Some(near) => suggest(near, diagnostic),
         None => diagnostic.help("run `trainc catalog instances` for the supported types"),
+    }
+}
+
+/// Suggests the types of a family.
+fn choose_size(diagnostic: Diagnostic, types: &[String]) -> Diagnostic {
+    match types {
+        [only] => diagnostic.write(format!("\"{only}\"")).and_text(", the only type of this family"),
+        _ => diagnostic.choose(format!("use one of this family: {}", list_types(types)), types),
     }
 }
 
@@ -229,8 +237,8 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                         format!("`{name}` has no GPU, which engine `{}` requires", engine.name()),
                     )
                     .help(first_gpu_group(job).map_or_else(
-                        || "use a GPU type such as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`".to_owned(),
-                        |group| format!("write `group=\"{group}\"`, which has GPUs"),
+                        || Help::from("use a GPU type such as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`"),
+                        |group| Help::write(format!("group=\"{group}\"")).and_text(", which has GPUs"),
                     )),
                 );
                 return None;
@@ -278,11 +286,7 @@ fn custom_machine(job: &Job, problems: &mut Problems) -> Option<Machine> {
                     span,
                     format!("a custom cluster requires its link bandwidth: `{node}` is missing"),
                 )
-                .help(if node == "intra" {
-                    "add `intra \"600GB/s\"`"
-                } else {
-                    "add `inter \"50GB/s\"`"
-                }),
+                .add(if node == "intra" { "intra \"600GB/s\"" } else { "inter \"50GB/s\"" }),
             );
         }
     }

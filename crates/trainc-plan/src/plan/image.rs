@@ -184,7 +184,7 @@ fn misspelled_python(ask: &ImageRequest) -> Option<Diagnostic> {
         written.span_or(ask.span),
         format!("invalid Python version `{}`; expected `py` and digits, such as `py312`", written.value),
     );
-    Some(if meant.is_empty() { diagnostic } else { diagnostic.help(format!("write `python=\"py{meant}\"`")) })
+    Some(if meant.is_empty() { diagnostic } else { diagnostic.write(format!("python=\"py{meant}\"")) })
 }
 
 /// A region with all containers.
@@ -257,7 +257,7 @@ fn required_versions(
     let mut missing = |name: &str| {
         problems.push(
             Diagnostic::new(&T0336, family_span(ask), format!("image `{family}` requires `{name}=`"))
-                .help(format!("write `{}`", fitting())),
+                .write(fitting()),
         );
     };
     if family == "pytorch" {
@@ -365,7 +365,7 @@ pub(super) fn image_problem(
             };
             let diagnostic = Diagnostic::new(&T0331, span_of(&ask.python), message);
             match known.first() {
-                Some(first) => diagnostic.help(format!("write `python=\"{first}\"`")),
+                Some(first) => diagnostic.write(format!("python=\"{first}\"")),
                 None => diagnostic,
             }
         }
@@ -375,10 +375,13 @@ pub(super) fn image_problem(
             format!("no container combines transformers {transformers} with PyTorch {pytorch}"),
         )
         .label(span_of(&ask.transformers), format!("available with PyTorch {}", text::list(bases, "or")))
-        .help(match bases.last() {
-            Some(base) => format!("write `pytorch=\"{base}\"`"),
-            None => "use another transformers version".to_owned(),
-        }),
+        .choose(
+            match bases.last() {
+                Some(base) => format!("write `pytorch=\"{base}\"`"),
+                None => "use another transformers version".to_owned(),
+            },
+            &bases.last().map(|base| format!("pytorch=\"{base}\"")),
+        ),
         ImageProblem::MixedVersionLengths { transformers, pytorch } => Diagnostic::new(
             &T0333,
             pytorch_span,
@@ -426,7 +429,7 @@ pub(super) fn image_problem(
                 pytorch_span,
                 format!("no SMP v2 container for PyTorch {found}; expected {}", text::list(known, "or")),
             )
-            .help(format!("write `version=\"{}\"`", newest(known)));
+            .write(format!("version=\"{}\"", newest(known)));
             if *is_library_version {
                 diagnostic.note(format!("{found} is a version of the SMP library, not of PyTorch"))
             } else {

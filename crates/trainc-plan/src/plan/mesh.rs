@@ -5,7 +5,7 @@ use crate::plan::divisors::{describe_near_divisors, divisors, largest_divisor, n
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
 
 declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by the degrees");
@@ -192,7 +192,8 @@ impl Layout<'_> {
                                 self.nodes
                             ),
                         )
-                        .help("write `nodes=1`, or use an engine for several nodes such as `fsdp`"),
+                        .write("nodes=1")
+                        .or_else("use an engine for several nodes such as `fsdp`"),
                     );
                     return None;
                 }
@@ -279,14 +280,13 @@ impl Layout<'_> {
                 )
                 .label(span, "strategy")
                 .help(if !world.is_multiple_of(written.value) {
-                    "remove `shard-degree`".to_owned()
+                    Help::remove("shard-degree")
                 } else if name == "no-shard" {
-                    "remove `shard-degree`, or write `strategy \"hybrid-shard\"`".to_owned()
+                    Help::remove("shard-degree").or_write("strategy \"hybrid-shard\"")
                 } else {
-                    format!(
-                        "write `strategy \"hybrid-shard\"` to shard over {} GPUs, or remove `shard-degree`",
-                        written.value
-                    )
+                    Help::write("strategy \"hybrid-shard\"")
+                        .and_text(&format!(" to shard over {} GPUs", written.value))
+                        .or_remove("shard-degree")
                 }),
             );
             return None;
@@ -356,7 +356,8 @@ impl Layout<'_> {
             let room = world.checked_div(others).unwrap_or(0);
             if room >= 1 {
                 diagnostic = diagnostic
-                    .help(format!("write `{name} {}` or less", largest_divisor(world / others.max(1), room)));
+                    .write(format!("{name} {}", largest_divisor(world / others.max(1), room)))
+                    .and_text(" or less");
             }
             problems.push(diagnostic.fact("world_size", world));
             return None;

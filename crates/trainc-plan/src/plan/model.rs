@@ -188,7 +188,7 @@ fn unknown_model(name: &str, span: Span) -> Diagnostic {
         known.iter().filter(|known| known.to_lowercase().starts_with(&lower)).min_by_key(|known| known.len());
     let diagnostic = match near {
         None if longer.is_some() => {
-            diagnostic.help(format!("did you mean `\"{}\"`?", longer.copied().unwrap_or_default()))
+            diagnostic.did_you_mean(format!("\"{}\"", longer.copied().unwrap_or_default()))
         }
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None if is_hub_id(name) => diagnostic
@@ -423,8 +423,7 @@ fn trainable_parameters(job: &Job, facts: &ModelFacts, problems: &mut Problems) 
         rank.value
     } else {
         if adapter.rank.is_absent() {
-            problems
-                .push(Diagnostic::new(&T0344, adapter.span, "`adapter` has no `rank`").help("add `rank=16`"));
+            problems.push(Diagnostic::new(&T0344, adapter.span, "`adapter` has no `rank`").add("rank=16"));
         }
         // The targets are still checked.
         1
@@ -458,9 +457,9 @@ fn trainable_parameters(job: &Job, facts: &ModelFacts, problems: &mut Problems) 
             )
             .note(format!("matrices of this model: {}", known.join(", ")));
             problems.push(match near {
-                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                Some(near) => diagnostic.did_you_mean(near),
                 None => diagnostic
-                    .help(format!("write `targets=\"{}\"`", known.first().copied().unwrap_or("all-linear"))),
+                    .write(format!("targets=\"{}\"", known.first().copied().unwrap_or("all-linear"))),
             });
             None
         }

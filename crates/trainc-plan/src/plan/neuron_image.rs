@@ -51,7 +51,9 @@ pub(super) fn substituted_version(ask: &ImageRequest, found: &images::Image, ins
     let uri = "or specify a container with `image uri=\"…\"`";
     match found.python.as_ref().filter(|python| ask.python.value().is_some_and(|asked| asked != *python)) {
         // No edit, since two places would change.
-        Some(python) => diagnostic.help(format!("write `version=\"{only}\" python=\"{python}\"`, {uri}")),
+        Some(python) => {
+            diagnostic.write(format!("version=\"{only}\" python=\"{python}\"")).and_text(&format!(", {uri}"))
+        }
         None => diagnostic.help(format!("write `\"{only}\"`, {uri}")).fix(span, format!("\"{only}\"")),
     }
 }

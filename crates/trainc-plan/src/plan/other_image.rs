@@ -21,7 +21,7 @@ pub(super) fn other_image(
             is_supported = false;
             problems.push(
                 Diagnostic::new(&T0336, span, format!("image `{family}` does not support `{name}`"))
-                    .help(format!("remove `{name}=`")),
+                    .remove(format!("{name}=")),
             );
         }
     }
@@ -86,7 +86,7 @@ fn unknown_version(ask: &ImageRequest, family: &str, known: &[String]) -> Diagno
     let newest = images::newest_other(family).unwrap_or_default();
     let Some(version) = ask.version.val() else {
         return Diagnostic::new(&T0336, family_span(ask), format!("image `{family}` requires `version=`"))
-            .help(format!("write `image \"{family}\" version=\"{newest}\"`"));
+            .write(format!("image \"{family}\" version=\"{newest}\""));
     };
     let written = images::other_version_key(&version.value);
     let key = |known: &&String| images::other_version_key(known);
@@ -102,6 +102,6 @@ fn unknown_version(ask: &ImageRequest, family: &str, known: &[String]) -> Diagno
         version.span_or(ask.span),
         format!("no `{family}` container has version {}", version.value),
     )
-    .help(format!("write `version=\"{near}\"`"))
+    .write(format!("version=\"{near}\""))
     .note(format!("versions: {}", text::list(recent, "and")))
 }

@@ -62,13 +62,10 @@ pub(super) fn unknown_version(
         });
     match (near, newest) {
         (Some(near), Some(newest)) if near.suggested_version() != newest.suggested_version() => diagnostic
-            .help(format!(
-                "write `{}`; the newest version for this job is {}",
-                near.properties(ask),
-                newest.suggested_version()
-            )),
+            .write(near.properties(ask))
+            .and_text(&format!("; the newest version for this job is {}", newest.suggested_version())),
         (_, Some(newest)) => {
-            diagnostic.help(format!("write `{}`, the newest version for this job", newest.properties(ask)))
+            diagnostic.write(newest.properties(ask)).and_text(", the newest version for this job")
         }
         (_, None) => diagnostic,
     }

@@ -6,7 +6,7 @@ use trainc_catalog::worker_gpu;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::worker::{
     TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerRunSettings, WorkerSchedule,
@@ -155,13 +155,13 @@ fn check_rates(optimizer: &Optimizer, peak: f64, schedule: &WorkerSchedule) -> O
         }
         if schedule.kind.value == "constant" {
             let message = "`min-lr` is not supported with a constant schedule";
-            let help = "remove `min-lr`, or write `schedule=\"cosine\"`";
+            let help = Help::remove("min-lr").or_write("schedule=\"cosine\"");
             return Some(Diagnostic::new(&T0541, span, message).help(help));
         }
     }
     let eps = optimizer.eps.val().filter(|eps| !(f64::from(f32::MIN_POSITIVE)..1.0).contains(&eps.value))?;
     let message = "`eps` is out of range: expected 1.2e-38 (the smallest normal fp32 number) to below 1";
-    Some(Diagnostic::new(&T0541, eps.span_or(optimizer.span), message).help("write `eps=1e-8`"))
+    Some(Diagnostic::new(&T0541, eps.span_or(optimizer.span), message).write("eps=1e-8"))
 }
 
 fn option<'a>(parallel: &'a Parallel, name: &str) -> Option<(&'a Scalar, Span)> {
@@ -226,8 +226,10 @@ fn check_head_dim(job: &Job, model: Option<&ModelFacts>, problems: &mut Problems
     let fitting = |heads: u64| a.hidden.is_multiple_of(heads) && dims.contains(a.hidden / heads);
     let nearest = (1..=a.hidden).filter(|heads| fitting(*heads)).min_by_key(|near| near.abs_diff(a.heads));
     let help = match nearest.filter(|_| heads.is_some() && !has_kv_heads) {
-        Some(nearest) => format!("write `heads {nearest}`, or `parallel engine=\"fsdp\"` and a `program`"),
-        None => "write `parallel engine=\"fsdp\"` and a `program`".to_owned(),
+        Some(nearest) => {
+            Help::write(format!("heads {nearest}")).or_else("`parallel engine=\"fsdp\"` and a `program`")
+        }
+        None => Help::from("write `parallel engine=\"fsdp\"` and a `program`"),
     };
     problems.push(
         Diagnostic::new(
@@ -255,17 +257,20 @@ fn check_precision(job: &Job, parallel: &Parallel, gpu: Option<Gpu>, problems: &
         (Some("bf16"), _) | (_, Some(Gpu { has_bf16: false })) => return,
         (Some("fp16"), None) => {
             Diagnostic::new(&T0541, at, "engine `worker` does not support fp16, which requires loss scaling")
-                .help("write `precision \"bf16\"` or `precision \"fp32\"`")
+                .choose(
+                    "write `precision \"bf16\"` or `precision \"fp32\"`",
+                    &["bf16", "fp32"].map(|name| format!("precision \"{name}\"")),
+                )
                 .note(note)
         }
         (Some("fp16"), Some(_)) => {
             Diagnostic::new(&T0541, at, "engine `worker` does not support fp16, which requires loss scaling")
-                .help("write `precision \"bf16\"`")
+                .write("precision \"bf16\"")
                 .note(note)
         }
         (Some(found), Some(_)) => {
             Diagnostic::new(&T0541, at, format!("engine `worker` supports only bf16 on GPUs; found {found}"))
-                .help("write `precision \"bf16\"`")
+                .write("precision \"bf16\"")
                 .note(kernels)
         }
         (None, Some(_)) if train.precision.is_absent() => Diagnostic::new(
@@ -273,7 +278,7 @@ fn check_precision(job: &Job, parallel: &Parallel, gpu: Option<Gpu>, problems: &
             span,
             "engine `worker` requires `precision \"bf16\"` on GPUs; without `precision` it would be fp32",
         )
-        .help("add `precision \"bf16\"`")
+        .add("precision \"bf16\"")
         .note(kernels),
         _ => return,
     };
@@ -281,10 +286,10 @@ fn check_precision(job: &Job, parallel: &Parallel, gpu: Option<Gpu>, problems: &
 }
 
 fn check_settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, problems: &mut Problems) {
-    let mut unsupported = |span: Span, message: String, help: &str| {
+    let mut unsupported = |span: Span, message: String, help: Help| {
         problems.push(
             Diagnostic::new(&T0541, span, message)
-                .help(help.to_owned())
+                .help(help)
                 .note("see schemas/worker.v1.json for the supported settings"),
         );
     };
@@ -298,7 +303,7 @@ fn check_settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, pr
                 "engine `worker` does not support optimizer `{}`, only AdamW with fp32 states",
                 name.value
             ),
-            "write `optimizer \"adamw\"`",
+            Help::write("optimizer \"adamw\""),
         );
     }
     let architecture = model.and_then(|model| model.architecture.as_ref());
@@ -308,18 +313,18 @@ fn check_settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, pr
     {
         let message =
             format!("`prefetch` {units} is out of range: this model has {most} units, expected 0 to {most}");
-        unsupported(span, message, "write `prefetch 1`");
+        unsupported(span, message, Help::write("prefetch 1"));
     }
     let clip = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.clip.val());
     if let Some(clip) = clip.filter(|clip| clip.value <= 0.0) {
         let message = "`clip` must be above 0: a limit of 0 sets every gradient to 0".to_owned();
-        unsupported(clip.span_or(parallel.span), message, "remove `clip`, or write `clip=1.0`");
+        unsupported(clip.span_or(parallel.span), message, Help::remove("clip").or_write("clip=1.0"));
     }
     if let Some((Scalar::Bool(true), span)) = option(parallel, "offload") {
         unsupported(
             span,
             "engine `worker` does not support `offload`".to_owned(),
-            "remove `offload`; a larger `shard-degree` also reduces memory",
+            Help::remove("offload").and_text("; a larger `shard-degree` also reduces memory"),
         );
     }
     let Some(adapter) = &job.adapter else { return };
@@ -328,24 +333,24 @@ fn check_settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, pr
             dropout.span_or(adapter.span),
             "engine `worker` does not support adapter dropout: it merges adapters into the gathered weights"
                 .to_owned(),
-            "remove `dropout`, or write `dropout=0`",
+            Help::remove("dropout").or_write("dropout=0"),
         );
     }
     if let Some(alpha) = adapter.alpha.val().filter(|alpha| alpha.value <= 0.0) {
         let message = format!("`alpha` must be above 0; found {}", alpha.value);
-        unsupported(alpha.span_or(adapter.span), message, "write `alpha=16`");
+        unsupported(alpha.span_or(adapter.span), message, Help::write("alpha=16"));
     }
     if let Some(rank) = adapter.rank.val()
         && let Some(most) = architecture.map(|a| a.hidden).filter(|most| rank.value > *most)
     {
         let message = format!("adapter `rank` {} exceeds the width of the model, {most}", rank.value);
-        unsupported(rank.span_or(adapter.span), message, "write `rank=16`");
+        unsupported(rank.span_or(adapter.span), message, Help::write("rank=16"));
     }
     if !has_channel(job, WEIGHTS_CHANNEL) {
         unsupported(
             adapter.span,
             format!("`adapter` requires base weights from a channel `{WEIGHTS_CHANNEL}`, which is missing"),
-            "add `channel \"model\" s3=\"s3://bucket/weights/\"`",
+            Help::add("channel \"model\" s3=\"s3://bucket/weights/\""),
         );
     }
 }
@@ -366,7 +371,7 @@ fn check_data(job: &Job, parallel: &Parallel, problems: &mut Problems) {
                 "engine `worker` requires packed tokens from a channel `{TRAIN_CHANNEL}`, which is missing"
             ),
         )
-        .help(format!("add `channel \"{TRAIN_CHANNEL}\" s3=\"s3://bucket/tokens/\"`"))
+        .add(format!("channel \"{TRAIN_CHANNEL}\" s3=\"s3://bucket/tokens/\""))
         .note("`trainc data pack` packs the tokens"),
     );
 }
@@ -374,19 +379,19 @@ fn check_data(job: &Job, parallel: &Parallel, problems: &mut Problems) {
 fn check_required_settings(job: &Job, parallel: &Parallel, problems: &mut Problems) {
     let train = &job.train;
     let span = train.span.unwrap_or(parallel.span);
-    let mut require = |span: Span, what: &str, help: &str| {
-        problems.push(
-            Diagnostic::new(&T0543, span, format!("engine `worker` requires {what}")).help(help.to_owned()),
-        );
+    let mut require = |span: Span, what: &str, help: Help| {
+        problems.push(Diagnostic::new(&T0543, span, format!("engine `worker` requires {what}")).help(help));
     };
     match &train.optimizer {
-        None => require(span, "an optimizer with its learning rate", "add `optimizer \"adamw\" lr=3e-4`"),
+        None => {
+            require(span, "an optimizer with its learning rate", Help::add("optimizer \"adamw\" lr=3e-4"));
+        }
         Some(optimizer) if optimizer.lr.is_absent() => {
-            require(optimizer.span, "a learning rate", "add `lr=3e-4`");
+            require(optimizer.span, "a learning rate", Help::add("lr=3e-4"));
         }
         Some(_) => {}
     }
     if train.sequence_length.is_absent() {
-        require(span, "a sequence length", "add `sequence-length 2048`");
+        require(span, "a sequence length", Help::add("sequence-length 2048"));
     }
 }

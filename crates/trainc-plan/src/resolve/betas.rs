@@ -39,7 +39,7 @@ pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
                     ([first], _) if parse_betas(&format!("{first},0")).is_some() => {
                         diagnostic.help(format!("add the second number, as in `betas=\"{first},0.999\"`"))
                     }
-                    _ => diagnostic.help("write `betas=\"0.9,0.999\"`"),
+                    _ => diagnostic.write("betas=\"0.9,0.999\""),
                 });
                 Field::Bad
             }

@@ -14,7 +14,7 @@ pub const WRITE: &str = "write";
 /// Reports a node that a job lacks, with an example of it.
 pub(crate) fn missing_node(span: Span, job: &str, node: &str, example: &str) -> Diagnostic {
     Diagnostic::new(&T0220, span, format!("job `{job}` has no `{node}`"))
-        .help(format!("add `{example}`"))
+        .add(example)
         .fact(NODES, vec![node])
         .fact(WRITE, vec![example])
 }
@@ -37,6 +37,7 @@ pub fn join_missing_nodes(job: &str, problems: &mut Problems) {
     let joined =
         Diagnostic::new(&T0220, span, format!("job `{job}` has no {}", text::backtick_list(&names, "and")))
             .help(format!("add to its block:{block}"))
+            .suggest_code(examples.join("\n"), None)
             .fact(NODES, names)
             .fact(WRITE, examples);
     let joined = all.into_iter().flat_map(|one| one.notes).fold(joined, Diagnostic::note);

@@ -83,7 +83,7 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     let mut diagnostic =
         Diagnostic::new(&T0223, span, format!("unknown engine `{}`; expected {known}", written.value));
     if let Some((wanted, why)) = engine_for_other_term(&written.value) {
-        diagnostic = diagnostic.help(format!("write `engine=\"{wanted}\"`{why}"));
+        diagnostic = diagnostic.write(format!("engine=\"{wanted}\"")).and_text(why);
     } else if let Some(near) = words::nearest(&written.value, ENGINE_NAMES.iter().copied()) {
         diagnostic =
             diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
@@ -160,7 +160,7 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
                 diagnostic = diagnostic.label(engine_span, "the engine");
             }
             problems.push(
-                diagnostic.help(format!("remove `{name}`, or use {}", words::backtick_list(takers, "or"))),
+                diagnostic.remove(name).or_else(&format!("use {}", words::backtick_list(takers, "or"))),
             );
         }
     }
@@ -178,7 +178,8 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
                 key.span.to(value.span),
                 format!("this launcher is only valid with engine `{}`", expected.name()),
             )
-            .help(format!("write `engine=\"{}\"`, or remove `launcher`", expected.name())),
+            .write(format!("engine=\"{}\"", expected.name()))
+            .or_remove("launcher"),
         );
     } else {
         problems.push(
@@ -190,7 +191,7 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
                     engine.name()
                 ),
             )
-            .help("remove `launcher`"),
+            .remove("launcher"),
         );
     }
 }

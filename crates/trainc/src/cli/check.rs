@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trainc_diag::source::{SourceId, is_file};
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Format, find};
+use trainc_diag::{Diagnostic, Format, Problems, find};
 use trainc_predict::{Fit, Memory};
 
 /// Report all problems of all manifests, without a network
@@ -30,8 +30,8 @@ pub(super) struct Args {
     /// markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = with_values(format, formats), hide_possible_values = true)]
     output: Format,
-    /// Apply the suggested edits to the files, then check again: those of this code, or without a code (or with `all`)
-    /// every edit that does not change what is trained
+    /// Apply edits to the files, then check again: those of this code, with what its help says to type, or without a code
+    /// (or with `all`) every certain edit that does not change what is trained
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = ALL, value_parser = any_text(fixable), hide_possible_values = true)]
     fix: Option<String>,
 }
@@ -93,7 +93,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             io.note("error: `--fix` requires a file: standard input cannot be edited\n");
             return exit::USAGE;
         }
-        match write_fixes(io, &set, code, |edits| compile_edited(&paths, &options, Keep::Plans, edits)) {
+        match write_fixes(io, &set, code, |only, edits| {
+            let only = only.map(|path| [path.to_owned()]);
+            compile_edited(only.as_ref().map_or(&paths[..], |only| only), &options, Keep::Plans, edits)
+        }) {
             Ok(0) => {}
             Ok(_) => {
                 let (before, oversized) = (batches(&set), jobs_over_memory(&set));
@@ -118,27 +121,53 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     args.input.exit_code(&set)
 }
 
-/// Writes the fixes of a code, or all that change neither what is trained nor add an error; returns their number.
+/// Writes the fixes of a code with the edits of its helps, or all fixes that change neither what is trained nor add an error;
+/// returns their number.
 fn write_fixes(
     io: &mut Io,
     set: &Set,
     code: Option<&str>,
-    compile: impl Fn(&Arc<Edits>) -> Set,
+    compile: impl Fn(Option<&str>, &Arc<Edits>) -> Set,
 ) -> Result<usize, String> {
     let sources = &set.sources;
     let name_of = |source: SourceId| sources.get(source).map(|source| source.name.to_string());
+    let edit = |source: SourceId, text: &str| {
+        let path = name_of(source).and_then(|name| Path::new(&name).canonicalize().ok())?;
+        Some((path, text.to_owned()))
+    };
+    let mut suggested = fixes::Suggested::default();
+    for manifest in &set.manifests {
+        let found = fixes::suggested(&manifest.compiled.problems, sources, code, |edited| {
+            let edits = edited.and_then(|(source, text)| edit(source, text));
+            let set = compile(Some(&manifest.path), &Arc::new(edits.into_iter().collect()));
+            set.manifests.into_iter().map(|one| one.compiled.problems).fold(
+                Problems::default(),
+                |mut all, problems| {
+                    all.extend(problems);
+                    all
+                },
+            )
+        });
+        suggested.fixes.extend(found.fixes);
+        suggested.choices.extend(found.choices);
+    }
     let problems: Vec<&Diagnostic> = set.manifests.iter().flat_map(|m| m.compiled.problems.iter()).collect();
-    let requested = fixes::requested(problems, sources, code);
+    // The edits of helps are guesses: only their code requests them.
+    let guesses = suggested.fixes.iter().filter(|_| code.is_some());
+    let requested = fixes::requested(problems.into_iter().chain(guesses), sources, code);
     let states = |set: &Set| -> Vec<fixes::State> {
         set.manifests.iter().map(|one| fixes::State::new(&one.compiled, &set.sources)).collect()
     };
-    let selection = fixes::select(sources, &requested, code.is_some(), &states(set), |texts| {
-        let edit = |(source, text): (&SourceId, &String)| {
-            let path = name_of(*source).and_then(|name| Path::new(&name).canonicalize().ok())?;
-            Some((path, text.clone()))
-        };
-        states(&compile(&Arc::new(texts.iter().filter_map(edit).collect())))
+    let mut selection = fixes::select(sources, &requested, code.is_some(), &states(set), |texts| {
+        let edits = texts.iter().filter_map(|(source, text)| edit(*source, text));
+        states(&compile(None, &Arc::new(edits.collect())))
     });
+    let kept = match code {
+        Some(_) => suggested.choices.iter().collect(),
+        None => fixes::requested(&suggested.fixes, sources, None),
+    };
+    let why = if code.is_some() { Kept::Choice } else { Kept::RequiresCode };
+    selection.kept.extend(kept.into_iter().map(|problem| (problem, why)));
     let mut written = 0;
     for (source, text) in &selection.texts {
         let Some(name) = name_of(*source).filter(|name| is_file(name)) else { continue };
@@ -162,6 +191,8 @@ fn write_fixes(
             match why {
                 Kept::ChangesTraining => format!("it changes what is trained; `--fix {id}` applies it"),
                 Kept::AddsError => "it would add an error".to_owned(),
+                Kept::RequiresCode => format!("`--fix {id}` applies the edit of its help"),
+                Kept::Choice => "its help is a choice of several edits".to_owned(),
             }
         ));
     }

@@ -104,7 +104,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             }
             problems.push(
                 Diagnostic::new(&T0446, locate_member(member, path).name, format!("`{path}` is set with a node"))
-                    .help(format!("write `{node}`"))
+                    .write(*node)
                     .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked")
                     .note("if no node sends what you mean, add `allow \"T0446\" reason=\"…\"`: then the member is sent as written, and `#null` leaves it to the service"),
             );

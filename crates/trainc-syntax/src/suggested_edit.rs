@@ -1,114 +1,39 @@
-//! Edits for problems whose help says what to type but that have no fix: each is offered only if the edited text compiles
-//! without the problem and without another error.
+//! Finds the place of the edit that a help describes: the first one where the edited text compiles without the problem and
+//! without another error.
 
 use super::cursor::{Cursor, Part, Step};
+use super::document;
+use super::edit::{self, PathStep};
+use super::spec::Repeat;
 use kdl::KdlDocument;
-use trainc_diag::Diagnostic;
-use trainc_plan::Compiled;
-use trainc_syntax::edit::{self, PathStep};
-use trainc_syntax::spec::Repeat;
+use trainc_diag::source::Span;
+use trainc_diag::{Diagnostic, Fix, Problems, Suggestion};
 
-/// Maximum number of suggestions of a help that are tried.
-const MOST: usize = 4;
-
-/// An edit that a help suggests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HelpEdit {
-    /// What it does: `write `version="2.13"``.
-    pub(super) title: String,
-    /// The edited text.
-    pub(super) text: String,
-}
-
-/// A suggestion of a help.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Suggestion {
-    /// Nodes, a property or a value to write; into another node, if it is named.
-    Write { code: String, into: Option<String> },
-    /// The node to move the one at the problem into.
-    Move(String),
-    /// A node or a property to remove; empty for the one at the problem.
-    Remove(String),
-}
-
-/// Returns the edits that the help of a problem suggests. `compile` compiles an edited text.
-pub(super) fn help_edits(
-    document: &KdlDocument,
+/// Returns the edit of a suggestion of a problem in a text. `before` are the problems of the text; `compile` returns those of
+/// an edited one.
+pub fn suggested_fix(
     text: &str,
     problem: &Diagnostic,
-    before: &Compiled,
-    compile: &dyn Fn(&str) -> Compiled,
-) -> Vec<HelpEdit> {
-    let Some(help) = &problem.help else { return Vec::new() };
-    let cursor = Cursor::at(document, text, problem.span.start as usize);
+    suggestion: &Suggestion,
+    before: &Problems,
+    compile: &mut dyn FnMut(&str) -> Problems,
+) -> Option<Fix> {
+    let source = problem.span.source;
+    let document = document::parse(source, text, &mut Problems::default())?;
+    let cursor = Cursor::at(&document, text, problem.span.start as usize);
+    let is_same = |one: &&Diagnostic| one.code == problem.code && one.message == problem.message;
+    let count = |problems: &Problems| problems.iter().filter(is_same).count();
     let solves = |new: &String| {
         let after = compile(new);
-        let is_same = |one: &&Diagnostic| one.code == problem.code && one.message == problem.message;
-        after.problems.errors() <= before.problems.errors()
-            && after.problems.iter().filter(is_same).count() < before.problems.iter().filter(is_same).count()
+        after.errors() <= before.errors() && count(&after) < count(before)
     };
-    let mut out = Vec::new();
-    for suggestion in suggestions(help).into_iter().take(MOST) {
-        let title = match &suggestion {
-            Suggestion::Write { code, .. } if code.contains('\n') => "add what is missing".to_owned(),
-            Suggestion::Write { code, into: Some(into) } => format!("write `{code}` in `{into}`"),
-            Suggestion::Write { code, into: None } => format!("write `{code}`"),
-            Suggestion::Move(into) => format!("move it into `{into}`"),
-            Suggestion::Remove(name) if name.is_empty() => "remove it".to_owned(),
-            Suggestion::Remove(name) => format!("remove `{name}`"),
-        };
-        let edited = placements(text, &cursor, problem, &suggestion);
-        if let Some(text) = edited.into_iter().filter(|new| new != text).find(solves) {
-            out.push(HelpEdit { title, text });
-        }
-    }
-    out
-}
-
-/// Reads the suggestions of a help: what follows `write`, `add`, `use`, `did you mean` or `remove` in backticks, and a block
-/// below a colon.
-fn suggestions(help: &str) -> Vec<Suggestion> {
-    if let Some((head, block)) = help.split_once(":\n") {
-        let lines: Vec<&str> = block.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
-        let code = lines.join("\n");
-        return if head.contains('`') { Vec::new() } else { vec![Suggestion::Write { code, into: None }] };
-    }
-    let mut out = Vec::new();
-    let mut removes = None;
-    let pieces: Vec<&str> = help.split('`').collect();
-    for (at, piece) in pieces.iter().copied().enumerate() {
-        if at % 2 == 0 {
-            let said = piece.trim_end();
-            let is_list = [",", "or", ", or", "and"].contains(&said.trim_start());
-            removes = match said {
-                _ if said.ends_with("remove") => Some(true),
-                _ if ["write", "add", "use", "did you mean"].iter().any(|verb| said.ends_with(verb)) => {
-                    Some(false)
-                }
-                _ if said.starts_with("write ") && said.ends_with(':') => Some(false),
-                _ if is_list => removes,
-                _ => None,
-            };
-            if piece.split(';').next().is_some_and(|first| first.trim() == "remove it") {
-                out.push(Suggestion::Remove(String::new()));
-            }
-            continue;
-        }
-        // A pattern is not something to type, nor is a command a part of the manifest.
-        let is_typed = !piece.contains('…') && !piece.starts_with("trainc ") && !piece.starts_with("--");
-        let next = pieces.get(at + 1).map_or("", |prose| prose.trim());
-        let other = pieces.get(at + 2).map(|other| (*other).to_owned());
-        out.extend(match removes {
-            _ if next == "belongs in" => other.map(Suggestion::Move),
-            Some(true) if is_typed => Some(Suggestion::Remove(piece.trim_end_matches('=').to_owned())),
-            Some(false) if is_typed => {
-                let into = other.filter(|_| ["on the", "in", "to"].contains(&next));
-                Some(Suggestion::Write { code: piece.to_owned(), into })
-            }
-            _ => None,
-        });
-    }
-    out
+    let edited = placements(text, &cursor, problem, suggestion);
+    let new = edited.into_iter().filter(|new| new != text).find(solves)?;
+    let (start, end, written) = difference(text, &new);
+    // Lines end as the others of the text do.
+    let written = written.replace("\r\n", "\n");
+    let written = if text.contains("\r\n") { written.replace('\n', "\r\n") } else { written };
+    Some(Fix { span: Span::new(source, start, end), text: written })
 }
 
 /// Returns the texts with a suggestion in each place where it may belong, the likeliest first.
@@ -152,8 +77,9 @@ fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Su
             };
             removed.iter().flat_map(|text| places.iter().filter_map(|place| put(text, place))).collect()
         }
-        Suggestion::Remove(name) if name.is_empty() => removed.into_iter().collect(),
-        Suggestion::Remove(name) => {
+        Suggestion::Other => Vec::new(),
+        Suggestion::Remove(None) => removed.into_iter().collect(),
+        Suggestion::Remove(Some(name)) => {
             let mut out = Vec::new();
             for (at, step) in cursor.steps.iter().enumerate().rev() {
                 let here = path(cursor, at + 1);
@@ -276,7 +202,7 @@ fn path<'d>(cursor: &Cursor<'d>, steps: usize) -> Vec<PathStep<'d>> {
 }
 
 /// Returns the range of the old text that differs, and what replaces it.
-pub(super) fn difference<'t>(old: &str, new: &'t str) -> (usize, usize, &'t str) {
+fn difference<'t>(old: &str, new: &'t str) -> (usize, usize, &'t str) {
     let same = |a: std::str::Chars, b: std::str::Chars| -> usize {
         a.zip(b).take_while(|(x, y)| x == y).map(|(x, _)| x.len_utf8()).sum()
     };
@@ -295,34 +221,48 @@ pub(super) fn difference<'t>(old: &str, new: &'t str) -> (usize, usize, &'t str)
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_help_is_read_as_suggestions() {
-        let write = |code: &str| Suggestion::Write { code: code.to_owned(), into: None };
-        assert_eq!(suggestions("write `version=\"2.13\"`"), [write("version=\"2.13\"")]);
-        assert_eq!(suggestions("did you mean `wrap`?"), [write("wrap")]);
-        assert_eq!(
-            suggestions("write `1` or `2`, the newest; `trainc catalog images` lists all"),
-            [write("1"), write("2")]
-        );
-        assert_eq!(
-            suggestions("add to its block:\n    region \"x\"\n    role create=#true"),
-            [write("region \"x\"\nrole create=#true")]
-        );
-        assert_eq!(suggestions("remove it; the type is fixed"), [Suggestion::Remove(String::new())]);
-        assert_eq!(suggestions("remove `group=`"), [Suggestion::Remove("group".to_owned())]);
-        let into =
-            |code: &str, into: &str| Suggestion::Write { code: code.to_owned(), into: Some(into.to_owned()) };
-        assert_eq!(suggestions("write `nodes=2` on the `cluster` line"), [into("nodes=2", "cluster")]);
-        assert_eq!(suggestions("`max-run` belongs in `cluster`"), [Suggestion::Move("cluster".to_owned())]);
-        assert_eq!(suggestions("write it as a child node: `steps 100`"), [write("steps 100")]);
-        assert_eq!(suggestions("write `mesh { … }`, or run `trainc plan x`"), []);
-    }
+    use crate::codes::T0120;
+    use trainc_diag::source::SourceId;
 
     #[test]
     fn an_edit_is_what_differs() {
         assert_eq!(difference("a\nb c\n", "a\nb d c\n"), (4, 4, "d "));
         assert_eq!(difference("aä", "aö"), (1, 3, "ö"));
         assert_eq!(difference("x", "x"), (1, 1, ""));
+    }
+
+    /// Returns the text after the first placement of a suggestion that a test accepts.
+    fn edited(text: &str, at: &str, suggestion: &Suggestion, accept: &dyn Fn(&str) -> bool) -> String {
+        let start = text.find(at).unwrap();
+        let problem = Diagnostic::new(&T0120, Span::new(SourceId(0), start, start + at.len()), "x");
+        let mut before = Problems::default();
+        before.push(problem.clone());
+        let mut compile = |new: &str| if accept(new) { Problems::default() } else { before.clone() };
+        let fix = suggested_fix(text, &problem, suggestion, &before, &mut compile).unwrap();
+        let (start, end) = (fix.span.start as usize, fix.span.end as usize);
+        [&text[..start], &fix.text, &text[end..]].concat()
+    }
+
+    #[test]
+    fn a_suggestion_is_placed_where_the_tables_take_it() {
+        let text = "job \"a\" {\n    cluster \"x\" nodes=1 {\n        retry 2\n    }\n}\n";
+        let write = |code: &str, into| Suggestion::Write { code: code.to_owned(), into };
+        let any = |_: &str| true;
+        let of = |at, suggestion| edited(text, at, &suggestion, &any);
+        assert_eq!(of("2", write("3", None)), text.replace("retry 2", "retry 3"));
+        assert_eq!(of("\"x\"", write("y", None)), text.replace("\"x\"", "\"y\""));
+        assert_eq!(of("retry", write("nodes=2", Some("cluster"))), text.replace("nodes=1", "nodes=2"));
+        assert!(of("retry", write("max-run \"1d\"", None)).contains("        max-run \"1d\"\n    }"));
+        assert_eq!(of("nodes", Suggestion::Remove(None)), text.replace(" nodes=1", ""));
+        let moved = edited(
+            "job \"a\" {\n    retry 2\n    cluster \"x\" {\n    }\n}\n",
+            "retry",
+            &Suggestion::Move("cluster"),
+            &any,
+        );
+        assert_eq!(moved, "job \"a\" {\n    cluster \"x\" {\n        retry 2\n    }\n}\n");
+        // The second place, if the first does not solve the problem.
+        let outer = |new: &str| new.contains("\n    region \"us-west-2\"");
+        assert!(edited(text, "retry", &write("region \"us-west-2\"", None), &outer).contains("region"));
     }
 }

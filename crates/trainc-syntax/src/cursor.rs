@@ -1,21 +1,23 @@
 //! The nodes around a position of a text, and the part of the innermost node at the position.
 
+use super::document;
+use super::nodes;
+use super::spec::NodeSpec;
 use kdl::{KdlDocument, KdlEntry, KdlNode};
 use trainc_diag::source::SourceId;
-use trainc_syntax::document;
-use trainc_syntax::nodes;
-use trainc_syntax::spec::NodeSpec;
 
 /// A node around a position, with its table.
-#[derive(Clone, Copy)]
-pub(super) struct Step<'d> {
-    pub(super) node: &'d KdlNode,
-    pub(super) spec: Option<&'static NodeSpec>,
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'d> {
+    /// The node.
+    pub node: &'d KdlNode,
+    /// Its table, if the language has the node there.
+    pub spec: Option<&'static NodeSpec>,
 }
 
 /// The part of the innermost node at a position.
-#[derive(Clone, Copy)]
-pub(super) enum Part<'d> {
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'d> {
     /// Its name.
     Name,
     /// The argument with that index.
@@ -31,22 +33,24 @@ pub(super) enum Part<'d> {
 }
 
 /// A position in a document.
-pub(super) struct Cursor<'d> {
+#[derive(Debug)]
+pub struct Cursor<'d> {
     /// The nodes around it, innermost last.
-    pub(super) steps: Vec<Step<'d>>,
-    pub(super) part: Part<'d>,
+    pub steps: Vec<Step<'d>>,
+    /// The part of the innermost node.
+    pub part: Part<'d>,
 }
 
 impl<'d> Cursor<'d> {
     /// Finds the position of a byte of the text.
-    pub(super) fn at(document: &'d KdlDocument, text: &str, offset: usize) -> Self {
+    pub fn at(document: &'d KdlDocument, text: &str, offset: usize) -> Self {
         let mut cursor = Self { steps: Vec::new(), part: Part::Block };
         cursor.descend(document, text, offset);
         cursor
     }
 
     /// Returns the innermost node.
-    pub(super) fn node(&self) -> Option<Step<'d>> {
+    pub fn node(&self) -> Option<Step<'d>> {
         self.steps.last().copied()
     }
 
@@ -106,7 +110,7 @@ fn part(node: &KdlNode, offset: usize) -> Part<'_> {
 }
 
 /// Returns the start and end of an entry's value.
-pub(super) fn value_range(entry: &KdlEntry) -> (usize, usize) {
+pub fn value_range(entry: &KdlEntry) -> (usize, usize) {
     let span = document::value_span(SourceId(0), entry);
     (span.start as usize, span.end as usize)
 }
@@ -128,12 +132,12 @@ fn spec_of_node(parent: Option<Step>, node: &KdlNode) -> Option<&'static NodeSpe
 }
 
 /// Returns the nodes that are valid at the top level of every file.
-pub(super) fn top_level() -> [&'static NodeSpec; 3] {
+pub fn top_level() -> [&'static NodeSpec; 3] {
     [&nodes::JOB, &nodes::EXTENDS, &nodes::ENV]
 }
 
 /// Returns the path of the placeholder `{{ path }}` around a byte of the text, and its start and end.
-pub(super) fn placeholder(text: &str, offset: usize) -> Option<(&str, usize, usize)> {
+pub fn placeholder(text: &str, offset: usize) -> Option<(&str, usize, usize)> {
     let line_start = text.get(..offset)?.rfind('\n').map_or(0, |newline| newline + 1);
     let open = text.get(line_start..offset)?.rfind("{{").map(|at| line_start + at + 2)?;
     let rest = text.get(open..)?;
