@@ -821,3 +821,22 @@ fn the_edit_of_a_help_requires_its_code() {
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     assert!(chosen.err.contains("its help is a choice of several edits"), "{}", chosen.err);
 }
+
+/// Another checkpoint prefix means that the next run starts from the beginning: that is not done unasked.
+#[test]
+fn all_keeps_the_location_of_checkpoints() {
+    for example in ["distilbert-spot", "gptj-6b-tensor"] {
+        let text = read(&format!("examples/{example}/trainc.kdl"));
+        let line = text.lines().find(|line| line.trim().starts_with("checkpoint ")).unwrap();
+        let plain = line.replace("{{ job.digest }}/", "").replace("/{{ job.digest }}", "");
+        let text = text.replace(line, &plain);
+        let dir = Scratch::new(&format!("fix-checkpoint-{example}"));
+        let path = dir.write("trainc.kdl", &text);
+        let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+        let all = run(&["check", "trainc.kdl", "--fix"]);
+        assert!(fs::read_to_string(&path).unwrap().contains(&plain), "{}", all.err);
+        assert!(all.err.contains("`--fix T0448` applies"), "{}", all.err);
+        run(&["check", "trainc.kdl", "--fix", "T0448"]);
+        assert!(fs::read_to_string(&path).unwrap().contains("{{ job.digest }}"));
+    }
+}

@@ -78,7 +78,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             problems.push(if bound {
                 diagnostic.help("add `{{ job.digest }}` to the prefix")
             } else {
-                diagnostic.help(format!("write `s3=\"{instead}\"`")).fix(span, format!("\"{instead}\""))
+                // The next run starts from an empty prefix: that is for the user to decide.
+                diagnostic.write(format!("s3=\"{instead}\""))
             });
         }
     }
