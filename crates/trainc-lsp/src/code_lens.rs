@@ -30,7 +30,7 @@ fn title(opened: &OpenDocument) -> String {
     let errors = (errors > 0).then(|| text::count(errors, "error"));
     let prediction = &opened.compiled.prediction;
     let unknown = [&prediction.no_run, &prediction.no_speed, &prediction.no_memory];
-    let figures = prediction::short(prediction, Anchor::JobName).or_else(|| {
+    let figures = prediction::short(opened, Anchor::JobName, true).or_else(|| {
         let why = unknown.into_iter().flatten().next()?;
         Some(format!("not predicted: {}", why.0))
     });

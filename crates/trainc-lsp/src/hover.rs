@@ -20,11 +20,16 @@ pub(super) fn hover(
 ) -> Option<Hover> {
     let text = &opened.text;
     let values = opened.compiled.plan.as_ref().map(|plan| rows(plan, &opened.sources)).unwrap_or_default();
+    let at = Cursor::at(document, text, offset);
     let (words, start, end) = match cursor::placeholder(text, offset) {
         Some((path, start, end)) => (placeholder_hover(&values, path)?, start, end),
-        None => hover_at(opened, &Cursor::at(document, text, offset), &values)?,
+        None => hover_at(opened, &at, &values)?,
     };
-    let words = match predicted(opened, (start, end)) {
+    // The name of a node stands for all of its line.
+    let line_end =
+        at.node().filter(|_| matches!(at.part, Part::Name)).and_then(|step| step.node.entries().last());
+    let line_end = line_end.map_or(end, |entry| cursor::value_range(entry).1);
+    let words = match predicted(opened, (start, line_end)) {
         Some(figures) => format!("{words}\n\n{figures}"),
         None => words,
     };
@@ -54,7 +59,9 @@ fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Opt
     Some(match cursor.part {
         Part::Name => {
             let name = step.node.name().span();
-            (node_documentation(spec), name.offset(), name.offset() + name.len())
+            let mut words = node_documentation(spec);
+            words.extend(step.node.entries().iter().map(resolved_values));
+            (words, name.offset(), name.offset() + name.len())
         }
         Part::Argument(at, entry) => {
             let (start, end) = cursor::value_range(entry);

@@ -3,7 +3,9 @@
 use super::open_document::OpenDocument;
 use super::positions::Encoding;
 use super::prediction::{self, Anchor};
-use lsp_types::{InlayHint, InlayHintKind, InlayHintLabel, Range};
+use lsp_types::{
+    InlayHint, InlayHintKind, InlayHintLabel, InlayHintTooltip, MarkupContent, MarkupKind, Range,
+};
 use trainc_diag::escape_control_characters;
 
 /// Returns the hints of a document in a range: those of its own job, or of the first open job that has it as a layer.
@@ -29,7 +31,7 @@ fn hints_of(job: &OpenDocument, shown: &OpenDocument, range: Range, encoding: En
         if position < range.start || position > range.end {
             return None;
         }
-        let figures = prediction::short(&job.compiled.prediction, anchor)?;
+        let figures = prediction::short(job, anchor, false)?;
         let name = job.compiled.job.as_deref().filter(|_| !is_own);
         let label = name.map_or_else(|| figures.clone(), |name| format!("{name}: {figures}"));
         Some(InlayHint {
@@ -37,7 +39,10 @@ fn hints_of(job: &OpenDocument, shown: &OpenDocument, range: Range, encoding: En
             label: InlayHintLabel::String(escape_control_characters(&label)),
             kind: Some(InlayHintKind::TYPE),
             text_edits: None,
-            tooltip: None,
+            tooltip: prediction::describe(job, anchor).map(|lines| {
+                let value = escape_control_characters(&lines);
+                InlayHintTooltip::MarkupContent(MarkupContent { kind: MarkupKind::Markdown, value })
+            }),
             padding_left: Some(true),
             padding_right: None,
             data: None,

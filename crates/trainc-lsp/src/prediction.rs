@@ -6,7 +6,8 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::units::GIB;
 use trainc_plan::Compiled;
-use trainc_predict::{Constants, Fit, Interval, Memory, Prediction, Run};
+use trainc_predict::bills::max_cost;
+use trainc_predict::{Constants, Fit, Interval, Memory, Run};
 use trainc_report::Subject;
 use trainc_report::origins::{OriginRow, predicted_rows};
 
@@ -23,15 +24,18 @@ pub(super) enum Anchor {
     ShardDegree,
     /// `tokens`, `steps` or `epochs`.
     Length,
+    /// `max-run` or `budget`, which bound the cost: without a hint.
+    Bound,
 }
 
 impl Anchor {
     /// Returns whether the value decides the memory of a GPU, and whether it decides the time and the cost of the run.
     fn decides(self) -> (bool, bool) {
         match self {
-            Self::JobName => (true, true),
+            Self::JobName | Self::Nodes => (true, true),
             Self::MicroBatch | Self::ShardDegree => (true, false),
-            Self::Nodes | Self::Length => (false, true),
+            Self::Length => (false, true),
+            Self::Bound => (false, false),
         }
     }
 }
@@ -48,16 +52,25 @@ pub(super) fn anchors(plan: &Plan) -> Vec<(Anchor, Span)> {
     ));
     out.push((Anchor::ShardDegree, plan.mesh.as_ref().and_then(|mesh| mesh.shard_degree.origin.span())));
     out.extend(length.map(|span| (Anchor::Length, span)));
+    let max_run = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.span());
+    let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.span());
+    out.extend([max_run, budget].map(|span| (Anchor::Bound, span)));
     out.into_iter().filter_map(|(anchor, span)| Some((anchor, span?))).collect()
 }
 
-/// Returns the figures that a value decides, in short: `15.5 of 22.4 GiB`, `1h 48m, $12.79`. `None` if unknown.
-pub(super) fn short(prediction: &Prediction, anchor: Anchor) -> Option<String> {
+/// Returns the figures that a value decides, in short: `15.5 of 22.4 GiB`, `1h 48m, $12.79`. `None` if unknown. With
+/// `priced`, the cost has the date of its price.
+pub(super) fn short(opened: &OpenDocument, anchor: Anchor, priced: bool) -> Option<String> {
     let (memory, run) = anchor.decides();
+    let prediction = &opened.compiled.prediction;
     let time = prediction.run.as_ref().filter(|_| run);
+    let cost = time.and_then(|run| cost(opened.compiled.plan.as_deref()?, run));
     let figures = [
         time.map(|run| text::rounded_duration(run.expected_seconds())),
-        time.and_then(cost).map(|(usd, _)| text::dollars(usd)),
+        cost.map(|cost| {
+            let origin = opened.price_origin().filter(|_| priced);
+            format!("{}{}", cost.words(), origin.map_or_else(String::new, |origin| format!(" ({origin})")))
+        }),
         prediction.memory.as_ref().filter(|_| memory).map(memory_of_card),
     ];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
@@ -77,11 +90,43 @@ fn memory_of_card(memory: &Memory) -> String {
     format!("{needs} of {} GiB{mark}", gib(capacity))
 }
 
-/// Returns the cost of a run in dollars, or its lower bound, with the interval.
-fn cost(run: &Run) -> Option<(f64, Option<Interval>)> {
-    run.cost_usd
-        .map(|usd| (usd, run.cost_interval()))
-        .or_else(|| Some((run.least_usd?, run.least_cost_interval())))
+/// The bound of a cost that is known by its upper end only.
+const AT_MOST: &str = "at most ";
+
+/// The cost of a run in dollars.
+struct Cost {
+    /// `at least ` or `at most `, if it is a bound; otherwise empty.
+    bound: &'static str,
+    usd: f64,
+    interval: Option<Interval>,
+}
+
+impl Cost {
+    fn words(&self) -> String {
+        format!("{}{}", self.bound, text::dollars(self.usd))
+    }
+}
+
+/// Returns the cost of a run, or a bound: what spot instances of an unknown price cost at most is the on-demand price of the
+/// same hours.
+fn cost(plan: &Plan, run: &Run) -> Option<Cost> {
+    if let Some(usd) = run.cost_usd {
+        return Some(Cost { bound: "", usd, interval: run.cost_interval() });
+    }
+    let cluster = plan.job.cluster.as_ref()?;
+    // At the given rate of interruptions the run may never end.
+    let ends = run.spot.is_some() || cluster.node_losses_per_hour().is_none();
+    let most = max_cost(plan, run.expected_seconds()).total_usd().filter(|_| cluster.spot.is_some() && ends);
+    if let Some(usd) = most {
+        return Some(Cost { bound: AT_MOST, usd, interval: None });
+    }
+    Some(Cost { bound: "at least ", usd: run.least_usd?, interval: run.least_cost_interval() })
+}
+
+/// Returns what the job costs at most, and the seconds of `max-run`, at which it is stopped.
+fn most_usd(plan: &Plan) -> Option<(f64, u64)> {
+    let limit = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
+    Some((max_cost(plan, limit as f64).total_usd()?, limit))
 }
 
 /// Describes the figures that a value decides: each on a line of Markdown, with its interval and its source.
@@ -92,7 +137,8 @@ pub(super) fn describe(opened: &OpenDocument, anchor: Anchor) -> Option<String> 
     let with_interval = |name: &str, value: String, ends: Option<[String; 2]>, why: &str| {
         let ends = ends.filter(|[low, high]| low != high);
         let ends = ends.map_or_else(String::new, |[low, high]| format!(" ({low} to {high})"));
-        format!("- {name}: {value}{ends}, {why}")
+        let why = if why.is_empty() { String::new() } else { format!(", {why}") };
+        format!("- {name}: {value}{ends}{why}")
     };
     if memory && let Some(predicted) = &opened.compiled.prediction.memory {
         let gib = |bytes: f64| text::bytes(whole(bytes));
@@ -100,27 +146,39 @@ pub(super) fn describe(opened: &OpenDocument, anchor: Anchor) -> Option<String> 
         let why = why_of(&predicted_rows(&subject(opened), plan), "predicted.memory.per-gpu");
         lines.push(with_interval("memory per GPU", memory_of_card(predicted), Some(ends), &why));
     }
-    if let Some(speed) = &opened.compiled.prediction.speed {
+    if anchor != Anchor::Bound
+        && let Some(speed) = &opened.compiled.prediction.speed
+    {
         let seconds = |n: f64| format!("{} s", text::short_number(n));
         let ends = [speed.interval.low, speed.interval.high].map(seconds);
         let why = "computed from FLOPs, bytes and bandwidths";
         lines.push(with_interval("step", seconds(speed.step_seconds), Some(ends), why));
     }
-    if let Some(predicted) = opened.compiled.prediction.run.as_ref().filter(|_| run) {
+    let predicted = opened.compiled.prediction.run.as_ref();
+    if let Some(predicted) = predicted.filter(|_| run) {
         let ends = predicted.expected_interval();
         let ends = ends.map(|ends| [ends.low, ends.high].map(text::rounded_duration));
         let time = text::rounded_duration(predicted.expected_seconds());
         lines.push(with_interval("run", time, ends, "the steps, start and checkpoints"));
-        if let Some((usd, ends)) = cost(predicted) {
-            let ends = ends.map(|ends| [ends.low, ends.high].map(text::dollars));
-            let least = if predicted.cost_usd.is_none() { "at least " } else { "" };
-            let price = trainc_report::document::document(&subject(opened)).price;
-            let why = price.map_or_else(String::new, |price| {
-                let date = price.date.map_or_else(String::new, |date| format!(", price of {date}"));
-                format!("{} per instance-hour{date}", text::dollars(price.usd_per_hour))
-            });
-            lines.push(with_interval("cost", format!("{least}{}", text::dollars(usd)), ends, &why));
-        }
+    }
+    if (run || anchor == Anchor::Bound)
+        && let Some(cost) = predicted.and_then(|run| cost(plan, run))
+    {
+        // A run is stopped at max-run.
+        let most = most_usd(plan).map_or(f64::INFINITY, |(usd, _)| usd);
+        let ends = cost.interval.map(|ends| [ends.low, ends.high].map(|usd| text::dollars(usd.min(most))));
+        let on_demand = if cost.bound == AT_MOST { " on demand" } else { "" };
+        let hourly = plan.price.as_ref().map(|price| price.usd_per_hour);
+        let hourly = hourly.map(|usd| format!("{} per instance-hour{on_demand}", text::dollars(usd)));
+        let why: Vec<String> = [hourly, opened.price_origin()].into_iter().flatten().collect();
+        let expected = if anchor == Anchor::Bound && cost.bound.is_empty() { "expected " } else { "" };
+        lines.push(with_interval("cost", format!("{expected}{}", cost.words()), ends, &why.join(", ")));
+    }
+    if anchor == Anchor::Bound {
+        lines.extend(most_usd(plan).map(|(usd, limit)| {
+            let (usd, limit) = (text::dollars(usd), text::duration(limit));
+            format!("- cost: at most {usd} for {limit}, the whole of `max-run`")
+        }));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }

@@ -49,6 +49,7 @@ pub struct Server<'a> {
     compile: &'a Compile<'a>,
     summarize_others: &'a SummarizeOthers<'a>,
     encoding: Encoding,
+    today: Option<i64>,
     /// The open texts by their URI.
     texts: BTreeMap<String, (Uri, String)>,
     /// The compiled documents by their URI.
@@ -70,11 +71,18 @@ impl<'a> Server<'a> {
             compile,
             summarize_others,
             encoding,
+            today: None,
             texts: BTreeMap::new(),
             documents: BTreeMap::new(),
             others: (Vec::new(), SourceMap::default()),
             published: BTreeSet::new(),
         }
+    }
+
+    /// Sets the day, in days since 1970, for the age of prices.
+    #[must_use]
+    pub fn today(self, today: Option<i64>) -> Self {
+        Self { today, ..self }
     }
 
     /// Returns the capabilities of the server.
@@ -174,8 +182,9 @@ impl<'a> Server<'a> {
                     (self.compile)(&name, text, &buffers, SourceMap::with_part_number(part));
                 let (uri, text, others) = (uri.clone(), text.clone(), Rc::clone(&others));
                 let own_problems = compiled.problems.clone();
+                let today = self.today;
                 let document =
-                    OpenDocument { uri, name, text, compiled, sources, source, own_problems, others };
+                    OpenDocument { uri, name, text, compiled, sources, source, own_problems, others, today };
                 (key.clone(), document)
             })
             .collect();

@@ -132,12 +132,18 @@ fn figures_stand_beside_the_values_that_decide_them() {
             all.join("|")
         };
         assert_eq!(of("job \"my-first-job\""), format!("{time}, {cost}, {memory}"), "{found:?}");
-        assert_eq!(of("cluster \"ml.g5.12xlarge\" nodes=1"), format!("{time}, {cost}"), "{found:?}");
+        assert_eq!(
+            of("cluster \"ml.g5.12xlarge\" nodes=1"),
+            format!("{time}, {cost}, {memory}"),
+            "{found:?}"
+        );
         assert_eq!(of("micro-batch 8"), memory, "{found:?}");
         assert_eq!(of("steps 1000"), format!("{time}, {cost}"), "{found:?}");
         assert_eq!(!of("shard-degree 4").is_empty(), text.contains("shard-degree 4"), "{found:?}");
         let lenses = ask(&server, "codeLens", "a.kdl");
-        assert_eq!(lenses[0]["command"]["title"], format!("{time}, {cost}, {memory}"));
+        let plan = compile_text("/jobs/a.kdl", &text, &Buffers::new(), SourceMap::default()).0.plan.unwrap();
+        let date = plan.price.unwrap().date.unwrap();
+        assert_eq!(lenses[0]["command"]["title"], format!("{time}, {cost} (price of {date}), {memory}"));
     }
 }
 
@@ -174,15 +180,24 @@ fn a_layer_shows_the_figures_of_the_job_that_extends_it() {
     assert!(found.iter().all(|(before, _)| !before.starts_with("micro-batch")), "{found:?}");
 }
 
+/// Returns the hover at the last character of the first occurrence of some words.
+fn hover(server: &Server, name: &str, text: &str, words: &str) -> String {
+    let at = Encoding::Utf16.position(text, text.find(words).unwrap() + words.len() - 1);
+    let given = json!({"textDocument": {"uri": uri(name)}, "position": at});
+    let answer = server.answer("textDocument/hover", given).unwrap();
+    answer["contents"]["value"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the list items of a hover that the plan made.
+fn items(hover: &str) -> Vec<&str> {
+    let figures = ["- memory per GPU:", "- step:", "- run:", "- cost:"];
+    hover.lines().filter(|line| figures.iter().any(|figure| line.starts_with(figure))).collect()
+}
+
 #[test]
 fn hover_has_the_interval_and_the_source_of_a_prediction() {
     let server = server(Encoding::Utf16, &[("a.kdl", STARTER)]);
-    let hover = |words: &str| {
-        let at = Encoding::Utf16.position(STARTER, STARTER.find(words).unwrap() + words.len() - 1);
-        let given = json!({"textDocument": {"uri": uri("a.kdl")}, "position": at});
-        let answer = server.answer("textDocument/hover", given).unwrap();
-        answer["contents"]["value"].as_str().unwrap_or_default().to_owned()
-    };
+    let hover = |words: &str| hover(&server, "a.kdl", STARTER, words);
     let [time, cost, memory] = figures(STARTER);
     let batch = hover("micro-batch 8");
     assert!(batch.contains(&format!("- memory per GPU: {memory} (")), "{batch}");
@@ -196,6 +211,66 @@ fn hover_has_the_interval_and_the_source_of_a_prediction() {
         "{nodes}"
     );
     assert!(nodes.contains("per instance-hour, price of 20"), "{nodes}");
+}
+
+/// The name of a node shows what its values show, and the bounds of the cost what is expected and what is possible.
+#[test]
+fn the_name_of_a_node_shows_the_figures_of_its_values() {
+    let text = STARTER.replace("strategy \"full-shard\"", "strategy \"full-shard\"\n        shard-degree 4");
+    let server = server(Encoding::Utf16, &[("a.kdl", &text)]);
+    let hover = |words: &str| hover(&server, "a.kdl", &text, words);
+    for (name, value) in [
+        ("\n        micro-batch", "micro-batch 8"),
+        ("shard-degree", "shard-degree 4"),
+        ("\n        steps", "steps 1000"),
+        ("\n    cluster", "nodes=1"),
+    ] {
+        let (of_name, of_value) = (hover(name), hover(value));
+        assert_eq!(items(&of_name), items(&of_value), "{of_name}");
+        assert!(!items(&of_name).is_empty() && of_name.starts_with("```kdl\n"), "{of_name}");
+        let resolved: Vec<&str> = of_value.lines().filter(|line| line.contains("` = ")).collect();
+        assert!(resolved.iter().all(|line| of_name.contains(line)), "{of_name}");
+    }
+    let [_, cost, _] = figures(&text);
+    for bound in ["\n        max-run", "max-run \"4h\"", "\n    budget", "budget usd=50"] {
+        let shown = hover(bound);
+        let [expected, most] = items(&shown)[..] else { panic!("{shown}") };
+        assert!(expected.starts_with(&format!("- cost: expected {cost} (")), "{shown}");
+        // Four hours of the instance, and its volume.
+        let hourly: f64 =
+            expected.split('$').next_back().unwrap().split(' ').next().unwrap().parse().unwrap();
+        let usd: f64 = most.split('$').nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!((usd / (4.0 * hourly) - 1.0).abs() < 0.01, "{shown}");
+    }
+}
+
+/// A spot job whose price is not known costs at most what the same hours cost on demand; prices have their date and age.
+#[test]
+fn dollars_have_a_bound_and_a_date() {
+    let spot = STARTER.replace("max-run \"4h\"", "max-run \"4h\"\n        spot max-wait=\"8h\"");
+    let open = server(Encoding::Utf16, &[("a.kdl", &spot)]);
+    let lens = ask(&open, "codeLens", "a.kdl")[0]["command"]["title"].as_str().unwrap().to_owned();
+    let compiled = compile_text("/jobs/a.kdl", &spot, &Buffers::new(), SourceMap::default()).0;
+    let (run, price) = (compiled.prediction.run.unwrap(), compiled.plan.unwrap().price.unwrap());
+    assert_eq!(run.cost_usd, None);
+    let usd: f64 = lens.split("at most $").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((usd / (price.usd_per_hour * run.expected_seconds() / 3600.0) - 1.0).abs() < 0.01, "{lens}");
+    let date = price.date.unwrap();
+    assert!(lens.contains(&format!(" (price of {date}), ")), "{lens}");
+    let hints = ask(&open, "inlayHint", "a.kdl");
+    let of_nodes = hints.iter().find(|hint| hint["label"].as_str().unwrap().contains("at most $")).unwrap();
+    let tooltip = of_nodes["tooltip"]["value"].as_str().unwrap();
+    assert!(
+        tooltip.contains(&format!(" per instance-hour on demand, price of {date}"))
+            && !of_nodes["label"].as_str().unwrap().contains("price"),
+        "{of_nodes}"
+    );
+    // Far from the day of the price.
+    let mut late = Server::new(&compile_text, &no_others, Encoding::Utf16).today(Some(40_000));
+    let document = json!({"uri": uri("a.kdl"), "languageId": "kdl", "version": 1, "text": STARTER});
+    late.notify("textDocument/didOpen", json!({"textDocument": document}));
+    let lens = ask(&late, "codeLens", "a.kdl")[0]["command"]["title"].as_str().unwrap().to_owned();
+    assert!(lens.contains(&format!(" (price of {date}, ")) && lens.contains(" days old), "), "{lens}");
 }
 
 #[test]

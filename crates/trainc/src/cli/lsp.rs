@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use trainc_check::{JobSummary, compile};
 use trainc_diag::source::SourceMap;
 use trainc_ir::SourceTree;
+use trainc_ir::date::epoch_days;
 use trainc_lsp::{Buffers, Encoding, RequestError, Server, file_path};
 use trainc_plan::Options;
 use trainc_plan::ReadError;
@@ -112,7 +113,8 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
         }
         (jobs, sources)
     };
-    let mut server = Server::new(&compile_open, &summarize_others, Encoding::negotiate(offered.as_deref()));
+    let mut server = Server::new(&compile_open, &summarize_others, Encoding::negotiate(offered.as_deref()))
+        .today(epoch_days(today));
     let me = json!({
         "capabilities": server.capabilities(),
         "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
