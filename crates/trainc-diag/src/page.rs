@@ -86,7 +86,8 @@ fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut 
     paragraph.clear();
 }
 
-/// Removes the markup of emphasis and replaces a link with its text and URL. Text in backticks is kept.
+/// Removes the markup of emphasis and replaces a link with its text and URL; a link to another page with its text, a code that
+/// `explain` takes. Text in backticks is kept.
 fn strip_markup(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for (at, piece) in line.split('`').enumerate() {
@@ -102,12 +103,14 @@ fn strip_markup(line: &str) -> String {
     out
 }
 
-/// Replaces `[text](url)` with `text (url)`.
+/// Replaces `[text](url)` with `text (url)`, and `[T0257](T0257.md)` with `T0257`.
 fn write_out_links(text: &str) -> String {
     let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
     match rest.split_once("](").and_then(|(text, rest)| Some((text, rest.split_once(')')?))) {
         Some((text, (url, after))) if !text.contains('[') => {
-            format!("{before}{text} ({url}){}", write_out_links(after))
+            let is_page = url.strip_suffix(".md").is_some_and(|code| !code.contains(['/', ':']));
+            let url = if is_page { String::new() } else { format!(" ({url})") };
+            format!("{before}{text}{url}{}", write_out_links(after))
         }
         _ => format!("{before}[{}", write_out_links(rest)),
     }
@@ -129,7 +132,7 @@ fn colour_inline_code(line: &str, options: Options) -> String {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "# T0000 some-name\n\nOne **short** sentence\nover two lines, see [the guide](https://a.b/c).\n\n## Wrong\n\n```kdl must-fail\nregion \"x\" {\n    a\n}\n```\n\n- `a [b](c)` is\n- not a link\n";
+    const PAGE: &str = "# T0000 some-name\n\nOne **short** sentence\nover two lines, see [the guide](https://a.b/c); [T0257](T0257.md) too.\n\n## Wrong\n\n```kdl must-fail\nregion \"x\" {\n    a\n}\n```\n\n- `a [b](c)` is\n- not a link\n";
 
     fn show(color: bool) -> String {
         render(PAGE, Options { color, width: 60, ..Options::default() })
@@ -139,7 +142,7 @@ mod tests {
     fn a_page_has_no_markup() {
         assert_eq!(
             show(false),
-            "T0000 some-name\n───────────────\n\nOne short sentence over two lines, see the guide\n(https://a.b/c).\n\nWrong\n─────\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
+            "T0000 some-name\n───────────────\n\nOne short sentence over two lines, see the guide\n(https://a.b/c); T0257 too.\n\nWrong\n─────\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
         );
     }
 
