@@ -342,3 +342,13 @@ fn check_is_as_strict_as_emit_with_what_cannot_be_packed() {
     std::fs::remove_dir_all(dir.0.join("scripts")).unwrap();
     assert_eq!(run(&dir.0, &["check"]).code, Some(0));
 }
+
+/// A space after `--instances` starts a positional argument, which would be left out of the comparison.
+#[test]
+fn instance_types_are_separated_by_commas() {
+    let dir = starter("usage-instances");
+    let tune = run(&dir.0, &["tune", "trainc.kdl", "--instances", "ml.p4d.24xlarge", "ml.nothing"]);
+    assert_eq!((tune.code, tune.out.as_str()), (Some(2), ""), "{}", tune.err);
+    let said = "separate instance types with a comma: --instances ml.p4d.24xlarge,ml.nothing";
+    assert!(tune.err.contains(said), "{}", tune.err);
+}

@@ -14,7 +14,7 @@ use super::io::Io;
 use super::loaded_manifest::LoadedManifest;
 use super::manifests::{Set, compile_all};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trainc_diag::Format;
 use trainc_predict::Constants;
 use trainc_report as report;
@@ -102,6 +102,11 @@ fn instance(written: &str) -> Result<String, String> {
     })
 }
 
+/// Returns whether a word is an instance type, or is meant as one, and not a path.
+fn is_like_instance(word: &str) -> bool {
+    word.starts_with("ml.") && !word.contains('/') && !word.ends_with(".kdl") && !Path::new(word).exists()
+}
+
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let options = args.input.overlay.options(io, false);
@@ -112,6 +117,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
+    if let Some(word) = manifests.iter().find(|word| is_like_instance(word)) {
+        let types: Vec<&str> = args.instances.iter().map(String::as_str).chain([word.as_str()]).collect();
+        let types = types.join(",");
+        io.note(&format!(
+            "error: `{word}` is not a manifest: separate instance types with a comma: --instances {types}\n"
+        ));
+        return exit::USAGE;
+    }
     let Some(mut held) = LoadedManifest::load_single(&manifests, &options) else {
         return report_no_manifest(io, global, &compile_all(&manifests, &options));
     };
