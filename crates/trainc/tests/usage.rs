@@ -352,3 +352,16 @@ fn instance_types_are_separated_by_commas() {
     let said = "separate instance types with a comma: --instances ml.p4d.24xlarge,ml.nothing";
     assert!(tune.err.contains(said), "{}", tune.err);
 }
+
+#[test]
+fn emit_says_that_nothing_was_written() {
+    let dir = starter("usage-emit-errors");
+    let text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+    dir.write("trainc.kdl", text.replace("micro-batch 8", "micro-batch 0"));
+    let emit = run(&dir.0, &["emit", "trainc.kdl", "--out", "out"]);
+    assert_eq!(emit.code, Some(3));
+    assert!(emit.err.ends_with("nothing was written to out\n"), "{}", emit.err);
+    assert!(!dir.0.join("out").exists());
+    let check = run(&dir.0, &["emit", "trainc.kdl", "--out", "out", "--check"]);
+    assert!(check.err.ends_with("out was not compared\n"), "{}", check.err);
+}

@@ -85,6 +85,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     args.input.explain_denied_warnings(io, &set, global.quiet);
     let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
     if errors > 0 || code != exit::DONE {
+        if !global.quiet {
+            let out = args.out.display();
+            io.note(&if args.check {
+                format!("{out} was not compared\n")
+            } else {
+                format!("nothing was written to {out}\n")
+            });
+        }
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
     remove_unstable(&mut set);
