@@ -19,6 +19,7 @@ use trainc_diag::{Code, Diagnostic};
 use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
+pub use access::with_alternative;
 pub use obstacle::{obstacle, plan_obstacle};
 pub(crate) use quota::is_file_system_count;
 pub(crate) use region::T0629;
@@ -237,6 +238,8 @@ pub fn read_failed(plan: &Plan, fault: &Fault) -> Verdict {
     let place = match (fault.class, fault.call) {
         // Denied for the default bucket, which trainc would create.
         (Class::Denied, Call::HeadBucket) => plan.job.program.as_ref().map(|program| program.span),
+        // Nothing in the manifest selects credentials.
+        (Class::Credentials, _) => Some(Span::whole(plan.job.span.source)),
         // A missing permission does not depend on the region, unlike an endpoint that does not respond.
         (Class::Denied, _) => plan.job.name.span(),
         _ => plan.job.region.span(),

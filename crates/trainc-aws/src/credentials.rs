@@ -9,11 +9,13 @@ use aws_credential_types::provider::{self, ProvideCredentials, SharedCredentials
 #[derive(Debug)]
 pub(super) struct TrimmedCredentials {
     provider: SharedCredentialsProvider,
+    /// Why the selected profile cannot be used.
+    missing_profile: Option<String>,
 }
 
 impl TrimmedCredentials {
-    pub(super) fn new(provider: SharedCredentialsProvider) -> Self {
-        Self { provider }
+    pub(super) fn new(provider: SharedCredentialsProvider, missing_profile: Option<String>) -> Self {
+        Self { provider, missing_profile }
     }
 }
 
@@ -22,7 +24,12 @@ impl ProvideCredentials for TrimmedCredentials {
     where
         Self: 'a,
     {
-        future::ProvideCredentials::new(async { trim(self.provider.provide_credentials().await?) })
+        future::ProvideCredentials::new(async {
+            if let Some(why) = &self.missing_profile {
+                return Err(CredentialsError::invalid_configuration(why.clone()));
+            }
+            trim(self.provider.provide_credentials().await?)
+        })
     }
 
     fn fallback_on_interrupt(&self) -> Option<Credentials> {

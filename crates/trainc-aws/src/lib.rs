@@ -22,6 +22,7 @@ mod fsx;
 mod http_client;
 mod iam;
 mod logs;
+mod profiles;
 mod quotas;
 mod raw_body;
 mod references;

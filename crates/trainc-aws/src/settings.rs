@@ -3,6 +3,7 @@
 
 use super::credentials::TrimmedCredentials;
 use super::http_client::Notice;
+use super::profiles::missing_profile;
 use super::{endpoints, http_client};
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
@@ -56,7 +57,8 @@ impl Settings {
         let config = endpoints::trimmed(loader.load().await);
         endpoints::Endpoints::new(config.clone()).check()?;
         let Some(provider) = config.credentials_provider() else { return Ok(config) };
-        let trimmed = SharedCredentialsProvider::new(TrimmedCredentials::new(provider));
+        let missing = missing_profile(variable, |path| std::fs::read_to_string(path).ok());
+        let trimmed = SharedCredentialsProvider::new(TrimmedCredentials::new(provider, missing));
         Ok(config.into_builder().credentials_provider(trimmed).build())
     }
 

@@ -365,3 +365,44 @@ fn emit_says_that_nothing_was_written() {
     let check = run(&dir.0, &["emit", "trainc.kdl", "--out", "out", "--check"]);
     assert!(check.err.ends_with("out was not compared\n"), "{}", check.err);
 }
+
+/// A profile that does not exist is no matter of the manifest, and each command names what helps it.
+#[test]
+fn a_missing_profile_is_named() {
+    let dir = starter("usage-profile");
+    dir.write("config", "[default]\n[profile prod]\nregion = us-west-2\n");
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_trainc"));
+        for key in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+            command.env_remove(key);
+        }
+        command.current_dir(&dir.0).args(args).env("NO_COLOR", "1");
+        command.env("AWS_PROFILE", "nope").env("AWS_EC2_METADATA_DISABLED", "true");
+        command.env("AWS_CONFIG_FILE", "config").env("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+        let out = command.output().unwrap();
+        let text = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        // Lines are wrapped.
+        (out.status.code(), text.concat().split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    for (command, alternative) in [
+        (&["plan", "trainc.kdl"][..], Some("`trainc plan trainc.kdl --offline` needs no credentials")),
+        (&["apply", "trainc.kdl", "--yes"], Some("`trainc apply trainc.kdl --simulate --yes` runs against")),
+        (&["status", "trainc.kdl"], None),
+        (&["stop", "trainc.kdl", "--yes"], None),
+        (&["logs", "trainc.kdl"], None),
+        (&["destroy", "trainc.kdl", "--yes"], None),
+    ] {
+        let (code, said) = run(command);
+        assert_eq!(code, Some(6), "{said}");
+        let profile = "the profile `nope` of AWS_PROFILE does not exist in config or credentials; they have `default`, `prod`";
+        assert!(said.contains(profile) && said.contains("log in with `aws sso login`"), "{said}");
+        assert!(alternative.is_none_or(|words| said.contains(words)), "{said}");
+        assert_eq!(said.contains("--offline"), command[0] == "plan", "{said}");
+        // Nothing in the manifest is underlined.
+        assert!(said.contains("[trainc.kdl]") && !said.contains("region \"us-west-2\""), "{said}");
+        if command[0] == "plan" {
+            assert_eq!(said.matches("aws sso login").count(), 1, "{said}");
+            assert!(said.contains(" next trainc plan trainc.kdl --offline"), "{said}");
+        }
+    }
+}

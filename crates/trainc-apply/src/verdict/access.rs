@@ -73,15 +73,21 @@ pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
         } else if code.contains("Signature") {
             diagnostic.help("check the secret access key, which does not match the access key ID: `aws configure` sets both")
         } else {
-            // What works without credentials comes first.
             diagnostic
-                .help(help![
-                    "`",
-                    NextCommand::new("plan").flag("--offline"),
-                    "` needs no credentials, nor does `--simulate`; `aws sso login` gives some, `AWS_PROFILE` selects them"
-                ])
+                .help("log in with `aws sso login`, select a profile with AWS_PROFILE, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
                 .note("`aws sts get-caller-identity` shows which credentials are used")
         }
+    }
+}
+
+/// Adds to the help of missing or invalid credentials a command that needs none, and what it does.
+pub fn with_alternative(diagnostic: Diagnostic, command: NextCommand, does: &'static str) -> Diagnostic {
+    match &diagnostic.help {
+        Some(first) if diagnostic.code == &T0602 => {
+            let help = help![format!("{}; `", &**first), command, format!("` {does}")];
+            diagnostic.help(help)
+        }
+        _ => diagnostic,
     }
 }
 

@@ -18,8 +18,8 @@ use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::Choices;
 use trainc_apply::look::Look;
 use trainc_apply::saved_plan::{self, SavedPlan};
-use trainc_apply::verdict;
-use trainc_diag::Format;
+use trainc_apply::verdict::{self, with_alternative};
+use trainc_diag::{Format, NextCommand};
 use trainc_emit::Identity;
 use trainc_predict::Constants;
 use trainc_report::human::{Depth, Problems};
@@ -186,7 +186,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
         if let Some(looked) = looked {
             let invocation = invocation(manifest.shown_argument(), &args.input.overlay, &args.account);
-            manifest.compiled.problems.extend(looked.findings.clone().complete(&invocation));
+            let offline = || NextCommand::new("plan").flag("--offline");
+            let findings = looked.findings.iter().cloned();
+            for one in findings.map(|one| with_alternative(one, offline(), "needs no credentials")) {
+                manifest.compiled.problems.push(one.complete(&invocation));
+            }
             for warning in looked.warnings() {
                 manifest.compiled.problems.push(warning.complete(&invocation));
             }

@@ -26,7 +26,7 @@ use trainc_apply::run::ResourceLocks;
 use trainc_apply::saved_plan::{SavedPlan, stale_plan_verdict};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
-use trainc_diag::{Invocation, NextCommand, Severity};
+use trainc_diag::{Diagnostic, Invocation, NextCommand, Problems, Severity};
 use trainc_emit::quote;
 use trainc_ir::Plan;
 use trainc_report::after_end;
@@ -213,7 +213,10 @@ impl JobApply<'_> {
     }
 
     fn print_findings(&self, io: &mut Io, looked: &Comparison) {
-        let mut findings = looked.findings.clone().complete(&self.invocation());
+        let mut findings = Problems::default();
+        for one in looked.findings.iter().cloned() {
+            findings.push(simulated_instead(one).complete(&self.invocation()));
+        }
         if self.is_json() {
             for one in findings.iter() {
                 self.print_json_line(
@@ -238,7 +241,7 @@ impl JobApply<'_> {
     }
 
     fn print_verdict(&self, io: &mut Io, verdict: &Verdict) {
-        let diagnostic = verdict.diagnostic.clone().complete(&self.invocation());
+        let diagnostic = simulated_instead(verdict.diagnostic.clone()).complete(&self.invocation());
         if self.is_json() {
             let problem = problem(&self.set.sources, &diagnostic);
             self.print_json_line(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
@@ -433,4 +436,10 @@ impl JobApply<'_> {
         }
         code
     }
+}
+
+/// Adds to the help of missing credentials that a simulation needs none.
+fn simulated_instead(diagnostic: Diagnostic) -> Diagnostic {
+    let simulate = NextCommand::new("apply").flag("--simulate");
+    verdict::with_alternative(diagnostic, simulate, "runs against an in-memory account, without credentials")
 }

@@ -48,7 +48,10 @@ impl Refusals {
             out.codes.extend(refusal.codes);
             out.mend |= one.exit != exit::DONE;
             let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
-            errors.for_each(|error| out.add_help(error, invocation));
+            // The way to credentials is known from the problem itself.
+            errors
+                .filter(|error| error.code.id != NO_CREDENTIALS)
+                .for_each(|error| out.add_help(error, invocation));
             for obstacle in &one.obstacles {
                 if let Some(flag) = obstacle.flag {
                     out.flags.extend([flag]);
@@ -85,6 +88,11 @@ impl Refusals {
         }
     }
 
+    /// Returns true if nothing but the lack of credentials is in the way.
+    fn lacks_credentials(&self) -> bool {
+        self.codes.iter().eq([&NO_CREDENTIALS])
+    }
+
     /// Returns true if all jobs would be refused.
     fn refuses_all_jobs(&self) -> bool {
         self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
@@ -97,6 +105,9 @@ const MOST_FIRST: usize = 3;
 /// Code of a run whose file system was deleted.
 const LOST: &str = "T0649";
 
+/// Code of missing or invalid credentials.
+const NO_CREDENTIALS: &str = "T0602";
+
 /// Returns the number of runs in progress, if `apply` would change nothing.
 fn count_runs_if_unchanged(looked: &[Option<Comparison>]) -> Option<usize> {
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref().filter(|seen| seen.is_empty()));
@@ -106,10 +117,12 @@ fn count_runs_if_unchanged(looked: &[Option<Comparison>]) -> Option<usize> {
 }
 
 /// Returns the command for the next step: with the same manifests and overrides. If `apply` would refuse, the plan with
-/// the flag that removes the obstacle; if it would change nothing, the command after it.
+/// the flag that removes the obstacle, or without an account if there are no credentials; if it would change nothing, the
+/// command after it.
 pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Refusals) -> String {
     let input = &args.input;
-    let online = is_online(args) && errors == 0;
+    let offline = is_online(args) && blocked.lacks_credentials();
+    let online = is_online(args) && errors == 0 && !offline;
     let stops = online && blocked.refuses_all_jobs();
     if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
         let flags = args.account.flag().into_iter().collect();
@@ -125,6 +138,7 @@ pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Re
         (0, true) if idle.is_some_and(|running| running > 0) => "watch",
         (0, true) if stops => "plan",
         (0, true) => "apply",
+        (0, false) if offline => "plan",
         (0, false) if local => "run",
         (0, false) => "emit",
     };
@@ -149,6 +163,9 @@ pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Re
     }
     if online {
         words.extend(args.account.flag());
+    }
+    if offline && errors == 0 {
+        words.push("--offline".to_owned());
     }
     if verb == "emit" {
         words.extend(["--out".to_owned(), "generated/".to_owned()]);
