@@ -840,3 +840,26 @@ fn all_keeps_the_location_of_checkpoints() {
         assert!(fs::read_to_string(&path).unwrap().contains("{{ job.digest }}"));
     }
 }
+
+/// An edit that lets a job cost more is applied, since it does not change what is trained, and names both amounts.
+#[test]
+fn a_fix_that_raises_the_cost_says_so() {
+    let dir = Scratch::new("fixes-cost");
+    let example = "examples/falcon-40b-qlora/";
+    for file in files(example, &[".kdl", ".py", ".txt"]) {
+        dir.write(file.strip_prefix(example).unwrap(), read(&file));
+    }
+    let most = || {
+        let plan = trainc_in(
+            &dir.0,
+            &["plan", "--offline", "trainc.kdl", "-o", "json"],
+            b"",
+            Duration::from_mins(1),
+        );
+        trainc_diag::text::dollars(plan.json()["run"]["most_usd"].as_f64().unwrap())
+    };
+    let before = most();
+    let fixed = trainc_in(&dir.0, &["check", "--fix", "trainc.kdl"], b"", Duration::from_mins(1));
+    let note = format!("note: trainc.kdl: the edit raises the cost at most from {before} to {}\n", most());
+    assert!(fixed.err.contains(&note), "{note}{}", fixed.err);
+}

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use trainc_diag::source::{SourceId, is_file};
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Format, Problems, find};
+use trainc_ir::Plan;
+use trainc_predict::bills::max_cost;
 use trainc_predict::{Fit, Memory};
 
 /// Report all problems of all manifests, without a network
@@ -99,9 +101,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }) {
             Ok(0) => {}
             Ok(_) => {
-                let (before, oversized) = (batches(&set), jobs_over_memory(&set));
+                let (before, costs, oversized) = (batches(&set), max_costs(&set), jobs_over_memory(&set));
                 set = compile_keeping(&paths, &options, keep);
                 note_changed_batches(io, &before, &batches(&set));
+                note_raised_costs(io, &costs, &max_costs(&set));
                 note_tight_memory(io, &oversized, &set);
             }
             Err(message) => {
@@ -199,21 +202,39 @@ fn write_fixes(
     Ok(written)
 }
 
-/// Returns the global batch of each job, by its manifest and name.
-fn batches(set: &Set) -> BTreeMap<(String, Option<String>), u64> {
+/// A figure of each job, by its manifest and name.
+type ByJob<T> = BTreeMap<(String, Option<String>), T>;
+
+/// Returns a figure of each job for which it is known.
+fn by_job<T>(set: &Set, figure: impl Fn(&Plan) -> Option<T>) -> ByJob<T> {
     let of = |manifest: &Manifest| {
-        let batch = manifest.compiled.plan.as_ref()?.batch.as_ref()?.global_sequences.value;
-        Some(((manifest.path.clone(), manifest.compiled.job.clone()), batch))
+        let figure = figure(manifest.compiled.plan.as_deref()?)?;
+        Some(((manifest.path.clone(), manifest.compiled.job.clone()), figure))
     };
     set.manifests.iter().filter_map(of).collect()
 }
 
+/// Returns the global batch of each job.
+fn batches(set: &Set) -> ByJob<u64> {
+    by_job(set, |plan| Some(plan.batch.as_ref()?.global_sequences.value))
+}
+
+/// Returns the cost of each job if it runs until its max-run, US dollars.
+fn max_costs(set: &Set) -> ByJob<f64> {
+    by_job(set, |plan| max_cost(plan, plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64).least_usd())
+}
+
+/// Notes each job that an edit allows to cost more.
+fn note_raised_costs(io: &mut Io, before: &ByJob<f64>, after: &ByJob<f64>) {
+    for (job, new) in after {
+        let Some(old) = before.get(job).filter(|old| new > *old) else { continue };
+        let [old, new] = [*old, *new].map(text::dollars);
+        io.note(&format!("note: {}: the edit raises the cost at most from {old} to {new}\n", job.0));
+    }
+}
+
 /// Notes each job whose global batch was changed by an edit.
-fn note_changed_batches(
-    io: &mut Io,
-    before: &BTreeMap<(String, Option<String>), u64>,
-    after: &BTreeMap<(String, Option<String>), u64>,
-) {
+fn note_changed_batches(io: &mut Io, before: &ByJob<u64>, after: &ByJob<u64>) {
     for (job, new) in after {
         let Some(old) = before.get(job).filter(|old| *old != new) else { continue };
         let [old, new] = [*old, *new].map(text::group_digits);
