@@ -80,8 +80,10 @@ pub fn usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
 /// that is unknown.
 pub fn most_usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
     match &plan.price {
+        // Billed seconds of spot instances are reduced already.
+        Some(price) if job.is_spot() => Some(price.list_usd_per_hour * job.instance_count() as f64),
         Some(price) => Some(price.usd_per_hour * job.instance_count() as f64),
-        None => plan.usd_per_hour(),
+        None => plan.most_usd_per_hour(),
     }
 }
 
@@ -108,7 +110,11 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         cost_usd: usd(billed),
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: max_run.and_then(usd),
-        planned_usd: planned.seconds.filter(|_| is_priced(plan)).and_then(usd),
+        planned_usd: planned
+            .seconds
+            .filter(|_| is_priced(plan))
+            .zip(plan.usd_per_hour())
+            .map(|(seconds, hourly)| round_cents(hourly * seconds / 3_600.0)),
         planned_on_demand_usd: planned.seconds.filter(|_| !is_priced(plan)).and_then(usd),
         price_date: plan.instance_prices().filter_map(|price| price.date.clone()).min(),
         planned_seconds: planned.seconds.map(whole_seconds),

@@ -144,12 +144,23 @@ impl Plan {
     /// Returns the price of all instances for an hour, US dollars. Returns `None` where the price or number of some is
     /// unknown.
     pub fn usd_per_hour(&self) -> Option<f64> {
+        self.sum_of_prices(|price| price.usd_per_hour)
+    }
+
+    /// Returns the most that all instances can cost for an hour, US dollars: spot instances at the on-demand price, others
+    /// with the user's discount.
+    pub fn most_usd_per_hour(&self) -> Option<f64> {
+        let is_spot = self.job.cluster.as_ref()?.spot.is_some();
+        self.sum_of_prices(|price| if is_spot { price.list_usd_per_hour } else { price.usd_per_hour })
+    }
+
+    fn sum_of_prices(&self, of: impl Fn(&Price) -> f64) -> Option<f64> {
         let cluster = self.job.cluster.as_ref()?;
         if cluster.groups.is_empty() {
-            return Some(self.price.as_ref()?.usd_per_hour * cluster.nodes.get()? as f64);
+            return Some(of(self.price.as_ref()?) * cluster.nodes.get()? as f64);
         }
         let each = cluster.groups.iter().zip(&self.group_prices);
-        each.map(|(group, price)| Some(price.as_ref()?.usd_per_hour * group.nodes.get()? as f64)).sum()
+        each.map(|(group, price)| Some(of(price.as_ref()?) * group.nodes.get()? as f64)).sum()
     }
 
     /// Returns the known prices of its instances.

@@ -6,11 +6,16 @@ use crate::units::GIB;
 /// The age in days from which a price counts as old.
 pub const OLD_DAYS: i64 = 90;
 
+/// Precedes the user's discount in the source of a price.
+pub const DISCOUNT: &str = ", less --discount ";
+
 /// Price of one instance for an hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Price {
     /// US dollars per hour.
     pub usd_per_hour: f64,
+    /// The same without the user's discount: what spot instances never exceed.
+    pub list_usd_per_hour: f64,
     /// The region of the catalogue row; `None` for a price of the user.
     pub region: Option<String>,
     /// The date from which it is valid, such as a day or `before 2025-06`; `None` for a price of the user.
@@ -22,7 +27,7 @@ pub struct Price {
 impl Price {
     /// Returns whether the user set it or a discount on it, so that it applies to spot instances too.
     pub fn is_user_price(&self) -> bool {
-        self.source.starts_with("--price") || self.source.contains("--discount")
+        self.source.starts_with("--price") || self.source.contains(DISCOUNT)
     }
 
     /// Describes where it comes from: `price of 2026-09-01`.
@@ -73,6 +78,9 @@ impl StoragePrice {
 
 /// Describes the origin of a price. A date is a day, or a text such as `before 2025-06`.
 pub fn describe_origin(date: Option<&str>, source: &str) -> String {
+    if let Some((price, discount)) = source.split_once(DISCOUNT) {
+        return format!("{}{DISCOUNT}{discount}", describe_origin(date, price));
+    }
     match date {
         None => format!("from {source}"),
         Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!("price of {day}"),
@@ -122,6 +130,10 @@ mod tests {
         assert_eq!(on("before 2025-06", "2025-12-01"), "price before 2025-06, 183 days old");
         assert_eq!(on("2026-07", "2026-09-29"), "price of 2026-07");
         assert_eq!(on("2024-06-11", "unknown"), "price of 2024-06-11");
+        assert_eq!(
+            describe_origin(Some("2026-09-01"), "x, less --discount 0.6"),
+            "price of 2026-09-01, less --discount 0.6"
+        );
         assert_eq!(describe_origin_and_age(None, "--price", epoch_days("2026-11-26")), "from --price");
     }
 }

@@ -127,7 +127,7 @@ pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
     };
     let parts =
         Bills::from_plan(plan, plan.rank_price(), free).cost_of_nodes(nodes.unwrap_or(0) as f64, seconds);
-    CostParts { instances: plan.usd_per_hour().map(|usd| usd * seconds / HOUR), ..parts }
+    CostParts { instances: plan.most_usd_per_hour().map(|usd| usd * seconds / HOUR), ..parts }
 }
 
 impl CostParts {

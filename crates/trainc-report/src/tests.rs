@@ -520,6 +520,7 @@ fn worlds_of_any_size() {
 fn every_group_is_paid_for() {
     let price = |usd_per_hour| trainc_ir::Price {
         usd_per_hour,
+        list_usd_per_hour: usd_per_hour,
         region: None,
         date: None,
         source: "--price".to_owned(),

@@ -247,12 +247,19 @@ pub fn hourly_price(
 ) -> Option<Price> {
     let written = prices.iter().rev().find(|(name, _)| name == instance);
     let mut price = if let Some((_, usd)) = written {
-        Price { usd_per_hour: *usd, region: None, date: None, source: "--price".to_owned() }
+        Price {
+            usd_per_hour: *usd,
+            list_usd_per_hour: *usd,
+            region: None,
+            date: None,
+            source: "--price".to_owned(),
+        }
     } else {
         let row = prices::newest(instance, region)?;
         let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
         Price {
             usd_per_hour: row.usd_per_hour,
+            list_usd_per_hour: row.usd_per_hour,
             region: Some(region.to_owned()),
             date: Some(date),
             source: row.provenance.source,
@@ -260,7 +267,7 @@ pub fn hourly_price(
     };
     if let Some(discount) = discount {
         price.usd_per_hour *= 1.0 - discount;
-        price.source = format!("{}, less --discount {discount}", price.source);
+        price.source = format!("{}{}{discount}", price.source, trainc_ir::price::DISCOUNT);
     }
     Some(price)
 }

@@ -104,7 +104,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         Some((format!("group {}.usd-per-hour", group.name.value()?), price.as_ref()?))
     });
     let own = price.iter().map(|price| ("usd-per-hour".to_owned(), price));
-    for (name, Price { usd_per_hour, region, date, source }) in own.chain(of_groups) {
+    for (name, Price { usd_per_hour, region, date, source, .. }) in own.chain(of_groups) {
         let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
         table.push(&name, format!("{usd_per_hour}"), why);
