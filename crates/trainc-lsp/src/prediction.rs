@@ -90,37 +90,38 @@ fn memory_of_card(memory: &Memory) -> String {
     format!("{needs} of {} GiB{mark}", gib(capacity))
 }
 
-/// The bound of a cost that is known by its upper end only.
-const AT_MOST: &str = "at most ";
-
 /// The cost of a run in dollars.
 struct Cost {
-    /// `at least ` or `at most `, if it is a bound; otherwise empty.
+    /// `at least ` if prices are missing; otherwise empty.
     bound: &'static str,
+    /// ` on demand` for spot instances whose price is not known; otherwise empty.
+    basis: &'static str,
     usd: f64,
     interval: Option<Interval>,
 }
 
 impl Cost {
     fn words(&self) -> String {
-        format!("{}{}", self.bound, text::dollars(self.usd))
+        format!("{}{}{}", self.bound, text::dollars(self.usd), self.basis)
     }
 }
 
-/// Returns the cost of a run, or a bound: what spot instances of an unknown price cost at most is the on-demand price of the
-/// same hours.
+/// Returns the cost of a run; of spot instances without a known price, the on-demand price of the same hours.
 fn cost(plan: &Plan, run: &Run) -> Option<Cost> {
     if let Some(usd) = run.cost_usd {
-        return Some(Cost { bound: "", usd, interval: run.cost_interval() });
+        return Some(Cost { bound: "", basis: "", usd, interval: run.cost_interval() });
     }
     let cluster = plan.job.cluster.as_ref()?;
     // At the given rate of interruptions the run may never end.
     let ends = run.spot.is_some() || cluster.node_losses_per_hour().is_none();
     let most = max_cost(plan, run.expected_seconds()).total_usd().filter(|_| cluster.spot.is_some() && ends);
     if let Some(usd) = most {
-        return Some(Cost { bound: AT_MOST, usd, interval: None });
+        let (between, seconds) = (run.expected_interval(), run.expected_seconds());
+        let interval =
+            between.map(|ends| Interval { low: usd * ends.low / seconds, high: usd * ends.high / seconds });
+        return Some(Cost { bound: "", basis: " on demand", usd, interval });
     }
-    Some(Cost { bound: "at least ", usd: run.least_usd?, interval: run.least_cost_interval() })
+    Some(Cost { bound: "at least ", basis: "", usd: run.least_usd?, interval: run.least_cost_interval() })
 }
 
 /// Returns what the job costs at most, and the seconds of `max-run`, at which it is stopped.
@@ -167,9 +168,8 @@ pub(super) fn describe(opened: &OpenDocument, anchor: Anchor) -> Option<String> 
         // A run is stopped at max-run.
         let most = most_usd(plan).map_or(f64::INFINITY, |(usd, _)| usd);
         let ends = cost.interval.map(|ends| [ends.low, ends.high].map(|usd| text::dollars(usd.min(most))));
-        let on_demand = if cost.bound == AT_MOST { " on demand" } else { "" };
         let hourly = plan.price.as_ref().map(|price| price.usd_per_hour);
-        let hourly = hourly.map(|usd| format!("{} per instance-hour{on_demand}", text::dollars(usd)));
+        let hourly = hourly.map(|usd| format!("{} per instance-hour", text::dollars(usd)));
         let why: Vec<String> = [hourly, opened.price_origin()].into_iter().flatten().collect();
         let expected = if anchor == Anchor::Bound && cost.bound.is_empty() { "expected " } else { "" };
         lines.push(with_interval("cost", format!("{expected}{}", cost.words()), ends, &why.join(", ")));

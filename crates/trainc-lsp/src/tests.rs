@@ -244,7 +244,7 @@ fn the_name_of_a_node_shows_the_figures_of_its_values() {
     }
 }
 
-/// A spot job whose price is not known costs at most what the same hours cost on demand; prices have their date and age.
+/// The cost of a spot job whose price is not known is that of the same hours on demand; prices have their date and age.
 #[test]
 fn dollars_have_a_bound_and_a_date() {
     let spot = STARTER.replace("max-run \"4h\"", "max-run \"4h\"\n        spot max-wait=\"8h\"");
@@ -253,15 +253,16 @@ fn dollars_have_a_bound_and_a_date() {
     let compiled = compile_text("/jobs/a.kdl", &spot, &Buffers::new(), SourceMap::default()).0;
     let (run, price) = (compiled.prediction.run.unwrap(), compiled.plan.unwrap().price.unwrap());
     assert_eq!(run.cost_usd, None);
-    let usd: f64 = lens.split("at most $").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let usd: f64 = lens.split('$').nth(1).unwrap().split(" on demand").next().unwrap().parse().unwrap();
     assert!((usd / (price.usd_per_hour * run.expected_seconds() / 3600.0) - 1.0).abs() < 0.01, "{lens}");
     let date = price.date.unwrap();
     assert!(lens.contains(&format!(" (price of {date}), ")), "{lens}");
     let hints = ask(&open, "inlayHint", "a.kdl");
-    let of_nodes = hints.iter().find(|hint| hint["label"].as_str().unwrap().contains("at most $")).unwrap();
+    let of_nodes = hints.iter().find(|hint| hint["label"].as_str().unwrap().contains(" on demand")).unwrap();
     let tooltip = of_nodes["tooltip"]["value"].as_str().unwrap();
     assert!(
-        tooltip.contains(&format!(" per instance-hour on demand, price of {date}"))
+        tooltip.contains(&format!(" per instance-hour, price of {date}"))
+            && tooltip.contains(" on demand ($")
             && !of_nodes["label"].as_str().unwrap().contains("price"),
         "{of_nodes}"
     );
