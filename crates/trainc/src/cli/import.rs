@@ -119,6 +119,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     let text = match import::decode(&bytes) {
         Ok(text) => text,
+        // A script may declare another encoding (PEP 263): Python reads it, and reports what it cannot read.
+        Err(_) if Path::new(&args.file).extension().is_some_and(|end| end == "py") => {
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
         Err(described) => {
             let mut sources = SourceMap::default();
             let source = sources.add(args.file.as_str(), "");
@@ -325,7 +329,7 @@ fn import_by_name(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let is_name = shapes::validate("CreateTrainingJob", &json!({"TrainingJobName": name}))
         .is_some_and(|faults| faults.iter().all(|fault| fault.path != "TrainingJobName"));
     if !is_name {
-        io.note(&format!("error: `{name}` is neither a file nor a valid name of a training job\n"));
+        io.note(&format!("error: `{name}` does not exist, and is not a valid name of a training job\n"));
         return exit::USAGE;
     }
     let said = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| std::env::var(name).ok());

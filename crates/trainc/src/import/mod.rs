@@ -276,12 +276,8 @@ fn other_format(source: SourceId, (what, help): (&str, &str)) -> Diagnostic {
 pub fn not_text(source: SourceId, described: Option<(&str, &str)>) -> Diagnostic {
     match described {
         Some(described) => other_format(source, described),
-        None => Diagnostic::new(
-            &T0530,
-            Span::whole(source),
-            "the file is no text: it is neither UTF-8 nor UTF-16",
-        )
-        .help(SAVE_A_REQUEST),
+        None => Diagnostic::new(&T0530, Span::whole(source), "the file is not text in UTF-8 or UTF-16")
+            .help(SAVE_A_REQUEST),
     }
 }
 

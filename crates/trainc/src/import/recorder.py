@@ -165,9 +165,18 @@ def patch_spawn(module):
 
 
 def patch_sleep():
-    """Shortens sleeps: trainc says so before it runs the script."""
-    sleep = time.sleep
-    time.sleep = lambda seconds: sleep(min(max(seconds, 0), MOST_SLEEP))
+    """Shortens sleeps, and moves the clocks on, so that a loop that waits until a time ends. trainc says so before it runs
+    the script."""
+    sleep, slept = time.sleep, [0.0]
+
+    def short_sleep(seconds):
+        sleep(min(max(seconds, 0), MOST_SLEEP))
+        slept[0] += max(seconds, 0)
+
+    time.sleep = short_sleep
+    for name in ("time", "monotonic", "perf_counter"):
+        clock = getattr(time, name)
+        setattr(time, name, lambda clock=clock: clock() + slept[0])
 
 
 # --- botocore -------------------------------------------------------------------------------------------------------
