@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs both programs of a release, after a check of its SHA-256: install.sh VERSION SHA256 DIRECTORY
 #
-# TRAINC_RELEASES is the URL below which the release is, as https://HOST/OWNER/REPOSITORY/releases/download. The checksum is
+# TRAINC_RELEASES is the URL below which the release is, e.g. https://HOST/OWNER/REPOSITORY/releases/download. The checksum is
 # that of the archive for this machine, a line of SHA256SUMS of the release.
 set -eu
 
@@ -11,7 +11,7 @@ fail() {
 }
 
 version=${1:-} sha256=${2:-} directory=${3:-}
-[ -n "$version" ] || fail "no version: name a release, as 1.2.3"
+[ -n "$version" ] || fail "no version: name a release, e.g. 1.2.3"
 [ -n "$directory" ] || fail "no directory to install into"
 [ -n "${TRAINC_RELEASES:-}" ] || fail "TRAINC_RELEASES is not set"
 case $sha256 in

@@ -80,11 +80,11 @@ pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
     }
 }
 
-/// Adds to the help of missing or invalid credentials a command that needs none, and what it does.
+/// Puts a command that needs no credentials before the help of missing or invalid ones, with what it does.
 pub fn with_alternative(diagnostic: Diagnostic, command: NextCommand, does: &'static str) -> Diagnostic {
     match &diagnostic.help {
         Some(first) if diagnostic.code == &T0602 => {
-            let help = help![format!("{}; `", &**first), command, format!("` {does}")];
+            let help = help!["`", command, format!("` {does}; or {}", &**first)];
             diagnostic.help(help)
         }
         _ => diagnostic,

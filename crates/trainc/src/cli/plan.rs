@@ -188,7 +188,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             let invocation = invocation(manifest.shown_argument(), &args.input.overlay, &args.account);
             let offline = || NextCommand::new("plan").flag("--offline");
             let findings = looked.findings.iter().cloned();
-            for one in findings.map(|one| with_alternative(one, offline(), "needs no credentials")) {
+            for one in findings.map(|one| {
+                with_alternative(
+                    one,
+                    offline(),
+                    "needs no credentials, and `--simulate` compares with an in-memory account",
+                )
+            }) {
                 manifest.compiled.problems.push(one.complete(&invocation));
             }
             for warning in looked.warnings() {
