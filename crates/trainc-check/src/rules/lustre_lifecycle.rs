@@ -156,9 +156,10 @@ fn check_retention_cost(plan: &Plan, storage: &Storage, problems: &mut Problems)
                 &T0482,
                 span,
                 format!(
-                    "`{name}` is kept after the job and costs {} per month ({} per hour)",
+                    "`{name}` is kept after the job and costs {} per month ({} per hour, {})",
                     text::dollars(usd),
-                    text::dollars(usd / HOURS_PER_MONTH)
+                    text::dollars(usd / HOURS_PER_MONTH),
+                    price.describe_origin()
                 ),
             )
             .note(format!(

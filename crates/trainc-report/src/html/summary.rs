@@ -115,7 +115,10 @@ fn tiles(document: &Document) -> Vec<Tile> {
         .extend(document.price.as_ref().map(|price| describe_origin(price.date.as_deref(), &price.source)));
     let monthly: f64 = document.after_end.iter().filter_map(|one| one.usd_per_month).sum();
     if monthly > 0.0 {
-        cost.under.push(format!("after the end {} a month", text::dollars(monthly)));
+        let priced = document.after_end.iter().filter(|one| one.usd_per_month.is_some());
+        let date = priced.filter_map(|one| one.price_date.as_deref()).min();
+        let date = date.map_or_else(String::new, |date| format!(" ({})", describe_origin(Some(date), "")));
+        cost.under.push(format!("after the end {} a month{date}", text::dollars(monthly)));
     }
     let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
         (Some(bytes), Some(range)) => {

@@ -26,7 +26,8 @@ use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
 use trainc_ir::Plan;
 use trainc_ir::price::describe_origins;
-use trainc_predict::{Constants, Layout, Speed};
+use trainc_predict::bills::max_cost;
+use trainc_predict::{Constants, Layout, Prediction, Speed};
 use trainc_report::json::AfterEnd;
 use trainc_report::measured::{self, Subject};
 
@@ -207,7 +208,7 @@ impl Shared {
         let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
         let name = plan.job.name.value().map_or("", String::as_str);
         let mut notes = Vec::new();
-        let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
+        let why = [&prediction.no_speed, &prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("no prediction: {}", why.0)));
         notes.extend(describe_probe(plan, constants, probe));
         let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
@@ -280,7 +281,7 @@ impl Shared {
             measured: &measured,
             run: run.as_ref(),
             rows: &rows,
-            price: describe_origins(plan.instance_prices(), io.today_in_days()).filter(|_| run.is_some()),
+            price: run.as_ref().and_then(|_| describe_costs(plan, &prediction, io.today_in_days())),
             after_end,
             notes,
         };
@@ -297,6 +298,23 @@ impl Shared {
         }
         code
     }
+}
+
+/// Describes the price behind the cost, the expected cost of spot instances without a known price, and the cost at most.
+fn describe_costs(plan: &Plan, prediction: &Prediction, today: Option<i64>) -> Option<String> {
+    let mut out = describe_origins(plan.instance_prices(), today)?;
+    let run = prediction.run.as_ref().filter(|run| run.cost_usd.is_none());
+    if let Some(usd) = run.and_then(|run| max_cost(plan, run.expected_seconds()).total_usd()) {
+        out += &format!("; expected {} on demand", trainc_diag::text::dollars(usd));
+    }
+    let limit = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get());
+    if let Some((limit, usd)) =
+        limit.and_then(|limit| Some((limit, max_cost(plan, limit as f64).least_usd()?)))
+    {
+        let (usd, limit) = (trainc_diag::text::dollars(usd), trainc_diag::text::duration(limit));
+        out += &format!("; at most {usd} for {limit}");
+    }
+    Some(out)
 }
 
 /// Returns notes on the output of a probe: the plan by its rates, and slow nodes.

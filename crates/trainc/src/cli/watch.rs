@@ -394,7 +394,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
         if mode != Mode::Json && !is_dated && now.cost_usd.is_some() {
             is_dated = true;
             if let Some(price) = now.describe_price(io.today_in_days()) {
-                progress.line(&format!("costs by the {price}"));
+                progress.line(&format!("costs of the instances by the {price}"));
             }
         }
         if mode == Mode::Json {

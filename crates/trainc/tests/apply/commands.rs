@@ -132,7 +132,7 @@ fn a_run_is_shown_against_its_plan() {
     let told = one_line(&format!("{}{}", watched.out, watched.err));
     assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
-    assert!(told.contains("costs by the price of 2026-09-06"), "{told}");
+    assert!(told.contains("costs of the instances by the price of 2026-09-06"), "{told}");
     let shown = repo.run(&["status", path]);
     let first = shown.out.lines().next().unwrap_or_default();
     assert!(first.ends_with(": Completed"), "one word, which is the state and its detail: {first}");
