@@ -311,6 +311,19 @@ def test_a_script_does_not_sleep(place):
     assert "T0692" in done.stderr
 
 
+def test_a_loop_that_waits_until_a_time_ends(place):
+    """In an encoding that the script declares."""
+    script = place / "job.py"
+    script.write_text(
+        "# -*- coding: latin-1 -*-\nimport time\nend = time.time() + 1000\n"
+        "while time.time() < end:\n    time.sleep(10)\nraise ValueError('caf\u00e9')\n",
+        encoding="latin-1",
+    )
+    done = trainc(place, "import", "--python", sys.executable, "--timeout", "20", script)
+    assert done.returncode == 3
+    assert "ValueError: caf\u00e9" in done.stderr
+
+
 def test_programs_are_not_started(place):
     text = "import os, subprocess\nos.system('touch touched')\nsubprocess.run(['touch', 'touched'], check=True)\n"
     done = run_import(place, "job.py", text=text)
