@@ -388,11 +388,34 @@ fn block_end(text: &str, block: &Block) -> usize {
     if closed { block.end - 1 } else { block.end }
 }
 
+/// Returns the byte range of the old text that differs, and the new text of that range.
+pub fn changed_range<'a>(old: &str, new: &'a str) -> (usize, usize, &'a str) {
+    let mut start = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+    while !(old.is_char_boundary(start) && new.is_char_boundary(start)) {
+        start -= 1;
+    }
+    let rest = old.len().min(new.len()) - start;
+    let mut tail = old.bytes().rev().zip(new.bytes().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    while !(old.is_char_boundary(old.len() - tail) && new.is_char_boundary(new.len() - tail)) {
+        tail -= 1;
+    }
+    (start, old.len() - tail, new.get(start..new.len() - tail).unwrap_or(""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::document::tests::near_kdl;
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_changed_range_is_minimal() {
+        assert_eq!(changed_range("a 2\nb", "a 1\nb"), (2, 3, "1"));
+        assert_eq!(changed_range("a\nb c\n", "a\nb d c\n"), (4, 4, "d "));
+        assert_eq!(changed_range("ab", "aab"), (1, 1, "a"));
+        assert_eq!(changed_range("aä", "aö"), (1, 3, "ö"));
+        assert_eq!(changed_range("same", "same"), (4, 4, ""));
+    }
 
     const TEXT: &str = "// head\njob \"x\" {\n    cluster \"c\" nodes=2 { max-run \"5d\" } // two\n    channel \"train\" s3=\"a\" // t\n    channel \"test\" s3=(u8)1 /-mode=\"x\"\n\n    // about train\n    train {\n        steps 100 // few\n    }\n    debugger\n}\n";
 

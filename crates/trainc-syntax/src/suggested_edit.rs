@@ -29,7 +29,7 @@ pub fn suggested_fix(
     };
     let edited = placements(text, &cursor, problem, suggestion);
     let new = edited.into_iter().filter(|new| new != text).find(solves)?;
-    let (start, end, written) = difference(text, &new);
+    let (start, end, written) = edit::changed_range(text, &new);
     // Lines end as the others of the text do.
     let written = written.replace("\r\n", "\n");
     let written = if text.contains("\r\n") { written.replace('\n', "\r\n") } else { written };
@@ -201,35 +201,11 @@ fn path<'d>(cursor: &Cursor<'d>, steps: usize) -> Vec<PathStep<'d>> {
     cursor.steps.iter().take(steps).map(step).collect()
 }
 
-/// Returns the range of the old text that differs, and what replaces it.
-fn difference<'t>(old: &str, new: &'t str) -> (usize, usize, &'t str) {
-    let same = |a: std::str::Chars, b: std::str::Chars| -> usize {
-        a.zip(b).take_while(|(x, y)| x == y).map(|(x, _)| x.len_utf8()).sum()
-    };
-    let start = same(old.chars(), new.chars());
-    let rest = |text: &str| text.get(start..).unwrap_or("").to_owned();
-    let end: usize = rest(old)
-        .chars()
-        .rev()
-        .zip(rest(new).chars().rev())
-        .take_while(|(x, y)| x == y)
-        .map(|(x, _)| x.len_utf8())
-        .sum();
-    (start, old.len() - end, new.get(start..new.len() - end).unwrap_or(""))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::codes::T0120;
     use trainc_diag::source::SourceId;
-
-    #[test]
-    fn an_edit_is_what_differs() {
-        assert_eq!(difference("a\nb c\n", "a\nb d c\n"), (4, 4, "d "));
-        assert_eq!(difference("aä", "aö"), (1, 3, "ö"));
-        assert_eq!(difference("x", "x"), (1, 1, ""));
-    }
 
     /// Returns the text after the first placement of a suggestion that a test accepts.
     fn edited(text: &str, at: &str, suggestion: &Suggestion, accept: &dyn Fn(&str) -> bool) -> String {

@@ -196,7 +196,7 @@ pub(crate) fn build_fix(context: &Context, edits: &[Edit]) -> Option<Replacement
         }
         text = write_line(&text, &top, &line)?;
     }
-    let (start, end, new) = changed_range(&source.text, &text);
+    let (start, end, new) = edit::changed_range(&source.text, &text);
     Some(Replacement { span: Span::new(id, start, end), text: new.to_owned() })
 }
 
@@ -287,31 +287,4 @@ fn write_line(text: &str, top: &[PathStep<'_>], line: &EditLine) -> Option<Strin
         (None, None) => edit::insert_child(text, top, &line.to_kdl()),
     };
     edited.ok().map(|edited| edited.text)
-}
-
-/// Returns the byte range of the old text that differs, and the new text of that range.
-fn changed_range<'a>(old: &str, new: &'a str) -> (usize, usize, &'a str) {
-    let mut start = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
-    while !(old.is_char_boundary(start) && new.is_char_boundary(start)) {
-        start -= 1;
-    }
-    let rest = old.len().min(new.len()) - start;
-    let mut tail = old.bytes().rev().zip(new.bytes().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    while !(old.is_char_boundary(old.len() - tail) && new.is_char_boundary(new.len() - tail)) {
-        tail -= 1;
-    }
-    (start, old.len() - tail, new.get(start..new.len() - tail).unwrap_or(""))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::changed_range;
-
-    #[test]
-    fn difference_is_minimal() {
-        assert_eq!(changed_range("a 2\nb", "a 1\nb"), (2, 3, "1"));
-        assert_eq!(changed_range("ab", "aab"), (1, 1, "a"));
-        assert_eq!(changed_range("aä", "aö"), (1, 3, "ö"));
-        assert_eq!(changed_range("same", "same"), (4, 4, ""));
-    }
 }
