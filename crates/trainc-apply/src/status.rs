@@ -79,12 +79,7 @@ pub fn usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
 /// Returns US dollars per hour of a job's instances, at most: spot instances never exceed the on-demand price. `None` if
 /// that is unknown.
 pub fn most_usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
-    match &plan.price {
-        // Billed seconds of spot instances are reduced already.
-        Some(price) if job.is_spot() => Some(price.list_usd_per_hour * job.instance_count() as f64),
-        Some(price) => Some(price.usd_per_hour * job.instance_count() as f64),
-        None => plan.most_usd_per_hour(),
-    }
+    plan.billed_usd_per_hour(job.instance_count(), job.is_spot())
 }
 
 /// Returns the status of a job at a time, compared with the plan.

@@ -154,6 +154,16 @@ impl Plan {
         self.sum_of_prices(|price| if is_spot { price.list_usd_per_hour } else { price.usd_per_hour })
     }
 
+    /// Returns the price of the billed hours of a run with that many instances, US dollars: those of spot instances are
+    /// reduced already, and are charged at the on-demand price. `None` if a price is unknown.
+    pub fn billed_usd_per_hour(&self, instances: u64, is_spot: bool) -> Option<f64> {
+        match &self.price {
+            Some(price) if is_spot => Some(price.list_usd_per_hour * instances as f64),
+            Some(price) => Some(price.usd_per_hour * instances as f64),
+            None => self.most_usd_per_hour(),
+        }
+    }
+
     fn sum_of_prices(&self, of: impl Fn(&Price) -> f64) -> Option<f64> {
         let cluster = self.job.cluster.as_ref()?;
         if cluster.groups.is_empty() {

@@ -142,3 +142,23 @@ pub(super) fn advance_job(state: &mut JobState, now: f64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Pace;
+
+    /// By hand: two minutes of starting are not billed, and an hour from the download on is.
+    #[test]
+    fn a_job_stops_at_its_max_run() {
+        let pace = Pace { step_seconds: 10.0, tokens_per_second: 1.0, mfu: 0.1 };
+        let mut state = JobState { steps: 1_000, pace: Some(pace), ..JobState::default() };
+        state.job.request = serde_json::json!({"StoppingCondition": {"MaxRuntimeInSeconds": 3_600}});
+        advance_job(&mut state, 3_700.0);
+        assert_eq!((state.job.status.as_str(), state.job.ended), ("InProgress", None));
+        advance_job(&mut state, 4_000.0);
+        assert_eq!((state.job.status.as_str(), state.job.ended), ("Stopped", Some(3_720.0)));
+        assert_eq!(state.job.secondary, "MaxRuntimeExceeded");
+        assert_eq!(state.job.billable_seconds, Some(3_600));
+    }
+}

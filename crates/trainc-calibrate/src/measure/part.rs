@@ -354,12 +354,7 @@ pub fn rows(
     part("run_seconds", expected.map(|(seconds, _)| seconds), between, ended(job.seconds));
     let instances = run.and_then(|run| run.cost_parts.instances);
     let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
-    let hourly = match &plan.price {
-        // Billed seconds of spot instances are reduced already.
-        Some(price) if is_spot => Some(price.list_usd_per_hour * job.instances as f64),
-        Some(price) => Some(price.usd_per_hour * job.instances as f64),
-        None => plan.most_usd_per_hour(),
-    };
+    let hourly = plan.billed_usd_per_hour(job.instances, is_spot);
     let usd = hourly.zip(job.billed).map(|(hourly, seconds)| hourly * seconds / 3_600.0);
     part(
         "cost_usd",

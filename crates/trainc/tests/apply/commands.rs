@@ -201,6 +201,26 @@ fn every_command_shows_what_is_billed_after_the_end() {
     assert!(kinds().is_empty(), "a run of another version has other files");
 }
 
+/// Spot runs are billed for fewer seconds, at the on-demand price: a discount on it changes what was planned alone.
+#[test]
+fn a_discount_on_spot_is_applied_once() {
+    let status = |more: &[&str]| {
+        let repo = Repo::new(&format!("apply-discount-{}", more.len()), &["llama-7b-fsdp"]);
+        for command in [&["apply", LLAMA, "--yes", "--wait"][..], &["status", LLAMA, "-o", "json"]] {
+            let ran = repo.run(&[command, more].concat());
+            assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+            if command[0] == "status" {
+                return ran.json();
+            }
+        }
+        unreachable!()
+    };
+    let (listed, less) = (status(&[]), status(&["--discount", "0.6"]));
+    assert_eq!((&listed["cost_usd"], &listed["most_usd"]), (&less["cost_usd"], &less["most_usd"]));
+    let planned = less["planned_usd"].as_f64().unwrap() / listed["planned_on_demand_usd"].as_f64().unwrap();
+    assert!((planned - 0.4).abs() < 1e-4, "{planned}");
+}
+
 #[test]
 fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
     let repo = Repo::new("apply-released", &["llama-7b-fsdp"]);
