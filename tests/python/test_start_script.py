@@ -81,12 +81,12 @@ def test_slow_and_expensive_runs_are_stopped():
 
 PROGRAM = """
 import os, signal, sys, time
-print("arguments", *sys.argv[1:], flush=True)
 def save(*_):
     open(os.environ["SAVED"] + os.environ.get("RANK", "0"), "w").write("saved")
     time.sleep(0.3)
     sys.exit(75)
 signal.signal(signal.SIGTERM, save)
+print("arguments", *sys.argv[1:], flush=True)
 for step in range(1, int(os.environ["STEPS"]) + 1):
     time.sleep(float(os.environ["SECONDS"]))
     if os.environ.get("RANK", "0") == os.environ.get("PRINTS", "0"):
