@@ -41,9 +41,9 @@ use untimed::UnrankedOutput;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Instance types to compare [default: the manifest's]
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = instance)]
-    instances: Vec<String>,
+    /// Instance types to compare, separated by commas [default: the manifest's]
+    #[arg(long, value_name = "TYPES", value_parser = instances)]
+    instances: Vec<Instances>,
     /// Maximum number of nodes [default: the manifest's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     max_nodes: Option<u64>,
@@ -79,24 +79,39 @@ fn deadline(written: &str) -> Result<std::time::Duration, String> {
     if deadline.is_zero() { Err("expected a time above 0, as 12h".to_owned()) } else { Ok(deadline) }
 }
 
-fn instance(written: &str) -> Result<String, String> {
+/// Instance types, as one argument names them.
+type Instances = std::sync::Arc<[String]>;
+
+/// Reads instance types separated by commas. The error names each that does not exist.
+fn instances(written: &str) -> Result<Instances, String> {
+    let types: Vec<&str> = written.split(',').map(str::trim).collect();
+    let wrong: Vec<String> = types.iter().filter_map(|name| unknown_instance(name)).collect();
+    if wrong.is_empty() {
+        return Ok(types.into_iter().map(str::to_owned).collect());
+    }
+    Err(if wrong.len() == 1 { wrong.concat() } else { format!("\n  {}", wrong.join("\n  ")) })
+}
+
+/// Describes why a word is no instance type with accelerators, or returns `None` if it is one.
+fn unknown_instance(written: &str) -> Option<String> {
     use trainc_catalog::instances;
-    if instances::names().any(|name| name == written) {
-        return Ok(written.to_owned());
-    }
-    let none = "no instance type of SageMaker training with accelerators";
-    if written.trim().contains([' ', ';']) {
-        return Err(format!("{none}; a comma separates types, e.g. ml.p4d.24xlarge,ml.p5.48xlarge"));
-    }
+    use trainc_diag::text;
     /// Maximum number of types suggested.
     const MOST: usize = 4;
-    let family: Vec<&str> = instances::names()
-        .filter(|name| !written.is_empty() && name.contains(written))
-        .take(MOST + 1)
-        .collect();
-    let near = trainc_diag::text::nearest(written, instances::names());
-    Err(match (family.len(), near) {
-        (1..=MOST, _) => format!("{none}; did you mean {}?", trainc_diag::text::backtick_list(&family, "or")),
+    if instances::names().any(|name| name == written) {
+        return None;
+    }
+    if written.is_empty() {
+        return Some("expected an instance type, e.g. ml.p5.48xlarge".to_owned());
+    }
+    let none = format!("`{written}` is not a SageMaker training instance type with accelerators");
+    if written.contains([' ', ';']) {
+        return Some(format!("{none}; a comma separates types, e.g. ml.p4d.24xlarge,ml.p5.48xlarge"));
+    }
+    let family: Vec<&str> = instances::names().filter(|name| name.contains(written)).take(MOST + 1).collect();
+    let near = text::nearest(written, instances::names());
+    Some(match (family.len(), near) {
+        (1..=MOST, _) => format!("{none}; did you mean {}?", text::backtick_list(&family, "or")),
         (0, Some(near)) => format!("{none}; did you mean `{near}`?"),
         _ => format!("{none}; `trainc catalog instances` lists them"),
     })
@@ -118,7 +133,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     if let Some(word) = manifests.iter().find(|word| is_like_instance(word)) {
-        let types: Vec<&str> = args.instances.iter().map(String::as_str).chain([word.as_str()]).collect();
+        let types: Vec<&str> =
+            args.instances.iter().flat_map(|types| types.iter()).chain([word]).map(String::as_str).collect();
         let types = types.join(",");
         io.note(&format!(
             "error: `{word}` is not a manifest: separate instance types with a comma: --instances {types}\n"
@@ -137,7 +153,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return report_no_manifest(io, global, &set);
     };
     let limits = Limits {
-        instances: args.instances.clone(),
+        instances: args.instances.iter().flat_map(|types| types.iter().cloned()).collect(),
         max_nodes: args.max_nodes,
         max_usd: args.max_usd,
         deadline_seconds: args.deadline.map(|deadline| deadline.as_secs_f64()),
@@ -247,4 +263,31 @@ fn report_no_manifest(io: &mut Io, global: &Global, set: &Set) -> u8 {
     let text = problems(set, Format::Human, io, io.color, global);
     io.note_colored(&text);
     exit::MANIFEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_instance_type_is_named() {
+        assert_eq!(
+            &*instances("ml.p4d.24xlarge, ml.p5.48xlarge").unwrap(),
+            ["ml.p4d.24xlarge", "ml.p5.48xlarge"]
+        );
+        let wrong = instances("p4d,ml.p5.48xlarge,ml.p9.48xlarge").unwrap_err();
+        assert!(
+            wrong.contains("`p4d` is not") && wrong.contains("did you mean `ml.p4d.24xlarge`"),
+            "{wrong}"
+        );
+        assert!(
+            wrong.contains("`ml.p9.48xlarge` is not") && !wrong.contains("`ml.p5.48xlarge` is not"),
+            "{wrong}"
+        );
+        assert!(instances("ml.p4d.24xlarge ml.p5.48xlarge").unwrap_err().contains("a comma separates types"));
+        assert_eq!(
+            instances("ml.p4d.24xlarge,").unwrap_err(),
+            "expected an instance type, e.g. ml.p5.48xlarge"
+        );
+    }
 }
