@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -115,6 +116,8 @@ class Run:
             command, env={**self.account.environment, **(environment or {})}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True,
+            # Under nohup, which ignores SIGHUP, the commands would ignore it too.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
 
     def faults_against_one(self, status=("InProgress", "Completed")):
