@@ -25,6 +25,9 @@ const LOGS: &str = "logs";
 const DELETED: &str = "deleted";
 
 /// Returns everything that is billed after the end of the job, the most expensive kinds first.
+///
+/// A program that keeps `keep` checkpoints leaves as many in S3: "If a checkpoint is deleted in the SageMaker AI container,
+/// it will also be deleted in the S3 folder" (SageMaker developer guide, model-checkpoints, read 2026-11-26).
 pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
     let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
     let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return Vec::new() };
@@ -64,11 +67,14 @@ pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
             (Some(CheckpointInterval::Steps(every)), Some(steps)) => Some((steps / every.max(1)).max(1)),
             _ => None,
         };
-        // An upper bound: the program may delete older ones.
-        let bytes = checkpoint_bytes.zip(written).map(|(bytes, count)| round_to_u64(bytes * count as f64));
+        let keep = checkpoint.keep.get().or_else(|| plan.worker.as_ref().map(|worker| worker.keep.value));
+        let keep = keep.filter(|keep| written.is_none_or(|written| *keep < written));
+        let count = keep.or(written);
+        let bytes = checkpoint_bytes.zip(count).map(|(bytes, count)| round_to_u64(bytes * count as f64));
         let price = plan.s3_price.as_ref();
         out.push(AfterEnd {
-            count: written,
+            count,
+            keep,
             bytes,
             usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
             price_date: price.and_then(|price| price.date.clone()),
@@ -94,6 +100,7 @@ impl AfterEnd {
             usd_per_month: None,
             seconds: None,
             count: None,
+            keep: None,
             bytes: None,
             each_bytes: None,
             price_date: None,
@@ -147,18 +154,24 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
                 );
                 out.push(format!("warm pool: {cost} {}", text::duration(one.seconds.unwrap_or(0))));
             }
-            CHECKPOINTS => stored.push(match (one.count, one.each_bytes) {
-                (Some(count), Some(bytes)) => {
-                    let cost = one.usd_per_month.map_or_else(
-                        || " (price not known)".to_owned(),
-                        |usd| format!(" for {} a month{origin}", text::dollars(usd)),
-                    );
-                    format!("up to {} of {}{cost}", text::count(count, "checkpoint"), text::bytes(bytes))
-                }
-                (None, Some(bytes)) => format!("checkpoints of {} each", text::bytes(bytes)),
-                (Some(count), None) => format!("up to {}", text::count(count, "checkpoint")),
-                (None, None) => "checkpoints".to_owned(),
-            }),
+            CHECKPOINTS => {
+                // That the program keeps no more is said by the manifest.
+                let keep = one.keep.map_or_else(String::new, |keep| format!(" (keep={keep})"));
+                let count =
+                    one.count.map(|count| format!("up to {}{keep}", text::count(count, "checkpoint")));
+                stored.push(match (count, one.each_bytes) {
+                    (Some(count), Some(bytes)) => {
+                        let cost = one.usd_per_month.map_or_else(
+                            || " (price not known)".to_owned(),
+                            |usd| format!(" for {} a month{origin}", text::dollars(usd)),
+                        );
+                        format!("{count} of {}{cost}", text::bytes(bytes))
+                    }
+                    (None, Some(bytes)) => format!("checkpoints of {} each", text::bytes(bytes)),
+                    (Some(count), None) => count,
+                    (None, None) => "checkpoints".to_owned(),
+                });
+            }
             kind => stored.push(kind.to_owned()),
         }
     }
@@ -168,4 +181,33 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
     }
     out.extend(logs.map(|_| "CloudWatch: logs, until deleted".to_owned()));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::sample;
+
+    /// A run of 9,537 steps that saves every 200 of them writes 47 checkpoints.
+    #[test]
+    fn checkpoints_are_those_that_the_program_keeps() {
+        const LLAMA: &str = include_str!("../../../examples/llama-7b-fsdp/trainc.kdl");
+        let of = |manifest: &str| {
+            let sample = sample(manifest, &[]);
+            let all = after_end(sample.compiled.plan.as_ref().unwrap(), &sample.compiled.prediction);
+            let one = all.iter().find(|one| one.kind == CHECKPOINTS).unwrap();
+            let each = one.each_bytes.unwrap();
+            assert_eq!(one.bytes.unwrap().abs_diff(each * one.count.unwrap()) / 100, 0);
+            (one.count, one.keep, describe(&all, None).join("\n"))
+        };
+        let (count, keep, text) = of(LLAMA);
+        assert_eq!((count, keep), (Some(3), Some(3)));
+        assert!(text.contains("S3: up to 3 checkpoints (keep=3) of 75.3 GiB for $5.20 a month"), "{text}");
+        let (count, keep, text) = of(&LLAMA.replace(" keep=3", ""));
+        assert_eq!((count, keep), (Some(47), None));
+        assert!(text.contains("S3: up to 47 checkpoints of 75.3 GiB"), "{text}");
+        assert_eq!(of(&LLAMA.replace("keep=3", "keep=50")).0, Some(47));
+        // Without a number of steps per checkpoint, `keep` is all that is known.
+        assert_eq!(of(&LLAMA.replace("\"200 steps\"", "\"30m\"")).0, Some(3));
+    }
 }

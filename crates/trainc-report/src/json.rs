@@ -308,6 +308,7 @@ pub struct AfterEnd {
     pub usd_per_month: Option<f64>,
     pub seconds: Option<u64>,
     pub count: Option<u64>,
+    pub keep: Option<u64>,
     pub bytes: Option<u64>,
     pub each_bytes: Option<u64>,
     pub price_date: Option<String>,
