@@ -80,12 +80,15 @@ type Host = (usize, String);
 /// Canonical name of tokens per second.
 pub const RATE: &str = "tokens/s";
 
+/// Canonical name of the model FLOPS utilization.
+pub const MFU: &str = "mfu";
+
 /// Canonical names of metrics with their aliases.
 const NAMES: &[(&str, &[&str])] = &[
     ("step", &["step", "global_step", "iteration"]),
     ("loss", &["loss"]),
     (RATE, &["tokens_per_s", "tokens_per_second", "tokens/s", "tps", "throughput"]),
-    ("mfu", &["mfu"]),
+    (MFU, &["mfu"]),
 ];
 
 /// Returns the canonical names, in display order.

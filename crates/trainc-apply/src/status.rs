@@ -1,11 +1,12 @@
 //! The status of a job: its state, progress and cost.
 
 use super::account::{TrainingJob, Transition};
-use super::metrics::Metrics;
+use super::metrics::{MFU, Metrics};
 use serde::Serialize;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::Price;
+use trainc_ir::mfu::{format_mfu, mfu_as_fraction};
 use trainc_ir::price::describe_origin_and_age;
 
 /// The status of a job, for people and for scripts.
@@ -285,7 +286,9 @@ impl Status {
 
 /// Formats a value for display.
 fn figure(name: &str, value: f64) -> String {
-    if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
+    if name == MFU {
+        format_mfu(mfu_as_fraction(value))
+    } else if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
         text::group_digits(whole_seconds(value))
     } else {
         format!("{value}")

@@ -11,6 +11,7 @@ pub mod image;
 pub mod job;
 pub mod launch;
 pub mod mesh;
+pub mod mfu;
 pub mod model;
 pub mod origin;
 pub mod plan;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::{sparkline, text};
+use trainc_ir::mfu::format_mfu;
 use trainc_ir::units::GIB;
 
 /// The version of the JSON format.
@@ -134,7 +135,7 @@ fn not_measured(row: &Row) -> Option<&'static str> {
 /// Formats a value with the unit of its figure.
 fn format_value(key: &str, group: Group, value: f64) -> String {
     match key {
-        "mfu" => format!("{}%", text::short_number(100.0 * value)),
+        "mfu" => format_mfu(value),
         // As in the plan, so that figures can be compared.
         key if key.ends_with("_bytes") => format!("{:.2} GiB", value / GIB as f64),
         "cost_usd" => text::dollars(value),

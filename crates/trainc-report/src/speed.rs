@@ -5,6 +5,7 @@ use super::sections::{round_to_u64, unknown_with_reason};
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_ir::Plan;
+use trainc_ir::mfu::format_mfu;
 use trainc_predict as predict;
 
 /// Returns step time, throughput, TFLOPS, and the limits of the prediction.
@@ -34,7 +35,7 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
 }
 
 /// Returns TFLOPS per GPU by both conventions, and the model FLOPS utilization: `162 TFLOPS per GPU with recomputation, 122
-/// without; MFU 39 %`.
+/// without; MFU 39.4%`.
 pub(super) fn tflops_line(document: &Document, noun: &str) -> Option<String> {
     let speed = &document.speed;
     let (hardware, model) = (speed.tflops.hardware?, speed.tflops.model?);
@@ -44,7 +45,7 @@ pub(super) fn tflops_line(document: &Document, noun: &str) -> Option<String> {
         let _ = write!(out, " with recomputation, {} without", text::short_number(model));
     }
     if let Some(mfu) = speed.mfu {
-        let _ = write!(out, "; MFU {:.0} %", 100.0 * mfu);
+        let _ = write!(out, "; MFU {}", format_mfu(mfu));
     }
     Some(out)
 }

@@ -5,6 +5,7 @@ use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, parse_metric_name};
 use regex::Regex;
 use serde_json::Value;
 use trainc_diag::text;
+use trainc_ir::mfu::mfu_as_fraction;
 use trainc_predict::memory::MeasuredAs;
 
 /// Figures that a line reports.
@@ -264,11 +265,6 @@ impl Report {
     fn is_measured(&self) -> bool {
         *self != Self { step: self.step, ..Self::default() }
     }
-}
-
-/// Returns an MFU as a fraction: some programs write a percentage.
-fn mfu_as_fraction(mfu: f64) -> f64 {
-    if mfu > 1.5 { mfu / 100.0 } else { mfu }
 }
 
 /// Sets a figure that has no value yet.

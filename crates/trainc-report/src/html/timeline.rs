@@ -9,6 +9,7 @@ use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, Svg};
 use crate::json::Document;
 use trainc_diag::text;
+use trainc_ir::mfu::format_mfu;
 use trainc_predict::{Communication, Interval, Speed, SpeedParts};
 
 /// Height of a lane.
@@ -203,10 +204,10 @@ fn sentence(document: &Document, speed: &Speed) -> String {
         }
     }
     out + &format!(
-        ". Each GPU achieves {} TFLOPS ({} without recomputation), a model FLOPS utilization of {}% of its 16-bit peak.",
+        ". Each GPU achieves {} TFLOPS ({} without recomputation), a model FLOPS utilization of {} of its 16-bit peak.",
         text::short_number(speed.tflops.hardware),
         text::short_number(speed.tflops.model),
-        text::short_number(100.0 * speed.mfu)
+        format_mfu(speed.mfu)
     )
 }
 
