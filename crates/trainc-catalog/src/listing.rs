@@ -6,6 +6,7 @@ use super::{
     accelerators, fsx, generic_listing, images, instances, limits, prices, quotas, regions, support,
 };
 use trainc_ir::hardware::{Accelerator, Instance, Provenance};
+use trainc_ir::price::describe_age;
 use trainc_ir::units::GIB;
 
 /// A table without colour or width.
@@ -72,16 +73,16 @@ impl Listing {
 pub const NAMES: [&str; 9] =
     ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
-/// Returns a listing by name with all rows; tables without a specific one use the [generic](generic_listing::listing)
+/// Returns a listing by name with all rows, and the age of old prices if today's date (days since 1970) is given; tables without a specific one use the [generic](generic_listing::listing)
 /// one.
-pub fn by_table_name(name: &str) -> Option<Listing> {
+pub fn by_table_name(name: &str, today: Option<i64>) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
         "fsx" => fsx_listing(),
         "images" => images_listing(None),
-        "instances" => instances_listing(None),
+        "instances" => instances_listing(None, today),
         "limits" => limits_listing(),
-        "prices" => prices_listing(),
+        "prices" => prices_listing(today),
         "quotas" => quotas_listing(),
         "regions" => regions_listing(),
         "support" => support_listing(),
@@ -174,8 +175,8 @@ fn listed_price(name: &str, region: Option<&str>) -> Option<prices::Price> {
 }
 
 /// Returns the instance types with accelerators, newest first; with a region, those that it offers or that have a price
-/// in it.
-pub fn instances_listing(region: Option<&str>) -> Listing {
+/// in it. Today, in days since 1970, gives the age of old prices.
+pub fn instances_listing(region: Option<&str>, today: Option<i64>) -> Listing {
     let headers = [
         "name",
         "accelerators",
@@ -214,7 +215,7 @@ pub fn instances_listing(region: Option<&str>) -> Listing {
                 // Hundredths of a cent are enough to compare by.
                 cell(price.as_ref().map(|price| (price.usd_per_hour * 1e4).round() / 1e4)),
                 if row.retired.is_some() { "retired".to_owned() } else { cell(place) },
-                cell(price.as_ref().map(|price| price.provenance.date.clone())),
+                cell(price.as_ref().map(|price| marked(&price.provenance.date, today))),
                 cell(row.vcpus),
                 gib(row.host_memory_bytes),
                 cell(row.network_gbps),
@@ -271,15 +272,27 @@ pub fn images_listing(region: Option<&str>) -> Listing {
     })
 }
 
+/// Follows the date of a price that is older than 90 days.
+pub const OLD: &str = "*";
+
+/// Returns the date of a price, with a mark if it is old: there is no room for its age in 80 columns.
+fn marked(date: &str, today: Option<i64>) -> String {
+    let mark = if describe_age(Some(date), today).is_empty() { "" } else { OLD };
+    format!("{date}{mark}")
+}
+
 /// Returns the instance prices, including unclear ones.
-pub fn prices_listing() -> Listing {
+pub fn prices_listing(today: Option<i64>) -> Listing {
     let headers = ["instance", "USD per hour", "region", "date", "product"];
     Listing::from_items(&headers, prices::all(), |row| {
         let cells = vec![
             row.instance.clone(),
             row.usd_per_hour.to_string(),
             cell(row.region.as_deref().or(row.region_words.as_ref().map(|_| "not stated"))),
-            row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone()),
+            {
+                let date = row.date_words.as_ref().unwrap_or(&row.provenance.date);
+                format!("{date}{}", describe_age(Some(date), today))
+            },
             row.product.clone(),
         ];
         let json = json!({
@@ -427,7 +440,9 @@ impl TableSummary {
 
 /// Returns the summaries of the tables of this crate.
 pub fn table_summaries() -> Vec<TableSummary> {
-    generic_listing::names().filter_map(|name| Some(TableSummary::new(name, &by_table_name(name)?))).collect()
+    generic_listing::names()
+        .filter_map(|name| Some(TableSummary::new(name, &by_table_name(name, None)?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -437,7 +452,7 @@ mod tests {
     #[test]
     fn every_listing_is_a_full_table_with_sources() {
         for name in NAMES {
-            let mut listing = by_table_name(name).unwrap();
+            let mut listing = by_table_name(name, None).unwrap();
             listing.add_sources();
             assert!(!listing.rows.is_empty(), "{name}");
             let said =
@@ -453,7 +468,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(by_table_name("nothing"), None);
+        assert_eq!(by_table_name("nothing", None), None);
     }
 
     #[test]
@@ -461,7 +476,7 @@ mod tests {
         let tables = table_summaries();
         assert!(tables.len() > 10);
         for table in tables {
-            assert_eq!(table.rows, by_table_name(&table.name).unwrap().rows.len(), "{table:?}");
+            assert_eq!(table.rows, by_table_name(&table.name, None).unwrap().rows.len(), "{table:?}");
             let (oldest, newest) = table.dates.unwrap_or_else(|| panic!("{}", table.name));
             assert!(oldest <= newest && newest.as_str() <= crate::VERSION, "{}: {newest}", table.name);
         }
@@ -469,7 +484,7 @@ mod tests {
         assert_eq!(prices.dates, Some(("2021-11-27".to_owned(), "2026-09-27".to_owned())));
         // Listings must include all rows of the file.
         for (name, rows) in crate::tables() {
-            assert!(by_table_name(name).unwrap().rows.len() >= rows, "{name}");
+            assert!(by_table_name(name, None).unwrap().rows.len() >= rows, "{name}");
         }
     }
 
@@ -492,7 +507,7 @@ mod tests {
 
     #[test]
     fn cells_carry_units_and_gaps() {
-        let listing = instances_listing(None);
+        let listing = instances_listing(None, None);
         let price = |name: &str| {
             let price = prices::newest_anywhere(name).unwrap();
             let date = &price.provenance.date;
@@ -525,6 +540,13 @@ mod tests {
                 price("ml.g5.xlarge")
             )
         );
+        let later = trainc_ir::date::epoch_days(
+            &prices::newest("ml.p4d.24xlarge", "us-west-2").unwrap().provenance.date,
+        )
+        .map(|day| day + 100);
+        let aged = instances_listing(Some("us-west-2"), later).rows;
+        let aged = aged.iter().find(|row| row[0] == "ml.p4d.24xlarge").unwrap();
+        assert_eq!(aged[5], format!("{}*", trainc_ir::date::iso_date(later.unwrap() - 100)));
         // Newest first, retired last, small sizes before large ones.
         let place = |name: &str| listing.rows.iter().position(|row| row[0] == name).unwrap();
         for pair in [
@@ -536,7 +558,7 @@ mod tests {
         ] {
             assert!(place(pair[0]) < place(pair[1]), "{pair:?}");
         }
-        let west = instances_listing(Some("us-west-2"));
+        let west = instances_listing(Some("us-west-2"), None);
         assert!(west.rows.iter().all(|row| ["us-west-2", "-", "retired"].contains(&row[4].as_str())));
         assert!(west.rows.len() < listing.rows.len() && west.rows.iter().any(|row| row[3] != "-"));
         let all = images_listing(None).rows.len();

@@ -21,6 +21,7 @@ pub use compile::compile;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Problems};
 use trainc_ir::Plan;
+use trainc_ir::date::epoch_days;
 use trainc_plan::Options;
 use trainc_predict::Constants;
 
@@ -46,6 +47,11 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Returns today in days since 1970; `None` without a valid date.
+    pub(crate) fn today_in_days(&self) -> Option<i64> {
+        epoch_days(self.today)
+    }
+
     /// Returns whether the source has exactly this text at a place. If not, a placeholder was replaced, and a fix made from the
     /// text would lose it.
     pub(crate) fn is_literal(&self, span: Span, text: &str) -> bool {
@@ -69,8 +75,16 @@ pub fn codes_of_compile() -> Vec<&'static Code> {
 
 /// Returns whether a problem depends on today's date. Such problems are shown but never written into artefacts, which must not
 /// change from day to day.
-pub fn depends_on_date(code: &Code) -> bool {
+fn depends_on_date(code: &Code) -> bool {
     allow::DATED.contains(&code) || rules::DATED.contains(&code)
+}
+
+/// Removes what depends on today's date from the problems of a plan: whole problems, and the age of prices in the others.
+pub fn remove_dated(plan: Option<&Plan>, today: &str, problems: &mut Problems) {
+    problems.retain(|problem| !depends_on_date(problem.code));
+    if let Some(plan) = plan {
+        price_notes::remove_ages(plan, epoch_days(today), problems);
+    }
 }
 
 /// Runs every rule, then removes superseded and allowed problems.
@@ -90,6 +104,6 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         rule(&context, problems);
     }
     superseded::remove(problems);
-    price_notes::add(plan, problems);
+    price_notes::add(plan, context.today_in_days(), problems);
     allow::apply_allows(&context, options.later_codes, problems);
 }

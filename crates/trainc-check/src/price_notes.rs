@@ -3,14 +3,33 @@
 use crate::queries::prices::describe_price_sources;
 use trainc_diag::{Diagnostic, Problems};
 use trainc_ir::Plan;
+use trainc_ir::price::describe_age;
 
 /// Adds the date of the instance price to the problems that state dollars without a date.
-pub(super) fn add(plan: &Plan, problems: &mut Problems) {
+pub(super) fn add(plan: &Plan, today: Option<i64>, problems: &mut Problems) {
     // Users know the date of their own price.
     if plan.instance_prices().any(|price| price.date.is_some()) {
-        let sources = describe_price_sources(plan);
+        let sources = describe_price_sources(plan, today);
         problems.add_notes(|problem| if states_dollars(problem) { sources.clone() } else { Vec::new() });
     }
+}
+
+/// Removes the age from every date of a price.
+pub(super) fn remove_ages(plan: &Plan, today: Option<i64>, problems: &mut Problems) {
+    let dates = plan.instance_prices().map(|price| &price.date);
+    let dates = dates.chain(plan.storage_prices.iter().flatten().map(|price| &price.date));
+    let aged: Vec<(String, &String)> = dates
+        .flatten()
+        .map(|date| (format!("{date}{}", describe_age(Some(date), today)), date))
+        .filter(|(aged, date)| aged != *date)
+        .collect();
+    problems.edit_texts(|text| {
+        for (aged, date) in &aged {
+            if text.contains(aged.as_str()) {
+                *text = text.replace(aged.as_str(), date);
+            }
+        }
+    });
 }
 
 /// Returns whether a problem states dollars that trainc computed, without the date of a price.

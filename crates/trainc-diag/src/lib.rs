@@ -249,6 +249,14 @@ impl Problems {
         }
     }
 
+    /// Edits the message and the notes of each problem.
+    pub fn edit_texts(&mut self, edit: impl Fn(&mut String)) {
+        for problem in &mut self.list {
+            edit(&mut problem.message);
+            problem.notes.iter_mut().for_each(&edit);
+        }
+    }
+
     /// Keeps the problems that pass the test.
     pub fn retain(&mut self, keep: impl FnMut(&Diagnostic) -> bool) {
         self.list.retain(keep);

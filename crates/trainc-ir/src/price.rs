@@ -30,11 +30,6 @@ impl Price {
         self.source.starts_with("--price") || self.source.contains(DISCOUNT)
     }
 
-    /// Describes where it comes from: `price of 2026-09-01`.
-    pub fn describe_origin(&self) -> String {
-        describe_origin(self.date.as_deref(), &self.source)
-    }
-
     /// Returns its age in days; `None` for a price of the user. Today is in days since 1970.
     pub fn age_days(&self, today: i64) -> Option<i64> {
         age_days(self.date.as_deref()?, today)
@@ -60,9 +55,9 @@ impl StoragePrice {
         Some(format!("{}, {}", self.region.as_ref()?, self.date.as_ref()?))
     }
 
-    /// Describes where it comes from: `price of 2026-09-01`.
-    pub fn describe_origin(&self) -> String {
-        describe_origin(self.date.as_deref(), &self.source)
+    /// Describes where it comes from, with the age of an old price: `price of 2026-06-01, 178 days old`.
+    pub fn describe_origin_and_age(&self, today: Option<i64>) -> String {
+        describe_origin_and_age(self.date.as_deref(), &self.source, today)
     }
 
     /// Returns its age in days; `None` for a price of the user. Today is in days since 1970.
@@ -96,14 +91,19 @@ fn age_days(date: &str, today: i64) -> Option<i64> {
 }
 
 /// Describes the origin of a price as [`describe_origin`], with the age of an old one: `price of 2024-06-11, 898 days
-/// old`. Without today's date there is no age: emitted files do not change with the day.
+/// old`.
 pub fn describe_origin_and_age(date: Option<&str>, source: &str, today: Option<i64>) -> String {
-    let words = describe_origin(date, source);
+    describe_origin(date, source) + &describe_age(date, today)
+}
+
+/// Describes the age of an old price after its date: `, 898 days old`; empty for a newer one, and for one of the user.
+/// Without today's date there is no age: emitted files do not change with the day.
+pub fn describe_age(date: Option<&str>, today: Option<i64>) -> String {
     match date.zip(today).and_then(|(date, today)| age_days(date, today)) {
         Some(age) if age > OLD_DAYS => {
-            format!("{words}, {} old", trainc_diag::text::count(age.unsigned_abs(), "day"))
+            format!(", {} old", trainc_diag::text::count(age.unsigned_abs(), "day"))
         }
-        _ => words,
+        _ => String::new(),
     }
 }
 

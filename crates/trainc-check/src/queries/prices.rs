@@ -1,6 +1,7 @@
 //! Prices of instance types.
 
 use crate::Context;
+use trainc_ir::price::describe_age;
 use trainc_ir::{Plan, Price};
 use trainc_plan::plan::hourly_price;
 
@@ -9,12 +10,15 @@ pub(crate) fn instance_price(context: &Context, name: &str) -> Option<Price> {
     hourly_price(name, context.plan.job.region.value()?, context.prices, context.discount)
 }
 
-/// Describes the sources of the prices, each once.
-pub(crate) fn describe_price_sources(plan: &Plan) -> Vec<String> {
+/// Describes the sources of the prices, each once, with the age of old ones.
+pub(crate) fn describe_price_sources(plan: &Plan, today: Option<i64>) -> Vec<String> {
     let mut out: Vec<String> = plan
         .instance_prices()
         .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
-            Some((region, date)) => format!("price in {region} as of {date}; override it with `--price`"),
+            Some((region, date)) => {
+                let age = describe_age(Some(date), today);
+                format!("price in {region} as of {date}{age}; override it with `--price`")
+            }
             None => format!("the price is from {}", price.source),
         })
         .collect();

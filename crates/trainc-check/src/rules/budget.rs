@@ -10,8 +10,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::date::epoch_days;
-use trainc_ir::price::OLD_DAYS;
+use trainc_ir::price::{OLD_DAYS, describe_origin_and_age};
 use trainc_ir::{Cluster, Plan, Price};
 use trainc_predict::bills::{max_cost, unpriced_file_systems};
 
@@ -68,6 +67,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(diagnostic);
     }
     let Some(run) = run_limits::max_run(cluster) else { return };
+    let today = context.today_in_days();
     // A warm pool is billed like the run until another job takes it.
     let taken = |seconds: u64| seconds > 0 && run_limits::is_accepted(run_limits::WARM_POOL, seconds);
     let pool = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value));
@@ -104,8 +104,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Some(pool) => diagnostic.label(pool.span_or(cluster.span), "billed until another job takes it"),
         None => diagnostic,
     };
-    let diagnostic = describe_storage_cost(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
-    let diagnostic = describe_price_sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = describe_storage_cost(plan, run_hours, today).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = describe_price_sources(plan, today).into_iter().fold(diagnostic, Diagnostic::note);
     // A limit below the time that the run needs would stop it before its end.
     let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
@@ -135,7 +135,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn old_price(context: &Context, span: Span) -> Option<Diagnostic> {
     let plan = context.plan;
     let region = plan.job.region.value()?;
-    let today = epoch_days(context.today)?;
+    let today = context.today_in_days()?;
     let cost = max_cost(plan, 3_600.0);
     let all = cost.least_usd()?;
     let mut old: Vec<(String, Option<&str>, i64)> = Vec::new();
@@ -167,9 +167,8 @@ fn old_price(context: &Context, span: Span) -> Option<Diagnostic> {
             &T0258,
             span,
             format!(
-                "the hard budget is compared with a price of {}, which is {} old",
-                date.unwrap_or_default(),
-                text::count(age.unsigned_abs(), "day")
+                "the hard budget is compared with a {}",
+                describe_origin_and_age(*date, "", Some(today))
             ),
         )
         .help(format!("pass the current price: `{}`", flags.join(" ")))
@@ -230,7 +229,7 @@ fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnosti
 }
 
 /// Describes the cost of file systems and volumes in a run of `hours`, if their price is known.
-fn describe_storage_cost(plan: &Plan, hours: f64) -> Vec<String> {
+fn describe_storage_cost(plan: &Plan, hours: f64, today: Option<i64>) -> Vec<String> {
     let systems = plan.created_file_systems().filter_map(|(storage, price)| {
         let (bytes, price) = (storage.capacity_bytes.get()?, price?);
         Some(format!(
@@ -240,10 +239,7 @@ fn describe_storage_cost(plan: &Plan, hours: f64) -> Vec<String> {
             text::short_number(hours),
             text::dollars(price.usd_per_month(bytes) * hours / HOURS_PER_MONTH),
             file_system::name(storage),
-            price
-                .date
-                .as_deref()
-                .map_or_else(|| format!("from {}", price.source), |date| format!("price of {date}"))
+            price.describe_origin_and_age(today)
         ))
     });
     let volumes = max_cost(plan, hours * 3_600.0).volumes.filter(|usd| *usd > 0.0);

@@ -51,7 +51,7 @@ const DAY: u64 = 86_400;
 
 /// Checks each file system that trainc creates.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    let plan = context.plan;
+    let (plan, today) = (context.plan, context.today_in_days());
     for storage in plan.job.storage.iter().filter(|storage| file_system::is_created_lustre(storage)) {
         check_maintenance(plan, storage, problems);
         check_efa(storage, problems);
@@ -59,14 +59,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if file_system::name(storage).is_empty() {
             continue;
         }
-        check_retention_cost(plan, storage, problems);
+        check_retention_cost(plan, storage, today, problems);
         check_deletion(plan, storage, problems);
-        check_sweep(plan, storage, problems);
+        check_sweep(plan, storage, today, problems);
     }
 }
 
 /// Reports a link that contains the job's name, because of which the jobs of a sweep do not share the file system.
-fn check_sweep(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+fn check_sweep(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mut Problems) {
     let jobs = plan.job.sweep.iter().map(|vary| vary.values.len() as u64).product::<u64>();
     let job = plan.job.name.value().map_or("", String::as_str);
     if plan.job.sweep.is_empty() || jobs < 2 || job.is_empty() || !plan.deployable {
@@ -90,7 +90,7 @@ fn check_sweep(plan: &Plan, storage: &Storage, problems: &mut Problems) {
             .note(format!(
                 "together they cost {} per hour ({})",
                 text::dollars(usd * jobs as f64 / HOURS_PER_MONTH),
-                price.describe_origin()
+                price.describe_origin_and_age(today)
             ))
             .fact("usd_per_month", usd * jobs as f64),
         None => diagnostic,
@@ -141,7 +141,7 @@ fn check_efa(storage: &Storage, problems: &mut Problems) {
     }
 }
 
-fn check_retention_cost(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+fn check_retention_cost(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mut Problems) {
     if storage.delete_after_job.get() == Some(true) || storage.delete_after_job.is_bad() || !plan.deployable {
         return;
     }
@@ -159,7 +159,7 @@ fn check_retention_cost(plan: &Plan, storage: &Storage, problems: &mut Problems)
                     "`{name}` is kept after the job and costs {} per month ({} per hour, {})",
                     text::dollars(usd),
                     text::dollars(usd / HOURS_PER_MONTH),
-                    price.describe_origin()
+                    price.describe_origin_and_age(today)
                 ),
             )
             .note(format!(

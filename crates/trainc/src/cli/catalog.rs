@@ -76,15 +76,17 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let listing = match name {
         "models" => Some(models_listing()),
         "rules" => Some(rules_listing()),
-        "instances" => Some(listing::instances_listing(region)),
-        _ => listing::by_table_name(name),
+        "instances" => Some(listing::instances_listing(region, io.today_in_days())),
+        _ => listing::by_table_name(name, io.today_in_days()),
     };
     if let Some(mut listing) = listing {
         listing.add_provenance();
         let filter = args.filter.as_deref().filter(|_| region.is_none());
+        let has_old = listing.rows.iter().flatten().any(|cell| cell.ends_with(listing::OLD));
         let code = print(io, global, listing, args, filter);
         if name == "instances" && code == exit::DONE && args.output != "json" && !global.quiet {
-            io.note("on-demand prices; `trainc catalog instances REGION` shows those of a region, `-v` all columns\n");
+            let old = if has_old { ", * older than 90 days" } else { "" };
+            io.note(&format!("on-demand prices{old}; `trainc catalog instances REGION` shows those of a region, `-v` all columns\n"));
         }
         return code;
     }

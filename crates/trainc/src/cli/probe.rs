@@ -251,7 +251,7 @@ fn finish(io: &mut Io, args: &Args, plan: &Plan, code: i32, output: &str, consta
     };
     if let Some(measured) = probe.constants(constants) {
         if args.output != "json" {
-            io.print(&describe_plan_again(plan, constants, &measured));
+            io.print(&describe_plan_again(plan, constants, &measured, io.today_in_days()));
         }
         if let Some(path) = &args.write {
             if let Err(error) = fs::write(path, measured.to_toml()) {
@@ -272,8 +272,14 @@ fn finish(io: &mut Io, args: &Args, plan: &Plan, code: i32, output: &str, consta
     if code == 8 { exit::JOB } else { exit::DONE }
 }
 
-/// Describes the prediction by measured constants next to the first one; empty without a prediction.
-pub(super) fn describe_plan_again(plan: &Plan, constants: &Constants, measured: &Constants) -> String {
+/// Describes the prediction by measured constants next to the first one; empty without a prediction. Today, in days since
+/// 1970, gives the age of an old price.
+pub(super) fn describe_plan_again(
+    plan: &Plan,
+    constants: &Constants,
+    measured: &Constants,
+    today: Option<i64>,
+) -> String {
     let [first, again] = [constants, measured].map(|constants| trainc_predict::of_plan(plan, constants));
     let Some((was, is)) = first.speed.zip(again.speed) else { return String::new() };
     let digits = |value: f64| text::group_digits(whole(value));
@@ -292,7 +298,7 @@ pub(super) fn describe_plan_again(plan: &Plan, constants: &Constants, measured: 
         ));
         if let Some((was, is)) = was.cost_usd.zip(is.cost_usd) {
             out.push_str(&format!(", {} instead of {}", text::dollars(is), text::dollars(was)));
-            if let Some(origins) = describe_origins(plan.instance_prices(), None) {
+            if let Some(origins) = describe_origins(plan.instance_prices(), today) {
                 out.push_str(&format!(" ({origins})"));
             }
         }

@@ -210,7 +210,8 @@ impl Shared {
         let mut notes = Vec::new();
         let why = [&prediction.no_speed, &prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("no prediction: {}", why.0)));
-        notes.extend(describe_probe(plan, constants, probe));
+        let today = io.today_in_days().filter(|_| self.output == "human");
+        notes.extend(describe_probe(plan, constants, probe, today));
         let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
         if left_out > 0 {
             let lines = trainc_diag::text::count(left_out as u64, "line");
@@ -318,8 +319,9 @@ fn describe_costs(plan: &Plan, prediction: &Prediction, today: Option<i64>) -> O
 }
 
 /// Returns notes on the output of a probe: the plan by its rates, and slow nodes.
-fn describe_probe(plan: &Plan, constants: &Constants, probe: &Probe) -> Vec<String> {
-    let again = probe.constants(constants).map(|measured| describe_plan_again(plan, constants, &measured));
+fn describe_probe(plan: &Plan, constants: &Constants, probe: &Probe, today: Option<i64>) -> Vec<String> {
+    let again =
+        probe.constants(constants).map(|measured| describe_plan_again(plan, constants, &measured, today));
     let mut out: Vec<String> = again
         .filter(|words| !words.is_empty())
         .map(|words| format!("probe: {}", words.trim_end()))

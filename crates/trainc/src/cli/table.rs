@@ -167,7 +167,7 @@ ml.p4d.24xlarge
     #[test]
     fn every_listing_fits() {
         for name in listing::NAMES {
-            let listing = listing::by_table_name(name).unwrap();
+            let listing = listing::by_table_name(name, None).unwrap();
             for most in [60, 80, 100, 200] {
                 let text = table(&listing, most);
                 let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();

@@ -270,7 +270,7 @@ impl Following {
         let shipped = Constants::shipped();
         if let (Some(measured), false) = (self.probe.0.constants(shipped), self.probe.1) {
             self.probe.1 = true;
-            let words = describe_plan_again(plan, shipped, &measured);
+            let words = describe_plan_again(plan, shipped, &measured, io.today_in_days());
             if !words.is_empty() {
                 progress.suspend_while(|| show_line(io, mode, plan, "probe", words.trim_end()));
             }

@@ -171,7 +171,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         match args.output.as_str() {
             "json" => io.print_json(&found.json()),
             "markdown" => io.print_unwrapped(&found.markdown()),
-            _ => io.print(&found.human(io.width)),
+            _ => io.print(&found.human(io.width, io.today_in_days())),
         }
         if let Some(file) = &args.report {
             let file = file.display();

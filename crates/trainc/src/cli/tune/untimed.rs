@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
+use trainc_ir::price::describe_origins;
 use trainc_ir::{Engine, Plan};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
@@ -49,7 +50,13 @@ impl<'a> UnrankedOutput<'a> {
         Self { job: base.job.as_deref().unwrap_or("job"), why, found }
     }
 
-    pub(super) fn human(&self, width: usize) -> String {
+    /// Describes the dates of the prices. Today is in days since 1970.
+    fn describe_price_dates(&self, today: Option<i64>) -> Option<String> {
+        let plans = self.found.layouts.iter().filter_map(|row| row.compiled.plan.as_deref());
+        describe_origins(plans.flat_map(Plan::instance_prices), today)
+    }
+
+    pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
         let mut out = format!("{}: {}\n", self.job, self.found.describe_counts());
         if !self.found.layouts.is_empty() {
             out.push_str(
@@ -73,6 +80,13 @@ impl<'a> UnrankedOutput<'a> {
                     "and {more}: `-o json` lists all; narrow the search with `--max-nodes` and `--instances`"
                 ),
                 width,
+            );
+        }
+        if let Some(dates) = self.describe_price_dates(today) {
+            let _ = writeln!(
+                out,
+                "\n{}",
+                text::wrap(&format!("costs by the {dates}"), width.max(20), 0).join("\n")
             );
         }
         if let Some(row) = self.found.layouts.first().filter(|row| row.fitting.usd_per_hour.is_none()) {
@@ -118,6 +132,9 @@ impl<'a> UnrankedOutput<'a> {
                 escape_cell(&self.found.space.describe_layout(&row.fitting.choice)),
                 quote_sets(&self.found.space.values_to_set(&row.fitting.choice))
             );
+        }
+        if let Some(dates) = self.describe_price_dates(None) {
+            let _ = writeln!(out, "\ncosts by the {dates}");
         }
         for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
             let reason = Reason::Refused(refusal.clone()).to_string();
