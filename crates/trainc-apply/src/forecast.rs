@@ -30,7 +30,7 @@ pub struct Forecast {
     pub seconds: f64,
     /// Planned ones.
     pub planned_seconds: Option<f64>,
-    /// US dollars of the instances.
+    /// US dollars of the whole run.
     pub usd: Option<f64>,
     /// Planned ones.
     pub planned_usd: Option<f64>,
@@ -48,7 +48,7 @@ pub fn forecast(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Met
     let step_seconds = metrics.step_seconds()?;
     let start = (first.1 as f64 / 1_000.0 - first.0 * step_seconds - job.started?).max(0.0);
     let of_steps = steps * step_seconds;
-    let hourly = usd_per_hour(plan, job);
+    let hourly = usd_per_hour(plan, planned, job);
     let usd = |seconds: f64| Some(hourly? * seconds / 3_600.0);
     Some(Forecast {
         step: last.0,
@@ -56,7 +56,7 @@ pub fn forecast(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Met
         seconds: start + of_steps,
         planned_seconds: planned.seconds,
         usd: usd(start + of_steps),
-        planned_usd: planned.seconds.and_then(usd),
+        planned_usd: planned.usd,
         parts: [
             ForecastPart { name: "start", planned_seconds: planned.start_seconds, seconds: start },
             ForecastPart { name: "steps", planned_seconds: planned.steps_seconds, seconds: of_steps },

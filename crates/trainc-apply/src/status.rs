@@ -4,10 +4,8 @@ use super::account::{TrainingJob, Transition};
 use super::metrics::{MFU, Metrics};
 use serde::Serialize;
 use trainc_diag::text;
-use trainc_ir::Plan;
-use trainc_ir::Price;
 use trainc_ir::mfu::{format_mfu, mfu_as_fraction};
-use trainc_ir::price::describe_origin_and_age;
+use trainc_ir::{Plan, Price};
 
 /// The status of a job, for people and for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,14 +32,14 @@ pub struct Status {
     pub elapsed_seconds: u64,
     /// Billed seconds per instance, known at the end.
     pub billable_seconds: Option<u64>,
-    /// Cost of the instances so far in US dollars.
+    /// Cost so far in US dollars: instances, volumes and file systems as in the plan; of a run of another version of the
+    /// manifest the instances only.
     pub cost_usd: Option<f64>,
     /// True if the cost is an upper bound: a spot run is billed for less, which the service reports at its end.
     pub cost_is_upper_bound: bool,
-    /// Cost of the instances in US dollars if the run lasts until its max-run.
+    /// The same if the run lasts until its max-run: `run.most_usd` of the plan.
     pub most_usd: Option<f64>,
-    /// Cost of the instances in US dollars for the predicted duration, at the same price; null without a prediction, or
-    /// if the spot price is unknown.
+    /// Expected cost in US dollars: `run.cost_usd` of the plan; null without a prediction, or if the spot price is unknown.
     pub planned_usd: Option<f64>,
     /// The same at the on-demand price, which spot instances never exceed; null if the price of the run is known.
     pub planned_on_demand_usd: Option<f64>,
@@ -70,24 +68,38 @@ pub struct Planned {
     pub start_seconds: Option<f64>,
     /// Seconds of all steps, with checkpoints.
     pub steps_seconds: Option<f64>,
+    /// Expected US dollars of the whole run.
+    pub usd: Option<f64>,
+    /// The same at the on-demand price; `None` if [`Self::usd`] is known.
+    pub on_demand_usd: Option<f64>,
+    /// US dollars per hour of the volumes and file systems.
+    pub storage_usd_per_hour: f64,
 }
 
-/// Returns US dollars per hour of a job's instances; `None` if a price is unknown, as that of spot instances.
-pub fn usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
-    most_usd_per_hour(plan, job).filter(|_| is_priced(plan))
+/// Returns US dollars per hour of a job; `None` if a price is unknown, as that of spot instances.
+pub fn usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
+    most_usd_per_hour(plan, planned, job).filter(|_| is_priced(plan))
 }
 
-/// Returns US dollars per hour of a job's instances, at most: spot instances never exceed the on-demand price. `None` if
-/// that is unknown.
-pub fn most_usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
+/// Returns US dollars per hour of a job, at most: spot instances never exceed the on-demand price. `None` if that is
+/// unknown.
+pub fn most_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
+    Some(instances_usd_per_hour(plan, job)? + planned.storage_usd_per_hour)
+}
+
+fn instances_usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
     plan.billed_usd_per_hour(job.instance_count(), job.is_spot())
 }
 
 /// Returns the status of a job at a time, compared with the plan.
 pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
     let end = job.ended.unwrap_or(now);
-    let billed = job.billable_seconds.map_or_else(|| billed_so_far(job, end), |seconds| seconds as f64);
-    let hourly = most_usd_per_hour(plan, job);
+    // A discount on spot shortens the billed time of the instances only.
+    let run = billed_so_far(job, end);
+    let billed = job.billable_seconds.map_or(run, |seconds| seconds as f64);
+    let cost = instances_usd_per_hour(plan, job)
+        .map(|usd| round_cents((usd * billed + planned.storage_usd_per_hour * run) / 3_600.0));
+    let hourly = most_usd_per_hour(plan, planned, job);
     let max_run =
         job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds").and_then(serde_json::Value::as_f64);
     let (progress, remaining) = progress(plan, job, metrics, now);
@@ -103,15 +115,11 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         estimated_remaining_seconds: remaining,
         elapsed_seconds: whole_seconds(end - job.created),
         billable_seconds: job.billable_seconds,
-        cost_usd: usd(billed),
+        cost_usd: cost,
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: max_run.and_then(usd),
-        planned_usd: planned
-            .seconds
-            .filter(|_| is_priced(plan))
-            .zip(plan.usd_per_hour())
-            .map(|(seconds, hourly)| round_cents(hourly * seconds / 3_600.0)),
-        planned_on_demand_usd: planned.seconds.filter(|_| !is_priced(plan)).and_then(usd),
+        planned_usd: planned.usd.map(round_cents),
+        planned_on_demand_usd: planned.on_demand_usd.map(round_cents),
         price_date: plan.instance_prices().filter_map(|price| price.date.clone()).min(),
         planned_seconds: planned.seconds.map(whole_seconds),
         planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
@@ -210,33 +218,28 @@ impl Status {
     }
 
     /// Returns the note on simulated costs.
-    pub fn simulated_note(&self) -> &'static str {
+    fn simulated_note(&self) -> &'static str {
         if self.simulated { " (simulated: nothing is billed)" } else { "" }
     }
 
-    /// Returns the planned and the maximum cost, ` of $16.46 planned, at most $28.36 (price of 2026-09-01)`; empty if neither
-    /// is known. Today, in days since 1970, gives the age of an old price.
-    pub fn planned_cost(&self, today: Option<i64>) -> String {
-        let planned = self.describe_planned_cost();
-        let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));
-        let all: Vec<String> = planned.into_iter().chain(most).collect();
-        let of = if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) };
-        let price = self.describe_price(today).map(|price| format!(" ({price})"));
-        of + &price.unwrap_or_default()
+    /// Describes the cost so far, `$6.33 so far`, or that of an ended run, `$12.32 for 1h 44m 15s billed`; `None` if the price
+    /// is not known.
+    pub fn describe_cost(&self) -> Option<String> {
+        let usd = text::dollars(self.cost_usd?);
+        let cost = match self.billable_seconds {
+            Some(billed) => format!("{usd} for {} billed", text::duration(billed)),
+            None if self.cost_is_upper_bound => format!("at most {usd} so far"),
+            None => format!("{usd} so far"),
+        };
+        Some(cost + self.simulated_note())
     }
 
-    /// Describes the planned cost: `$16.46 planned`; for spot instances without a known price its bound.
-    fn describe_planned_cost(&self) -> Option<String> {
-        let known = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
+    /// Describes the expected cost: `$16.46 expected`; for spot instances without a known price its bound.
+    fn describe_expected_cost(&self) -> Option<String> {
+        let known = self.planned_usd.map(|usd| format!("{} expected", text::dollars(usd)));
         let bound =
-            || self.planned_on_demand_usd.map(|usd| format!("{} planned on demand", text::dollars(usd)));
+            || self.planned_on_demand_usd.map(|usd| format!("{} expected on demand", text::dollars(usd)));
         known.or_else(bound)
-    }
-
-    /// Describes the date of the price: `price of 2026-09-01`; `None` for a price of the user.
-    pub fn describe_price(&self, today: Option<i64>) -> Option<String> {
-        let date = self.price_date.as_deref()?;
-        Some(describe_origin_and_age(Some(date), "", today))
     }
 
     /// Returns the last values of the metrics as text: first those with canonical names, in display order.
@@ -277,8 +280,9 @@ impl Status {
         if let Some(usd) = self.cost_usd {
             let simulated = if self.simulated { " (simulated)" } else { "" };
             let most = if self.cost_is_upper_bound { "at most " } else { "" };
-            let planned = self.describe_planned_cost().map_or_else(String::new, |cost| format!(" of {cost}"));
-            parts.push(format!("{most}{} so far{planned}{simulated}", text::dollars(usd)));
+            let expected =
+                self.describe_expected_cost().map_or_else(String::new, |cost| format!(" of {cost}"));
+            parts.push(format!("{most}{} so far{expected}{simulated}", text::dollars(usd)));
         }
         parts.join(", ")
     }

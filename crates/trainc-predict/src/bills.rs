@@ -130,6 +130,12 @@ pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
     CostParts { instances: plan.most_usd_per_hour().map(|usd| usd * seconds / HOUR), ..parts }
 }
 
+/// Returns US dollars per hour of the volumes and of the file systems that the job creates, as far as prices are known.
+pub fn storage_usd_per_hour(plan: &Plan) -> f64 {
+    let parts = max_cost(plan, HOUR);
+    parts.volumes.unwrap_or(0.0) + parts.least_file_systems
+}
+
 impl CostParts {
     /// Returns the sum. A file system may cost as much as the instances, so the sum is `None` without its price. The
     /// volumes cost a fraction of a percent of that, less than the uncertainty of the prediction.

@@ -8,7 +8,7 @@ use trainc_catalog::instances;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
-use trainc_ir::price::describe_origin_and_age;
+use trainc_ir::price::{describe_origin_and_age, describe_origins};
 use trainc_predict::bills::{max_cost, unpriced_file_systems};
 
 /// Returns what the job costs: expected, at most, after its end, and the room in the quotas. Every output shows these
@@ -34,17 +34,29 @@ pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec
     out
 }
 
+/// Returns the costs of the plan of a run; of a run of another version of the manifest, which has no plan, the price.
+pub fn lines_of_run(plan: &Plan, planned: Option<&Document>, today: Option<i64>) -> Vec<String> {
+    match planned {
+        Some(document) => lines(document, plan, today),
+        None => describe_origins(plan.instance_prices(), today)
+            .map(|origins| format!("instances only, by the {origins}"))
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// Formats the interval of a cost: a run is stopped at max-run, where it costs `most`.
+pub(super) fn between(ends: &Interval, most: Option<f64>) -> String {
+    let most = most.unwrap_or(f64::INFINITY);
+    let stopped = if ends.high > most { ", where max-run stops it" } else { "" };
+    format!("{} to {}{stopped}", text::dollars(ends.low.min(most)), text::dollars(ends.high.min(most)))
+}
+
 /// Returns the expected cost with its interval; for spot instances without a known price its on-demand upper bound.
 fn expected(document: &Document, plan: &Plan) -> Option<String> {
     let run = &document.run;
     let with_interval = |usd: f64, interval: Option<&Interval>| {
-        // A run is stopped at max-run.
-        let most = run.most_usd.unwrap_or(f64::INFINITY);
-        let between = interval.map(|ends| {
-            let (low, high) = (text::dollars(ends.low.min(most)), text::dollars(ends.high.min(most)));
-            let stopped = if ends.high > most { ", where max-run stops it" } else { "" };
-            format!(" ({low} to {high}{stopped})")
-        });
+        let between = interval.map(|ends| format!(" ({})", between(ends, run.most_usd)));
         text::dollars(usd) + &between.unwrap_or_default()
     };
     let is_cut = run.seconds.zip(max_run_seconds(plan)).is_some_and(|(run, most)| run > most);

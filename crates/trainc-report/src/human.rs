@@ -1,10 +1,10 @@
 //! The plan for a terminal: one screen; with [`Depth::Origins`] also the origin of every value.
 
 use super::bars::{Part, bar};
-use super::json::Document;
+use super::json::{AfterEnd, Document};
 use super::shared_costs::{JobFileSystem, SharedCosts, job_file_systems};
-use super::terminal_page::{Options, TerminalPage};
-use super::{Subject, cost, links, mesh_picture, origins, problems, sections, speed};
+use super::terminal_page::{LABEL, Options, TerminalPage};
+use super::{Subject, after_end, cost, links, mesh_picture, origins, problems, sections, speed};
 use std::fmt::Write as _;
 use trainc_diag::human::action_style;
 use trainc_diag::text;
@@ -85,6 +85,29 @@ pub fn costs_of_apply(document: &Document, plan: &Plan, options: Options) -> Str
     lines_of(&mut page, "cluster", &sections::cluster_and_region(document, plan));
     print_packed(&mut page, "run", sections::run(document).get(..1).unwrap_or_default());
     costs(&mut page, plan, document);
+    page.finish()
+}
+
+/// Renders what a run has cost, if that is known, above the costs of its plan.
+pub fn costs_of_run(
+    plan: &Plan,
+    planned: Option<&Document>,
+    so_far: Option<&str>,
+    options: Options,
+) -> String {
+    let mut page = TerminalPage::new(options);
+    if let Some(so_far) = so_far {
+        page.field("cost", so_far);
+    }
+    let label = if so_far.is_some() { "" } else { "cost" };
+    print_packed(&mut page, label, &cost::lines_of_run(plan, planned, options.today));
+    page.finish()
+}
+
+/// Renders what is billed after the end of a job, next to a label.
+pub fn lines_after_end(label: &str, billed: &[AfterEnd], options: Options) -> String {
+    let mut page = TerminalPage::new(options);
+    print_packed(&mut page, label, &after_end::describe(billed, options.today));
     page.finish()
 }
 
@@ -198,11 +221,14 @@ fn lines_of(page: &mut TerminalPage, label: &str, lines: &[String]) {
     }
 }
 
+/// Columns within which lines are joined: a wider terminal shows the same lines.
+const MOST_PACKED: usize = 80 - LABEL;
+
 /// Prints lines, joining a line to an earlier one where both fit.
-fn print_packed(page: &mut TerminalPage, label: &str, lines: &[String]) {
+pub(super) fn print_packed(page: &mut TerminalPage, label: &str, lines: &[String]) {
     let mut out: Vec<String> = Vec::new();
     for line in lines {
-        let room = page.columns().saturating_sub(line.width() + "; ".len());
+        let room = page.columns().min(MOST_PACKED).saturating_sub(line.width() + "; ".len());
         match out.iter_mut().find(|before| before.width() <= room) {
             Some(before) => {
                 let _ = write!(before, "; {line}");

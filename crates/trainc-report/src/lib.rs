@@ -6,7 +6,7 @@
 pub mod after_end;
 mod bars;
 pub mod bill;
-mod cost;
+pub mod cost;
 pub mod document;
 mod forecast;
 pub mod html;

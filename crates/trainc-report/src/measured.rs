@@ -1,13 +1,15 @@
 //! A measured run compared with its prediction: for a terminal, for a comment, for scripts.
 
-use super::after_end;
-use super::json::AfterEnd;
-use super::sections::round_to_u64;
+use super::cost;
+use super::human::print_packed;
+use super::json::{self, AfterEnd, GroupPrice, Interval, Price};
+use super::sections::{Section, round_to_u64};
 use super::terminal_page::{LABEL, Options, TerminalPage};
 use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::{sparkline, text};
+use trainc_ir::Plan;
 use trainc_ir::mfu::format_mfu;
 use trainc_ir::units::GIB;
 
@@ -30,10 +32,8 @@ pub struct Subject<'a> {
     pub run: Option<&'a Job>,
     /// The figures, predicted and measured.
     pub rows: &'a [Row],
-    /// Origin of the price behind the cost: `price of 2026-09-01`.
-    pub price: Option<String>,
-    /// What is billed after the end of the job.
-    pub after_end: Vec<AfterEnd>,
+    /// The plan, whose costs are shown with the run's; `None` without a training job.
+    pub planned: Option<(&'a Plan, &'a json::Document)>,
     /// Further remarks.
     pub notes: Vec<String>,
 }
@@ -50,7 +50,35 @@ pub struct Document {
     pub status: Option<String>,
     pub log: Log,
     pub parts: Vec<Part>,
+    pub run: PlannedCost,
+    pub price: Option<Price>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_prices: Vec<GroupPrice>,
+    pub after_end: Vec<AfterEnd>,
     pub notes: Vec<String>,
+}
+
+/// Costs of the plan, as in the `run` of plan.json.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PlannedCost {
+    cost_usd: Option<f64>,
+    cost_usd_interval: Option<Interval>,
+    on_demand_usd: Option<f64>,
+    on_demand_usd_interval: Option<Interval>,
+    most_usd: Option<f64>,
+}
+
+impl PlannedCost {
+    fn from_plan(document: &json::Document) -> Self {
+        let run = document.run.clone();
+        Self {
+            cost_usd: run.cost_usd,
+            cost_usd_interval: run.cost_usd_interval,
+            on_demand_usd: run.on_demand_usd,
+            on_demand_usd_interval: run.on_demand_usd_interval,
+            most_usd: run.most_usd,
+        }
+    }
 }
 
 /// Statistics of the log.
@@ -84,6 +112,7 @@ pub struct Part {
 /// Returns the run for scripts.
 pub fn document(subject: &Subject) -> Document {
     let measured = subject.measured;
+    let planned = subject.planned.map(|(_, document)| document);
     Document {
         format_version: FORMAT_VERSION,
         trainc_version: env!("CARGO_PKG_VERSION"),
@@ -117,6 +146,10 @@ pub fn document(subject: &Subject) -> Document {
                 not_measured: not_measured(row),
             })
             .collect(),
+        run: planned.map(PlannedCost::from_plan).unwrap_or_default(),
+        price: planned.and_then(|document| document.price.clone()),
+        group_prices: planned.map_or_else(Vec::new, |document| document.group_prices.clone()),
+        after_end: planned.map_or_else(Vec::new, |document| document.after_end.clone()),
         notes: subject.notes.clone(),
     }
 }
@@ -277,6 +310,11 @@ fn describe_basis(subject: &Subject) -> String {
     out
 }
 
+/// Returns the costs of the plan, as every output shows them.
+fn cost_sections(subject: &Subject, today: Option<i64>) -> Vec<Section> {
+    subject.planned.map_or_else(Vec::new, |(plan, document)| cost::sections(document, plan, today))
+}
+
 fn heading(subject: &Subject) -> String {
     match subject.run {
         Some(run) => format!(": {}, {}", run.name, run.status),
@@ -296,11 +334,8 @@ pub fn human(subject: &Subject, options: Options) -> String {
     for (label, line) in charts(losses, rates, None, columns, options.unicode) {
         page.field(label, &line);
     }
-    if let Some(price) = &subject.price {
-        page.field("cost", &format!("by the {price}"));
-    }
-    for (at, line) in after_end::describe(&subject.after_end, options.today).iter().enumerate() {
-        page.field(if at == 0 { "after" } else { "" }, line);
+    for (label, lines) in cost_sections(subject, options.today) {
+        print_packed(&mut page, label, &lines);
     }
     page.field("from", &describe_basis(subject));
     if let Some(words) = describe_missing(subject) {
@@ -361,11 +396,8 @@ pub fn markdown(subject: &Subject) -> String {
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     out.push_str(&format!("\n{}\n", escape_cell(&describe_basis(subject))));
-    if let Some(price) = &subject.price {
-        out.push_str(&format!("- cost by the {}\n", escape_cell(price)));
-    }
-    for line in after_end::describe(&subject.after_end, None) {
-        out.push_str(&format!("- after the end: {}\n", escape_cell(&line)));
+    for (label, lines) in cost_sections(subject, None) {
+        out.push_str(&format!("- {label}: {}\n", escape_cell(&lines.join("; "))));
     }
     if let Some(words) = describe_missing(subject) {
         out.push_str(&format!("- `-`: {}\n", escape_cell(&words)));
@@ -398,14 +430,22 @@ mod tests {
         let measured = Measured::from_reports(plan, &reader.reports, Some(1), false);
         let run = Job { name: "a-1".to_owned(), status: "Completed".to_owned(), ..Job::default() };
         let all = rows(plan, &sample.compiled.prediction, Constants::shipped(), &measured, Some(&run));
+        let mut planned = sample.document();
+        // As of instance groups, which the starter does not have.
+        planned.group_prices = vec![json::GroupPrice {
+            group: Some("g".to_owned()),
+            instance: Some("ml.g5.12xlarge".to_owned()),
+            nodes: Some(1),
+            price: planned.price.clone(),
+        }];
+        planned.run.on_demand_usd_interval = planned.run.cost_usd_interval.clone();
         let subject = Subject {
             job: "a",
             path: "a.kdl",
             measured: &measured,
             run: Some(&run),
             rows: &all,
-            price: Some("price of 2026-09-01".to_owned()),
-            after_end: Vec::new(),
+            planned: Some((plan, &planned)),
             notes: vec!["x".to_owned()],
         };
         let document = serde_json::to_value(document(&subject)).unwrap();
@@ -417,7 +457,19 @@ mod tests {
         assert!(memory.predicted.is_some() && memory.interval.is_some());
         let text = human(&subject, Options::default());
         assert!(text.contains("median of 2 values, steps 2 to 3") && text.contains("9.00 GiB"), "{text}");
-        assert!(text.contains("cost      by the price of 2026-09-01"), "{text}");
+        let costs = crate::human::costs_of_apply(&planned, plan, Options::default());
+        let costs = costs.split_once("  cost ").unwrap().1;
+        assert!(costs.contains("at most $") && text.contains(costs), "{text}\n{costs}");
+        for (member, wanted) in [
+            ("/run/cost_usd", planned.run.cost_usd),
+            ("/run/most_usd", planned.run.most_usd),
+            ("/price/usd_per_hour", planned.price.as_ref().map(|price| price.usd_per_hour)),
+        ] {
+            assert_eq!(document.pointer(member).unwrap().as_f64(), wanted, "{member}");
+        }
+        assert_eq!(document["after_end"], serde_json::to_value(&planned.after_end).unwrap());
+        let cost = all.iter().find(|row| row.key == "cost_usd").unwrap();
+        assert_eq!(cost.predicted, planned.run.cost_usd);
         let narrow = human(&subject, Options { width: 60, ..Options::default() });
         assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     }

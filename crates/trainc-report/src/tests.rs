@@ -275,6 +275,7 @@ fn quota(value: f64, in_use: Option<f64>) -> super::json::Quota {
 #[test]
 fn costs_are_the_same_in_every_output() {
     const SETS: &[&str] = &["cluster.warm-pool=1h"];
+    let words = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
     let mut sample = sample(LLAMA, SETS);
     // A date far from the price: only the terminal states its age.
     let options =
@@ -284,11 +285,16 @@ fn costs_are_the_same_in_every_output() {
     let plan = sample.compiled.plan.take().unwrap();
     let apply = human::costs_of_apply(&document, &plan, options);
     insta::assert_snapshot!(apply);
+    let of_run = |planned: Option<&Document>, options| {
+        words(&human::costs_of_run(&plan, planned, Some("$5.00 so far"), options))
+    };
+    let other = of_run(None, options);
+    assert_eq!(other, "cost $5.00 so far instances only, by the price of 2026-09-01, 153 days old");
+    let of_run = of_run(Some(&document), options);
     assert!(apply.lines().all(|line| line.chars().count() <= 80), "{apply}");
     // As in an emitted file: no age.
     trainc_check::remove_dated(Some(&plan), "2026-11-21", &mut sample.compiled.problems);
     sample.compiled.plan = Some(plan);
-    let words = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
     let page = words(&human::plan(
         &sample.subject(),
         &document,
@@ -300,6 +306,8 @@ fn costs_are_the_same_in_every_output() {
     let apply = words(&apply);
     let costs = apply.split_once("cost expected").unwrap().1;
     assert!(page.contains(costs), "{page}\n{costs}");
+    let of_plan = costs.split_once(" after ").unwrap().0;
+    assert_eq!(of_run, format!("cost $5.00 so far expected{of_plan}"));
     for part in [
         "expected $",
         "at the on-demand price",

@@ -2,6 +2,7 @@
 
 use super::steps::{Measured, Median};
 use trainc_ir::{Plan, TrainingJob};
+use trainc_predict::bills::storage_usd_per_hour;
 use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
 use trainc_predict::run::Around;
 use trainc_predict::{Constants, Interval, Layout, Memory, Prediction, Speed};
@@ -352,17 +353,17 @@ pub fn rows(
     let expected = run.map(|run| (run.expected_seconds(), run.expected_interval()));
     let between = expected.and_then(|(_, interval)| interval);
     part("run_seconds", expected.map(|(seconds, _)| seconds), between, ended(job.seconds));
-    let instances = run.and_then(|run| run.cost_parts.instances);
     let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
+    // As in the prediction: the instances, their volumes and the file systems of the job. A discount on spot shortens the
+    // billed time of the instances only.
     let hourly = plan.billed_usd_per_hour(job.instances, is_spot);
-    let usd = hourly.zip(job.billed).map(|(hourly, seconds)| hourly * seconds / 3_600.0);
+    let usd = hourly.zip(job.billed).map(|(hourly, billed)| {
+        (hourly * billed + storage_usd_per_hour(plan) * job.seconds.unwrap_or(billed)) / 3_600.0
+    });
     part(
         "cost_usd",
-        instances,
-        instances.zip(expected).and_then(|(usd, (seconds, interval))| {
-            let Interval { low, high } = interval?;
-            Some(Interval { low: usd * low / seconds, high: usd * high / seconds })
-        }),
+        run.and_then(|run| run.cost_usd),
+        run.and_then(trainc_predict::Run::cost_interval),
         ended(usd),
     );
     out

@@ -1,10 +1,10 @@
 //! The text of the page: title, key figures, verdict, and the tables without pictures.
 
-use super::format::{dollars_range, format_duration};
+use super::format::format_duration;
 use super::memory::gib;
 use super::page::{Cell, Head, Page, Problem, Section, State, Table, Tile, Verdict, text_column};
 use crate::json::Document;
-use crate::{Subject, origins, sections, speed as speed_text};
+use crate::{Subject, cost, origins, sections, speed as speed_text};
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Severity};
@@ -93,22 +93,17 @@ fn tiles(document: &Document) -> Vec<Tile> {
         }
         _ => unknown("run time", document, "run.seconds"),
     };
-    let mut cost = match (run.cost_usd, run.seconds, interval(run.interval.as_ref())) {
-        (Some(usd), Some(seconds), range) => {
-            let under = range.map(|range| dollars_range(usd, seconds, range));
-            tile("run cost", text::dollars(usd), "", under.into_iter().collect())
+    let between = |ends: Option<&crate::json::Interval>| -> Vec<String> {
+        ends.map(|ends| cost::between(ends, run.most_usd)).into_iter().collect()
+    };
+    let mut cost = match (run.cost_usd, run.on_demand_usd) {
+        (Some(usd), _) => tile("run cost", text::dollars(usd), "", between(run.cost_usd_interval.as_ref())),
+        (None, Some(usd)) => {
+            let mut under = between(run.on_demand_usd_interval.as_ref());
+            under.push("at the on-demand price: spot costs less".to_owned());
+            tile("run cost", text::dollars(usd), "", under)
         }
-        _ => match run.on_demand_usd {
-            Some(usd) => {
-                let between = run.on_demand_usd_interval.as_ref();
-                let between = between
-                    .map(|ends| format!("{} to {}", text::dollars(ends.low), text::dollars(ends.high)));
-                let mut under: Vec<String> = between.into_iter().collect();
-                under.push("at the on-demand price: spot costs less".to_owned());
-                tile("run cost", text::dollars(usd), "", under)
-            }
-            None => unknown("run cost", document, "run.cost_usd"),
-        },
+        (None, None) => unknown("run cost", document, "run.cost_usd"),
     };
     cost.under.extend(run.most_usd.map(|most| format!("at most {} by max-run", text::dollars(most))));
     cost.under

@@ -266,7 +266,7 @@ impl Destroy {
             let mut billed = self.about.billed_after_end(false);
             billed.retain(AfterEnd::outlasts_destroy);
             io.print("deleted\n");
-            io.print(&format_billed("remains", &billed, io));
+            io.print_colored(&format_billed("remains", &billed, io));
             io.print(&self.describe_kept_data(&remains, &removals, io.today_in_days()));
         } else if code == verdict::exit::FOREIGN {
             io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");

@@ -9,6 +9,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::overlay::Overlay;
 use super::partial_plan;
+use super::plan::document;
 use super::progress::{LOOKING, Mode, Progress, print_version_line};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -20,13 +21,15 @@ use trainc_apply::diff::{Action, Obstacle, foreign_job_change, foreign_run_chang
 use trainc_apply::ledger::Item;
 use trainc_apply::look::Look;
 use trainc_apply::ownership::is_ours;
-use trainc_apply::status::Planned;
+use trainc_apply::status::{Planned, Status};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
 use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
 use trainc_ir::Plan;
+use trainc_predict::bills::storage_usd_per_hour;
 use trainc_report::after_end;
-use trainc_report::json::AfterEnd;
+use trainc_report::human::{costs_of_run, lines_after_end};
+use trainc_report::json::{AfterEnd, Document};
 
 /// Flags that select a job. With the flags of its `apply`, a run is compared with what was planned.
 #[derive(clap::Args, Debug)]
@@ -140,9 +143,9 @@ impl JobContext {
         self.plan.job.name.value().map_or("", String::as_str)
     }
 
-    /// Returns the prediction for a run; empty for a run of another digest.
-    pub(super) fn prediction_for_run(&self, is_other: bool) -> Planned {
-        if is_other { Planned::default() } else { planned_from_prediction(&self.manifest) }
+    /// Returns what the plan expects of a run; nothing of a run of another digest.
+    pub(super) fn expected(&self, is_other: bool) -> Expected {
+        if is_other { Expected::default() } else { Expected::from_manifest(&self.manifest, &self.set) }
     }
 
     /// Returns what is billed after the end of a run; nothing for a run of another digest.
@@ -198,27 +201,44 @@ impl JobContext {
     }
 }
 
-/// Returns the prediction of a manifest for its run.
-pub(super) fn planned_from_prediction(manifest: &Manifest) -> Planned {
-    let prediction = &manifest.compiled.prediction;
-    let run = prediction.run.as_ref().filter(|run| !run.never_ends);
-    let seconds = run.map(trainc_predict::Run::expected_seconds);
-    Planned {
-        seconds: seconds.filter(|seconds| seconds.is_finite()),
-        tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
-        start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
-        steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
+/// What the plan of a manifest expects of its run.
+#[derive(Default)]
+pub(super) struct Expected {
+    /// The figures that the run is compared with.
+    pub planned: Planned,
+    /// The plan, with its costs; `None` for a run of another digest.
+    pub document: Option<Document>,
+}
+
+impl Expected {
+    /// Returns what the plan of a manifest expects.
+    pub(super) fn from_manifest(manifest: &Manifest, set: &Set) -> Self {
+        let prediction = &manifest.compiled.prediction;
+        let document = document(manifest, set);
+        let run = prediction.run.as_ref().filter(|run| !run.never_ends);
+        let seconds = run.map(trainc_predict::Run::expected_seconds);
+        let planned = Planned {
+            seconds: seconds.filter(|seconds| seconds.is_finite()),
+            tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
+            start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
+            steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
+            usd: document.run.cost_usd,
+            on_demand_usd: document.run.on_demand_usd,
+            storage_usd_per_hour: manifest.compiled.plan.as_deref().map_or(0.0, storage_usd_per_hour),
+        };
+        Self { planned, document: Some(document) }
+    }
+
+    /// Formats what a run has cost, next to the costs of the plan.
+    pub(super) fn format_costs(&self, plan: &Plan, now: &Status, io: &Io) -> String {
+        let so_far = now.describe_cost();
+        costs_of_run(plan, self.document.as_ref(), so_far.as_deref(), io.report_options(io.width))
     }
 }
 
-/// Formats what is billed after the end of a job next to a label, for text with labels of ten columns.
+/// Formats what is billed after the end of a job next to a label, as plans do.
 pub(super) fn format_billed(label: &str, billed: &[AfterEnd], io: &Io) -> String {
-    let mut out = String::new();
-    for (at, line) in after_end::describe(billed, io.today_in_days()).iter().enumerate() {
-        let label = if at == 0 { label } else { "" };
-        out.push_str(&format!("  {label:<10}{line}\n"));
-    }
-    out
+    lines_after_end(label, billed, io.report_options(io.width))
 }
 
 /// Runs a task for each job of the manifests; returns the worst exit code.

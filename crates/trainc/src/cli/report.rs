@@ -8,12 +8,13 @@ use super::invalid_rows::InvalidRows;
 use super::io::Io;
 use super::job_context::{Form, JobArgs, JobContext, existing, run_for_each_job};
 use super::manifests::{Manifest, compile_all};
+use super::plan::document;
 use super::probe::describe_plan_again;
 use super::progress::{Mode, Progress, READING};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use trainc_apply::account::LogEvent;
+use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
@@ -25,10 +26,8 @@ use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
 use trainc_ir::Plan;
-use trainc_ir::price::describe_origins;
-use trainc_predict::bills::max_cost;
-use trainc_predict::{Constants, Layout, Prediction, Speed};
-use trainc_report::json::AfterEnd;
+use trainc_predict::{Constants, Layout, Speed};
+use trainc_report::json::Document;
 use trainc_report::measured::{self, Subject};
 
 /// Compare a finished run with its prediction
@@ -132,7 +131,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let names: Vec<String> = here.iter().map(named).collect();
     let found = InvalidRows::from_logs(reader.faults(), &names);
     io.note_colored(&found.format_first(io, global));
-    shared.print_report(io, (manifest, Vec::new()), plan, (&reader, &found, &probe), None)
+    shared.print_report(io, manifest, plan, (&reader, &found, &probe), None)
 }
 
 /// Returns the logs of `--log`, or that of the job's last run on this machine.
@@ -196,13 +195,13 @@ impl Shared {
     fn print_report(
         &self,
         io: &mut Io,
-        (manifest, after_end): (&Manifest, Vec<AfterEnd>),
+        manifest: &Manifest,
         plan: &Plan,
         (reader, wrong, probe): (&Reader, &InvalidRows, &Probe),
-        job: Option<&trainc_apply::account::TrainingJob>,
+        online: Option<(&TrainingJob, &Document)>,
     ) -> u8 {
         let measured = Measured::from_reports(plan, &reader.reports, self.warm_up, reader.out_of_memory);
-        let run = job.map(|job| Job::from_training_job(job, &measured));
+        let run = online.map(|(job, _)| Job::from_training_job(job, &measured));
         let constants = &self.constants;
         let prediction = trainc_predict::of_plan(plan, constants);
         let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
@@ -282,8 +281,7 @@ impl Shared {
             measured: &measured,
             run: run.as_ref(),
             rows: &rows,
-            price: run.as_ref().and_then(|_| describe_costs(plan, &prediction, io.today_in_days())),
-            after_end,
+            planned: online.map(|(_, document)| (plan, document)),
             notes,
         };
         match self.output.as_str() {
@@ -299,23 +297,6 @@ impl Shared {
         }
         code
     }
-}
-
-/// Describes the price behind the cost, the expected cost of spot instances without a known price, and the cost at most.
-fn describe_costs(plan: &Plan, prediction: &Prediction, today: Option<i64>) -> Option<String> {
-    let mut out = describe_origins(plan.instance_prices(), today)?;
-    let run = prediction.run.as_ref().filter(|run| run.cost_usd.is_none());
-    if let Some(usd) = run.and_then(|run| max_cost(plan, run.expected_seconds()).total_usd()) {
-        out += &format!("; expected {} on demand", trainc_diag::text::dollars(usd));
-    }
-    let limit = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get());
-    if let Some((limit, usd)) =
-        limit.and_then(|limit| Some((limit, max_cost(plan, limit as f64).least_usd()?)))
-    {
-        let (usd, limit) = (trainc_diag::text::dollars(usd), trainc_diag::text::duration(limit));
-        out += &format!("; at most {usd} for {limit}");
-    }
-    Some(out)
 }
 
 /// Returns notes on the output of a probe: the plan by its rates, and slow nodes.
@@ -433,7 +414,8 @@ impl Task for Online {
             io.note("error: the run does not belong to this job: no row is added to the table\n");
             return verdict::exit::FOREIGN;
         }
-        let billed = self.about.billed_after_end(found.is_other || !found.is_ours);
+        let mut document = document(&self.about.manifest, &self.about.set);
+        document.after_end = self.about.billed_after_end(found.is_other || !found.is_ours);
         let mut reader = reader(&self.about.plan);
         let mut probe = Probe::default();
         let mut sink = |host: &str, event: &LogEvent| {
@@ -449,10 +431,10 @@ impl Task for Online {
         io.note_colored(&wrong.format_first(io, &self.about.global));
         self.shared.print_report(
             io,
-            (&self.about.manifest, billed),
+            &self.about.manifest,
             &self.about.plan,
             (&reader, &wrong, &probe),
-            Some(&found.job),
+            Some((&found.job, &document)),
         )
     }
 }

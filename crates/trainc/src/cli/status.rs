@@ -90,9 +90,9 @@ impl Task for Show {
                 Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
                 Err(verdict) => return self.about.fail(io, verdict),
             };
-        let planned = self.about.prediction_for_run(is_other);
-        let now =
-            status(&self.about.plan, &planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
+        let plan = &self.about.plan;
+        let expected = self.about.expected(is_other);
+        let now = status(plan, &expected.planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {
@@ -111,8 +111,9 @@ impl Task for Show {
                 (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
-            io.print(&format_status(&now, other, io.today_in_days()));
-            io.print(&format_billed("after", &billed, io));
+            io.print(&format_status(&now, other));
+            io.print_colored(&expected.format_costs(plan, &now, io));
+            io.print_colored(&format_billed("after", &billed, io));
             let invocation = &self.about.invocation;
             let stop =
                 |run: &str| invocation.command_line(&NextCommand::new("stop").flag(format!("--run {run}")));
@@ -163,7 +164,7 @@ fn lost_file_systems(job: &TrainingJob, all: &[FileSystem]) -> Vec<String> {
     missing_mounts(job, &all.iter().map(|system| system.id.clone()).collect())
 }
 
-fn format_status(now: &Status, other: &str, today: Option<i64>) -> String {
+fn format_status(now: &Status, other: &str) -> String {
     let mut out = format!("{}{other}: {}", now.training_job, now.status);
     // After the end both are the same word.
     if now.secondary_status != now.status {
@@ -190,17 +191,6 @@ fn format_status(now: &Status, other: &str, today: Option<i64>) -> String {
     if let Some(percent) = now.progress_percentage {
         let left = now.left().map_or_else(String::new, |left| format!(", {left}"));
         field("progress", format!("{}%{left}", text::short_number(percent)));
-    }
-    if let Some(usd) = now.cost_usd {
-        field(
-            "cost",
-            format!(
-                "{}{}, instances only, at on-demand price{}",
-                text::dollars(usd),
-                now.planned_cost(today),
-                now.simulated_note()
-            ),
-        );
     }
     if let Some(reason) = &now.failure_reason {
         // Output of the program: untrusted text.

@@ -6,7 +6,8 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job_context::{
-    Form, JobArgs, JobContext, existing, format_billed, format_time_of_day, job_contexts, worst_exit_code,
+    Expected, Form, JobArgs, JobContext, existing, format_billed, format_time_of_day, job_contexts,
+    worst_exit_code,
 };
 use super::manifests::{Manifest, Set};
 use super::probe::describe_plan_again;
@@ -34,6 +35,7 @@ use trainc_diag::text;
 use trainc_diag::{Diagnostic, Invocation, NextCommand};
 use trainc_ir::{Budget, Plan};
 use trainc_predict::Constants;
+use trainc_report::cost::lines_of_run;
 use trainc_report::measured;
 
 /// Follow the job until it ends: status, loss, throughput and cost
@@ -141,15 +143,16 @@ async fn watch<C: Cloud, K: Clock>(
         io.note(&format!("note: {} runs another version than the manifest\n", job.name));
     }
     let JobContext { global, set, manifest, invocation, .. } = about;
-    let planned = about.prediction_for_run(found.is_other || !found.is_ours);
+    let expected = about.expected(found.is_other || !found.is_ours);
     // A run of another version, or of another owner, has other limits.
     let enforce = enforce && !found.is_other && found.is_ours;
     let stay = if enforce { Stay::Enforce } else { Stay::WhileRead };
-    let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;
+    let code =
+        follow(io, look, set, manifest, &expected, invocation, &job.name, global, progress, stay).await;
     // Other codes report that it could not be followed to its end.
     if matches!(code, exit::DONE | exit::JOB) && output != "json" {
         let billed = about.billed_after_end(found.is_other || !found.is_ours);
-        io.print(&format_billed("after", &billed, io));
+        io.print_colored(&format_billed("after", &billed, io));
     }
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
@@ -202,7 +205,7 @@ impl Following {
             let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
             let step_seconds =
                 tokens.zip(planned.tokens_per_second).map(|(tokens, rate)| tokens as f64 / rate);
-            let limits = Limits::from_plan(plan, step_seconds, most_usd_per_hour(plan, job));
+            let limits = Limits::from_plan(plan, step_seconds, most_usd_per_hour(plan, planned, job));
             self.brake = limits.map(|limits| Brake::new(limits, begin));
         }
     }
@@ -316,7 +319,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
     look: &Look<'_, C, K>,
     set: &Set,
     manifest: &Manifest,
-    planned: &Planned,
+    expected: &Expected,
     invocation: &Invocation,
     name: &str,
     global: &Global,
@@ -325,13 +328,13 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
 ) -> u8 {
     // A manifest with errors was reported before.
     let Some(plan) = manifest.compiled.plan.as_deref() else { return exit::MANIFEST };
+    let planned = &expected.planned;
     let mode = progress.mode();
     let ledger = Ledger::default();
     let recorder = Recorder { ledger: &ledger, listener: progress };
     let item = Item::new("training-job", name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
-    let mut is_dated = false;
     let mut trouble = Outage::default();
     let (pause, again) = intervals(look.patience.poll, planned, look.cloud.is_simulated());
     loop {
@@ -390,11 +393,11 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             }
         }
         let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
-        // Once for all lines that follow.
-        if mode != Mode::Json && !is_dated && now.cost_usd.is_some() {
-            is_dated = true;
-            if let Some(price) = now.describe_price(io.today_in_days()) {
-                progress.line(&format!("costs of the instances by the {price}"));
+        // Once, for all lines that follow.
+        if mode != Mode::Json && told.is_none() && !job.is_over() {
+            let costs = lines_of_run(plan, expected.document.as_ref(), io.today_in_days());
+            if !costs.is_empty() {
+                progress.line(&format!("cost: {}", costs.join("; ")));
             }
         }
         if mode == Mode::Json {
@@ -429,7 +432,9 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             }
             let finding = following.autopsy.finding(&job);
             let output = if mode == Mode::Json { "json" } else { "human" };
-            return print_outcome(io, set, manifest, invocation, plan, &job, &now, &finding, output, global);
+            return print_outcome(
+                io, set, manifest, invocation, plan, &job, &now, expected, &finding, output, global,
+            );
         }
         look.clock.sleep(pause).await;
     }
@@ -473,6 +478,7 @@ pub(super) fn print_outcome(
     plan: &Plan,
     job: &TrainingJob,
     now: &Status,
+    expected: &Expected,
     finding: &Finding,
     output: &str,
     global: &Global,
@@ -500,22 +506,14 @@ pub(super) fn print_outcome(
         return if completed { exit::DONE } else { exit::JOB };
     }
     if completed {
-        let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
-        // Spot instances are billed for less, and the wait for instances is not billed.
-        if let Some(billed) = now.billable_seconds.filter(|billed| *billed != now.elapsed_seconds) {
-            words.push_str(&format!(", {} billed", text::duration(billed)));
-        }
-        if let Some(usd) = now.cost_usd {
-            words.push_str(&format!(", {}{}", text::dollars(usd), now.planned_cost(io.today_in_days())));
-        }
-        words.push_str(now.simulated_note());
-        io.print(&format!("{words}\n"));
+        io.print(&format!("{} completed in {}\n", job.name, text::duration(now.elapsed_seconds)));
         if let Some(model) = &job.model_artifacts {
             io.print(&format!("  model     {model}\n"));
         }
         if let Some(short) = now.early_end_steps(plan) {
             io.print(&format!("  note      {}\n", describe_early_end(short)));
         }
+        io.print_colored(&expected.format_costs(plan, now, io));
         return exit::DONE;
     }
     let span = plan.job.name.span().unwrap_or(plan.job.span);
@@ -547,16 +545,9 @@ pub(super) fn print_outcome(
             io.print(&format!("  {}\n", trainc_diag::escape_control_characters(line)));
         }
     }
-    if let Some(usd) = now.cost_usd {
-        let (dollars, against, unpaid) =
-            (text::dollars(usd), now.planned_cost(io.today_in_days()), now.simulated_note());
-        let took = text::duration(now.elapsed_seconds);
-        // Without instances there is no cost.
-        io.print(&if job.started.is_none() {
-            format!("it never ran: ended {took} after its creation, {dollars}{against}{unpaid}\n")
-        } else {
-            format!("it ended {took} after its creation, and cost {dollars}{against}{unpaid}\n")
-        });
-    }
+    // Without instances there is no cost.
+    let never = if job.started.is_none() { "it never ran: ended" } else { "it ended" };
+    io.print(&format!("{never} {} after its creation\n", text::duration(now.elapsed_seconds)));
+    io.print_colored(&expected.format_costs(plan, now, io));
     exit::JOB
 }

@@ -119,7 +119,7 @@ fn a_run_is_shown_against_its_plan() {
     let repo = Repo::new("apply-planned", &["starter"]);
     let path = "starter/trainc.kdl";
     let plan = repo.run(&["plan", path, "-o", "json"]).json();
-    let usd = plan["run"]["cost_parts"]["instances"].as_f64().unwrap();
+    let usd = plan["run"]["cost_usd"].as_f64().unwrap();
     let rate = plan["speed"]["tokens_per_second"].as_f64().unwrap();
     assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
     let status = repo.run(&["status", path, "-o", "json"]).json();
@@ -128,16 +128,13 @@ fn a_run_is_shown_against_its_plan() {
     assert_eq!(status["planned_tokens_per_second"].as_f64(), Some(rate.round()));
     assert_eq!(status["planned_seconds"].as_f64(), plan["run"]["seconds"].as_f64().map(f64::floor));
     let watched = repo.run(&["watch", path]);
-    let dollars = format!("${usd:.2} planned");
+    let dollars = format!("${usd:.2} expected");
     let told = one_line(&format!("{}{}", watched.out, watched.err));
     assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
-    assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
-    assert!(told.contains("costs of the instances by the price of 2026-09-06"), "{told}");
     let shown = repo.run(&["status", path]);
     let first = shown.out.lines().next().unwrap_or_default();
     assert!(first.ends_with(": Completed"), "one word, which is the state and its detail: {first}");
     let told = one_line(&shown.out);
-    assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
     let grouped = trainc_diag::text::group_digits(Duration::from_secs_f64(rate.round()).as_secs());
     assert!(told.contains(&format!(" of {grouped} planned mfu ")), "{told}");
     // All four words of the trade, by the expressions of the starter's own manifest, and in what a script reads.
@@ -169,6 +166,50 @@ fn a_run_is_shown_against_its_plan() {
     let other = repo.run(&["status", path, "-o", "json"]).json();
     assert!(other["planned_usd"].is_null() && other["planned_tokens_per_second"].is_null(), "{other}");
     assert!(other["most_usd"].is_number());
+}
+
+/// The expected cost, the most, and the price with its date are the same text on every screen, with the file system.
+#[test]
+fn every_screen_has_the_costs_of_the_plan() {
+    let repo = Repo::new("apply-costs", &["llama-7b-fsdp"]);
+    let shown = |arguments: &[&str]| {
+        let done = repo.run(arguments);
+        one_line(&format!("{}{}", done.out, done.err))
+    };
+    let plan = shown(&["plan", LLAMA]);
+    let costs = plan.split_once(" cost expected").unwrap().1.split_once(" after ").unwrap().0.to_owned();
+    for part in [" $", "at most $", "incl. file system", "(price of 20"] {
+        assert!(costs.contains(part), "{part}: {costs}");
+    }
+    for arguments in [
+        &["apply", LLAMA, "--yes"][..],
+        &["status", LLAMA],
+        &["watch", LLAMA],
+        &["status", LLAMA],
+        &["report", LLAMA],
+    ] {
+        let text = shown(arguments);
+        assert!(text.contains(&costs), "{arguments:?}: {text}\n{costs}");
+    }
+    let plan = repo.run(&["plan", LLAMA, "-o", "json"]).json();
+    let run = &plan["run"];
+    let status = repo.run(&["status", LLAMA, "-o", "json"]).json();
+    let close = |a: &serde_json::Value, b: &serde_json::Value| {
+        assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() <= 0.005, "{a} {b}");
+    };
+    close(&status["planned_on_demand_usd"], &run["on_demand_usd"]);
+    close(&status["most_usd"], &run["most_usd"]);
+    let report = repo.run(&["report", LLAMA, "-o", "json"]).json();
+    for member in ["on_demand_usd", "on_demand_usd_interval", "most_usd"] {
+        assert_eq!(report["run"][member], run[member]);
+    }
+    for (member, value) in report["price"].as_object().unwrap() {
+        assert_eq!(value, &plan["price"][member]);
+    }
+    assert_eq!(report["after_end"], plan["after_end"]);
+    // What it has cost is by the same bill, so that both can be compared.
+    let cost = report["parts"].as_array().unwrap().iter().find(|part| part["name"] == "cost_usd").unwrap();
+    close(&cost["measured"], &status["cost_usd"]);
 }
 
 /// What is billed after the end of a job is shown by every command about it, while it exists.
@@ -205,6 +246,11 @@ fn every_command_shows_what_is_billed_after_the_end() {
 /// Spot runs are billed for fewer seconds, at the on-demand price: a discount on it changes what was planned alone.
 #[test]
 fn a_discount_on_spot_is_applied_once() {
+    let plan = |more: &[&str]| {
+        Repo::new("apply-discount", &["llama-7b-fsdp"])
+            .run(&[&["plan", LLAMA, "-o", "json"], more].concat())
+            .json()
+    };
     let status = |more: &[&str]| {
         let repo = Repo::new(&format!("apply-discount-{}", more.len()), &["llama-7b-fsdp"]);
         for command in [&["apply", LLAMA, "--yes", "--wait"][..], &["status", LLAMA, "-o", "json"]] {
@@ -218,8 +264,14 @@ fn a_discount_on_spot_is_applied_once() {
     };
     let (listed, less) = (status(&[]), status(&["--discount", "0.6"]));
     assert_eq!((&listed["cost_usd"], &listed["most_usd"]), (&less["cost_usd"], &less["most_usd"]));
-    let planned = less["planned_usd"].as_f64().unwrap() / listed["planned_on_demand_usd"].as_f64().unwrap();
-    assert!((planned - 0.4).abs() < 1e-4, "{planned}");
+    let run = plan(&["--discount", "0.6"])["run"].clone();
+    let (planned, said) = (run["cost_usd"].as_f64().unwrap(), less["planned_usd"].as_f64().unwrap());
+    assert!((planned - said).abs() <= 0.005, "{planned} {said}");
+    // The file system is not discounted.
+    let without =
+        |usd: &serde_json::Value| usd.as_f64().unwrap() - run["cost_parts"]["file_systems"].as_f64().unwrap();
+    let ratio = without(&run["cost_usd"]) / without(&plan(&[])["run"]["on_demand_usd"]);
+    assert!((ratio - 0.4).abs() < 1e-4, "{ratio}");
 }
 
 #[test]

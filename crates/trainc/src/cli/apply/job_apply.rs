@@ -8,7 +8,7 @@ use crate::cli::delete_after_job::{delete_file_systems, describe_remaining};
 use crate::cli::exit;
 use crate::cli::invocation::invocation;
 use crate::cli::io::Io;
-use crate::cli::job_context::{format_billed, planned_from_prediction};
+use crate::cli::job_context::{Expected, format_billed};
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::plan;
 use crate::cli::progress::{Progress, difference_json};
@@ -353,7 +353,7 @@ impl JobApply<'_> {
             &look,
             self.set,
             self.manifest,
-            &planned_from_prediction(self.manifest),
+            &Expected::from_manifest(self.manifest, self.set),
             &self.invocation(),
             job,
             self.global,
@@ -378,7 +378,7 @@ impl JobApply<'_> {
             if code == exit::DONE && failed.is_empty() {
                 billed.retain(|one| !one.is_file_system() || !is_deleted(one.name.as_ref()));
             }
-            io.print(&format_billed("after", &billed, io));
+            io.print_colored(&format_billed("after", &billed, io));
         }
         verdict::worst_exit(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }
