@@ -164,7 +164,7 @@ calls! {
     ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [] [Plan, Apply, Watch, Stop, Destroy];
     ListTags Read "sagemaker" "ListTags" TrainingJob [] [] [Plan, Apply, Watch, Stop, Destroy];
     HeadBucket Read "s3" "HeadBucket" Bucket [] [] [Plan, Apply, Destroy];
-    ListObjectsV2 Read "s3" "ListObjectsV2" Bucket [] [] [Plan, Apply, Destroy];
+    ListObjectsV2 Read "s3" "ListObjectsV2" Bucket [] [] [Plan, Apply, Watch, Destroy];
     HeadObject Read "s3" "HeadObject" Object [] [] [Plan, Apply, Destroy];
     DescribeSubnets Read "ec2" "DescribeSubnets" All [] [] [Plan, Apply];
     DescribeSecurityGroups Read "ec2" "DescribeSecurityGroups" All [] [] [Plan, Apply];

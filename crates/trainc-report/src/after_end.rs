@@ -116,6 +116,11 @@ impl AfterEnd {
         self.kind == FILE_SYSTEM
     }
 
+    /// Returns true for the source archive.
+    pub fn is_source(&self) -> bool {
+        self.kind == SOURCE
+    }
+
     /// Returns true if it is still billed this long after the end of the job, in seconds: a warm pool ends.
     pub fn is_billed_after(&self, seconds: u64) -> bool {
         self.kind != WARM_POOL || self.seconds.is_some_and(|end| seconds < end)

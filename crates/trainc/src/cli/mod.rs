@@ -51,6 +51,7 @@ mod run;
 mod schema;
 mod signals;
 mod status;
+mod still_billed;
 mod stop;
 mod table;
 mod transcript;

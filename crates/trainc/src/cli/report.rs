@@ -11,6 +11,7 @@ use super::manifests::{Manifest, compile_all};
 use super::plan::document;
 use super::probe::describe_plan_again;
 use super::progress::{Mode, Progress, READING};
+use super::still_billed::still_billed;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -415,7 +416,8 @@ impl Task for Online {
             return verdict::exit::FOREIGN;
         }
         let mut document = document(&self.about.manifest, &self.about.set);
-        document.after_end = self.about.billed_after_end(found.is_other || !found.is_ours);
+        (document.after_end, _) =
+            progress.run_with_spinner(READING, still_billed(&look, &self.about, &found)).await;
         let mut reader = reader(&self.about.plan);
         let mut probe = Probe::default();
         let mut sink = |host: &str, event: &LogEvent| {

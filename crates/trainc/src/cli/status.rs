@@ -8,18 +8,17 @@ use super::job_context::{
     Form, JobArgs, JobContext, Kept, existing, format_billed, format_time_of_day, run_for_each_job, running,
 };
 use super::progress::{LOOKING, READING};
+use super::still_billed::still_billed;
 use serde_json::json;
 use std::rc::Rc;
 use trainc_apply::account::{FileSystem, LogEvent, TrainingJob, Transition};
 use trainc_apply::cloud::{Clock, Cloud};
-use trainc_apply::diff::{missing_mounts, mounts};
+use trainc_apply::diff::missing_mounts;
 use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
-use trainc_apply::ownership::uses;
 use trainc_apply::status::{Status, status};
 use trainc_diag::{NextCommand, text};
-use trainc_report::json::AfterEnd;
 
 /// Show the status, metrics and cost of the job
 ///
@@ -55,7 +54,7 @@ impl Task for Show {
             Ok(found) => found,
             Err(code) => return code,
         };
-        let job = found.job;
+        let job = &found.job;
         let mut metrics = Metrics::from_request(&job.request);
         // One stream is enough if the first host logs all metrics.
         for hosts in [Some("algo-1"), None] {
@@ -73,18 +72,10 @@ impl Task for Show {
                 break;
             }
         }
-        let is_other = found.is_other || !found.is_ours;
-        let mut billed = self.about.billed_after_end(is_other);
-        let is_created = billed.iter().any(AfterEnd::is_file_system);
-        let systems = progress.run_with_spinner(LOOKING, file_systems(&look, &job, is_created)).await;
-        let lost = systems.as_ref().map_or_else(Vec::new, |all| lost_file_systems(&job, all));
-        // A file system that may not be read is assumed to exist.
-        let is_there = systems.is_none_or(|all| all.iter().any(|one| uses(&one.tags, &found.desired.job)));
-        billed.retain(|one| is_there || !one.is_file_system());
-        if let Some(end) = job.ended {
-            let since = std::time::Duration::try_from_secs_f64(asked - end).unwrap_or_default().as_secs();
-            billed.retain(|one| one.is_billed_after(since));
-        }
+        let (billed, systems) =
+            progress.run_with_spinner(LOOKING, still_billed(&look, &self.about, &found)).await;
+        let (job, is_other) = (&found.job, found.is_other || !found.is_ours);
+        let lost = systems.map_or_else(Vec::new, |all| lost_file_systems(job, &all));
         let beside =
             match progress.run_with_spinner(LOOKING, running(&look, &self.about, &found.desired)).await {
                 Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
@@ -92,7 +83,7 @@ impl Task for Show {
             };
         let plan = &self.about.plan;
         let expected = self.about.expected(is_other);
-        let now = status(plan, &expected.planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
+        let now = status(plan, &expected.planned, job, &metrics, asked).simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {
@@ -138,22 +129,6 @@ impl Task for Show {
         }
         exit::DONE
     }
-}
-
-/// Returns the file systems of the account; `None` if they may not be read, or if neither the run nor the plan has one.
-async fn file_systems<C: Cloud, K: Clock>(
-    look: &Look<'_, C, K>,
-    job: &TrainingJob,
-    is_created: bool,
-) -> Option<Vec<FileSystem>> {
-    // A simulated account only has the file systems that it created.
-    let has_others = !look.cloud.is_simulated() && !job.is_over() && !mounts(job).is_empty();
-    if !is_created && !has_others {
-        return None;
-    }
-    let mut all = look.ask(async |cloud| cloud.file_systems().await).await.ok()?;
-    all.retain(|system| system.lifecycle != "DELETING");
-    Some(all)
 }
 
 /// Returns the deleted file systems of a run that has not ended.

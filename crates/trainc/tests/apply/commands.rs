@@ -238,7 +238,11 @@ fn every_command_shows_what_is_billed_after_the_end() {
     assert!(remains.contains("--delete-data"), "{destroyed}");
     assert!(remains.contains(" a month (price of "), "the file system that is kept: {destroyed}");
     assert_eq!(repo.run(&["destroy", LLAMA, "--yes", "--delete-data"]).code, Some(0));
-    assert_eq!(kinds(), ["checkpoints", "output", "source", "logs"], "it was deleted");
+    assert_eq!(kinds(), ["checkpoints", "output", "logs"], "they were deleted");
+    for command in ["status", "report"] {
+        let text = shown(&[command, LLAMA]);
+        assert!(!text.contains(file_system) && !text.contains("source, until deleted"), "{command}: {text}");
+    }
     repo.edit(LLAMA, "max-run \"5d\"", "max-run \"4d\"");
     assert!(kinds().is_empty(), "a run of another version has other files");
 }
