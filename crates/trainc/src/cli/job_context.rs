@@ -26,6 +26,7 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
 use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
 use trainc_ir::Plan;
+use trainc_ir::date::iso_date;
 use trainc_predict::bills::storage_usd_per_hour;
 use trainc_report::after_end;
 use trainc_report::human::{costs_of_run, lines_after_end};
@@ -444,8 +445,43 @@ fn report_no_job(io: &mut Io, about: &JobContext) -> u8 {
     exit::DIFFERENT
 }
 
+/// Formats seconds since 1970 as a UTC time of day: `09:15:10`.
+pub(super) fn format_time(seconds: f64) -> String {
+    format_time_of_day(i64::try_from(milliseconds(seconds)).unwrap_or(0))
+}
+
+/// Formats seconds since 1970 as a UTC day: `2026-11-26`.
+pub(super) fn format_day(seconds: f64) -> String {
+    iso_date(day(seconds))
+}
+
+/// Returns true if two times in seconds since 1970 are of the same UTC day.
+pub(super) fn is_same_day(a: f64, b: f64) -> bool {
+    day(a) == day(b)
+}
+
+fn day(seconds: f64) -> i64 {
+    i64::try_from(milliseconds(seconds) / 86_400_000).unwrap_or(0)
+}
+
+fn milliseconds(seconds: f64) -> u128 {
+    std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_millis()
+}
+
 /// Formats milliseconds since 1970 as a UTC time of day, e.g. `09:15:10`.
 pub(super) fn format_time_of_day(milliseconds: i64) -> String {
     let seconds = milliseconds.div_euclid(1_000).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_another_day_has_its_day() {
+        let (nine, later) = (1_767_603_601.5, 1_767_603_601.5 + 86_400.0);
+        assert!(is_same_day(nine, nine + 3_600.0) && !is_same_day(nine, later));
+        assert_eq!((format_day(later), format_time(later)), ("2026-01-06".to_owned(), "09:00:01".to_owned()));
+    }
 }

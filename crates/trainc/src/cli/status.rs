@@ -5,7 +5,8 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job_context::{
-    Form, JobArgs, JobContext, Kept, existing, format_billed, format_time_of_day, run_for_each_job, running,
+    Form, JobArgs, JobContext, Kept, existing, format_billed, format_day, format_time, is_same_day,
+    run_for_each_job, running,
 };
 use super::progress::{LOOKING, READING};
 use super::still_billed::still_billed;
@@ -102,7 +103,7 @@ impl Task for Show {
                 (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
-            io.print(&format_status(&now, other));
+            io.print(&format_status(&now, other, asked));
             io.print_colored(&expected.format_costs(plan, &now, io));
             io.print_colored(&format_billed("after", &billed, io));
             let invocation = &self.about.invocation;
@@ -139,7 +140,7 @@ fn lost_file_systems(job: &TrainingJob, all: &[FileSystem]) -> Vec<String> {
     missing_mounts(job, &all.iter().map(|system| system.id.clone()).collect())
 }
 
-fn format_status(now: &Status, other: &str) -> String {
+fn format_status(now: &Status, other: &str, asked: f64) -> String {
     let mut out = format!("{}{other}: {}", now.training_job, now.status);
     // After the end both are the same word.
     if now.secondary_status != now.status {
@@ -153,9 +154,13 @@ fn format_status(now: &Status, other: &str) -> String {
         })
     };
     let widest = now.transitions.iter().map(|one| lasted(one).len()).max().unwrap_or(0);
+    let mut day = asked;
     for one in &now.transitions {
-        let time = std::time::Duration::try_from_secs_f64(one.start).unwrap_or_default();
-        let when = format_time_of_day(i64::try_from(time.as_millis()).unwrap_or(0));
+        if !is_same_day(one.start, day) {
+            out.push_str(&format!("  {}\n", format_day(one.start)));
+        }
+        day = one.start;
+        let when = format_time(one.start);
         let message = trainc_diag::escape_control_characters(&one.message);
         out.push_str(&format!("  {when}  {:<12}  {:>widest$}  {message}\n", one.status, lasted(one)));
     }

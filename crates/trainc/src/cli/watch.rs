@@ -6,8 +6,8 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job_context::{
-    Expected, Form, JobArgs, JobContext, existing, format_billed, format_time_of_day, job_contexts,
-    worst_exit_code,
+    Expected, Form, JobArgs, JobContext, existing, format_billed, format_day, format_time, is_same_day,
+    job_contexts, worst_exit_code,
 };
 use super::manifests::{Manifest, Set};
 use super::probe::describe_plan_again;
@@ -433,7 +433,17 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             let finding = following.autopsy.finding(&job);
             let output = if mode == Mode::Json { "json" } else { "human" };
             return print_outcome(
-                io, set, manifest, invocation, plan, &job, &now, expected, &finding, output, global,
+                io,
+                set,
+                manifest,
+                invocation,
+                plan,
+                &job,
+                (&now, asked),
+                expected,
+                &finding,
+                output,
+                global,
             );
         }
         look.clock.sleep(pause).await;
@@ -477,7 +487,7 @@ pub(super) fn print_outcome(
     invocation: &Invocation,
     plan: &Plan,
     job: &TrainingJob,
-    now: &Status,
+    (now, asked): (&Status, f64),
     expected: &Expected,
     finding: &Finding,
     output: &str,
@@ -524,11 +534,10 @@ pub(super) fn print_outcome(
             .help(kind.help(plan, job).fill_commands(invocation));
     if let Some(cause) = &finding.cause {
         let what = if cause.is_said { "failure" } else { "host to stop logging" };
-        diagnostic = diagnostic.note(format!(
-            "first {what}: {} at {} UTC",
-            cause.host,
-            format_time_of_day(cause.time)
-        ));
+        let time = cause.time as f64 / 1_000.0;
+        let day = if is_same_day(time, asked) { String::new() } else { format_day(time) + " " };
+        let time = day + &format_time(time);
+        diagnostic = diagnostic.note(format!("first {what}: {} at {time} UTC", cause.host));
     }
     if let Some(reason) = &job.failure {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");

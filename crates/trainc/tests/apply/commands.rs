@@ -210,6 +210,11 @@ fn every_screen_has_the_costs_of_the_plan() {
     // What it has cost is by the same bill, so that both can be compared.
     let cost = report["parts"].as_array().unwrap().iter().find(|part| part["name"] == "cost_usd").unwrap();
     close(&cost["measured"], &status["cost_usd"]);
+    let day = shown(&["status", LLAMA]);
+    assert!(
+        day.contains(" 2026-01-05 09:") && day.contains(" 2026-01-06 "),
+        "it ended on another day: {day}"
+    );
 }
 
 /// What is billed after the end of a job is shown by every command about it, while it exists.
