@@ -7,7 +7,7 @@ use crate::desired::{Desired, WantedAssociation, WantedFileSystem, tags_of};
 use crate::ownership;
 use settings::{CAPACITY, immutable_differences};
 use trainc_catalog::prices;
-use trainc_ir::price::describe_origin;
+use trainc_ir::price::describe_origin_and_age;
 
 /// Returns the file system to use of several: neither deleting nor failed, and the oldest, so that concurrent runs
 /// choose the same.
@@ -129,10 +129,12 @@ pub(crate) fn monthly_cost(region: &str, system: &FileSystem) -> Option<(f64, St
     Some((system.capacity_gib as f64 * price.usd_per_gb_month, price.provenance.date))
 }
 
-/// Describes the monthly cost of a file system with the date of its price: `$174 a month (price of 2026-11-21)`.
-pub(crate) fn describe_monthly_cost(region: &str, system: &FileSystem) -> Option<String> {
+/// Describes the monthly cost of a file system with the date of its price: `$174 a month (price of 2026-11-21)`. Today, in
+/// days since 1970, gives the age of an old price.
+pub(crate) fn describe_monthly_cost(region: &str, system: &FileSystem, today: Option<i64>) -> Option<String> {
     let (usd, date) = monthly_cost(region, system)?;
-    Some(format!("{} a month ({})", trainc_diag::text::dollars(usd), describe_origin(Some(&date), "")))
+    let origin = describe_origin_and_age(Some(&date), "", today);
+    Some(format!("{} a month ({origin})", trainc_diag::text::dollars(usd)))
 }
 
 #[cfg(test)]
@@ -152,6 +154,9 @@ mod tests {
         let (usd, date) = monthly_cost("us-east-1", &system).unwrap();
         assert_eq!(usd, 1_200.0 * price.usd_per_gb_month);
         assert_eq!(date, price.provenance.date);
+        let later = trainc_ir::date::epoch_days(&date).map(|day| day + 100);
+        let said = describe_monthly_cost("us-east-1", &system, later).unwrap();
+        assert!(said.ends_with(&format!(" a month (price of {date}, 100 days old)")), "{said}");
         system.deployment = None;
         assert_eq!(monthly_cost("us-east-1", &system), None);
     }

@@ -23,14 +23,15 @@ declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
 
-/// Reports the remaining resources of each job that the sweep no longer contains, with the command that deletes them.
-pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut Problems) {
+/// Reports the remaining resources of each job that the sweep no longer contains, with the command that deletes them. Today,
+/// in days since 1970, gives the age of old prices.
+pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], today: Option<i64>, problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     for stray in strays {
         let job = &stray.job;
         let runs = stray.running.iter().map(|(run, status)| format!("training job `{run}` ({status})"));
         let systems = stray.file_systems.iter().map(|system| {
-            let monthly = describe_monthly_cost(region, system);
+            let monthly = describe_monthly_cost(region, system, today);
             let others = ownership::others(&system.tags, job);
             let said = match monthly {
                 _ if !others.is_empty() => format!(" (kept for {})", text::backtick_list(&others, "and")),
@@ -76,15 +77,21 @@ pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &
     }
 }
 
-/// Reports orphaned file systems, with their monthly cost where the price is known.
-pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
+/// Reports orphaned file systems, with their monthly cost where the price is known. Today, in days since 1970, gives the age
+/// of old prices.
+pub fn orphaned_file_systems(
+    plan: &Plan,
+    systems: &[FileSystem],
+    today: Option<i64>,
+    problems: &mut Problems,
+) {
     let region = plan.job.region.value().map_or("", String::as_str);
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for system in systems {
         let before = system.tags.get("trainc:resource").and_then(|tag| tag.strip_prefix("file-system/"));
         let monthly = monthly_cost(region, system).map(|(usd, _)| usd);
-        let cost =
-            describe_monthly_cost(region, system).map_or_else(String::new, |cost| format!(", at {cost}"));
+        let cost = describe_monthly_cost(region, system, today)
+            .map_or_else(String::new, |cost| format!(", at {cost}"));
         let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));
         let named = |storage: &trainc_ir::Storage| storage.name.value().map(String::as_str) == before;
         let (words, note) = if plan.job.storage.iter().any(named) {

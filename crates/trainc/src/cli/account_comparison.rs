@@ -55,6 +55,7 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
             preflight::orphaned_sweep_jobs(
                 plan,
                 &look.orphaned_jobs(plan, known).await,
+                look.today(),
                 &mut looked.findings,
             );
         }
@@ -103,7 +104,7 @@ async fn compare_one<C: Observe, K: Clock>(
     }
     let starting = matches!(prospect.target, Target::Start(_));
     let mut findings = preflight::judge(plan, &facts);
-    preflight::orphaned_file_systems(plan, &prospect.observed.orphaned, &mut findings);
+    preflight::orphaned_file_systems(plan, &prospect.observed.orphaned, look.today(), &mut findings);
     if let Target::Attach(run) = &prospect.target {
         let lost = trainc_apply::diff::lost_file_systems(&prospect.desired, &prospect.observed, choices);
         preflight::lost_file_systems(plan, run, &lost, &mut findings);

@@ -132,7 +132,7 @@ impl Task for Strays {
         let mut problems = Problems::default();
         let jobs = set.jobs();
         let strays = self.about.progress().run_with_spinner(LOOKING, look.orphaned_jobs(plan, &jobs)).await;
-        preflight::orphaned_sweep_jobs(plan, &strays, &mut problems);
+        preflight::orphaned_sweep_jobs(plan, &strays, io.today_in_days(), &mut problems);
         for one in problems.iter() {
             let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
             self.about.fail(io, verdict);
@@ -209,7 +209,7 @@ impl Destroy {
             if self.output == "json" {
                 let object = json!({
                     "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
-                    "because": one.because, "usd_per_month": one.usd_per_month,
+                    "because": one.because, "usd_per_month": one.usd_per_month, "price_date": one.price_date,
                 });
                 self.about.print_object(io, object);
             } else {
