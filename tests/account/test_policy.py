@@ -171,7 +171,8 @@ def life(running, tmp_path_factory):
         out.of("apply", run, "apply", "--yes")
         out.of("plan", run, "plan")
         out.of("apply", run, "apply", "--yes")
-        for verb in ("status", "logs", "watch"):
+        # After the end of the run, `status` looks for its source archive.
+        for verb in ("status", "logs", "watch", "status"):
             out.of("watch", run, verb)
         run.account.settings(job_steps=["Starting", "Training"])
         out.of("apply", run, "apply", "--yes", "--new-run")
