@@ -56,6 +56,7 @@ def test_same_request(script, place):
     done = run_import(place, script, "--out", "job.kdl", "--request", "request.json", "--region", "us-west-2")
     assert done.returncode == 0, done.stderr
     assert "no AWS call is sent" in done.stderr
+    assert "\nwrote job.kdl: the same request" in done.stderr or script.stem == "v2_tuner", done.stderr
     manifest = (place / "job.kdl").read_text(encoding="utf-8")
     emitted = trainc(place, "emit", "job.kdl", "--out", "out")
     assert emitted.returncode == 0, emitted.stderr + manifest
@@ -220,6 +221,35 @@ def test_a_role_without_its_account_is_kept(case, place):
     # The simulated account has every role of a manifest.
     applied = trainc(place, "apply", "job.kdl", "--simulate", "--yes")
     assert applied.returncode == 0, applied.stderr
+
+
+ACCOUNT = "boto3.client('sts').get_caller_identity()['Account']"
+
+
+@pytest.mark.parametrize("is_role_known", [True, False])
+def test_what_contains_the_account(is_role_known, place):
+    """A role names the account for all; a text of the user is no placeholder of it."""
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    text = text.replace("763104351884", f"{{{ACCOUNT}}}")
+    text = text.replace('"sagemaker_program"', f"\"shell\": '${{account}}', \"bucket\": {ACCOUNT}, \"sagemaker_program\"")
+    if not is_role_known:
+        text = text.replace('"arn:aws:iam::111122223333:role/training"', f"f\"arn:aws:iam::{{{ACCOUNT}}}:role/mine\"")
+    done = run_import(place, "job.py", "--out", "job.kdl", "--request", "request.json", text=text)
+    assert done.returncode == 0, done.stderr
+    request = json.loads((place / "request.json").read_text())
+    manifest = (place / "job.kdl").read_text(encoding="utf-8")
+    assert request["HyperParameters"]["shell"] == "${account}"
+    assert "HyperParameters.shell" not in done.stderr
+    account = "111122223333" if is_role_known else "000000000000"
+    assert f'image uri="{account}.dkr.ecr.eu-west-1.amazonaws.com/' in manifest, manifest
+    assert request["HyperParameters"]["bucket"] == (account if is_role_known else "000000000000")
+    unknown = "is in the registry of your account, which is not asked: write its ID instead of `000000000000`"
+    assert (unknown in done.stderr) != is_role_known, done.stderr
+    assert ("// Placeholder: the registry is that of your account" in manifest) != is_role_known, manifest
+    emitted = trainc(place, "emit", "job.kdl", "--out", "out")
+    assert emitted.returncode == 0, emitted.stderr
+    ours = json.loads((place / "out/sagemaker/training-job.json").read_text(encoding="utf-8"))
+    assert not differences(ours, request)
 
 
 def test_the_sdk_expands_a_role(place):

@@ -507,8 +507,7 @@ fn import_jobs(
             Format::Markdown => io.print_unwrapped(&markdown(imported, &review)),
             _ => {
                 match out {
-                    Some(out) if many => io.note(&format!("{}: {}\n", out.display(), imported.verdict())),
-                    Some(_) => {}
+                    Some(out) => io.note(&format!("wrote {}: {}\n", out.display(), imported.verdict())),
                     None => io.print_verbatim(&imported.manifest),
                 }
                 review.print_review(io, global, imported, out.as_deref());

@@ -129,12 +129,11 @@ pub fn import_document(value: &Value, origin: &Origin) -> Vec<Imported> {
     let jobs = document::jobs(value);
     jobs.into_iter()
         .filter_map(|mut job| {
-            let account = job.members.get("RoleArn").and_then(Value::as_str).and_then(account_of);
-            let Some(account) = account.filter(|_| origin.script.is_some()) else {
+            if origin.script.is_none() {
                 return import_job(job, origin);
-            };
-            job.members.values_mut().for_each(|value| recording::fill_account(value, &account));
-            import_job(job, &origin.in_account(&account))
+            }
+            let origin = origin.of_request(&mut job.members);
+            import_job(job, &origin)
         })
         .collect()
 }
@@ -455,7 +454,9 @@ impl Reader<'_> {
         let program = program.with_comment_if_some(instead.as_deref());
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
-            nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());
+            let image = image::image(uri, &region, instance.as_deref(), &launch);
+            let comment = self.origin.comment_on_image(uri);
+            nodes.push(image.with_comment_if_some(comment).with_blank_line());
         }
         nodes.extend(self.network().map(Node::with_blank_line));
         for (index, node) in storage.into_iter().chain(channels).chain(self.checkpoint_node()).enumerate() {

@@ -1,8 +1,9 @@
 //! Where a request comes from, if it is not a file of its own: the script that would have sent it.
 
+use super::account_of;
 use super::kdl::{Node, escape_placeholders, string};
 use super::recording::{
-    GitSource, LocalChannel, ROLE_PLACEHOLDER, Recording, made_up_members, uri_of_account,
+    ACCOUNT, GitSource, LocalChannel, ROLE_PLACEHOLDER, Recording, fill_account, in_account, made_up_members,
 };
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
@@ -26,6 +27,8 @@ pub struct Origin {
     roles: BTreeMap<String, bool>,
     /// Whether the region is that of trainc, as none is configured.
     is_region_assumed: bool,
+    /// Members of the request that contain an answer of trainc, with their values.
+    made_up: Vec<String>,
 }
 
 /// Launchers of SDK v3, and the nodes for them.
@@ -87,18 +90,27 @@ impl Origin {
             uploaded: uploaded.collect(),
             channels: channels.collect(),
             roles: recording.roles.clone(),
+            made_up: Vec::new(),
         }
     }
 
-    /// Returns the origin with an account in place of the placeholder.
-    pub(super) fn in_account(&self, account: &str) -> Self {
-        fn renamed<T: Clone>(map: &BTreeMap<String, T>, account: &str) -> BTreeMap<String, T> {
-            map.iter().map(|(uri, value)| (uri_of_account(uri, account), value.clone())).collect()
+    /// Replaces the recorder's account in a recorded request, and returns the origin of that request. The account is that of
+    /// the request's role, if the script names it, otherwise its placeholder.
+    pub(super) fn of_request(&self, request: &mut Map<String, Value>) -> Self {
+        fn filled<T: Clone>(map: &BTreeMap<String, T>, account: Option<&str>) -> BTreeMap<String, T> {
+            map.iter().map(|(uri, value)| (in_account(uri, account), value.clone())).collect()
         }
+        let role = request.get("RoleArn").and_then(Value::as_str);
+        let account = role.and_then(account_of).filter(|account| account != ACCOUNT);
+        let account = account.as_deref();
+        let made_up = made_up_members(request, account);
+        request.values_mut().for_each(|value| fill_account(value, account));
         Self {
-            sources: renamed(&self.sources, account),
-            uploaded: renamed(&self.uploaded, account),
-            channels: renamed(&self.channels, account),
+            sources: filled(&self.sources, account),
+            uploaded: filled(&self.uploaded, account),
+            channels: filled(&self.channels, account),
+            roles: filled(&self.roles, account),
+            made_up,
             ..self.clone()
         }
     }
@@ -129,10 +141,12 @@ unless you write `role arn=\"arn:…\"`",
             },
             None => {}
         }
-        for member in made_up_members(&Value::Object(request.clone())) {
-            out.add_caveat(&format!(
-                "{member} contains an answer of trainc to a call of the script: write the value of your account"
-            ));
+        for member in &self.made_up {
+            out.add_caveat(&if member.contains(&format!("`{ACCOUNT}.")) {
+                format!("{member} is in the registry of your account, which is not asked: write its ID instead of `{ACCOUNT}`")
+            } else {
+                format!("{member} contains an answer of trainc to a call of the script: write the value of your account")
+            });
         }
     }
 
@@ -179,6 +193,13 @@ unless you write `role arn=\"arn:…\"`",
     pub(super) fn comment_on_region(&self) -> Option<&'static str> {
         const COMMENT: &str = "Placeholder: no region is configured; import again with `--region`.";
         self.is_region_assumed.then_some(COMMENT)
+    }
+
+    /// Returns the comment at an image in the registry of the account, whose ID is not known.
+    pub(super) fn comment_on_image(&self, uri: &str) -> Option<&'static str> {
+        const COMMENT: &str =
+            "Placeholder: the registry is that of your account; write its ID instead of the zeros.";
+        (self.script.is_some() && uri.starts_with(ACCOUNT)).then_some(COMMENT)
     }
 
     /// Returns the comment at a role that the script names without its path, or would have created.

@@ -1,17 +1,16 @@
 //! The record of a script that ran with every AWS call answered by `recorder.py`.
 
 use super::document;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use trainc_ir::account::substitute_account;
+use trainc_ir::account::{ACCOUNT_MARK, substitution_end};
 
 /// The program that runs a script and records its training jobs.
 pub const RECORDER: &str = include_str!("recorder.py");
 
-/// Account of the recorder's answers, in place of which requests have [`ACCOUNT_PLACEHOLDER`].
-const ACCOUNT: &str = "000000000000";
-const ACCOUNT_PLACEHOLDER: &str = "${account}";
-/// Name of the recorder's execution role, in place of which requests have [`ROLE_PLACEHOLDER`].
+/// Account of the recorder's answers.
+pub(super) const ACCOUNT: &str = "000000000000";
+/// Name of the recorder's execution role, in place of which manifests have [`ROLE_PLACEHOLDER`].
 const ROLE: &str = ":role/trainc-import";
 pub(super) const ROLE_PLACEHOLDER: &str = "${role_arn}";
 /// Text in every answer that the recorder made up.
@@ -128,8 +127,7 @@ impl Recording {
         match line.get("kind").and_then(Value::as_str).unwrap_or_default() {
             "started" => self.python = text("python").zip(text("executable")),
             "request" => {
-                let mut value = line.get("request").cloned().unwrap_or_default();
-                fill_placeholders(&mut value);
+                let value = line.get("request").cloned().unwrap_or_default();
                 self.documents.push(RecordedDocument { region: text("region"), value });
             }
             "call" => {
@@ -141,22 +139,22 @@ impl Recording {
             "uploaded" => {
                 if let Some(uri) = text("uri") {
                     // A call for the object follows the call for the file.
-                    self.uploaded.entry(with_placeholders(&uri)).or_insert(text("file"));
+                    self.uploaded.entry(uri).or_insert(text("file"));
                 }
             }
             "channel" => {
                 let channel = serde_json::from_value(line.clone()).ok();
-                self.channels.extend(text("uri").map(|uri| with_placeholders(&uri)).zip(channel));
+                self.channels.extend(text("uri").zip(channel));
             }
             "role" => {
                 let is_created = line.get("created").and_then(Value::as_bool).unwrap_or_default();
                 if let Some(arn) = text("arn") {
-                    *self.roles.entry(with_placeholders(&arn)).or_default() |= is_created;
+                    *self.roles.entry(arn).or_default() |= is_created;
                 }
             }
             "source" => {
                 let source = serde_json::from_value(line.clone()).ok();
-                self.sources.extend(text("uri").map(|uri| with_placeholders(&uri)).zip(source));
+                self.sources.extend(text("uri").zip(source));
             }
             "assumed" => self.assumed_region = text("region"),
             "failed" => {
@@ -167,7 +165,7 @@ impl Recording {
                 });
             }
             "stopped" => {
-                self.stopped = text("what").map(|what| (with_placeholders(&what), number()));
+                self.stopped = text("what").map(|what| (in_account(&what, None), number()));
             }
             "ended" => self.ended = true,
             _ => {}
@@ -189,46 +187,27 @@ impl Recording {
     }
 }
 
-/// Replaces what only an account knows.
-fn fill_placeholders(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = with_placeholders(text),
-        Value::Array(items) => items.iter_mut().for_each(fill_placeholders),
-        Value::Object(members) => members.values_mut().for_each(fill_placeholders),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+/// Replaces the account of the recorder in a text: by an account, or by its placeholder; the recorder's role by its placeholder.
+pub(super) fn in_account(text: &str, account: Option<&str>) -> String {
+    if text.starts_with("arn:") && text.ends_with(ROLE) {
+        return ROLE_PLACEHOLDER.to_owned();
     }
-}
-
-fn with_placeholders(text: &str) -> String {
-    let is_role = text.starts_with("arn:") && text.ends_with(ROLE);
-    if is_role {
-        ROLE_PLACEHOLDER.to_owned()
-    } else if text.starts_with(ACCOUNT) {
+    match account {
+        Some(account) => text.replace(ACCOUNT, account),
         // The registry of an image: its account is no placeholder of a manifest.
-        text.to_owned()
-    } else {
-        text.replace(ACCOUNT, ACCOUNT_PLACEHOLDER)
+        None if text.starts_with(ACCOUNT) => text.to_owned(),
+        None => text.replace(ACCOUNT, ACCOUNT_MARK),
     }
 }
 
-/// Replaces the placeholder of the account in a request whose role names the account.
-pub(super) fn fill_account(value: &mut Value, account: &str) {
+/// Applies [`in_account`] to the texts of a value.
+pub(super) fn fill_account(value: &mut Value, account: Option<&str>) {
     match value {
-        Value::String(text) => {
-            *text = text.replace(ACCOUNT_PLACEHOLDER, account);
-            if text.starts_with(ACCOUNT) {
-                *text = text.replacen(ACCOUNT, account, 1);
-            }
-        }
+        Value::String(text) => *text = in_account(text, account),
         Value::Array(items) => items.iter_mut().for_each(|item| fill_account(item, account)),
         Value::Object(members) => members.values_mut().for_each(|item| fill_account(item, account)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
-
-/// Returns a URI of a request of an account.
-pub(super) fn uri_of_account(uri: &str, account: &str) -> String {
-    uri.replace(ACCOUNT_PLACEHOLDER, account)
 }
 
 /// Members whose texts `apply` never changes.
@@ -236,19 +215,21 @@ const VERBATIM: [&str; 4] = ["AlgorithmSpecification", "Environment", "HyperPara
 /// The location of the source, which trainc replaces.
 const SUBMIT_DIRECTORY: &str = "HyperParameters.sagemaker_submit_directory";
 
-/// Returns the members of a request whose values contain an answer that the recorder made up, or the account where `apply` does
-/// not fill it in.
-pub(super) fn made_up_members(request: &Value) -> Vec<String> {
+/// Returns the members of a recorded request whose values contain an answer that the recorder made up, or its account where
+/// neither `account` nor `apply` replaces it.
+pub(super) fn made_up_members(request: &Map<String, Value>, account: Option<&str>) -> Vec<String> {
     let is_made_up = |path: &str, text: &str| {
         let is_verbatim = path.split('.').next().is_some_and(|first| VERBATIM.contains(&first));
-        let sent = if is_verbatim { text.to_owned() } else { substitute_account(text, "") };
-        let has_account = sent.contains(ACCOUNT_PLACEHOLDER) && path != SUBMIT_DIRECTORY;
-        has_account || text.contains(MADE_UP) || text.starts_with(ACCOUNT)
+        let start = if is_verbatim { 0 } else { substitution_end(text).unwrap_or(text.len()) };
+        let has_account = text.get(start..).is_some_and(|sent| sent.contains(ACCOUNT));
+        text.contains(MADE_UP) || (account.is_none() && has_account && path != SUBMIT_DIRECTORY)
     };
     let mut texts = Vec::new();
-    collect_texts("", request, &mut texts);
+    for (name, value) in request {
+        collect_texts(name, value, &mut texts);
+    }
     let made_up = texts.into_iter().filter(|(path, text)| is_made_up(path, text));
-    made_up.map(|(path, text)| format!("`{path}`: `{text}`")).collect()
+    made_up.map(|(path, text)| format!("`{path}`: `{}`", in_account(text, account))).collect()
 }
 
 /// Collects the texts of a value with the names of their members.
@@ -257,8 +238,7 @@ fn collect_texts<'a>(path: &str, value: &'a Value, out: &mut Vec<(String, &'a st
         Value::String(text) => out.push((path.to_owned(), text)),
         Value::Array(items) => items.iter().for_each(|item| collect_texts(path, item, out)),
         Value::Object(members) => members.iter().for_each(|(name, inner)| {
-            let inner_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            collect_texts(&inner_path, inner, out);
+            collect_texts(&format!("{path}.{name}"), inner, out);
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -282,6 +262,7 @@ mod tests {
                 "HyperParameters": {
                     "data": "\"s3://sagemaker-us-west-2-000000000000/x\"",
                     "sagemaker_submit_directory": "\"s3://sagemaker-us-west-2-000000000000/y\"",
+                    "literal": "${account}",
                 },
                 "AlgorithmSpecification": {},
             }})
@@ -297,14 +278,21 @@ mod tests {
         assert_eq!(recording.python, Some(("3.11.7".to_owned(), "/usr/bin/python3".to_owned())));
         assert_eq!(recording.describe_calls(), "s3 HeadBucket (2)");
         assert_eq!(recording.jobs(), 1);
-        let request = &recording.documents[0].value;
+        let mut request = recording.documents[0].value.clone();
+        let made_up = |account| made_up_members(request.as_object().unwrap(), account);
+        let data = "`HyperParameters.data`: `\"s3://sagemaker-us-west-2-${account}/x\"`";
+        let subnet = "`VpcConfig.Subnets`: `made-up-SubnetId`";
+        assert_eq!(made_up(None), [data, subnet]);
+        assert_eq!(made_up(Some("111122223333")), [subnet]);
+        let mut filled = request.clone();
+        fill_account(&mut filled, Some("111122223333"));
+        assert_eq!(filled["HyperParameters"]["data"], "\"s3://sagemaker-us-west-2-111122223333/x\"");
+        assert_eq!(filled["HyperParameters"]["literal"], "${account}");
+        fill_account(&mut request, None);
         assert_eq!(request["RoleArn"], "${role_arn}");
         assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-${account}/out");
-        let made_up = made_up_members(request);
-        let data = "`HyperParameters.data`: `\"s3://sagemaker-us-west-2-${account}/x\"`";
-        assert_eq!(made_up, [data, "`VpcConfig.Subnets`: `made-up-SubnetId`"]);
-        assert_eq!(recording.sources["s3://b/${account}/s.tar.gz"].directory, "/src");
-        assert_eq!(recording.roles, [("arn:aws:iam::${account}:role/made".to_owned(), true)].into());
+        assert_eq!(recording.sources["s3://b/000000000000/s.tar.gz"].directory, "/src");
+        assert_eq!(recording.roles, [("arn:aws:iam::000000000000:role/made".to_owned(), true)].into());
         // The last line is cut off: the process was killed.
         assert!(!recording.ended);
     }

@@ -614,15 +614,16 @@ fn requests_of_a_script_have_its_source_and_account() {
         "AlgorithmSpecification": {"TrainingImage": "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.3.0-gpu-py311"},
         "HyperParameters": {
             "sagemaker_program": "\"train.py\"",
-            "sagemaker_submit_directory": "\"s3://sagemaker-us-west-2-${account}/a/sourcedir.tar.gz\"",
+            "shell": "${account}",
+            "sagemaker_submit_directory": "\"s3://sagemaker-us-west-2-000000000000/a/sourcedir.tar.gz\"",
         },
         "RoleArn": "arn:aws:iam::111122223333:role/training",
-        "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-west-2-${account}/out"},
+        "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-west-2-000000000000/out"},
         "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
         "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
     });
     let source = LocalSource { directory: "/repository/src".to_owned(), ..LocalSource::default() };
-    let uri = "s3://sagemaker-us-west-2-${account}/a/sourcedir.tar.gz".to_owned();
+    let uri = "s3://sagemaker-us-west-2-000000000000/a/sourcedir.tar.gz".to_owned();
     let uploaded = [(uri.clone(), None)].into();
     let mut recording = Recording { sources: [(uri, source)].into(), uploaded, ..Recording::default() };
     let origin = |recording: &Recording| {
@@ -635,6 +636,7 @@ fn requests_of_a_script_have_its_source_and_account() {
     assert!(job.has_source);
     assert!(job.manifest.contains("program \"train.py\" source=\"./src\""), "{}", job.manifest);
     assert_eq!(job.request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-111122223333/out");
+    assert_eq!(job.request["HyperParameters"]["shell"], "${account}");
     assert_eq!(job.caveats, Vec::<String>::new());
     // A source that cannot be packed: the archive is not there.
     recording.sources.clear();
@@ -658,7 +660,8 @@ fn the_role_of_a_script_is_kept() {
         import_document(&request, &origin(roles)).pop().unwrap().reconcile(compiled)
     };
     let arn = "arn:aws:iam::${account}:role/MyRole";
-    let by_name = with_role(arn, &[(arn, false)]);
+    let recorded = &arn.replace("${account}", "000000000000");
+    let by_name = with_role(recorded, &[(recorded, false)]);
     assert!(by_name.manifest.contains(": produces the same request.\n"), "{}", by_name.manifest);
     assert!(
         by_name.manifest.contains("if it has a path, add it, as in `role/PATH/NAME`.\n"),
@@ -666,20 +669,20 @@ fn the_role_of_a_script_is_kept() {
         by_name.manifest
     );
     assert_eq!(emitted(&by_name.manifest)["RoleArn"], arn);
-    let created = with_role(arn, &[(arn, true)]);
+    let created = with_role(recorded, &[(recorded, true)]);
     assert!(
         created.manifest.contains("// - `RoleArn`: the script would have created"),
         "{}",
         created.manifest
     );
     assert_eq!(emitted(&created.manifest)["RoleArn"], arn);
-    let of_environment = with_role("${role_arn}", &[]);
+    let of_environment = with_role("arn:aws:iam::000000000000:role/trainc-import", &[]);
     let header = "produces the same request, but:\n// - `RoleArn`: the execution role of your environment";
     assert!(of_environment.manifest.contains(header), "{}", of_environment.manifest);
     assert!(of_environment.manifest.contains("role create=#true"), "{}", of_environment.manifest);
     assert_eq!(of_environment.caveats.len(), 1);
     // `apply` does not fill it in.
-    let other = with_role("arn:aws:iam::${account}:role/${NAME}", &[]);
+    let other = with_role("arn:aws:iam::000000000000:role/${NAME}", &[]);
     assert!(other.manifest.contains("does not produce the same request"), "{}", other.manifest);
 }
 
