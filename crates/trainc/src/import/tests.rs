@@ -606,6 +606,15 @@ fn expressions_of_a_state_machine_are_differences() {
     }
 }
 
+/// serde_json reads floats to the last digit.
+#[test]
+fn floats_are_exact() {
+    let mut request: Value = serde_json::from_str(&file("16-xgb-spot.json")).unwrap();
+    request["HyperParameters"]["eta"] = "3.7500000000000003e-05".into();
+    let sent = emitted(&imported(&request.to_string()).manifest);
+    assert_eq!(sent["HyperParameters"]["eta"], "3.7500000000000003e-05");
+}
+
 /// The manifest has the source of the script in place of an archive that was never uploaded.
 #[test]
 fn requests_of_a_script_have_its_source_and_account() {
