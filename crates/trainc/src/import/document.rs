@@ -124,7 +124,8 @@ fn with_api_names(value: &Value, shape: Option<&Shape>, computed: &mut Vec<Strin
             let rename = |(key, inner): (&String, &Value)| {
                 if let Some(expression) = expression(key, inner) {
                     computed.push(expression);
-                    return None;
+                    // An address without a value is an error of the manifest, at its place.
+                    return (key == "S3Uri").then(|| (key.clone(), Value::String(String::new())));
                 }
                 let known = shape
                     .and_then(|shape| shape.members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
@@ -148,8 +149,8 @@ fn with_api_names(value: &Value, shape: Option<&Shape>, computed: &mut Vec<Strin
     }
 }
 
-/// Describes a member that only a stack or a state machine knows: a function of CloudFormation, a name that ends in `.$`
-/// (JSONPath in Step Functions), or a text in `{% %}` (JSONata in Step Functions).
+/// Describes a member that only a stack, a state machine or a pipeline knows: a function of CloudFormation, a name that ends in
+/// `.$` (JSONPath in Step Functions), a text in `{% %}` (JSONata in Step Functions), or a reference of a pipeline.
 fn expression(key: &str, value: &Value) -> Option<String> {
     let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let is_jsonata = || {
@@ -160,8 +161,21 @@ fn expression(key: &str, value: &Value) -> Option<String> {
     if is_function(value) {
         return Some(format!("{}: `{value}`, which is only known when the stack is deployed", name(key)));
     }
+    if let Some(expression) = pipeline_expression(value) {
+        return Some(format!("{}: `{expression}`, which is only known when the pipeline runs", name(key)));
+    }
     let bare = key.strip_suffix(".$").or_else(|| is_jsonata().then_some(key))?;
     Some(format!("{}: `{}`, which is only known when the state machine runs", name(bare), text()))
+}
+
+/// Returns the text of a reference to a step or an execution of a pipeline, or of a function of pipelines.
+fn pipeline_expression(value: &Value) -> Option<String> {
+    let (name, argument) = value.as_object().filter(|members| members.len() == 1)?.iter().next()?;
+    match name.as_str() {
+        "Get" => argument.as_str().map(str::to_owned),
+        name if name.starts_with("Std:") => Some(value.to_string()),
+        _ => None,
+    }
 }
 
 /// What a file without a training job is; the file describes its columns.

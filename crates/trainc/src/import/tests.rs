@@ -606,6 +606,22 @@ fn expressions_of_a_state_machine_are_differences() {
     }
 }
 
+#[test]
+fn references_of_a_pipeline_are_differences() {
+    let mut request: Value = serde_json::from_str(&file("16-xgb-spot.json")).unwrap();
+    let get =
+        serde_json::json!({"Get": "Steps.Prepare.ProcessingOutputConfig.Outputs['train'].S3Output.S3Uri"});
+    request["InputDataConfig"][0]["DataSource"]["S3DataSource"]["S3Uri"] = get;
+    let found = imported(&request.to_string()).reconcile(compiled);
+    assert!(
+        found.lost[0].starts_with("`S3Uri`: `Steps.Prepare.")
+            && found.lost[0].ends_with("when the pipeline runs")
+    );
+    // Only the address is to be written.
+    assert_eq!(found.manifest.matches("s3=\"\"").count(), 1, "{}", found.manifest);
+    assert!(!found.manifest.contains("InputDataConfig"), "{}", found.manifest);
+}
+
 /// serde_json reads floats to the last digit.
 #[test]
 fn floats_are_exact() {
