@@ -192,12 +192,28 @@ pub(super) fn in_account(text: &str, account: Option<&str>) -> String {
     if text.starts_with("arn:") && text.ends_with(ROLE) {
         return ROLE_PLACEHOLDER.to_owned();
     }
-    match account {
-        Some(account) => text.replace(ACCOUNT, account),
-        // The registry of an image: its account is no placeholder of a manifest.
-        None if text.starts_with(ACCOUNT) => text.to_owned(),
-        None => text.replace(ACCOUNT, ACCOUNT_MARK),
+    // The registry of an image: its account is no placeholder of a manifest.
+    let is_image = text.starts_with(ACCOUNT);
+    let Some(with) = account.or((!is_image).then_some(ACCOUNT_MARK)) else { return text.to_owned() };
+    let mut out = String::new();
+    let mut end = 0;
+    for at in accounts(text) {
+        out.push_str(text.get(end..at).unwrap_or_default());
+        out.push_str(with);
+        end = at + ACCOUNT.len();
     }
+    out + text.get(end..).unwrap_or_default()
+}
+
+/// Returns where a text contains the account of the recorder, which is not a part of a number.
+fn accounts(text: &str) -> impl Iterator<Item = usize> {
+    let is_number = |c: char| c.is_ascii_digit();
+    text.match_indices(ACCOUNT).map(|(at, _)| at).filter(move |at| {
+        let before = text.get(..*at).unwrap_or_default();
+        let after = text.get(at + ACCOUNT.len()..).unwrap_or_default();
+        let is_fraction = before.strip_suffix('.').is_some_and(|before| before.ends_with(is_number));
+        !(before.ends_with(is_number) || is_fraction || after.starts_with(is_number))
+    })
 }
 
 /// Applies [`in_account`] to the texts of a value.
@@ -221,7 +237,7 @@ pub(super) fn made_up_members(request: &Map<String, Value>, account: Option<&str
     let is_made_up = |path: &str, text: &str| {
         let is_verbatim = path.split('.').next().is_some_and(|first| VERBATIM.contains(&first));
         let start = if is_verbatim { 0 } else { substitution_end(text).unwrap_or(text.len()) };
-        let has_account = text.get(start..).is_some_and(|sent| sent.contains(ACCOUNT));
+        let has_account = text.get(start..).is_some_and(|sent| accounts(sent).next().is_some());
         text.contains(MADE_UP) || (account.is_none() && has_account && path != SUBMIT_DIRECTORY)
     };
     let mut texts = Vec::new();
@@ -263,6 +279,8 @@ mod tests {
                     "data": "\"s3://sagemaker-us-west-2-000000000000/x\"",
                     "sagemaker_submit_directory": "\"s3://sagemaker-us-west-2-000000000000/y\"",
                     "literal": "${account}",
+                    "rate": "5.6250000000000005e-05",
+                    "zero": "1.000000000000",
                 },
                 "AlgorithmSpecification": {},
             }})
@@ -288,6 +306,8 @@ mod tests {
         fill_account(&mut filled, Some("111122223333"));
         assert_eq!(filled["HyperParameters"]["data"], "\"s3://sagemaker-us-west-2-111122223333/x\"");
         assert_eq!(filled["HyperParameters"]["literal"], "${account}");
+        assert_eq!(filled["HyperParameters"]["rate"], "5.6250000000000005e-05");
+        assert_eq!(filled["HyperParameters"]["zero"], "1.000000000000");
         fill_account(&mut request, None);
         assert_eq!(request["RoleArn"], "${role_arn}");
         assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://sagemaker-us-west-2-${account}/out");
