@@ -354,6 +354,72 @@ def test_a_loop_that_waits_until_a_time_ends(place):
     assert "ValueError: caf\u00e9" in done.stderr
 
 
+# What stands before and after the request in notebooks that were exported.
+NOTEBOOKS = {
+    "future": ("import os\nfrom __future__ import annotations\n", ""),
+    "commands": (
+        "!mkdir -p code\n%%writefile code/a.py\nit's no Python (\n# In[2]:\n!pip install \\\n  'x\nhere = !pwd\nassert here[0]\npip install x\n",
+        "assert open('code/a.py').read() == \"it's no Python (\\n\"\n%matplotlib inline\n",
+    ),
+    "commands_of_timed_cells": ("get_ipython().run_cell_magic('time', '', '! pip install x\\nseen = 1\\n%cd .\\n')\n", "assert seen\n"),
+    "variables_of_commands": ("d = 'made'\nget_ipython().system('mkdir -p {d}/a $d/b')\nimport os\nassert len(os.listdir('made')) == 2\n", ""),
+    "output_of_a_program": ("out = get_ipython().getoutput('aws configure get region')\nassert out[0] == out.s == 'made-up'\n", ""),
+    "upload_of_a_missing_file": ("import boto3\nboto3.client('s3').upload_file('data/none.csv', 'example-bucket', 'k')\n", ""),
+    "key_of_a_described_job": (
+        "",
+        "assert sagemaker.describe_training_job(TrainingJobName=name)['OutputDataConfig']['KmsKeyId'] == ''\n",
+    ),
+    "rules_of_a_described_job": (
+        "",
+        "assert sagemaker.describe_training_job(TrainingJobName=name)['DebugRuleEvaluationStatuses'][0]['RuleEvaluationStatus'] == 'NoIssuesFound'\n",
+    ),
+    "status_in_capitals": ("", "assert sagemaker.describe_compilation_job(CompilationJobName='a')['CompilationJobStatus'] == 'COMPLETED'\n"),
+}
+
+
+@pytest.mark.parametrize("case", NOTEBOOKS)
+def test_notebooks(case, place):
+    before, after = NOTEBOOKS[case]
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    if case.startswith("rules"):
+        rule = "DebugRuleConfigurations=[{'RuleConfigurationName': 'Overfit', 'RuleEvaluatorImage': 'x'}],\n    "
+        text = text.replace("EnableManagedSpotTraining", rule + "EnableManagedSpotTraining")
+    done = run_import(place, "job.py", "--out", "job.kdl", text=f"{before}# In[3]:\n\n{text}{after}")
+    assert done.returncode == 0, done.stderr
+    assert (place / "job.kdl").exists()
+
+
+def test_statements_that_fail_are_skipped(place):
+    """What they would have set is marked, and what failed before the request is in the header."""
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    text = text.replace('"sagemaker_program"', '"classes": frame, "sagemaker_program"')
+    text = f"import a_module_that_is_not_there\nframe = len(a_module_that_is_not_there.read())\n{text}\nraise ValueError('late')\n"
+    done = run_import(place, "job.py", text=text)
+    assert done.returncode == 3
+    assert "; `--keep-going` skips the statements that fail" in " ".join(done.stderr.split()), done.stderr
+    done = run_import(place, "job.py", "--keep-going", "--out", "job.kdl", text=text)
+    assert done.returncode == 0, done.stderr
+    assert "failed, and skipped: ValueError: late at line " in done.stderr
+    header = (place / "job.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
+    assert "\n// - lines 1 and 2 of the script failed and were skipped (`--keep-going`): " in header, header
+    assert "\n// - `HyperParameters.classes`: `made-up-frame` contains an answer of trainc" in header, header
+    # A loop that waits for a result of the job.
+    hanging = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8") + "\nwhile True:\n    time.sleep(1)\n"
+    done = run_import(place, "job.py", "--keep-going", "--timeout", "5", text=hanging)
+    assert done.returncode == 0, done.stderr
+    assert f"stopped at line {len(hanging.splitlines())}: the script did not end within 5 s" in done.stderr
+    # JumpStart reads the definition of its jobs.
+    text = "import boto3\nboto3.client('s3').get_object(Bucket='jumpstart-cache-prod-us-west-2', Key='models_manifest.json')\n"
+    for arguments in ((), ("--keep-going",)):
+        done = run_import(place, "job.py", *arguments, text=text)
+        assert "help: start the job once, and import it by its name: `trainc import JOB" in " ".join(done.stderr.split())
+    # A cell that is no Python, and no job.
+    done = run_import(place, "job.py", "--keep-going", text="# In[1]:\nx = (\n# In[2]:\nprint('on')\n")
+    assert done.returncode == 3
+    assert "failed, and skipped: SyntaxError: '(' was never closed at line 2" in done.stderr
+    assert "note: 1 statement failed and was skipped" in done.stderr
+
+
 def test_programs_are_not_started(place):
     text = "import os, subprocess\nos.system('touch touched')\nsubprocess.run(['touch', 'touched'], check=True)\n"
     done = run_import(place, "job.py", text=text)

@@ -40,7 +40,10 @@ const MOST_BYTES: u64 = 4 << 20;
 ///
 /// A script is run with your Python. Its AWS calls are answered by trainc and not sent: it needs neither credentials nor
 /// network. Python's sockets are blocked, `time.sleep` returns at once, and programs that it starts are skipped, except those
-/// that only read this machine. Sockets that C libraries open are not covered.
+/// that only read this machine and `mkdir`. Sockets that C libraries open are not covered.
+///
+/// A notebook is exported first: `jupyter nbconvert --to script`. Often it downloads data or plots results, which fails here:
+/// `--keep-going` skips such statements, and the manifest's header lists their lines.
 ///
 /// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on standard error.
 /// An existing job is also reviewed, with its cost.
@@ -66,6 +69,9 @@ pub(super) struct Args {
     /// Python that runs a script [default: the active virtual environment, or `python3`]
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
+    /// Skip statements of the script that fail, as when a file, a package or a download is missing
+    #[arg(long)]
+    keep_going: bool,
     /// Seconds after which a script is ended
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
@@ -145,6 +151,7 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         arguments: &args.arguments,
         python: script::find_python(args.python.as_deref()),
         timeout: Duration::from_secs(args.timeout),
+        keep_going: args.keep_going,
         region: args.region.as_deref(),
     };
     script.announce(io);
@@ -163,12 +170,18 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         io.note("stopped; nothing was written\n");
         return exit::INCOMPLETE;
     }
+    if args.keep_going && run.hang.is_some() && run.recording.jobs() > 0 {
+        // It waits for a result of a job, which no account gives.
+        let line = run.hang.take().and_then(|hang| script::line_in_traceback(&hang, path));
+        run.recording.stopped = Some((format!("the script did not end within {} s", args.timeout), line));
+        run.recording.ended = true;
+    }
     if !global.quiet {
         io.note(&script::summary(&run.recording));
     }
     let mut sources = SourceMap::default();
     let source = sources.add(args.file.as_str(), text);
-    if let Some(problem) = script_problem(&run, source, text, path, args.timeout) {
+    if let Some(problem) = script_problem(&run, source, text, args) {
         print_script_output(io, &run);
         return reject(io, global, &args.sink(), &args.file, sources, problem);
     }
@@ -180,12 +193,9 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         io.note(&words);
         return exit::USAGE;
     }
-    let origin = |region: &Option<String>| {
-        Origin::from_recording(&args.file, region.clone(), &run.recording, &directory)
-    };
     let mut jobs = Vec::new();
     for document in &run.recording.documents {
-        let mut origin = origin(&document.region);
+        let mut origin = Origin::from_recording(&args.file, document, &run.recording, &directory);
         let with_sources = import::import_document(&document.value, &origin);
         origin.sources.clear();
         let without = import::import_document(&document.value, &origin);
@@ -212,24 +222,24 @@ fn print_script_output(io: &mut Io, run: &ScriptRun) {
 }
 
 /// Returns why a run has no jobs to import.
-fn script_problem(
-    run: &ScriptRun,
-    source: SourceId,
-    text: &str,
-    path: &Path,
-    seconds: u64,
-) -> Option<Diagnostic> {
+fn script_problem(run: &ScriptRun, source: SourceId, text: &str, args: &Args) -> Option<Diagnostic> {
+    let path = Path::new(&args.file);
     let recording = &run.recording;
     let at = |line: Option<usize>| line.map_or(Span::whole(source), |line| line_span(source, text, line));
     if let Some(failure) = &recording.failure {
-        let message = format!("the script failed: {}", failure.message.lines().next().unwrap_or_default());
+        let message = format!("the script failed: {}", failure.message);
         let found = Diagnostic::new(&import::T0691, at(failure.line), message);
-        let found = import::describe_script(text, found);
-        let needs_module = failure.message.starts_with("ModuleNotFoundError");
-        return Some(if needs_module && found.help.is_none() {
-            found.help("run it in the environment that has its packages: `trainc import --python .venv/bin/python …`")
-        } else {
-            found
+        let found = import::describe_script(&format!("{text}\n{}", failure.message), found);
+        let is = |kind: &str| failure.message.starts_with(kind);
+        let environment =
+            "run it in the environment that has its packages: `trainc import --python .venv/bin/python …`";
+        const SKIP: &str = "`--keep-going` skips the statements that fail";
+        return Some(match () {
+            () if found.help.is_some() => found,
+            () if is("ModuleNotFoundError") => found.help(format!("{environment}; {SKIP}")),
+            // It can skip the cell of a notebook, but not the whole script.
+            () if is("SyntaxError") && !text.contains("\n# In[") => found,
+            () => found.help(SKIP),
         });
     }
     if !recording.ended {
@@ -239,20 +249,35 @@ fn script_problem(
             return Some(Diagnostic::new(&import::T0691, at(None), message));
         };
         let line = script::line_in_traceback(hang, path);
-        let message = format!("the script did not end within {seconds} s");
+        let message = format!("the script did not end within {} s", args.timeout);
         return Some(
             Diagnostic::new(&import::T0693, at(line), message)
-                .help(format!("give it more time: `--timeout {}`", seconds * 5)),
+                .help(format!("give it more time: `--timeout {}`", args.timeout * 5)),
         );
     }
     (recording.jobs() == 0).then(|| {
         let found = Diagnostic::new(&import::T0692, at(None), "the script created no training job");
-        let found = import::describe_script(text, found);
+        let messages = recording.ignored.iter().map(|one| one.message.as_str());
+        let texts: Vec<&str> = std::iter::once(text).chain(messages).collect();
+        let found = import::describe_script(&texts.join("\n"), found);
         let calls = recording.describe_calls();
-        if calls.is_empty() {
-            found.note("it called no AWS service")
-        } else {
-            found.note(format!("it called {calls}"))
+        let found = match calls.as_str() {
+            "" => found.note("it called no AWS service"),
+            calls => found.note(format!("it called {calls}")),
+        };
+        match recording.ignored.len() as u64 {
+            0 => found,
+            count => {
+                let count = trainc_diag::text::count(count, "statement");
+                let was = if recording.ignored.len() == 1 { "was" } else { "were" };
+                let has_help = found.help.is_some();
+                let found = found.note(format!("{count} failed and {was} skipped"));
+                if has_help {
+                    found
+                } else {
+                    found.help("mend those that the training job needs, the first one first")
+                }
+            }
         }
     })
 }

@@ -23,7 +23,9 @@ mod unsupported;
 
 pub use origin::{Origin, ProgramSource};
 pub use reading::decode;
-pub use recording::{Failure, GitSource, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording};
+pub use recording::{
+    Failure, GitSource, Ignored, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording,
+};
 
 use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
@@ -639,7 +641,7 @@ fn base_name(name: &str) -> &str {
             b'd' => found.is_ascii_digit(),
             other => found == other,
         });
-        is_stamp.then_some(base)
+        is_stamp.then_some(base.trim_end_matches('-')).filter(|base| !base.is_empty())
     };
     STAMPS.iter().find_map(base).unwrap_or(name)
 }

@@ -3,7 +3,8 @@
 use super::account_of;
 use super::kdl::{Node, escape_placeholders, string};
 use super::recording::{
-    ACCOUNT, GitSource, LocalChannel, ROLE_PLACEHOLDER, Recording, fill_account, in_account, made_up_members,
+    ACCOUNT, GitSource, LocalChannel, ROLE_PLACEHOLDER, RecordedDocument, Recording, fill_account,
+    in_account, made_up_members,
 };
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
@@ -29,6 +30,8 @@ pub struct Origin {
     is_region_assumed: bool,
     /// Members of the request that contain an answer of trainc, with their values.
     made_up: Vec<String>,
+    /// Lines of the script that failed before the request and were skipped.
+    ignored: Vec<usize>,
 }
 
 /// Launchers of SDK v3, and the nodes for them.
@@ -56,13 +59,18 @@ pub struct ProgramSource {
 }
 
 impl Origin {
-    /// Creates the origin of the requests of a script whose manifests are written to a directory. Both paths are absolute.
+    /// Creates the origin of a request of a script whose manifests are written to a directory. Both paths are absolute.
     pub fn from_recording(
         script: &str,
-        region: Option<String>,
+        document: &RecordedDocument,
         recording: &Recording,
         directory: &Path,
     ) -> Self {
+        let region = document.region.clone();
+        let mut ignored: Vec<usize> =
+            recording.ignored.iter().take(document.ignored).filter_map(|one| one.line).collect();
+        ignored.sort_unstable();
+        ignored.dedup();
         let relative = |path: &str| relative(directory, Path::new(path));
         let sources = recording.sources.iter().map(|(uri, source)| {
             let name =
@@ -91,6 +99,7 @@ impl Origin {
             channels: channels.collect(),
             roles: recording.roles.clone(),
             made_up: Vec::new(),
+            ignored,
         }
     }
 
@@ -140,6 +149,14 @@ unless you write `role arn=\"arn:…\"`",
                 None => {}
             },
             None => {}
+        }
+        if !self.ignored.is_empty() {
+            let lines: Vec<String> = self.ignored.iter().map(usize::to_string).collect();
+            let (line, was) = if lines.len() == 1 { ("line", "was") } else { ("lines", "were") };
+            out.add_caveat(&format!(
+                "{line} {} of the script failed and {was} skipped (`--keep-going`): what would have been set there is missing",
+                trainc_diag::text::list(&lines, "and")
+            ));
         }
         for member in &self.made_up {
             out.add_caveat(&if member.contains(&format!("`{ACCOUNT}.")) {

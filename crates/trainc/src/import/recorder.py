@@ -2,14 +2,15 @@
 
 `trainc import job.py` writes this file to a temporary directory and starts it with the user's Python:
 
-    python recorder.py RECORD SECONDS SCRIPT [ARGUMENT …]
+    python recorder.py RECORD SECONDS stop|go-on SCRIPT [ARGUMENT …]
 
-RECORD receives one JSON object a line, which `recording.rs` reads, and RECORD.hang a traceback after SECONDS. Nothing but
-the standard library is imported here.
+RECORD receives one JSON object a line, which `recording.rs` reads, and RECORD.hang a traceback after SECONDS. With `go-on`
+a statement that fails is skipped. Nothing but the standard library is imported here.
 botocore's `Endpoint.make_request` is replaced: it comes after botocore has validated and serialized a request, and before
 credentials, signature and network. An audit hook, which Python code cannot remove, rejects sockets and programs.
 """
 
+import ast
 import builtins
 import faulthandler
 import importlib.machinery
@@ -23,6 +24,7 @@ import shlex
 import sys
 import threading
 import time
+import tokenize
 import types
 
 # Replaced in what is recorded: the account is `${account}`, the role `${role_arn}`.
@@ -45,12 +47,12 @@ MOST_SLEEP = 0.01
 # Largest object that is kept for a later read, in bytes.
 MOST_KEPT = 1 << 20
 
-# Programs that are started: they only read this machine. Of git, only what reads the local repository.
-PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date"}
+# Programs that are started: they only read this machine, or create a directory. Of git, only what reads the local repository.
+PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date", "pwd", "mkdir"}
 GIT_READS = {"rev-parse", "status", "log", "describe", "diff", "show", "branch", "ls-files", "symbolic-ref"}
 
-# Values of a status, the best first.
-STATUSES = ("Completed", "Succeeded", "InService", "Active", "ACTIVE", "Available", "AVAILABLE", "Ready", "Created")
+# Values of a status, the best first, in lowercase.
+STATUSES = ("completed", "succeeded", "inservice", "active", "available", "ready", "created")
 
 SOCKET_EVENTS = {
     "socket.connect",
@@ -313,7 +315,8 @@ class Call:
         if kind == "string":
             enum = list(getattr(shape, "enum", None) or [])
             if enum:
-                return next((status for status in STATUSES if status in enum), enum[0])
+                found = {value.lower(): value for value in enum}
+                return next((found[status] for status in STATUSES if status in found), enum[0])
             if name.endswith("Arn"):
                 return self.arn(name[:-3].lower(), MADE_UP)
             return f"{MADE_UP}-{name}"
@@ -337,10 +340,26 @@ class Call:
         name = self.params["TrainingJobName"]
         now = datetime.datetime.now(datetime.timezone.utc)
         said = recorder.created.get(("job", name), {"TrainingJobName": name})
-        output = said.get("OutputDataConfig", {}).get("S3OutputPath", f"s3://{MADE_UP}").rstrip("/")
+        output = {"KmsKeyId": "", "S3OutputPath": f"s3://{MADE_UP}", **said.get("OutputDataConfig", {})}
+
+        def evaluations(rules):
+            names = [rule["RuleConfigurationName"] for rule in said.get(rules, [])]
+            return [
+                {
+                    "RuleConfigurationName": name,
+                    "RuleEvaluationJobArn": self.arn("processing-job", f"{MADE_UP}-{name.lower()}"),
+                    "RuleEvaluationStatus": "NoIssuesFound",
+                    "LastModifiedTime": now,
+                }
+                for name in names
+            ]
+
         return {
             **self.make_up(self.shape, {}),
             **said,
+            "OutputDataConfig": output,
+            "DebugRuleEvaluationStatuses": evaluations("DebugRuleConfigurations"),
+            "ProfilerRuleEvaluationStatuses": evaluations("ProfilerRuleConfigurations"),
             "TrainingJobArn": self.arn("training-job", name),
             "TrainingJobStatus": "Completed",
             "SecondaryStatus": "Completed",
@@ -353,7 +372,7 @@ class Call:
             "TrainingTimeInSeconds": 1,
             "BillableTimeInSeconds": 1,
             "LastModifiedTime": now,
-            "ModelArtifacts": {"S3ModelArtifacts": f"{output}/{name}/output/model.tar.gz"},
+            "ModelArtifacts": {"S3ModelArtifacts": f"{output['S3OutputPath'].rstrip('/')}/{name}/output/model.tar.gz"},
         }
 
     def sagemaker_CreateHyperParameterTuningJob(self, body):
@@ -382,8 +401,11 @@ class Call:
         defaults = {f"Parameters.{one['Name']}": one.get("DefaultValue") for one in request.get("Parameters", [])}
         request = with_defaults(request, defaults)
         for step in request.get("Steps", []):
-            if step.get("Type") == "Training" and isinstance(step.get("Arguments"), dict):
-                step["Arguments"].setdefault("TrainingJobName", step["Name"])
+            arguments = step.get("Arguments")
+            job = arguments.get("TrainingJobDefinition") if isinstance(arguments, dict) else None
+            job = arguments if step.get("Type") == "Training" else job
+            if isinstance(job, dict):
+                job.setdefault("TrainingJobName", step["Name"])
         recorder.add("request", operation=self.operation, region=self.region, request=request)
 
     # --- identity
@@ -508,12 +530,18 @@ class Call:
 
 
 def with_defaults(value, defaults):
-    """Returns a pipeline's definition with the defaults of parameters in place of `{"Get": "Parameters.X"}`."""
+    """Returns a pipeline's definition with the defaults of parameters in place of `{"Get": "Parameters.X"}`, and joined texts."""
     if isinstance(value, list):
         return [with_defaults(item, defaults) for item in value]
-    if isinstance(value, dict):
-        default = defaults.get(value.get("Get")) if len(value) == 1 and isinstance(value.get("Get"), str) else None
-        return default if default is not None else {name: with_defaults(item, defaults) for name, item in value.items()}
+    if not isinstance(value, dict):
+        return value
+    default = defaults.get(value.get("Get")) if len(value) == 1 and isinstance(value.get("Get"), str) else None
+    if default is not None:
+        return default
+    value = {name: with_defaults(item, defaults) for name, item in value.items()}
+    join = value.get("Std:Join") if len(value) == 1 else None
+    if isinstance(join, dict) and all(isinstance(part, (str, int, float)) for part in join.get("Values", [None])):
+        return join.get("On", "").join(str(part) for part in join["Values"])
     return value
 
 
@@ -534,6 +562,10 @@ def patch_transfer(module):
 
     def upload_file(self, filename, bucket, key, *args, **options):
         recorder.add("uploaded", uri=f"s3://{bucket}/{key}", file=local_path(filename))
+        if not os.path.exists(filename):
+            # A program that was skipped may have created it.
+            recorder.add("skipped", what=f"upload of {filename}, which does not exist")
+            return None
         return upload(self, filename, bucket, key, *args, **options)
 
     module.S3Transfer.upload_file = upload_file
@@ -631,6 +663,7 @@ PATCHES = {
     "sagemaker.git_utils": patch_git,
     "sagemaker.fw_utils": patch_archive,
     "sagemaker.train.model_trainer": patch_trainer,
+    "sagemaker.modules.train.model_trainer": patch_trainer,
     "sagemaker.telemetry.telemetry_logging": patch_telemetry,
     "sagemaker.core.telemetry.telemetry_logging": patch_telemetry,
 }
@@ -660,31 +693,58 @@ class Finder:
 # --- the script -----------------------------------------------------------------------------------------------------
 
 
+class Lines(list):
+    """Lines of a program's output, as IPython returns them."""
+
+    l = property(list)
+    n = s = property(lambda self: "\n".join(self))
+
+
 class Shell:
     """Replaces IPython: `jupyter nbconvert --to script` writes magics as calls of it."""
 
-    def __init__(self, namespace):
-        self.namespace = namespace
-        self.user_ns = namespace
+    def __init__(self, script):
+        self.script = script
+        self.user_ns = script.namespace
 
     def skip(self, text):
         recorder.add("skipped", what=text[:200])
 
+    def expand(self, command):
+        """Replaces variables, `{name}` and `$name`, by their values."""
+
+        def value(found):
+            name = found[1] or found[2]
+            return str(self.user_ns[name]) if name in self.user_ns else found[0]
+
+        return re.sub(r"\{(\w+)\}|\$(\w+)", value, command)
+
+    def run(self, command):
+        """Returns what a program prints; None if it is skipped."""
+        import subprocess
+
+        expanded = self.expand(command)
+        if not is_allowed(expanded):
+            self.skip(f"!{command}")
+            return None
+        done = subprocess.run(words_of(expanded), capture_output=True, text=True, check=False)
+        return done.stdout
+
     def system(self, command):
-        self.skip(f"!{command}")
+        print(self.run(command) or "", end="")
 
     def getoutput(self, command, *_args, **_options):
-        self.skip(f"!{command}")
-        return []
+        printed = self.run(command)
+        return Lines([MADE_UP] if printed is None else printed.splitlines())
 
     def run_line_magic(self, name, line="", *_args, **_options):
         if name == "cd":
-            os.chdir(os.path.expanduser(line.strip() or "~"))
+            os.chdir(os.path.expanduser(self.expand(line.strip()) or "~"))
         elif name in ("env", "set_env") and "=" in line:
             key, value = line.split("=", 1)
-            os.environ[key.strip()] = value.strip()
+            os.environ[key.strip()] = self.expand(value.strip())
         elif name in ("time", "timeit"):
-            exec(compile(line, "<magic>", "exec"), self.namespace)
+            self.script.run(line, "<magic>")
         else:
             self.skip(f"%{name} {line}".rstrip())
 
@@ -692,41 +752,137 @@ class Shell:
 
     def run_cell_magic(self, name, line="", cell="", *_args, **_options):
         if name in ("time", "timeit", "capture", "prun"):
-            exec(compile(cell, "<magic>", "exec"), self.namespace)
+            self.script.run(cell, "<magic>")
         elif name in ("writefile", "file"):
-            words = line.split()
+            words = self.expand(line).split()
             with open(words[-1], "a" if "-a" in words else "w", encoding="utf-8") as file:
                 file.write(cell)
         else:
             self.skip(f"%%{name} {line}".rstrip())
 
 
-def without_magics(text):
-    """Returns a script with its lines of IPython as calls; lines keep their numbers."""
-    out = []
-    for line in text.split("\n"):
-        found = re.match(r"(\s*)([!%])(?![%=])\s*(\S.*)$", line)
-        if found and found[2] == "!":
-            line = f"{found[1]}get_ipython().system({found[3]!r})"
-        elif found:
-            name, _, rest = found[3].partition(" ")
-            line = f"{found[1]}get_ipython().run_line_magic({name!r}, {rest!r})"
-        out.append(line)
-    return "\n".join(out)
+# The line at which `jupyter nbconvert --to script` begins a cell.
+CELL = re.compile(r"# In\[[ \d]*\]:\s*$")
+# Programs that IPython runs without `!` or `%`.
+PLAIN_PROGRAMS = {"pip", "pip3", "conda", "mamba", "ls", "cp", "mv", "rm", "mkdir", "rmdir", "cat"}
 
 
-def compile_script(path):
-    import tokenize
+def without_magic(lines, at):
+    """Replaces the command of IPython that begins at a line by a call; lines keep their numbers. Returns whether there is one."""
+    found = re.match(r"(\s*)(?:([\w., ]+)=\s*)?(%%|[!%])\s*(\S.*)$", lines[at])
+    if found is None:
+        found = re.match(r"(\s*)()()((?:%s)\s+[^=(\s].*)$" % "|".join(PLAIN_PROGRAMS), lines[at])
+    if found is None:
+        return False
+    indent, targets, sign, text = found.groups()
+    end = at + 1
+    if sign == "%%":
+        while end < len(lines) and not CELL.match(lines[end]):
+            end += 1
+        cell = "\n".join(lines[at + 1 : end]).rstrip("\n") + "\n"
+    else:
+        while lines[end - 1].endswith("\\") and end < len(lines):
+            text = text.rstrip("\\") + lines[end].strip()
+            end += 1
+    name, _, rest = text.partition(" ")
+    call = {
+        "%%": lambda: f"run_cell_magic({name!r}, {rest!r}, {cell!r})",
+        "%": lambda: f"run_line_magic({name!r}, {rest!r})",
+    }.get(sign, lambda: f"{'getoutput' if targets else 'system'}({text!r})")()
+    lines[at:end] = [f"{indent}{targets + '= ' if targets else ''}get_ipython().{call}", *[""] * (end - at - 1)]
+    return True
 
-    with tokenize.open(path) as file:
-        text = file.read()
-    try:
-        return compile(text, str(path), "exec")
-    except SyntaxError:
-        changed = without_magics(text)
-        if changed == text:
-            raise
-        return compile(changed, str(path), "exec")
+
+def parse(text, name):
+    """Returns the statements of a script. Commands of IPython become calls, and imports from `__future__`, which may begin any
+    cell of a notebook, come first."""
+    lines = text.split("\n")
+    while True:
+        try:
+            body = ast.parse("\n".join(lines), name).body
+            break
+        except SyntaxError as error:
+            # The error may be at the end of the line before, or in the text below a command.
+            at = min(error.lineno or 1, len(lines))
+            if not any(without_magic(lines, line) for line in range(min(at, len(lines) - 1), -1, -1)):
+                raise
+
+    docstring = body[:1] if ast.get_docstring(ast.Module(body, []), clean=False) is not None else []
+    return docstring + sorted(body[len(docstring) :], key=lambda statement: not is_future(statement))
+
+
+def is_future(statement):
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def cells(text):
+    """Returns the cells of an exported notebook, each after as many empty lines as stand before it."""
+    lines = text.split("\n")
+    starts = [0, *[at for at, line in enumerate(lines) if CELL.match(line)], len(lines)]
+    return ["\n" * start + "\n".join(lines[start:end]) for start, end in zip(starts, starts[1:])]
+
+
+class Script:
+    """The script, whose statements run one by one if those that fail are skipped."""
+
+    def __init__(self, path, namespace, goes_on):
+        self.path = path
+        self.namespace = namespace
+        self.goes_on = goes_on
+        self.flags = 0
+
+    def run(self, text, name):
+        for part in cells(text) if self.goes_on else [text]:
+            try:
+                self.run_statements(parse(part, name), name)
+            except SyntaxError as error:
+                if not self.goes_on:
+                    raise
+                self.ignore(error)
+
+    def run_statements(self, statements, name):
+        import __future__
+
+        for statement in statements:
+            if is_future(statement):
+                for alias in statement.names:
+                    self.flags |= getattr(__future__, alias.name).compiler_flag
+        for group in [[one] for one in statements] if self.goes_on else [statements]:
+            code = compile(ast.Module(group, []), name, "exec", flags=self.flags, dont_inherit=True)
+            try:
+                exec(code, self.namespace)
+            except Exception as error:
+                if not self.goes_on:
+                    raise
+                self.ignore(error)
+                self.make_up(group[0])
+
+    def ignore(self, error):
+        lines = traceback_lines(error, self.path)
+        recorder.add("ignored", message=describe_error(error), line=lines[-1] if lines else getattr(error, "lineno", None))
+
+    def make_up(self, statement):
+        """Gives the names that a statement would have set a text that marks them: the old value would be wrong."""
+        is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                if is_assignment or node.id not in self.namespace:
+                    self.namespace[node.id] = f"{MADE_UP}-{node.id}"
+
+
+def traceback_lines(error, script):
+    """Returns the lines of the script that led to an error: those that called this function, and those of its traceback."""
+    import traceback
+
+    frames = [*traceback.extract_stack(), *traceback.extract_tb(error.__traceback__)]
+    return [frame.lineno for frame in frames if frame.filename == str(script)]
+
+
+def describe_error(error):
+    """Returns type and text of an error in one line; botocore names the parameter on the second."""
+    import traceback
+
+    return " ".join(traceback.format_exception_only(type(error), error)[-1].split())[:600]
 
 
 def missing_result(error):
@@ -746,23 +902,22 @@ def report(error, script):
     """Records a failure: its traceback without the frames of this file, and the last line of the script in it."""
     import traceback
 
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in (__file__, ast.__file__)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
     lines += traceback.format_exception_only(type(error), error)
-    own = [frame.lineno for frame in frames if frame.filename == str(script)]
+    own = traceback_lines(error, script)
     line = own[-1] if own else getattr(error, "lineno", None)
     missing = missing_result(error)
     if missing is not None and recorder.requests:
         # After training, notebooks deploy the model and read its output.
         recorder.add("stopped", what=missing, line=line)
         return
-    message = traceback.format_exception_only(type(error), error)[-1].strip()
-    recorder.add("failed", message=message, line=line, traceback="".join(lines))
+    recorder.add("failed", message=describe_error(error), line=line, traceback="".join(lines))
 
 
 def main():
     global recorder
-    _, path, seconds, script, *arguments = sys.argv
+    _, path, seconds, on_failure, script, *arguments = sys.argv
     recorder = Recorder(path)
     hang = open(f"{path}.hang", "w", encoding="utf-8")
     faulthandler.dump_traceback_later(float(seconds), exit=True, file=hang)
@@ -777,13 +932,16 @@ def main():
     module.__file__ = str(script)
     module.__builtins__ = builtins
     sys.modules["__main__"] = module
-    shell = Shell(module.__dict__)
+    running = Script(script, module.__dict__, on_failure == "go-on")
+    shell = Shell(running)
     builtins.get_ipython = lambda: shell
     builtins.display = print
     sys.addaudithook(audit)
     recorder.add("started", python=sys.version.split()[0], executable=sys.executable)
     try:
-        exec(compile_script(script), module.__dict__)
+        with tokenize.open(script) as file:
+            text = file.read()
+        running.run(text, str(script))
     except SystemExit as end:
         if end.code not in (None, 0):
             report(end, script)

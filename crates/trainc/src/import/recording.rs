@@ -44,6 +44,8 @@ pub struct Recording {
     /// Why it was stopped after it had created training jobs: it needs what only an account has. With the line of the script,
     /// from 1.
     pub stopped: Option<(String, Option<usize>)>,
+    /// Statements that failed and were skipped.
+    pub ignored: Vec<Ignored>,
     /// Whether it ran to its end, or to its failure.
     pub ended: bool,
 }
@@ -55,6 +57,17 @@ pub struct RecordedDocument {
     pub region: Option<String>,
     /// The request.
     pub value: Value,
+    /// Number of the statements that had failed before it.
+    pub ignored: usize,
+}
+
+/// A statement of a script that failed and was skipped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ignored {
+    /// Type and text of the exception.
+    pub message: String,
+    /// Its line, from 1.
+    pub line: Option<usize>,
 }
 
 /// The source of an archive that a script would have uploaded.
@@ -128,7 +141,8 @@ impl Recording {
             "started" => self.python = text("python").zip(text("executable")),
             "request" => {
                 let value = line.get("request").cloned().unwrap_or_default();
-                self.documents.push(RecordedDocument { region: text("region"), value });
+                let ignored = self.ignored.len();
+                self.documents.push(RecordedDocument { region: text("region"), value, ignored });
             }
             "call" => {
                 let key = (text("service").unwrap_or_default(), text("operation").unwrap_or_default());
@@ -166,6 +180,9 @@ impl Recording {
             }
             "stopped" => {
                 self.stopped = text("what").map(|what| (in_account(&what, None), number()));
+            }
+            "ignored" => {
+                self.ignored.push(Ignored { message: text("message").unwrap_or_default(), line: number() });
             }
             "ended" => self.ended = true,
             _ => {}

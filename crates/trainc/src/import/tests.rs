@@ -651,9 +651,10 @@ fn requests_of_a_script_have_its_source_and_account() {
     let uri = "s3://sagemaker-us-west-2-000000000000/a/sourcedir.tar.gz".to_owned();
     let uploaded = [(uri.clone(), None)].into();
     let mut recording = Recording { sources: [(uri, source)].into(), uploaded, ..Recording::default() };
+    let document =
+        RecordedDocument { region: Some("us-west-2".to_owned()), value: request.clone(), ignored: 1 };
     let origin = |recording: &Recording| {
-        let region = Some("us-west-2".to_owned());
-        Origin::from_recording("job.py", region, recording, std::path::Path::new("/repository"))
+        Origin::from_recording("job.py", &document, recording, std::path::Path::new("/repository"))
     };
     let jobs = import_document(&request, &origin(&recording));
     let [job] = jobs.as_slice() else { panic!("{}", jobs.len()) };
@@ -669,6 +670,15 @@ fn requests_of_a_script_have_its_source_and_account() {
     let caveat = "`program s3=`: not uploaded to `s3://sagemaker-us-west-2-111122223333/a/sourcedir.tar.gz`";
     assert!(job.caveats.iter().any(|line| line.starts_with(caveat)), "{:?}", job.caveats);
     assert!(job.manifest.contains("// Not uploaded, as the script would have done: "), "{}", job.manifest);
+    // Only what failed before the request.
+    let failed = |line| Ignored { message: String::new(), line: Some(line) };
+    recording.ignored = vec![failed(7), failed(9)];
+    let job = import_document(&request, &origin(&recording)).pop().unwrap();
+    assert!(
+        job.caveats.iter().any(|line| line.starts_with("line 7 of the script failed")),
+        "{:?}",
+        job.caveats
+    );
 }
 
 /// The role of a script is kept without its account; that of its environment is replaced, which the header states.
@@ -677,7 +687,9 @@ fn the_role_of_a_script_is_kept() {
     let origin = |roles: &[(&str, bool)]| {
         let roles = roles.iter().map(|(arn, created)| ((*arn).to_owned(), *created)).collect();
         let recording = Recording { roles, ..Recording::default() };
-        Origin::from_recording("job.py", Some("us-west-2".to_owned()), &recording, std::path::Path::new("/"))
+        let document =
+            RecordedDocument { region: Some("us-west-2".to_owned()), value: Value::Null, ignored: 0 };
+        Origin::from_recording("job.py", &document, &recording, std::path::Path::new("/"))
     };
     let with_role = |arn: &str, roles: &[(&str, bool)]| {
         let mut request: Value = serde_json::from_str(&file("16-xgb-spot.json")).unwrap();
@@ -715,6 +727,7 @@ fn the_role_of_a_script_is_kept() {
 fn removes_timestamps_from_names() {
     assert_eq!(base_name("a-b-20260101000000"), "a-b");
     assert_eq!(base_name("a-b-2026-01-01-00-00-00-000"), "a-b");
+    assert_eq!(base_name("a-b--2026-01-01-00-00-00-000"), "a-b");
     assert_eq!(base_name("a-b-2026-01-01"), "a-b-2026-01-01");
     assert_eq!(base_name("-2026-01-01-00-00-00-000"), "-2026-01-01-00-00-00-000");
 }

@@ -42,6 +42,8 @@ pub(super) struct Script<'a> {
     pub(super) python: PathBuf,
     /// Time after which it is ended.
     pub(super) timeout: Duration,
+    /// Whether statements that fail are skipped.
+    pub(super) keep_going: bool,
     /// Region in place of the configured one.
     pub(super) region: Option<&'a str>,
 }
@@ -103,6 +105,7 @@ impl Script<'_> {
             .arg(&recorder)
             .arg(&record)
             .arg(self.timeout.as_secs_f64().to_string())
+            .arg(if self.keep_going { "go-on" } else { "stop" })
             .arg(self.path)
             .args(self.arguments)
             .stdin(Stdio::null())
@@ -195,7 +198,7 @@ impl Drop for Scratch {
 
 /// Returns what was answered, blocked and skipped, in lines.
 pub(super) fn summary(recording: &Recording) -> String {
-    const MOST_SHOWN: usize = 8;
+    const MOST_SHOWN: usize = 12;
     let mut out = String::new();
     if let Some((version, path)) = &recording.python {
         out.push_str(&format!("Python {version} ({})\n", display_path(Path::new(path))));
@@ -204,7 +207,12 @@ pub(super) fn summary(recording: &Recording) -> String {
     if !calls.is_empty() {
         out.push_str(&format!("answered: {calls}\n"));
     }
-    for (what, lines) in [("blocked", &recording.blocked), ("skipped", &recording.skipped)] {
+    let at = |line: Option<usize>| line.map_or_else(String::new, |line| format!(" at line {line}"));
+    let ignored: Vec<String> =
+        recording.ignored.iter().map(|one| format!("{}{}", one.message, at(one.line))).collect();
+    for (what, lines) in
+        [("blocked", &recording.blocked), ("skipped", &recording.skipped), ("failed, and skipped", &ignored)]
+    {
         for line in lines.iter().take(MOST_SHOWN) {
             out.push_str(&format!("{what}: {line}\n"));
         }
@@ -213,8 +221,10 @@ pub(super) fn summary(recording: &Recording) -> String {
         }
     }
     if let Some((what, line)) = &recording.stopped {
-        let line = line.map_or_else(String::new, |line| format!(" at line {line}"));
-        out.push_str(&format!("stopped{line}: {what}; a training job after this line is not imported\n"));
+        out.push_str(&format!(
+            "stopped{}: {what}; a training job after this line is not imported\n",
+            at(*line)
+        ));
     }
     out
 }
