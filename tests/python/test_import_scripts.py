@@ -35,7 +35,7 @@ def place(tmp_path):
 
 def trainc(place, *arguments):
     command = [BINARY, *map(str, arguments)]
-    env = environment(place.parent / "home")
+    env = environment(next(parent / "home" for parent in place.parents if (parent / "home").exists()))
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=place, env=env)
 
 
@@ -120,6 +120,12 @@ def test_the_manifest_can_name_the_source(place):
     (place / ".git").mkdir()
     done = run_import(place, script, "--region", "us-west-2", "--out", "jobs/")
     assert done.returncode == 0, done.stderr
+    # From a directory of the repository.
+    (place / "runs").mkdir()
+    (place / "runs/job.py").write_text(script.read_text().replace('"src"', '"../src"'))
+    done = trainc(place / "runs", "import", "job.py", "--python", sys.executable, "--region", "us-west-2", "--out", "job.kdl")
+    assert done.returncode == 0, done.stderr
+    assert "wrote job.kdl: the same request" in done.stderr
 
 
 def test_the_source_is_the_directory_of_the_script(place):

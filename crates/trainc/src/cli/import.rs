@@ -578,7 +578,8 @@ fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
 fn compiled(io: &Io, name: &str, manifest: &str) -> (Compiled, SourceMap) {
     let mut sources = SourceMap::default();
     let source = sources.add(name, manifest);
-    let root = std::env::current_dir().unwrap_or_default();
+    // As for a manifest that has been written.
+    let root = root_of(&manifest_directory(Some(Path::new(name))).join("job.kdl"), None);
     let options =
         Options { today: io.today.clone(), later_codes: crate::later_codes(), ..Options::default() };
     let compiled = compile(source, manifest, &options, &mut Files::new(root, &options), &mut sources);
