@@ -370,6 +370,7 @@ NOTEBOOKS = {
     "commands_of_timed_cells": ("get_ipython().run_cell_magic('time', '', '! pip install x\\nseen = 1\\n%cd .\\n')\n", "assert seen\n"),
     "variables_of_commands": ("d = 'made'\nget_ipython().system('mkdir -p {d}/a $d/b')\nimport os\nassert len(os.listdir('made')) == 2\n", ""),
     "output_of_a_program": ("out = get_ipython().getoutput('aws configure get region')\nassert out[0] == out.s == 'made-up'\n", ""),
+    "value_of_an_invalid_length": ("import boto3\nboto3.client('fsx').describe_file_systems(FileSystemIds=['fs-1'])\n", ""),
     "upload_of_a_missing_file": ("import boto3\nboto3.client('s3').upload_file('data/none.csv', 'example-bucket', 'k')\n", ""),
     "key_of_a_described_job": (
         "",
@@ -408,7 +409,7 @@ def test_statements_that_fail_are_skipped(place):
     assert "failed, and skipped: ValueError: late at line " in done.stderr
     header = (place / "job.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
     assert "\n// - lines 1 and 2 of the script failed and were skipped (`--keep-going`): " in header, header
-    assert "\n// - `HyperParameters.classes`: `made-up-frame` contains an answer of trainc" in header, header
+    assert "\n// - `HyperParameters.classes`: `made-up-frame` stands for a value that trainc does not know" in header, header
     # A loop that waits for a result of the job.
     hanging = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8") + "\nwhile True:\n    time.sleep(1)\n"
     done = run_import(place, "job.py", "--keep-going", "--timeout", "5", text=hanging)

@@ -213,11 +213,14 @@ pub(super) fn summary(recording: &Recording) -> String {
     for (what, lines) in
         [("blocked", &recording.blocked), ("skipped", &recording.skipped), ("failed, and skipped", &ignored)]
     {
-        for line in lines.iter().take(MOST_SHOWN) {
-            out.push_str(&format!("{what}: {line}\n"));
-        }
-        if let Some(more) = lines.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
-            out.push_str(&format!("{what}: {more} more\n"));
+        // The first may be the cause, and the last what it led to.
+        let more = lines.len().saturating_sub(MOST_SHOWN);
+        for (index, line) in lines.iter().enumerate() {
+            match index.checked_sub(MOST_SHOWN / 2) {
+                Some(0) if more > 0 => out.push_str(&format!("{what}: {more} more\n")),
+                Some(hidden) if hidden < more => {}
+                _ => out.push_str(&format!("{what}: {line}\n")),
+            }
         }
     }
     if let Some((what, line)) = &recording.stopped {
