@@ -396,6 +396,24 @@ def test_notebooks(case, place):
     assert (place / "job.kdl").exists()
 
 
+def test_a_job_of_a_training_queue(place):
+    """AWS Batch sends the request later."""
+    text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")
+    submit = """import json
+def submit(**request):
+    boto3.client("batch", args.region).submit_service_job(
+        jobName=request.pop("TrainingJobName"),
+        jobQueue="queue",
+        serviceJobType="SAGEMAKER_TRAINING",
+        serviceRequestPayload=json.dumps(request),
+    )
+submit("""
+    text = text.replace("sagemaker.create_training_job(", submit)
+    done = run_import(place, "job.py", "--out", "job.kdl", text=text)
+    assert done.returncode == 0, done.stderr
+    assert "wrote job.kdl: the same request" in done.stderr
+
+
 def test_statements_that_fail_are_skipped(place):
     """What they would have set is marked, and what failed before the request is in the header."""
     text = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8")

@@ -413,6 +413,16 @@ class Call:
                 job.setdefault("TrainingJobName", step["Name"])
         recorder.add("request", operation=self.operation, region=self.region, request=request)
 
+    # --- AWS Batch
+
+    def batch_SubmitServiceJob(self, _body):
+        """Records the request that Batch will send for a job of a training queue."""
+        request = json.loads(self.params.get("serviceRequestPayload", "{}"))
+        if isinstance(request, dict):
+            request.setdefault("TrainingJobName", self.params["jobName"])
+        recorder.add("request", operation=self.operation, region=self.region, request=request)
+        return self.make_up(self.shape, self.params)
+
     # --- identity
 
     def sts_AssumeRole(self, _body):
