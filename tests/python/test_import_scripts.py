@@ -427,7 +427,7 @@ def test_statements_that_fail_are_skipped(place):
     assert "failed, and skipped: ValueError: late at line " in done.stderr
     header = (place / "job.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
     assert "\n// - lines 1 and 2 of the script failed and were skipped (`--keep-going`): " in header, header
-    assert "\n// - `HyperParameters.classes`: `made-up-frame` stands for a value that trainc does not know" in header, header
+    assert "\n// - `HyperParameters.classes`: `made-up-frame` contains a placeholder, since trainc does not know" in header, header
     # A loop that waits for a result of the job.
     hanging = (HERE / "scripts/boto3_request.py").read_text(encoding="utf-8") + "\nwhile True:\n    time.sleep(1)\n"
     done = run_import(place, "job.py", "--keep-going", "--timeout", "5", text=hanging)

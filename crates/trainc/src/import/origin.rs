@@ -162,7 +162,7 @@ unless you write `role arn=\"arn:…\"`",
             out.add_caveat(&if member.contains(&format!("`{ACCOUNT}.")) {
                 format!("{member} is in the registry of your account, which is not asked: write its ID instead of `{ACCOUNT}`")
             } else {
-                format!("{member} stands for a value that trainc does not know: write yours")
+                format!("{member} contains a placeholder, since trainc does not know the value: write yours")
             });
         }
     }
