@@ -376,6 +376,10 @@ NOTEBOOKS = {
         "",
         "assert sagemaker.describe_training_job(TrainingJobName=name)['OutputDataConfig']['KmsKeyId'] == ''\n",
     ),
+    "settings_of_a_described_job": (
+        "",
+        "assert not {'RetryStrategy', 'VpcConfig'} & set(sagemaker.describe_training_job(TrainingJobName=name))\n",
+    ),
     "rules_of_a_described_job": (
         "",
         "assert sagemaker.describe_training_job(TrainingJobName=name)['DebugRuleEvaluationStatuses'][0]['RuleEvaluationStatus'] == 'NoIssuesFound'\n",

@@ -205,7 +205,7 @@ def patch_endpoint(module):
         service = operation_model.service_model.service_name
         operation = operation_model.name
         region, partition, params = getattr(recorder.params, "call", (None, "aws", {}))
-        call = Call(service, operation, region or REGION, partition, params, operation_model.output_shape)
+        call = Call(service, operation_model, region or REGION, partition, params)
         recorder.add("call", service=service, operation=operation)
         status, parsed = 200, None
         try:
@@ -269,13 +269,14 @@ def patch_session(module):
 class Call:
     """A call of an operation, and its answer."""
 
-    def __init__(self, service, operation, region, partition, params, shape):
+    def __init__(self, service, model, region, partition, params):
         self.service = service
-        self.operation = operation
+        self.model = model
+        self.operation = model.name
         self.region = region
         self.partition = partition
         self.params = params
-        self.shape = shape
+        self.shape = model.output_shape
 
     def arn(self, kind, name):
         return f"arn:{self.partition}:{self.service}:{self.region}:{ACCOUNT}:{kind}/{name}"
@@ -291,7 +292,16 @@ class Call:
                 self.record(body)
             recorder.created[self.service, self.operation[len(verb) :]] = dict(self.params)
         known = recorder.created.get((self.service, self.operation[len(verb) :]), {}) if verb in ("Describe", "Get") else {}
-        return self.make_up(self.shape, {**known, **self.params})
+        return self.describe(known, {**known, **self.params})
+
+    def describe(self, known, said):
+        """Returns an output: of what the script has created, without the members that it has not set."""
+        made_up = self.make_up(self.shape, said)
+        create = self.operation.replace("Describe", "Create", 1)
+        if not known or create not in self.model.service_model.operation_names:
+            return made_up
+        settings = self.model.service_model.operation_model(create).input_shape.members
+        return {name: value for name, value in made_up.items() if name in known or name not in settings}
 
     def record(self, body):
         """Records the request as it would be sent."""
@@ -344,7 +354,8 @@ class Call:
 
         name = self.params["TrainingJobName"]
         now = datetime.datetime.now(datetime.timezone.utc)
-        said = recorder.created.get(("job", name), {"TrainingJobName": name})
+        known = recorder.created.get(("job", name), {})
+        said = known or {"TrainingJobName": name}
         output = {"KmsKeyId": "", "S3OutputPath": f"s3://{MADE_UP}", **said.get("OutputDataConfig", {})}
 
         def evaluations(rules):
@@ -360,7 +371,7 @@ class Call:
             ]
 
         return {
-            **self.make_up(self.shape, {}),
+            **self.describe(known, {}),
             **said,
             "OutputDataConfig": output,
             "DebugRuleEvaluationStatuses": evaluations("DebugRuleConfigurations"),
