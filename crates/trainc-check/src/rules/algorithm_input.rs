@@ -122,6 +122,10 @@ fn image_span(plan: &Plan) -> Span {
     })
 }
 
+/// Channels of data. Others have formats of their own, e.g. the vocabulary of object2vec in `auxiliary`, which is JSON (example
+/// notebook of object2vec in aws/amazon-sagemaker-examples, read 2026-11-26).
+const DATA_CHANNELS: [&str; 3] = ["train", "validation", "test"];
+
 fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str, problems: &mut Problems) {
     let known: Vec<&str> = algorithm.required.iter().chain(&algorithm.optional).map(String::as_str).collect();
     let mut names = Vec::new();
@@ -139,7 +143,7 @@ fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str
             let near = text::nearest(&name.value, free()).or_else(|| free().next()).unwrap_or("train");
             problems.push(diagnostic.write(format!("channel \"{near}\"")));
         }
-        if let Some(content) = channel.content_type.val() {
+        if let Some(content) = channel.content_type.val().filter(|_| DATA_CHANNELS.contains(&name.value.as_str())) {
             let plain = content.value.split(';').next().unwrap_or_default().trim().to_lowercase();
             if !algorithm.content_types.is_empty() && !algorithm.content_types.contains(&plain) {
                 problems.push(
