@@ -449,6 +449,85 @@ def test_statements_that_fail_are_skipped(place):
     assert "note: 1 statement failed and was skipped" in done.stderr
 
 
+JOBS = """import boto3
+client = boto3.client("sagemaker", "us-west-2")
+image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.3.0-gpu-py311"
+def load():
+    raise OSError("no network")
+def send(name, values):
+    client.create_training_job(
+        TrainingJobName=name,
+        HyperParameters={key: str(value) for key, value in values.items()},
+        AlgorithmSpecification={"TrainingImage": image, "TrainingInputMode": "File"},
+        RoleArn="arn:aws:iam::111122223333:role/training",
+        OutputDataConfig={"S3OutputPath": "s3://bucket/output"},
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        StoppingCondition={"MaxRuntimeInSeconds": 3600},
+    )
+rows = load()
+half = len(rows) // 2
+batch = 4
+if rows == "few":
+    batch = 8
+try:
+    mode = load()
+except OSError:
+    mode = "handled"
+with open("missing") as file:
+    text = file.read()
+def fill(values):
+    values["lr"] = load()
+    values["after"] = 3
+for index in range(2):
+    values = {"index": index, "half": half, "batch": batch, "mode": mode, "text": text}
+    fill(values)
+    send(f"job-{index}", values)
+    load()
+def read():
+    with open("missing") as file:
+        return len(file.read())
+def main():
+    load()
+    send("job-main", {"many": 1} if rows else {"few": 1})
+    send("job-main", {"read": read()})
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_each_statement_is_skipped_by_itself(place):
+    """In loops, functions and branches; the script's own handlers come first, and no marked text becomes a number."""
+    done = run_import(place, "job.py", "--keep-going", "--out", "jobs/", "--request", "request.json", text=JOBS)
+    assert done.returncode == 0, done.stderr
+    first, second, third = json.loads((place / "request.json").read_text(encoding="utf-8"))
+    marked = {name: f"made-up-{name}" for name in ("half", "batch", "text", "lr")}
+    assert first["HyperParameters"] == {"index": "0", "mode": "handled", "after": "3", **marked}
+    assert second["HyperParameters"] == {**first["HyperParameters"], "index": "1"}
+    assert third["HyperParameters"] == {"read": "made-up-result"}
+    header = (place / "jobs/job-main.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
+    failed = ["rows = load", "half = ", "if rows == ", "with open", '    values["lr"]', "    load()"]
+    starts = [next(at for at, line in enumerate(JOBS.splitlines(), 1) if line.startswith(start)) for start in failed]
+    # With what stands in a branch or block that was not entered.
+    lines = [f"{start} to {start + 1}" if text.startswith(("if", "with")) else str(start) for start, text in zip(starts, failed)]
+    assert f"- lines {', '.join(lines)}, " in header, header
+
+
+def test_output_of_a_program_that_is_not_run(place):
+    """Its number of lines is not known."""
+    text = JOBS.split("rows = ")[0] + "buckets = !aws s3 ls\nsend('job', {'first': buckets[0]})\n"
+    done = run_import(place, "job.py", "--request", "request.json", text=text)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((place / "request.json").read_text())["HyperParameters"] == {"first": "made-up"}
+    done = run_import(place, "job.py", text=text.replace("buckets[0]", "len(buckets)"))
+    assert done.returncode == 3 and "ValueError: `made-up` was not set" in done.stderr, done.stderr
+
+
+def test_a_failure_of_every_pass_ends_the_loop(place):
+    text = JOBS.split("rows = ")[0] + "while True:\n    if load() == 'Completed':\n        break\nsend('job', {})\n"
+    done = run_import(place, "job.py", "--keep-going", "--out", "job.kdl", text=text)
+    assert done.returncode == 0, done.stderr
+
+
 def test_programs_are_not_started(place):
     text = "import os, subprocess\nos.system('touch touched')\nsubprocess.run(['touch', 'touched'], check=True)\n"
     done = run_import(place, "job.py", text=text)

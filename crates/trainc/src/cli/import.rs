@@ -235,7 +235,7 @@ fn script_problem(run: &ScriptRun, source: SourceId, text: &str, args: &Args) ->
             "run it in the environment that has its packages: `trainc import --python .venv/bin/python …`";
         const SKIP: &str = "`--keep-going` skips the statements that fail";
         return Some(match () {
-            () if found.help.is_some() => found,
+            () if found.help.is_some() || args.keep_going => found,
             () if is("ModuleNotFoundError") => found.help(format!("{environment}; {SKIP}")),
             // It can skip the cell of a notebook, but not the whole script.
             () if is("SyntaxError") && !text.contains("\n# In[") => found,
@@ -275,7 +275,7 @@ fn script_problem(run: &ScriptRun, source: SourceId, text: &str, args: &Args) ->
                 if has_help {
                     found
                 } else {
-                    found.help("mend those that the training job needs, the first one first")
+                    found.help("correct those that the training job needs, the first one first")
                 }
             }
         }

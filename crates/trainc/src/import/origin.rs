@@ -31,7 +31,7 @@ pub struct Origin {
     /// Members of the request that contain an answer of trainc, with their values.
     made_up: Vec<String>,
     /// Lines of the script that failed before the request and were skipped.
-    ignored: Vec<usize>,
+    ignored: Vec<(usize, usize)>,
 }
 
 /// Launchers of SDK v3, and the nodes for them.
@@ -67,8 +67,9 @@ impl Origin {
         directory: &Path,
     ) -> Self {
         let region = document.region.clone();
-        let mut ignored: Vec<usize> =
-            recording.ignored.iter().take(document.ignored).filter_map(|one| one.line).collect();
+        let failed = recording.ignored.iter().take(document.ignored);
+        let mut ignored: Vec<(usize, usize)> =
+            failed.filter_map(|one| Some((one.line?, one.last.or(one.line)?))).collect();
         ignored.sort_unstable();
         ignored.dedup();
         let relative = |path: &str| relative(directory, Path::new(path));
@@ -118,7 +119,8 @@ impl Origin {
             sources: filled(&self.sources, account),
             uploaded: filled(&self.uploaded, account),
             channels: filled(&self.channels, account),
-            roles: filled(&self.roles, account),
+            // The script has named that of the request itself: SDK v3 asks for each.
+            roles: if account.is_some() { BTreeMap::new() } else { filled(&self.roles, None) },
             made_up,
             ..self.clone()
         }
@@ -151,8 +153,13 @@ unless you write `role arn=\"arn:…\"`",
             None => {}
         }
         if !self.ignored.is_empty() {
-            let lines: Vec<String> = self.ignored.iter().map(usize::to_string).collect();
-            let (line, was) = if lines.len() == 1 { ("line", "was") } else { ("lines", "were") };
+            let lines: Vec<String> = self
+                .ignored
+                .iter()
+                .map(|(line, last)| if line == last { line.to_string() } else { format!("{line} to {last}") })
+                .collect();
+            let is_one = matches!(self.ignored[..], [(line, last)] if line == last);
+            let (line, was) = if is_one { ("line", "was") } else { ("lines", "were") };
             out.add_caveat(&format!(
                 "{line} {} of the script failed and {was} skipped (`--keep-going`): what would have been set there is missing",
                 trainc_diag::text::list(&lines, "and")

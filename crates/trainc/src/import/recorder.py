@@ -48,7 +48,8 @@ MOST_SLEEP = 0.01
 MOST_KEPT = 1 << 20
 
 # Programs that are started: they only read this machine, or create a directory. Of git, only what reads the local repository.
-PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date", "pwd", "mkdir"}
+PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date", "pwd", "mkdir",
+            "ls", "cat", "echo", "head", "tail", "wc", "nproc", "basename", "dirname"}
 GIT_READS = {"rev-parse", "status", "log", "describe", "diff", "show", "branch", "ls-files", "symbolic-ref"}
 
 # Values of a status, the best first, in lowercase.
@@ -78,6 +79,8 @@ class Recorder:
         self.params = threading.local()
         self.clones = {}
         self.requests = 0
+        # Names of files whose code is the script.
+        self.script_files = set()
 
     def add(self, kind, **members):
         line = json.dumps({"kind": kind, **members}, default=str) + "\n"
@@ -354,8 +357,9 @@ class Call:
 
         name = self.params["TrainingJobName"]
         now = datetime.datetime.now(datetime.timezone.utc)
-        known = recorder.created.get(("job", name), {})
-        said = known or {"TrainingJobName": name}
+        # SageMaker names the training jobs of a tuning job.
+        known = recorder.created.get(("job", name)) or recorder.created.get("tuned", {})
+        said = {**known, "TrainingJobName": name}
         output = {"KmsKeyId": "", "S3OutputPath": f"s3://{MADE_UP}", **said.get("OutputDataConfig", {})}
 
         def evaluations(rules):
@@ -400,6 +404,13 @@ class Call:
                 definition.setdefault("TrainingJobName", definition.get("DefinitionName", name))
         recorder.add("request", operation=self.operation, region=self.region, request=request)
         recorder.created[self.service, "HyperParameterTuningJob"] = dict(self.params)
+        for definition in [self.params.get("TrainingJobDefinition"), *self.params.get("TrainingJobDefinitions", [])]:
+            if definition:
+                recorder.created["tuned"] = {
+                    "ResourceConfig": definition.get("HyperParameterTuningResourceConfig", {}),
+                    **definition,
+                    "HyperParameters": definition.get("StaticHyperParameters", {}),
+                }
         return {"HyperParameterTuningJobArn": self.arn("hyper-parameter-tuning-job", name)}
 
     def sagemaker_CreatePipeline(self, _body):
@@ -762,7 +773,7 @@ class Shell:
 
     def getoutput(self, command, *_args, **_options):
         printed = self.run(command)
-        return Lines([MADE_UP] if printed is None else printed.splitlines())
+        return MadeUpLines([MADE_UP]) if printed is None else Lines(printed.splitlines())
 
     def run_line_magic(self, name, line="", *_args, **_options):
         if name == "cd":
@@ -849,23 +860,198 @@ def cells(text):
     return ["\n" * start + "\n".join(lines[start:end]) for start, end in zip(starts, starts[1:])]
 
 
+class MadeUp(str):
+    """A text in place of a value that a skipped statement would have set. A script that computes with it fails, as its length
+    or truth would look like a value; libraries see a text."""
+
+    __hash__ = str.__hash__
+
+    def __getattr__(self, name):
+        raise AttributeError(f"`{self}` was not set, and has no `{name}`")
+
+
+class MadeUpLines(Lines):
+    """The output of a program that did not run: its first line is a marked text, and their number is not known."""
+
+    __hash__ = None
+
+
+def refuse(kind, name):
+    """Makes a method fail if the script calls it."""
+    own = getattr(kind, name, None)
+
+    def method(self, *arguments):
+        if sys._getframe(1).f_code.co_filename in recorder.script_files:
+            raise ValueError(f"`{str.__str__(self) if isinstance(self, str) else MADE_UP}` was not set")
+        return own(self, *arguments) if own else True
+
+    setattr(kind, name, method)
+
+
+for _name in "len iter bool contains getitem mul rmul mod eq ne lt le gt ge".split():
+    refuse(MadeUp, f"__{_name}__")
+for _name in "len iter bool contains eq ne".split():
+    refuse(MadeUpLines, f"__{_name}__")
+
+
+class Skipper:
+    """Changes a script so that each statement, at any depth, is skipped if it fails. What it would have set is marked."""
+
+    # Failures of a statement after which the loop around it ends.
+    MOST_FAILURES = 1000
+
+    def __init__(self, path):
+        self.path = str(path)
+        # The line of the magic whose cell is changed; None for the script.
+        self.line = None
+        # Number of the script's own `try` statements that run: their handlers come first.
+        self.guards = 0
+        self.failures = {}
+        # Lines of the script's own `raise` and `assert` statements.
+        self.raises = set()
+        builtins.__trainc_skip__ = self.skip
+        builtins.__trainc_guard__ = self.guard
+        builtins.__trainc_made_up__ = lambda name: MadeUp(f"{MADE_UP}-{name}")
+
+    def guard(self, change):
+        self.guards += change
+
+    def skip(self, first, last):
+        """Records the error that is handled, at lines of the script, or raises it again."""
+        error = sys.exc_info()[1]
+        if self.guards or self.is_raised_by(error, sys._getframe(1)):
+            raise
+        count = self.failures[first, last] = self.failures.get((first, last), 0) + 1
+        if count > self.MOST_FAILURES:
+            raise
+        if count == 1:
+            self.ignore(error, first, last)
+
+    def is_raised_by(self, error, frame):
+        """Returns whether a function has raised an error itself: then its caller has no result of it."""
+        found = error.__traceback__
+        while found.tb_next is not None:
+            found = found.tb_next
+        is_function = frame.f_code.co_name != "<module>" and frame.f_code.co_filename == self.path
+        return is_function and found.tb_frame is frame and found.tb_lineno in self.raises
+
+    def ignore(self, error, first, last):
+        recorder.add("ignored", message=describe_error(error), line=first, last=last)
+
+    def lines_of(self, node, is_compound):
+        if self.line is not None:
+            return [self.line, self.line]
+        return [node.lineno, (getattr(node, "end_lineno", None) or node.lineno) if is_compound else node.lineno]
+
+    def change(self, statements):
+        return [self.change_statement(statement) for statement in statements]
+
+    def change_statement(self, node):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_empty = isinstance(node, ast.Return) and node.value is None
+        plain = (ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
+        if is_text or is_empty or is_future(node) or isinstance(node, plain):
+            return node
+        if isinstance(node, (ast.Raise, ast.Assert)) and self.line is None:
+            self.raises.add(node.lineno)
+        names = self.marks(node)
+        is_compound = hasattr(node, "body")
+        for part in [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+            for field in ("body", "orelse", "finalbody"):
+                if getattr(part, field, None):
+                    setattr(part, field, self.change(getattr(part, field)))
+        if getattr(node, "handlers", None):
+            guard = "__trainc_guard__({})".format
+            leave = ast.Try(body=node.body, handlers=[], orelse=[], finalbody=statements_of(guard(-1), node))
+            node.body = [*statements_of(guard(1), node), ast.copy_location(leave, node)]
+        first, last = self.lines_of(node, is_compound)
+        body = [*statements_of(f"__trainc_skip__({first}, {last})", node), *names]
+        handler = ast.ExceptHandler(type=ast.Name("Exception", ast.Load()), name=None, body=body)
+        return ast.fix_missing_locations(ast.copy_location(ast.Try([node], [handler], [], []), node))
+
+    def marks(self, node):
+        """Returns the statements that mark what a statement would have set."""
+        result = statements_of("return __trainc_made_up__('result')", node, in_function=True)
+        if isinstance(node, ast.Return):
+            return result
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [(one.asname or one.name).split(".")[0] for one in node.names if one.name != "*"]
+            return [mark for name in names for mark in mark_new(name, node)]
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return mark_new(node.name, node)
+        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            return [mark for target in targets for mark in mark_target(target, node)]
+        inner = list(nodes_in_scope(node))
+        names = sorted({one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)})
+        # A branch that was not taken would have set another value; a `try` may have set it.
+        mark = mark_new if hasattr(node, "handlers") else mark_name
+        returns = any(isinstance(one, ast.Return) and one.value for one in inner)
+        return [one for name in names for one in mark(name, node)] + (result if returns else [])
+
+
+def nodes_in_scope(node):
+    """Returns a node and what is below it, without the bodies of functions and classes."""
+    yield node
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        for child in ast.iter_child_nodes(node):
+            yield from nodes_in_scope(child)
+
+
+def statements_of(text, node, in_function=False):
+    """Returns parsed statements, at the location of a node."""
+    body = ast.parse(f"def f():\n    {text}").body[0].body if in_function else ast.parse(text).body
+    for statement in body:
+        for one in ast.walk(statement):
+            ast.copy_location(one, node)
+    return body
+
+
+def mark_name(name, node):
+    return statements_of(f"{name} = __trainc_made_up__({name!r})", node)
+
+
+def mark_new(name, node):
+    """Marks a name that is not set yet."""
+    return statements_of(f"try:\n    {name}\nexcept NameError:\n    {name} = __trainc_made_up__({name!r})", node)
+
+
+def mark_target(target, node):
+    """Marks a target of an assignment: a name, several, or an item or attribute."""
+    if isinstance(target, ast.Name):
+        return mark_name(target.id, node)
+    if isinstance(target, ast.Starred):
+        return mark_target(target.value, node)
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [mark for one in target.elts for mark in mark_target(one, node)]
+    if not isinstance(target, (ast.Subscript, ast.Attribute)):
+        return []
+    label = getattr(target, "attr", None) or getattr(target, "slice", None)
+    while isinstance(label, ast.AST):
+        label = getattr(label, "value", None)
+    mark = statements_of(f"try:\n    x = __trainc_made_up__({str(label)!r})\nexcept Exception:\n    pass", node)
+    mark[0].body[0].targets = [target]
+    return mark
+
+
 class Script:
-    """The script, whose statements run one by one if those that fail are skipped."""
+    """The script, whose statements are skipped if they fail, if that is asked for."""
 
     def __init__(self, path, namespace, goes_on):
         self.path = path
         self.namespace = namespace
-        self.goes_on = goes_on
+        self.skipper = Skipper(path) if goes_on else None
         self.flags = 0
 
     def run(self, text, name):
-        for part in cells(text) if self.goes_on else [text]:
+        for part in cells(text) if self.skipper else [text]:
             try:
                 self.run_statements(parse(part, name), name)
             except SyntaxError as error:
-                if not self.goes_on:
+                if not self.skipper:
                     raise
-                self.ignore(error)
+                line = error.lineno or 1
+                self.skipper.ignore(error, line, line)
 
     def run_statements(self, statements, name):
         import __future__
@@ -874,35 +1060,29 @@ class Script:
             if is_future(statement):
                 for alias in statement.names:
                     self.flags |= getattr(__future__, alias.name).compiler_flag
-        for group in [[one] for one in statements] if self.goes_on else [statements]:
-            code = compile(ast.Module(group, []), name, "exec", flags=self.flags, dont_inherit=True)
-            try:
-                exec(code, self.namespace)
-            except Exception as error:
-                if not self.goes_on:
-                    raise
-                self.ignore(error)
-                self.make_up(group[0])
+        if self.skipper:
+            outer = self.skipper.line
+            if name != str(self.path):
+                self.skipper.line = (script_lines(self.path) or [1])[-1]
+            statements = self.skipper.change(statements)
+            self.skipper.line = outer
+        code = compile(ast.Module(statements, []), name, "exec", flags=self.flags, dont_inherit=True)
+        exec(code, self.namespace)
 
-    def ignore(self, error):
-        lines = traceback_lines(error, self.path)
-        recorder.add("ignored", message=describe_error(error), line=lines[-1] if lines else getattr(error, "lineno", None))
 
-    def make_up(self, statement):
-        """Gives the names that a statement would have set a text that marks them: the old value would be wrong."""
-        is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                if is_assignment or node.id not in self.namespace:
-                    self.namespace[node.id] = f"{MADE_UP}-{node.id}"
+def script_lines(script):
+    """Returns the lines of the script that led to the caller."""
+    import traceback
+
+    return [frame.lineno for frame in traceback.extract_stack() if frame.filename == str(script)]
 
 
 def traceback_lines(error, script):
     """Returns the lines of the script that led to an error: those that called this function, and those of its traceback."""
     import traceback
 
-    frames = [*traceback.extract_stack(), *traceback.extract_tb(error.__traceback__)]
-    return [frame.lineno for frame in frames if frame.filename == str(script)]
+    frames = traceback.extract_tb(error.__traceback__)
+    return script_lines(script) + [frame.lineno for frame in frames if frame.filename == str(script)]
 
 
 def describe_error(error):
@@ -959,6 +1139,7 @@ def main():
     module.__file__ = str(script)
     module.__builtins__ = builtins
     sys.modules["__main__"] = module
+    recorder.script_files = {str(script), "<magic>"}
     running = Script(script, module.__dict__, on_failure == "go-on")
     shell = Shell(running)
     builtins.get_ipython = lambda: shell

@@ -68,6 +68,8 @@ pub struct Ignored {
     pub message: String,
     /// Its line, from 1.
     pub line: Option<usize>,
+    /// Its last line, if what stands in it was skipped too.
+    pub last: Option<usize>,
 }
 
 /// The source of an archive that a script would have uploaded.
@@ -182,7 +184,13 @@ impl Recording {
                 self.stopped = text("what").map(|what| (in_account(&what, None), number()));
             }
             "ignored" => {
-                self.ignored.push(Ignored { message: text("message").unwrap_or_default(), line: number() });
+                let last =
+                    line.get("last").and_then(Value::as_u64).and_then(|last| usize::try_from(last).ok());
+                self.ignored.push(Ignored {
+                    message: text("message").unwrap_or_default(),
+                    line: number(),
+                    last,
+                });
             }
             "ended" => self.ended = true,
             _ => {}
@@ -255,7 +263,8 @@ pub(super) fn made_up_members(request: &Map<String, Value>, account: Option<&str
         let is_verbatim = path.split('.').next().is_some_and(|first| VERBATIM.contains(&first));
         let start = if is_verbatim { 0 } else { substitution_end(text).unwrap_or(text.len()) };
         let has_account = text.get(start..).is_some_and(|sent| accounts(sent).next().is_some());
-        text.contains(MADE_UP) || (account.is_none() && has_account && path != SUBMIT_DIRECTORY)
+        text.to_lowercase().contains(MADE_UP)
+            || (account.is_none() && has_account && path != SUBMIT_DIRECTORY)
     };
     let mut texts = Vec::new();
     for (name, value) in request {

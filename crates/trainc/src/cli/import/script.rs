@@ -5,6 +5,7 @@ use crate::cli::io::Io;
 use crate::cli::signals::stop_signals;
 use crate::import::{RECORDER, Recording};
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -121,8 +122,10 @@ impl Script<'_> {
         for name in CREDENTIALS {
             command.env_remove(name);
         }
-        if let Some(region) = self.region {
-            command.env("AWS_REGION", region).env("AWS_DEFAULT_REGION", region);
+        // botocore only reads AWS_DEFAULT_REGION.
+        let region = self.region.map(OsString::from).or_else(|| std::env::var_os("AWS_REGION"));
+        if let Some(region) = region.filter(|region| !region.is_empty()) {
+            command.env("AWS_REGION", &region).env("AWS_DEFAULT_REGION", &region);
         }
         let mut child = command
             .spawn()
@@ -225,7 +228,7 @@ pub(super) fn summary(recording: &Recording) -> String {
     }
     if let Some((what, line)) = &recording.stopped {
         out.push_str(&format!(
-            "stopped{}: {what}; a training job after this line is not imported\n",
+            "stopped{}: {what}; a training job that would follow is not imported: `--keep-going` goes on\n",
             at(*line)
         ));
     }
