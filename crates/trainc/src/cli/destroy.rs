@@ -6,7 +6,9 @@ use super::args::Global;
 use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, format_billed, job_contexts, worst_exit_code};
+use super::job_context::{
+    Form, Found, JobArgs, JobContext, find, format_billed, job_contexts, worst_exit_code,
+};
 use super::progress::{LOOKING, Mode, Progress};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -18,6 +20,7 @@ use trainc_apply::destroy::{Consent, Inventory, Removal, Remover};
 use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::orphaned_jobs::plan_with_job_name;
+use trainc_apply::ownership::is_ours;
 use trainc_apply::preflight;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::text;
@@ -154,8 +157,8 @@ impl Task for Destroy {
     const LEAVES_RESOURCES: bool = true;
 
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let code = self.remove(io, look).await;
-        self.about.print_object(io, json!({"type": "result", "exit": code}));
+        let (code, remains) = self.remove(io, look).await;
+        self.about.print_object(io, json!({"type": "result", "exit": code, "after_end": remains}));
         code
     }
 }
@@ -196,12 +199,42 @@ impl Destroy {
         format!("{names} {stay}{cost}\n  next  {}\n", self.about.invocation.command_line(&destroy))
     }
 
-    async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+    /// Returns what is still billed after all removals.
+    fn billed_after_removal(&self, removals: &[Removal]) -> Vec<AfterEnd> {
+        let keeps_data = removals.iter().any(|one| one.item.kind == "file-system" && one.action == "keep");
+        let mut billed = self.about.billed_after_end(false);
+        billed.retain(|one| one.outlasts_destroy() || keeps_data && one.is_file_system());
+        billed
+    }
+
+    /// Prints what is still billed; the file systems are described with the command that deletes them.
+    fn print_remains(
+        &self,
+        io: &mut Io,
+        remains: &Inventory,
+        removals: &[Removal],
+        billed: Option<&Vec<AfterEnd>>,
+    ) {
+        if self.about.form.is_json() {
+            return;
+        }
+        let outlasting: Vec<AfterEnd> =
+            billed.into_iter().flatten().filter(|one| one.outlasts_destroy()).cloned().collect();
+        io.print_colored(&format_billed("remains", &outlasting, io));
+        io.print(&self.describe_kept_data(remains, removals, io.today_in_days()));
+    }
+
+    /// Deletes the resources. Returns the exit code, and what is still billed; `None` if that is not known.
+    async fn remove<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+    ) -> (u8, Option<Vec<AfterEnd>>) {
         let progress = Progress::new(Mode::from_flags(&self.output, self.about.global.quiet));
         let progress = progress.for_job(self.about.name(), false);
         let remains = match progress.run_with_spinner(LOOKING, self.find_resources(&look)).await {
             Ok(remains) => remains,
-            Err(verdict) => return self.about.fail(io, verdict),
+            Err(verdict) => return (self.about.fail(io, verdict), None),
         };
         let removals = remains.removals(self.consent);
         let goes = removals.iter().any(|one| one.action != "keep");
@@ -233,18 +266,25 @@ impl Destroy {
         if !goes {
             let ours = removals.iter().any(|one| one.item.kind != "bucket");
             io.note(if ours { "nothing was deleted\n" } else { "nothing to delete\n" });
-            if !self.about.form.is_json() {
-                io.print(&self.describe_kept_data(&remains, &removals, io.today_in_days()));
-            }
-            return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
+            let billed = match progress.run_with_spinner(LOOKING, find(&look, &self.about.plan)).await {
+                Ok(Found { job: None, .. }) => Some(Vec::new()),
+                Ok(Found { job: Some((_, tags)), desired, is_other: false }) => {
+                    is_ours(&tags, &desired.job).then(|| self.billed_after_removal(&removals))
+                }
+                // A run of another version has other files.
+                Ok(_) | Err(_) => None,
+            };
+            self.print_remains(io, &remains, &removals, billed.as_ref());
+            let code = if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
+            return (code, billed);
         }
         if !self.yes {
             if !std::io::stdin().is_terminal() {
                 io.note("stdin is not a terminal: pass `--yes`\n");
-                return exit::INCOMPLETE;
+                return (exit::INCOMPLETE, None);
             }
             if !ask(io, "Delete these resources?") {
-                return exit::INCOMPLETE;
+                return (exit::INCOMPLETE, None);
             }
         }
         let ledger = Ledger::default();
@@ -259,21 +299,19 @@ impl Destroy {
             codes.push(verdict::exit::FOREIGN);
         }
         let code = verdict::worst_exit(codes).unwrap_or(exit::DONE);
+        let billed = (code == exit::DONE).then(|| self.billed_after_removal(&removals));
         if self.about.form.is_json() {
-            return code;
+            return (code, billed);
         }
         if code == exit::DONE {
-            let mut billed = self.about.billed_after_end(false);
-            billed.retain(AfterEnd::outlasts_destroy);
             io.print("deleted\n");
-            io.print_colored(&format_billed("remains", &billed, io));
-            io.print(&self.describe_kept_data(&remains, &removals, io.today_in_days()));
+            self.print_remains(io, &remains, &removals, billed.as_ref());
         } else if code == verdict::exit::FOREIGN {
             io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");
         } else {
             io.print("incomplete, safe to repeat\n");
         }
-        code
+        (code, billed)
     }
 }
 

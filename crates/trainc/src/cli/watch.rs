@@ -499,6 +499,7 @@ pub(super) fn print_outcome(
         let mut value = json!({
             "type": "ended", "job": now.job, "training_job": job.name, "status": job.status,
             "exit": if completed { exit::DONE } else { exit::JOB },
+            "after_end": expected.document.as_ref().map_or(&[][..], |document| &document.after_end),
         });
         if !completed && let Some(members) = value.as_object_mut() {
             members.insert("code".to_owned(), json!(finding.kind.code().id));

@@ -232,18 +232,26 @@ fn every_command_shows_what_is_billed_after_the_end() {
         let text = shown(&[command, LLAMA]);
         assert!(text.contains(file_system) && text.contains(checkpoints), "{command}: {text}");
     }
-    let kinds = || {
-        let status = repo.run(&["status", LLAMA, "-o", "json"]).json();
-        let all = status["after_end"].as_array().unwrap().clone();
+    let kinds_of = |object: &Value| {
+        let all = object["after_end"].as_array().unwrap();
         all.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
+    let kinds = || kinds_of(&repo.run(&["status", LLAMA, "-o", "json"]).json());
+    let last_kinds = |arguments: &[&str]| {
+        kinds_of(lines(&repo.run(&[arguments, &["-o", "json"]].concat())).last().unwrap())
+    };
     assert_eq!(kinds(), ["file-system", "checkpoints", "output", "source", "logs"]);
+    assert_eq!(last_kinds(&["watch", LLAMA]), kinds());
     let destroyed = shown(&["destroy", LLAMA, "--yes"]);
     let remains = destroyed.split_once("remains S3: up to ").unwrap().1;
     assert!(remains.contains("--delete-data"), "{destroyed}");
     assert!(remains.contains(" a month (price of "), "the file system that is kept: {destroyed}");
-    assert_eq!(repo.run(&["destroy", LLAMA, "--yes", "--delete-data"]).code, Some(0));
-    assert_eq!(kinds(), ["checkpoints", "output", "logs"], "they were deleted");
+    let with_data = ["file-system", "checkpoints", "output", "logs"];
+    assert_eq!(last_kinds(&["destroy", LLAMA, "--yes"]), with_data);
+    assert!(shown(&["destroy", LLAMA, "--yes"]).contains("remains S3: up to "), "nothing was left to delete");
+    assert_eq!(last_kinds(&["destroy", LLAMA, "--yes", "--delete-data"]), with_data[1..]);
+    assert_eq!(kinds(), with_data[1..], "they were deleted");
+    assert_eq!(last_kinds(&["destroy", LLAMA, "--yes", "--delete-data"]), with_data[1..]);
     for command in ["status", "report"] {
         let text = shown(&[command, LLAMA]);
         assert!(!text.contains(file_system) && !text.contains("source, until deleted"), "{command}: {text}");
@@ -761,7 +769,12 @@ fn json_tells_of_every_job_also_where_there_is_none() {
     let several: Value = serde_json::from_str(&repo.run(&["status", "starter", "-o", "json"]).out).unwrap();
     assert_eq!(several.as_array().unwrap().len(), 1, "a directory of one is still a directory");
     assert_eq!(last(&told(&["stop", path], 0))["type"], "result");
-    assert_eq!(last(&told(&["destroy", path], 0))["exit"], 0);
+    let nothing = last(&told(&["destroy", path], 0));
+    assert_eq!(
+        (&nothing["exit"], &nothing["after_end"]),
+        (&0.into(), &serde_json::json!([])),
+        "it never ran"
+    );
     assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
     let stopped = told(&["stop", path], 0);
     let name = last(&stopped)["training_job"].as_str().unwrap().to_owned();
