@@ -395,6 +395,11 @@ fn without_a_price_of_spot_the_front_goes_by_the_price_on_demand() {
     let written = run(&dir, &["tune", &path]).out;
     assert!(written.contains("\nat most $") && written.contains(" (1) for 5d\n"), "{written}");
     assert!(written.contains("\nafter the end: file system `corpus`: $"), "{written}");
+    let comment = run(&dir, &["tune", &path, "-o", "markdown"]).out;
+    assert!(
+        comment.contains("\n\nAt most \\$") && comment.contains("\n\nAfter the end: file system "),
+        "{comment}"
+    );
     let figures = |one: &serde_json::Value| {
         assert!(one["cost_usd"].is_null(), "{one}");
         (one["seconds"].as_f64().unwrap(), one["on_demand_usd"].as_f64().unwrap())
@@ -801,6 +806,16 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
     assert!(tuned.out.contains("\nlayouts that fit, by memory alone"), "{}", tuned.out);
     // What is written surely fits.
     assert!(tuned.out.contains("per hour") && tuned.out.contains("micro-batch 32 × 1 pass"), "{}", tuned.out);
+    for costs in [
+        "\nat most $1.06 (1) for 16m 40s\n",
+        "\nafter the end: S3: checkpoints, output and source, until deleted\n",
+    ] {
+        assert!(tuned.out.contains(costs), "{}", tuned.out);
+    }
+    let comment = tune(&["-o", "markdown"]).out;
+    for costs in ["\n\nAt most \\$1.06 (1) for 16m 40s.\n", "\n\nAfter the end: S3: checkpoints, "] {
+        assert!(comment.contains(costs), "{comment}");
+    }
     let why = "error: layouts cannot be ranked by time and cost: no run in 32-bit arithmetic was measured\n";
     assert!(tuned.err.contains(why), "{}", tuned.err);
     let typed = format!("help: `trainc tune {path} --set train.precision=fp16` ranks it");

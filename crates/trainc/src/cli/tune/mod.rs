@@ -2,6 +2,7 @@
 
 mod chart;
 mod checked_layouts;
+mod costs;
 mod figures;
 mod output;
 mod rows;

@@ -1,17 +1,15 @@
 //! Output of the front and the runners-up as text, JSON and Markdown.
 
 use super::checked_layouts::CheckedLayouts;
+use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{Figures, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
 use serde_json::json;
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
-use trainc_ir::Plan;
-use trainc_ir::price::describe_origins;
+use trainc_plan::Compiled;
 use trainc_predict::Constants;
-use trainc_predict::bills::max_cost;
-use trainc_report::after_end;
 use trainc_tune::left_out::unranked_instances;
 use trainc_tune::reasons::why_not_on_front;
 use trainc_tune::runners_up::runners_up;
@@ -92,38 +90,10 @@ impl<'a> Page<'a> {
         self.lost.iter().map(|lost| (lost.words.clone(), lost.reason.to_string())).collect()
     }
 
-    /// Describes the dates of the prices behind the costs. Today is in days since 1970.
-    fn describe_price_dates(&self, today: Option<i64>) -> Option<String> {
-        let plans = self.front.iter().filter_map(|row| row.sound.compiled.plan.as_deref());
-        describe_origins(plans.flat_map(Plan::instance_prices), today)
-    }
-
-    /// Describes the most that the rows can cost until max-run, and what is billed after the end of the first.
-    fn describe_bounds_and_remains(&self, today: Option<i64>) -> Vec<String> {
-        let bound = |row: &Row| {
-            let plan = row.sound.compiled.plan.as_deref()?;
-            let seconds = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
-            Some((max_cost(plan, seconds as f64).least_usd()?, seconds))
-        };
-        let bounds: Vec<(f64, u64)> = self.front.iter().map_while(bound).collect();
-        let mut out = Vec::new();
-        // All rows have the max-run of the manifest.
-        if let Some((_, seconds)) = bounds.first().filter(|_| bounds.len() == self.front.len()) {
-            let each: Vec<String> = (1..)
-                .zip(&bounds)
-                .map(|(number, (usd, _))| format!("{} ({number})", text::dollars(*usd)))
-                .collect();
-            out.push(format!("at most {} for {}", text::list(&each, "and"), text::duration(*seconds)));
-        }
-        if let Some((plan, prediction)) = self
-            .front
-            .first()
-            .and_then(|row| Some((row.sound.compiled.plan.as_deref()?, &row.sound.compiled.prediction)))
-        {
-            let billed = after_end::describe(&after_end::after_end(plan, prediction), today);
-            out.extend(billed.iter().map(|line| format!("after the end: {line}")));
-        }
-        out
+    /// Describes the costs of the rows. Today is in days since 1970.
+    fn describe_costs(&self, today: Option<i64>) -> Vec<String> {
+        let rows: Vec<&Compiled> = self.front.iter().map(|row| &row.sound.compiled).collect();
+        describe_costs(&rows, today)
     }
 
     pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
@@ -132,16 +102,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(out, "\n{}\n", text::wrap(&self.describe_front(), width.max(20), 0).join("\n"));
             self.write_table(&mut out, width);
         }
-        if let Some(dates) = self.describe_price_dates(today) {
-            let _ = writeln!(
-                out,
-                "\n{}",
-                text::wrap(&format!("costs by the {dates}"), width.max(20), 0).join("\n")
-            );
-        }
-        for line in self.describe_bounds_and_remains(today) {
-            let _ = writeln!(out, "{}", text::wrap(&line, width.max(20), 2).join("\n"));
-        }
+        write_costs(&mut out, &self.describe_costs(today), width);
         if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
             out.push_str("\nmay not fit: leaves less room than the error of a predicted memory\n");
         }
@@ -282,9 +243,7 @@ impl<'a> Page<'a> {
                 quote_sets(&row.sets)
             );
         }
-        if let Some(dates) = self.describe_price_dates(None) {
-            let _ = write!(out, "\nCosts by the {dates}.\n");
-        }
+        write_costs_as_markdown(&mut out, &self.describe_costs(None));
         if !self.lost.is_empty() {
             out.push_str(
                 "\nRunners-up, and why each was rejected:\n\n| layout | why | changes |\n| --- | --- | --- |\n",

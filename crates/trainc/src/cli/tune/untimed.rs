@@ -1,6 +1,7 @@
 //! Output of `tune` for a job whose step time cannot be predicted.
 
 use super::checked_layouts::{compile, new_warnings};
+use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{capital, varied_and_held};
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
 use super::write;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
-use trainc_ir::price::describe_origins;
 use trainc_ir::{Engine, Plan};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
@@ -50,10 +50,10 @@ impl<'a> UnrankedOutput<'a> {
         Self { job: base.job.as_deref().unwrap_or("job"), why, found }
     }
 
-    /// Describes the dates of the prices. Today is in days since 1970.
-    fn describe_price_dates(&self, today: Option<i64>) -> Option<String> {
-        let plans = self.found.layouts.iter().filter_map(|row| row.compiled.plan.as_deref());
-        describe_origins(plans.flat_map(Plan::instance_prices), today)
+    /// Describes the costs of the first rows. Today is in days since 1970.
+    fn describe_costs(&self, rows: usize, today: Option<i64>) -> Vec<String> {
+        let rows: Vec<&Compiled> = self.found.layouts.iter().take(rows).map(|row| &row.compiled).collect();
+        describe_costs(&rows, today)
     }
 
     pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
@@ -82,13 +82,7 @@ impl<'a> UnrankedOutput<'a> {
                 width,
             );
         }
-        if let Some(dates) = self.describe_price_dates(today) {
-            let _ = writeln!(
-                out,
-                "\n{}",
-                text::wrap(&format!("costs by the {dates}"), width.max(20), 0).join("\n")
-            );
-        }
+        write_costs(&mut out, &self.describe_costs(SHOWN, today), width);
         if let Some(row) = self.found.layouts.first().filter(|row| row.fitting.usd_per_hour.is_none()) {
             // If any layout has a price, the first has one.
             let _ = writeln!(out, "\n{}", self.found.space.describe_missing_price(row.fitting.choice.site));
@@ -133,9 +127,7 @@ impl<'a> UnrankedOutput<'a> {
                 quote_sets(&self.found.space.values_to_set(&row.fitting.choice))
             );
         }
-        if let Some(dates) = self.describe_price_dates(None) {
-            let _ = writeln!(out, "\ncosts by the {dates}");
-        }
+        write_costs_as_markdown(&mut out, &self.describe_costs(usize::MAX, None));
         for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
             let reason = Reason::Refused(refusal.clone()).to_string();
             let _ = write!(
