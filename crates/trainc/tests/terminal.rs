@@ -70,3 +70,26 @@ fn no_command_breaks_a_word() {
         }
     }
 }
+
+/// Messages of the states of a run are a column, also where they are wrapped.
+#[test]
+fn messages_of_states_are_a_column() {
+    let dir = Scratch::new("terminal-status");
+    dir.write("trainc.kdl", read("examples/llama-7b-fsdp/trainc.kdl"));
+    for script in ["pretrain.py", "requirements.txt"] {
+        dir.write(&format!("scripts/{script}"), read(&format!("examples/llama-7b-fsdp/scripts/{script}")));
+    }
+    let job = "trainc.kdl";
+    let simulate = "--simulate=account.json";
+    for command in [&["apply", job, simulate, "--yes"][..], &["watch", job, simulate]] {
+        printed(&dir, 80, command);
+    }
+    let status = printed(&dir, 80, &["status", job, simulate]);
+    let column = |what: &str| status.lines().find_map(|line| line.find(what)).unwrap();
+    let first = column("Preparing the instances");
+    for what in
+        ["Downloading the training image", "input data", "Training image download", "Uploading generated"]
+    {
+        assert_eq!(column(what), first, "{what}: {status}");
+    }
+}

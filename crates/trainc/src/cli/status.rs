@@ -103,7 +103,7 @@ impl Task for Show {
                 (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
-            io.print(&format_status(&now, other, asked));
+            io.print(&format_status(&now, other, asked, io.wrap));
             io.print_colored(&expected.format_costs(plan, &now, io));
             io.print_colored(&format_billed("after", &billed, io));
             let invocation = &self.about.invocation;
@@ -140,7 +140,8 @@ fn lost_file_systems(job: &TrainingJob, all: &[FileSystem]) -> Vec<String> {
     missing_mounts(job, &all.iter().map(|system| system.id.clone()).collect())
 }
 
-fn format_status(now: &Status, other: &str, asked: f64) -> String {
+/// Formats the state and the progress of a run; messages are wrapped at this width, below their column.
+fn format_status(now: &Status, other: &str, asked: f64, width: Option<usize>) -> String {
     let mut out = format!("{}{other}: {}", now.training_job, now.status);
     // After the end both are the same word.
     if now.secondary_status != now.status {
@@ -162,7 +163,10 @@ fn format_status(now: &Status, other: &str, asked: f64) -> String {
         day = one.start;
         let when = format_time(one.start);
         let message = trainc_diag::escape_control_characters(&one.message);
-        out.push_str(&format!("  {when}  {:<12}  {:>widest$}  {message}\n", one.status, lasted(one)));
+        let label = format!("  {when}  {:<12}  {:>widest$}  ", one.status, lasted(one));
+        let room = width.map_or(usize::MAX, |width| width.saturating_sub(label.len()).max(1));
+        let gap = format!("\n{}", " ".repeat(label.len()));
+        out.push_str(&format!("{label}{}\n", text::wrap(&message, room, 0).join(&gap)));
     }
     let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
     for (name, figure) in now.figures() {
