@@ -68,19 +68,21 @@ impl Forecast {
     /// Describes it on one line, with what each part adds to the plan.
     pub fn describe(&self) -> String {
         let time = |seconds: f64| text::rounded_duration(seconds);
+        // Nothing is said of a plan that reads the same.
+        let against = |is: &str, planned: Option<String>| {
+            planned
+                .filter(|planned| planned != is)
+                .map_or_else(String::new, |was| format!(" instead of {was}"))
+        };
+        let is = time(self.seconds);
         let mut out = format!(
-            "forecast from the steps up to {}: {} billed",
+            "forecast from the steps up to {}: {is} billed{}",
             text::group_digits(whole(self.step)),
-            time(self.seconds)
+            against(&is, self.planned_seconds.map(time))
         );
-        if let Some(planned) = self.planned_seconds {
-            out.push_str(&format!(" instead of {}", time(planned)));
-        }
-        if let Some(usd) = self.usd {
-            out.push_str(&format!(", {}", text::dollars(usd)));
-            if let Some(planned) = self.planned_usd {
-                out.push_str(&format!(" instead of {}", text::dollars(planned)));
-            }
+        if let Some(usd) = self.usd.map(text::dollars) {
+            let planned = against(&usd, self.planned_usd.map(text::dollars));
+            out.push_str(&format!(", {usd}{planned}"));
         }
         let parts: Vec<String> = self
             .parts
@@ -100,4 +102,29 @@ impl Forecast {
 
 fn whole(value: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(value.max(0.0).round()).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_reads_the_same_is_not_repeated() {
+        let part = |name| ForecastPart { name, planned_seconds: None, seconds: 0.0 };
+        let forecast = Forecast {
+            step: 20.0,
+            step_seconds: 1.0,
+            seconds: 108_100.0,
+            planned_seconds: Some(108_000.0),
+            usd: Some(6_114.7),
+            planned_usd: Some(6_115.2),
+            parts: [part("start"), part("steps")],
+        };
+        assert_eq!(forecast.describe(), "forecast from the steps up to 20: 1d 6h billed, $6,115");
+        let longer = Forecast { seconds: 118_800.0, usd: Some(6_700.0), ..forecast };
+        assert_eq!(
+            longer.describe(),
+            "forecast from the steps up to 20: 1d 9h billed instead of 1d 6h, $6,700 instead of $6,115"
+        );
+    }
 }

@@ -116,7 +116,8 @@ fn is_truncated_name(job: &str, known: &[&str]) -> bool {
     job.len() >= CUT && known.iter().any(|known| known.starts_with(job))
 }
 
-fn is_over(status: &str) -> bool {
+/// Returns true for the status of a run that has ended.
+pub(crate) fn is_over(status: &str) -> bool {
     matches!(status, "Completed" | "Failed" | "Stopped")
 }
 

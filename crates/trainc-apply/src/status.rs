@@ -2,6 +2,7 @@
 
 use super::account::{TrainingJob, Transition};
 use super::metrics::{MFU, Metrics};
+use super::orphaned_jobs::is_over;
 use serde::Serialize;
 use trainc_diag::text;
 use trainc_ir::mfu::{format_mfu, mfu_as_fraction};
@@ -222,14 +223,22 @@ impl Status {
         if self.simulated { " (simulated: nothing is billed)" } else { "" }
     }
 
+    /// Returns the cost in US dollars as text, and whether more may follow: `at most $6.33` and `" so far"`.
+    fn cost_and_more(&self) -> Option<(String, &'static str)> {
+        let usd = self.cost_usd?;
+        // Before the first cent there is nothing to bound.
+        let most = if self.cost_is_upper_bound && usd > 0.0 { "at most " } else { "" };
+        let so_far = if is_over(&self.status) { "" } else { " so far" };
+        Some((format!("{most}{}", text::dollars(usd)), so_far))
+    }
+
     /// Describes the cost so far, `$6.33 so far`, or that of an ended run, `$12.32 for 1h 44m 15s billed`; `None` if the price
     /// is not known.
     pub fn describe_cost(&self) -> Option<String> {
-        let usd = text::dollars(self.cost_usd?);
+        let (usd, so_far) = self.cost_and_more()?;
         let cost = match self.billable_seconds {
             Some(billed) => format!("{usd} for {} billed", text::duration(billed)),
-            None if self.cost_is_upper_bound => format!("at most {usd} so far"),
-            None => format!("{usd} so far"),
+            None => format!("{usd}{so_far}"),
         };
         Some(cost + self.simulated_note())
     }
@@ -277,12 +286,11 @@ impl Status {
         if let Some(left) = self.left() {
             parts.push(left);
         }
-        if let Some(usd) = self.cost_usd {
+        if let Some((usd, so_far)) = self.cost_and_more() {
             let simulated = if self.simulated { " (simulated)" } else { "" };
-            let most = if self.cost_is_upper_bound { "at most " } else { "" };
             let expected =
                 self.describe_expected_cost().map_or_else(String::new, |cost| format!(" of {cost}"));
-            parts.push(format!("{most}{} so far{expected}{simulated}", text::dollars(usd)));
+            parts.push(format!("{usd}{so_far}{expected}{simulated}"));
         }
         parts.join(", ")
     }

@@ -131,6 +131,8 @@ fn a_run_is_shown_against_its_plan() {
     let dollars = format!("${usd:.2} expected");
     let told = one_line(&format!("{}{}", watched.out, watched.err));
     assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
+    let ended = told.split_once(" Completed, ").unwrap().1;
+    assert!(ended.contains(&format!(" of {dollars} (simulated)")) && !ended.contains(" so far"), "{ended}");
     let shown = repo.run(&["status", path]);
     let first = shown.out.lines().next().unwrap_or_default();
     assert!(first.ends_with(": Completed"), "one word, which is the state and its detail: {first}");
