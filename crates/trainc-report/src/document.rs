@@ -90,7 +90,7 @@ pub fn document(subject: &Subject) -> Document {
         memory: forecast::memory(prediction, machine.and_then(trainc_ir::plan::Machine::rank_memory_bytes)),
         speed: forecast::speed(prediction),
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
-        price: plan.and_then(|plan| plan.price.as_ref()).map(price),
+        price: plan.and_then(|plan| plan.price.as_ref()).map(Price::from),
         group_prices: plan.map(group_prices).unwrap_or_default(),
         after_end: plan.map(|plan| after_end::after_end(plan, prediction)).unwrap_or_default(),
         quotas: Vec::new(),
@@ -114,12 +114,14 @@ pub fn document(subject: &Subject) -> Document {
     document
 }
 
-pub(super) fn price(price: &trainc_ir::Price) -> Price {
-    Price {
-        usd_per_hour: price.usd_per_hour,
-        region: price.region.clone(),
-        date: price.date.clone(),
-        source: price.source.clone(),
+impl From<&trainc_ir::Price> for Price {
+    fn from(price: &trainc_ir::Price) -> Self {
+        Self {
+            usd_per_hour: price.usd_per_hour,
+            region: price.region.clone(),
+            date: price.date.clone(),
+            source: price.source.clone(),
+        }
     }
 }
 
@@ -131,7 +133,7 @@ fn group_prices(plan: &Plan) -> Vec<GroupPrice> {
             group: group.name.value().cloned(),
             instance: group.instance.value().cloned(),
             nodes: group.nodes.get(),
-            price: of_group.as_ref().map(price),
+            price: of_group.as_ref().map(Price::from),
         })
         .collect()
 }

@@ -392,6 +392,7 @@ fn without_a_price_of_spot_the_front_goes_by_the_price_on_demand() {
     let shown = shown.json();
     let (front, lost) = (shown["front"].as_array().unwrap(), shown["lost"].as_array().unwrap());
     assert!(!front.is_empty() && lost.len() > 10, "{shown}");
+    assert!(front.iter().all(|one| one["price"]["date"].is_string()), "{front:?}");
     let written = run(&dir, &["tune", &path]).out;
     assert!(written.contains("\nat most $") && written.contains(" (1) for 5d\n"), "{written}");
     assert!(written.contains("\nafter the end: file system `corpus`: $"), "{written}");
@@ -857,6 +858,7 @@ fn what_has_no_time_is_held_against_the_checks() {
             ["plan", "trainc.kdl", "--offline", "-o", "json"].into_iter().chain(sets).collect();
         let planned = run(&dir, &args);
         assert_eq!(planned.code, Some(0), "{one}\n{}", planned.err);
+        assert_eq!(one["price"], planned.json()["price"]);
         let (bytes, said) = (
             planned.json()["memory"]["per_gpu_bytes"].as_f64().unwrap(),
             one["memory_bytes"].as_f64().unwrap(),

@@ -1,7 +1,6 @@
 //! The bill as JSON. Keys are only added; sizes are bytes, times seconds, money US dollars.
 
 use super::{Bill, Job, JobSide, format};
-use crate::document::price;
 use crate::json::Price;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -198,7 +197,7 @@ fn side(sources: &SourceMap, seen: &JobSide) -> Side {
         instance: figures.instance.clone(),
         world_size: figures.gpus,
         figures: Figure::ALL.into_iter().map(|figure| (figure.as_str(), figures.get(figure))).collect(),
-        prices: seen.prices.iter().map(|one| price(one)).collect(),
+        prices: seen.prices.iter().map(|one| Price::from(*one)).collect(),
         intervals: Figure::ALL
             .into_iter()
             .filter_map(|figure| {

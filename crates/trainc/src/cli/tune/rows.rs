@@ -4,7 +4,9 @@ use super::checked_layouts::Sound;
 use super::figures::{Figures, OnDemand};
 use super::output::set_texts;
 use serde_json::{Value, json};
+use trainc_plan::Compiled;
 use trainc_predict::{Interval, Run};
+use trainc_report::json::Price;
 use trainc_tune::front::is_dominated;
 use trainc_tune::reasons::Money;
 use trainc_tune::search::Predicted;
@@ -64,6 +66,7 @@ impl Row<'_> {
             "on_demand_usd": on_demand.usd,
             "on_demand_usd_low": low(on_demand.between),
             "on_demand_usd_high": high(on_demand.between),
+            "price": price(&self.sound.compiled),
             "memory_bytes": memory.map(|memory| memory.per_gpu_bytes),
             "memory_low_bytes": low(memory.map(|memory| memory.interval)),
             "memory_high_bytes": high(memory.map(|memory| memory.interval)),
@@ -147,6 +150,11 @@ impl Lost {
             "text": self.reason.to_string(),
         })
     }
+}
+
+/// Returns the price of an instance, as in plan.json.
+pub(super) fn price(compiled: &Compiled) -> Option<Price> {
+    compiled.plan.as_deref()?.price.as_ref().map(Price::from)
 }
 
 fn low(of: Option<Interval>) -> Option<f64> {

@@ -4,6 +4,7 @@ use super::checked_layouts::{compile, new_warnings};
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{capital, varied_and_held};
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
+use super::rows;
 use super::write;
 use crate::cli::exit;
 use crate::cli::io::Io;
@@ -174,6 +175,7 @@ impl<'a> UnrankedOutput<'a> {
             "instance": self.found.space.instance_name(choice.site),
             "nodes": choice.nodes,
             "usd_per_hour": row.fitting.usd_per_hour,
+            "price": rows::price(&row.compiled),
             "memory_bytes": row.fitting.memory_bytes,
             "memory_low_bytes": row.fitting.memory_low_bytes,
             "memory_high_bytes": row.fitting.memory_high_bytes,
