@@ -445,7 +445,7 @@ def test_statements_that_fail_are_skipped(place):
     # A cell that is no Python, and no job.
     done = run_import(place, "job.py", "--keep-going", text="# In[1]:\nx = (\n# In[2]:\nprint('on')\n")
     assert done.returncode == 3
-    assert "failed, and skipped: SyntaxError: '(' was never closed at line 2" in done.stderr
+    assert "failed, and skipped: SyntaxError: '(' was never closed at line 1" in done.stderr
     assert "note: 1 statement failed and was skipped" in done.stderr
 
 
@@ -489,7 +489,8 @@ def read():
 def main():
     load()
     send("job-main", {"many": 1} if rows else {"few": 1})
-    send("job-main", {"read": read()})
+    count = read()
+    send("job-main", {"count": count})
 if __name__ == "__main__":
     main()
 """
@@ -503,13 +504,52 @@ def test_each_statement_is_skipped_by_itself(place):
     marked = {name: f"made-up-{name}" for name in ("half", "batch", "text", "lr")}
     assert first["HyperParameters"] == {"index": "0", "mode": "handled", "after": "3", **marked}
     assert second["HyperParameters"] == {**first["HyperParameters"], "index": "1"}
-    assert third["HyperParameters"] == {"read": "made-up-result"}
+    assert third["HyperParameters"] == {"count": "made-up-count"}
     header = (place / "jobs/job-main.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
     failed = ["rows = load", "half = ", "if rows == ", "with open", '    values["lr"]', "    load()"]
     starts = [next(at for at, line in enumerate(JOBS.splitlines(), 1) if line.startswith(start)) for start in failed]
     # With what stands in a branch or block that was not entered.
     lines = [f"{start} to {start + 1}" if text.startswith(("if", "with")) else str(start) for start, text in zip(starts, failed)]
     assert f"- lines {', '.join(lines)}, " in header, header
+
+
+# Scripts that work without `--keep-going`, each of which sends a job with the value `found`.
+WORKING = {
+    "comprehension": "n = 3\ndef f():\n    print([n for n in range(5)])\n    return n\nfound = f()\n",
+    "branches": "if 20 == 99:\n    found = 0\n" + "".join(f"elif 20 == {at}:\n    found = {at}\n" for at in range(25)),
+    "nested": "found = 0\n" + "".join(f"{'    ' * at}for _ in range(1):\n" for at in range(12)) + "    " * 12 + "found += 1\n",
+    "iterator": "class S:\n    def __getitem__(self, at):\n        return [1, 2][at]\nfound = sum(1 for _ in S())\n",
+    "property": "class C:\n    @property\n    def lr(self):\n        return self.missing\nfound = getattr(C(), 'lr', 0.1)\n",
+    "suppress": "import contextlib\nfound = 1\nwith contextlib.suppress(OSError):\n    load()\n    found = 2\n",
+    "finally": "def f():\n    try:\n        load()\n        return 1\n    finally:\n        return 2\nfound = f()\n",
+    "callers": "def inner():\n    load()\ndef outer():\n    inner()\ntry:\n    outer()\nexcept OSError:\n    found = 5\n",
+    "pool": "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    return load() or x\n"
+    "with ThreadPoolExecutor(2) as pool:\n    all = [pool.submit(f, 1) for _ in range(2)]\n"
+    "found = sum(1 for one in all if one.exception())\n",
+    "cell_in_a_text": 'found = 1\ndef f():\n    """\n# In[1]:\n    """\n    global found\n    found = 2\nf()\n',
+}
+
+
+@pytest.mark.parametrize("case", WORKING)
+def test_keep_going_changes_no_script_that_works(case, place):
+    text = JOBS.split("rows = ")[0] + WORKING[case] + "send('job', {'found': found})\n"
+    requests = []
+    for at, arguments in enumerate(((), ("--keep-going",))):
+        done = run_import(place, "job.py", "--request", f"{at}.json", *arguments, text=text)
+        assert done.returncode == 0 and "skipped: " not in done.stderr, done.stderr
+        requests.append(json.loads((place / f"{at}.json").read_text(encoding="utf-8")))
+    assert requests[0] == requests[1]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    ["len(text)", "text.splitlines()", "text.upper()", "{'a': 1}.get(text, 2)", "f'{text:.3}'", "str(text) == 'x'", "text in {'a'}"],
+)
+def test_no_result_of_a_marked_value(compute, place):
+    text = JOBS.split("rows = ")[0] + f"text = load()\nfound = {compute}\nsend('job', {{'found': found}})\n"
+    done = run_import(place, "job.py", "--keep-going", "--request", "request.json", text=text)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((place / "request.json").read_text())["HyperParameters"] == {"found": "made-up-found"}
 
 
 def test_output_of_a_program_that_is_not_run(place):

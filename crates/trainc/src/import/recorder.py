@@ -79,8 +79,10 @@ class Recorder:
         self.params = threading.local()
         self.clones = {}
         self.requests = 0
-        # Names of files whose code is the script.
-        self.script_files = set()
+        # Whether files belong to the script, by name.
+        self.script_files = {}
+        self.script_directory = ""
+        self.skipper = None
 
     def add(self, kind, **members):
         line = json.dumps({"kind": kind, **members}, default=str) + "\n"
@@ -864,7 +866,8 @@ class MadeUp(str):
     """A text in place of a value that a skipped statement would have set. A script that computes with it fails, as its length
     or truth would look like a value; libraries see a text."""
 
-    __hash__ = str.__hash__
+    def __str__(self):
+        return self
 
     def __getattr__(self, name):
         raise AttributeError(f"`{self}` was not set, and has no `{name}`")
@@ -873,29 +876,46 @@ class MadeUp(str):
 class MadeUpLines(Lines):
     """The output of a program that did not run: its first line is a marked text, and their number is not known."""
 
-    __hash__ = None
-
 
 def refuse(kind, name):
     """Makes a method fail if the script calls it."""
     own = getattr(kind, name, None)
 
-    def method(self, *arguments):
-        if sys._getframe(1).f_code.co_filename in recorder.script_files:
-            raise ValueError(f"`{str.__str__(self) if isinstance(self, str) else MADE_UP}` was not set")
-        return own(self, *arguments) if own else True
+    def method(self, *arguments, **options):
+        caller = sys._getframe(1)
+        is_text = name == "__format__" and arguments == ("",)
+        if not is_text and is_of_script(caller.f_code.co_filename):
+            error = ValueError(f"`{str.__str__(self) if isinstance(self, str) else MADE_UP}` was not set")
+            if recorder.skipper:
+                recorder.skipper.refused(error, caller)
+            raise error
+        return own(self, *arguments, **options) if own else True
 
     setattr(kind, name, method)
 
 
-for _name in "len iter bool contains getitem mul rmul mod eq ne lt le gt ge".split():
+def is_of_script(filename):
+    """Returns whether code belongs to the script: to its file, its cells, or a module beside it."""
+    known = recorder.script_files
+    if filename not in known:
+        beside = os.path.dirname(os.path.abspath(filename)) == recorder.script_directory
+        known[filename] = filename in ("<magic>", "<string>") or beside and not filename.startswith("<")
+    return known[filename]
+
+
+for _name in "len iter bool contains getitem mul rmul mod eq ne lt le gt ge hash format".split():
     refuse(MadeUp, f"__{_name}__")
+for _name in dir(str):
+    # What they return contains the text.
+    if not _name.startswith("_") and _name not in ("format", "join"):
+        refuse(MadeUp, _name)
 for _name in "len iter bool contains eq ne".split():
     refuse(MadeUpLines, f"__{_name}__")
 
 
 class Skipper:
-    """Changes a script so that each statement, at any depth, is skipped if it fails. What it would have set is marked."""
+    """Changes a script so that each statement is skipped if it fails, also in loops, branches and procedures. What it would have
+    set is marked. A function that returns a value or raises is one with the statement that calls it."""
 
     # Failures of a statement after which the loop around it ends.
     MOST_FAILURES = 1000
@@ -904,103 +924,132 @@ class Skipper:
         self.path = str(path)
         # The line of the magic whose cell is changed; None for the script.
         self.line = None
-        # Number of the script's own `try` statements that run: their handlers come first.
-        self.guards = 0
+        # Number of the script's own `try` statements that run in a thread: their handlers come first.
+        self.running = threading.local()
         self.failures = {}
-        # Lines of the script's own `raise` and `assert` statements.
-        self.raises = set()
         builtins.__trainc_skip__ = self.skip
         builtins.__trainc_guard__ = self.guard
         builtins.__trainc_made_up__ = lambda name: MadeUp(f"{MADE_UP}-{name}")
 
     def guard(self, change):
-        self.guards += change
+        self.running.guards = getattr(self.running, "guards", 0) + change
+
+    def is_guarded(self):
+        return getattr(self.running, "guards", 0) > 0
 
     def skip(self, first, last):
         """Records the error that is handled, at lines of the script, or raises it again."""
-        error = sys.exc_info()[1]
-        if self.guards or self.is_raised_by(error, sys._getframe(1)):
+        if self.is_guarded():
             raise
         count = self.failures[first, last] = self.failures.get((first, last), 0) + 1
         if count > self.MOST_FAILURES:
             raise
         if count == 1:
-            self.ignore(error, first, last)
+            self.ignore(sys.exc_info()[1], first, last)
 
-    def is_raised_by(self, error, frame):
-        """Returns whether a function has raised an error itself: then its caller has no result of it."""
-        found = error.__traceback__
-        while found.tb_next is not None:
-            found = found.tb_next
-        is_function = frame.f_code.co_name != "<module>" and frame.f_code.co_filename == self.path
-        return is_function and found.tb_frame is frame and found.tb_lineno in self.raises
+    def refused(self, error, frame):
+        """Records a computation with a marked text whose error the script may handle."""
+        if self.is_guarded() and frame.f_code.co_filename == self.path:
+            self.ignore(error, frame.f_lineno, frame.f_lineno)
 
     def ignore(self, error, first, last):
         recorder.add("ignored", message=describe_error(error), line=first, last=last)
 
-    def lines_of(self, node, is_compound):
-        if self.line is not None:
-            return [self.line, self.line]
-        return [node.lineno, (getattr(node, "end_lineno", None) or node.lineno) if is_compound else node.lineno]
-
     def change(self, statements):
-        return [self.change_statement(statement) for statement in statements]
+        return [self.wrap(self.change_inside(statement)) for statement in statements]
 
-    def change_statement(self, node):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        is_empty = isinstance(node, ast.Return) and node.value is None
-        plain = (ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
-        if is_text or is_empty or is_future(node) or isinstance(node, plain):
+    def change_inside(self, node):
+        """Changes the statements below a statement."""
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not is_procedure(node):
             return node
-        if isinstance(node, (ast.Raise, ast.Assert)) and self.line is None:
-            self.raises.add(node.lineno)
-        names = self.marks(node)
-        is_compound = hasattr(node, "body")
+        if isinstance(node, (ast.With, ast.AsyncWith)) and any(is_suppress(one.context_expr) for one in node.items):
+            return node
         for part in [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]:
             for field in ("body", "orelse", "finalbody"):
-                if getattr(part, field, None):
-                    setattr(part, field, self.change(getattr(part, field)))
-        if getattr(node, "handlers", None):
-            guard = "__trainc_guard__({})".format
-            leave = ast.Try(body=node.body, handlers=[], orelse=[], finalbody=statements_of(guard(-1), node))
-            node.body = [*statements_of(guard(1), node), ast.copy_location(leave, node)]
-        first, last = self.lines_of(node, is_compound)
-        body = [*statements_of(f"__trainc_skip__({first}, {last})", node), *names]
+                inner = getattr(part, field, None)
+                if inner and field == "orelse" and isinstance(node, ast.If) and isinstance(inner[0], ast.If):
+                    # `elif`: blocks nest 20 deep at most.
+                    inner[0] = self.change_inside(inner[0])
+                    inner[1:] = self.change(inner[1:])
+                elif isinstance(inner, list) and inner:
+                    setattr(part, field, self.change(inner))
+        leaves = (ast.Return, ast.Break, ast.Continue)
+        ends = [one for inner in getattr(node, "finalbody", []) for one in nodes_in_scope(inner)]
+        if getattr(node, "handlers", None) or any(isinstance(one, leaves) for one in ends):
+            leave = ast.Try(node.body, [], [], statements_of("__trainc_guard__(-1)", node))
+            node.body = [*statements_of("__trainc_guard__(1)", node), ast.copy_location(leave, node)]
+        return node
+
+    def wrap(self, node):
+        """Returns a statement that skips a statement if it fails."""
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        plain = (ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal, ast.Return)
+        if is_text or is_future(node) or isinstance(node, plain):
+            return node
+        first = last = self.line or node.lineno
+        if hasattr(node, "body") and self.line is None:
+            last = getattr(node, "end_lineno", None) or first
+        body = [*statements_of(f"__trainc_skip__({first}, {last})", node), *marks(node)]
         handler = ast.ExceptHandler(type=ast.Name("Exception", ast.Load()), name=None, body=body)
         return ast.fix_missing_locations(ast.copy_location(ast.Try([node], [handler], [], []), node))
 
-    def marks(self, node):
-        """Returns the statements that mark what a statement would have set."""
-        result = statements_of("return __trainc_made_up__('result')", node, in_function=True)
-        if isinstance(node, ast.Return):
-            return result
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names = [(one.asname or one.name).split(".")[0] for one in node.names if one.name != "*"]
-            return [mark for name in names for mark in mark_new(name, node)]
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            return mark_new(node.name, node)
-        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            return [mark for target in targets for mark in mark_target(target, node)]
-        inner = list(nodes_in_scope(node))
-        names = sorted({one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)})
-        # A branch that was not taken would have set another value; a `try` may have set it.
-        mark = mark_new if hasattr(node, "handlers") else mark_name
-        returns = any(isinstance(one, ast.Return) and one.value for one in inner)
-        return [one for name in names for one in mark(name, node)] + (result if returns else [])
+
+def is_procedure(node):
+    """Returns whether a function is called for what it does, and raises nothing itself: the failures of others are those of the
+    statement that calls them."""
+    if isinstance(node, ast.AsyncFunctionDef) or node.decorator_list or re.fullmatch("__.*__", node.name):
+        return False
+    inner = [one for statement in node.body for one in nodes_in_scope(statement)]
+    others = (ast.Yield, ast.YieldFrom, ast.Raise, ast.Assert)
+    return not any(isinstance(one, others) or (isinstance(one, ast.Return) and one.value) for one in inner)
+
+
+def is_suppress(node):
+    """Returns whether an expression is a call of `contextlib.suppress`."""
+    called = getattr(node, "func", None)
+    return "suppress" in (getattr(called, "id", None), getattr(called, "attr", None))
+
+
+# Their names are not those of the function around them.
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def nodes_in_scope(node):
-    """Returns a node and what is below it, without the bodies of functions and classes."""
+    """Returns a node and what is below it in its scope."""
     yield node
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+    if not isinstance(node, SCOPES):
         for child in ast.iter_child_nodes(node):
             yield from nodes_in_scope(child)
 
 
-def statements_of(text, node, in_function=False):
+def marks(node):
+    """Returns the statements that mark what a statement, or a branch of it, would have set."""
+    if isinstance(node, ast.Import):
+        names = [one.asname or one.name.split(".")[0] for one in node.names]
+        return [mark for name in names for mark in mark_new(name, node)]
+    if isinstance(node, ast.ImportFrom):
+        names = [one.asname or one.name for one in node.names if one.name != "*"]
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        names = [node.name]
+    else:
+        names = []
+    out = [mark for name in names for mark in mark_name(name, node)]
+    if isinstance(node, (ast.ClassDef, ast.Delete)):
+        return out
+    seen = set(names)
+    for one in nodes_in_scope(node):
+        if isinstance(getattr(one, "ctx", None), ast.Store):
+            if isinstance(one, ast.Name) and one.id not in seen:
+                seen.add(one.id)
+                out += mark_name(one.id, node)
+            elif isinstance(one, (ast.Subscript, ast.Attribute)):
+                out += mark_item(one, node)
+    return out
+
+
+def statements_of(text, node):
     """Returns parsed statements, at the location of a node."""
-    body = ast.parse(f"def f():\n    {text}").body[0].body if in_function else ast.parse(text).body
+    body = ast.parse(text).body
     for statement in body:
         for one in ast.walk(statement):
             ast.copy_location(one, node)
@@ -1012,20 +1061,12 @@ def mark_name(name, node):
 
 
 def mark_new(name, node):
-    """Marks a name that is not set yet."""
+    """Marks a name that is not set yet: another import may have set it."""
     return statements_of(f"try:\n    {name}\nexcept NameError:\n    {name} = __trainc_made_up__({name!r})", node)
 
 
-def mark_target(target, node):
-    """Marks a target of an assignment: a name, several, or an item or attribute."""
-    if isinstance(target, ast.Name):
-        return mark_name(target.id, node)
-    if isinstance(target, ast.Starred):
-        return mark_target(target.value, node)
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return [mark for one in target.elts for mark in mark_target(one, node)]
-    if not isinstance(target, (ast.Subscript, ast.Attribute)):
-        return []
+def mark_item(target, node):
+    """Marks an item or attribute."""
     label = getattr(target, "attr", None) or getattr(target, "slice", None)
     while isinstance(label, ast.AST):
         label = getattr(label, "value", None)
@@ -1040,34 +1081,52 @@ class Script:
     def __init__(self, path, namespace, goes_on):
         self.path = path
         self.namespace = namespace
-        self.skipper = Skipper(path) if goes_on else None
+        self.skipper = recorder.skipper = Skipper(path) if goes_on else None
         self.flags = 0
 
     def run(self, text, name):
-        for part in cells(text) if self.skipper else [text]:
-            try:
-                self.run_statements(parse(part, name), name)
-            except SyntaxError as error:
-                if not self.skipper:
-                    raise
-                line = error.lineno or 1
-                self.skipper.ignore(error, line, line)
+        try:
+            self.run_statements(text, name)
+        except SyntaxError:
+            if not self.skipper:
+                raise
+            # Nothing has run: a cell of a notebook is no Python.
+            for part in cells(text):
+                self.run_cell(part, name)
 
-    def run_statements(self, statements, name):
+    def run_cell(self, text, name):
+        """Runs a cell, or skips it if it is no Python."""
+        try:
+            self.run_statements(text, name)
+        except SyntaxError as error:
+            last = len(text.rstrip("\n").split("\n"))
+            self.skipper.ignore(error, len(text) - len(text.lstrip("\n")) + 1, last)
+
+    def run_statements(self, text, name):
         import __future__
 
+        statements = parse(text, name)
         for statement in statements:
             if is_future(statement):
                 for alias in statement.names:
                     self.flags |= getattr(__future__, alias.name).compiler_flag
         if self.skipper:
-            outer = self.skipper.line
-            if name != str(self.path):
-                self.skipper.line = (script_lines(self.path) or [1])[-1]
-            statements = self.skipper.change(statements)
-            self.skipper.line = outer
-        code = compile(ast.Module(statements, []), name, "exec", flags=self.flags, dont_inherit=True)
-        exec(code, self.namespace)
+            self.skipper.line = (script_lines(self.path) or [1])[-1] if name != str(self.path) else None
+            statements = [self.changed(*both, name) for both in zip(statements, parse(text, name))]
+            self.skipper.line = None
+        exec(self.compiled(statements, name), self.namespace)
+
+    def changed(self, statement, same, name):
+        """Returns a changed statement; one that nests too deep for Python is only skipped as a whole."""
+        changed = self.skipper.wrap(self.skipper.change_inside(statement))
+        try:
+            self.compiled([changed], name)
+        except SyntaxError:
+            return self.skipper.wrap(same)
+        return changed
+
+    def compiled(self, statements, name):
+        return compile(ast.Module(statements, []), name, "exec", flags=self.flags, dont_inherit=True)
 
 
 def script_lines(script):
@@ -1139,7 +1198,7 @@ def main():
     module.__file__ = str(script)
     module.__builtins__ = builtins
     sys.modules["__main__"] = module
-    recorder.script_files = {str(script), "<magic>"}
+    recorder.script_directory = os.path.dirname(os.path.abspath(script))
     running = Script(script, module.__dict__, on_failure == "go-on")
     shell = Shell(running)
     builtins.get_ipython = lambda: shell
