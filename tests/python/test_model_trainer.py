@@ -32,7 +32,7 @@ import boto3, sagemaker.core.helper.session_helper, sagemaker.core.resources, sa
 for script, record in json.load(sys.stdin):
     child = os.fork()
     if child == 0:
-        sys.argv = [sys.argv[1], record, "60", script]
+        sys.argv = [sys.argv[1], record, "60", "stop", script]
         recorder.main()
     os.waitpid(child, 0)
 """
