@@ -566,6 +566,10 @@ def test_a_failure_of_every_pass_ends_the_loop(place):
     text = JOBS.split("rows = ")[0] + "while True:\n    if load() == 'Completed':\n        break\nsend('job', {})\n"
     done = run_import(place, "job.py", "--keep-going", "--out", "job.kdl", text=text)
     assert done.returncode == 0, done.stderr
+    # What the script handles itself is recorded once.
+    handled = "rows = None\nif load():\n    rows = 1\nfor _ in range(9):\n    try:\n        count = len(rows)\n    except ValueError:\n        count = 5\n"
+    done = run_import(place, "job.py", "--keep-going", text=JOBS.split("rows = ")[0] + handled + "send('job', {'count': count})\n")
+    assert done.returncode == 0 and done.stderr.count("`made-up-rows` was not set at line 21") == 1, done.stderr
 
 
 def test_programs_are_not_started(place):

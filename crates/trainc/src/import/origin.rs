@@ -161,7 +161,7 @@ unless you write `role arn=\"arn:…\"`",
             let is_one = matches!(self.ignored[..], [(line, last)] if line == last);
             let (line, was) = if is_one { ("line", "was") } else { ("lines", "were") };
             out.add_caveat(&format!(
-                "{line} {} of the script failed and {was} skipped (`--keep-going`): what would have been set there is missing",
+                "{line} {} of the script failed and {was} skipped (`--keep-going`): what would have been set there is missing, or reads `made-up-…`",
                 trainc_diag::text::list(&lines, "and")
             ));
         }

@@ -939,13 +939,8 @@ class Skipper:
 
     def skip(self, first, last):
         """Records the error that is handled, at lines of the script, or raises it again."""
-        if self.is_guarded():
+        if self.is_guarded() or self.ignore(sys.exc_info()[1], first, last) > self.MOST_FAILURES:
             raise
-        count = self.failures[first, last] = self.failures.get((first, last), 0) + 1
-        if count > self.MOST_FAILURES:
-            raise
-        if count == 1:
-            self.ignore(sys.exc_info()[1], first, last)
 
     def refused(self, error, frame):
         """Records a computation with a marked text whose error the script may handle."""
@@ -953,7 +948,11 @@ class Skipper:
             self.ignore(error, frame.f_lineno, frame.f_lineno)
 
     def ignore(self, error, first, last):
-        recorder.add("ignored", message=describe_error(error), line=first, last=last)
+        """Records the first error of these lines, and returns the number of their errors."""
+        count = self.failures[first, last] = self.failures.get((first, last), 0) + 1
+        if count == 1:
+            recorder.add("ignored", message=describe_error(error), line=first, last=last)
+        return count
 
     def change(self, statements):
         return [self.wrap(self.change_inside(statement)) for statement in statements]
@@ -987,7 +986,7 @@ class Skipper:
         if is_text or is_future(node) or isinstance(node, plain):
             return node
         first = last = self.line or node.lineno
-        if hasattr(node, "body") and self.line is None:
+        if (hasattr(node, "body") or hasattr(node, "cases")) and self.line is None:
             last = getattr(node, "end_lineno", None) or first
         body = [*statements_of(f"__trainc_skip__({first}, {last})", node), *marks(node)]
         handler = ast.ExceptHandler(type=ast.Name("Exception", ast.Load()), name=None, body=body)
@@ -1034,8 +1033,6 @@ def marks(node):
     else:
         names = []
     out = [mark for name in names for mark in mark_name(name, node)]
-    if isinstance(node, (ast.ClassDef, ast.Delete)):
-        return out
     seen = set(names)
     for one in nodes_in_scope(node):
         if isinstance(getattr(one, "ctx", None), ast.Store):

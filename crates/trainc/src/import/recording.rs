@@ -135,7 +135,7 @@ impl Recording {
 
     fn add(&mut self, line: &Value) {
         let text = |name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);
-        let number = || line.get("line").and_then(Value::as_u64).and_then(|line| usize::try_from(line).ok());
+        let number = |name: &str| usize::try_from(line.get(name)?.as_u64()?).ok();
         let push = |list: &mut Vec<String>, text: Option<String>| {
             list.extend(text.filter(|text| !list.contains(text)));
         };
@@ -176,20 +176,18 @@ impl Recording {
             "failed" => {
                 self.failure = Some(Failure {
                     message: text("message").unwrap_or_default(),
-                    line: number(),
+                    line: number("line"),
                     traceback: text("traceback").unwrap_or_default(),
                 });
             }
             "stopped" => {
-                self.stopped = text("what").map(|what| (in_account(&what, None), number()));
+                self.stopped = text("what").map(|what| (in_account(&what, None), number("line")));
             }
             "ignored" => {
-                let last =
-                    line.get("last").and_then(Value::as_u64).and_then(|last| usize::try_from(last).ok());
                 self.ignored.push(Ignored {
                     message: text("message").unwrap_or_default(),
-                    line: number(),
-                    last,
+                    line: number("line"),
+                    last: number("last"),
                 });
             }
             "ended" => self.ended = true,
