@@ -138,6 +138,16 @@ impl Diagnostic {
         }
     }
 
+    /// Returns whether a reader would take both for one problem: severity, code, place and words are equal.
+    pub fn is_same_problem(&self, other: &Self) -> bool {
+        self.span == other.span && self.has_same_words(other)
+    }
+
+    /// Returns whether severity, code and words are equal, wherever the problems are.
+    pub fn has_same_words(&self, other: &Self) -> bool {
+        (self.severity, self.code, &self.message) == (other.severity, other.code, &other.message)
+    }
+
     /// Sets the span of the value that the problem concerns, if it is not `span`: a problem of that value may supersede this
     /// one.
     #[must_use]
@@ -268,6 +278,11 @@ impl Problems {
         Self { list: self.list.into_iter().map(|problem| problem.complete(invocation)).collect() }
     }
 
+    /// Adds a problem, if there is one.
+    pub fn extend_with(&mut self, problem: Option<Diagnostic>) {
+        self.list.extend(problem);
+    }
+
     /// Adds the problems of another stage.
     pub fn extend(&mut self, other: Self) {
         self.list.extend(other.list);
@@ -283,6 +298,6 @@ impl Problems {
                 &b.message,
             ))
         });
-        self.list.dedup_by(|a, b| a.code == b.code && a.span == b.span && a.message == b.message);
+        self.list.dedup_by(|a, b| a.is_same_problem(b));
     }
 }

@@ -85,7 +85,8 @@ impl Counts {
 }
 
 impl<'a> Run<'a> {
-    /// Returns each problem once, in the order of the manifests; problems with the same code, span and message are equal.
+    /// Returns each problem once, in the order of the manifests; problems are equal if their
+    /// severity, code, place and message are.
     pub fn problems(&self) -> Vec<ReportedProblem<'a>> {
         let mut out: Vec<ReportedProblem<'a>> = Vec::new();
         let mut seen = BTreeMap::new();
@@ -95,8 +96,8 @@ impl<'a> Run<'a> {
                 jobs.iter().flat_map(|one| manifest_problems(one).map(move |found| (one, found)))
             {
                 let file = position::source_name(self.sources, problem.span);
-                let key =
-                    (file, problem.span.start, problem.span.end, problem.code.id, problem.message.as_str());
+                let place = (file, problem.span.start, problem.span.end);
+                let key = (place, problem.severity, problem.code.id, problem.message.as_str());
                 if let Some(shown) = seen.get(&key).and_then(|&at: &usize| out.get_mut(at)) {
                     if !shown.also_in.contains(&manifest.path) {
                         shown.also_in.push(manifest.path);
@@ -193,6 +194,26 @@ mod tests {
             assert_eq!(counts, Counts { errors: 1, warnings: 1, notes: 0, files: 1 });
             assert_eq!(counts.sentence(6), "1 error, 1 warning in 1 file");
             assert_eq!(Counts::default().sentence(6), "no problems in 6 files");
+        });
+    }
+
+    /// The jobs of a sweep and of several environments are plans of one text.
+    #[test]
+    fn a_note_of_one_job_hides_no_error_of_another() {
+        let mut sample = Sample::default();
+        let file = sample.sources.add("a.kdl", "mesh {\n  shard-degree 6\n}\n");
+        let at = crate::source::Span::new(file, 9, 21);
+        let of = |severity| Diagnostic::new(&WORLD, at, "48 is not 56").severity(severity);
+        let mut of_one = crate::Problems::default();
+        for severity in [Severity::Note, Severity::Error, Severity::Note] {
+            sample.manifest("a.kdl", vec![of(severity)]);
+            of_one.push(of(severity));
+        }
+        of_one.sort();
+        assert_eq!((of_one.iter().count(), of_one.errors()), (2, 1));
+        sample.run(|run| {
+            let counts = run.counts(&run.problems());
+            assert_eq!(counts, Counts { errors: 1, warnings: 0, notes: 1, files: 1 });
         });
     }
 }
