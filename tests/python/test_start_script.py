@@ -144,6 +144,19 @@ def job(tmp_path):
     return run
 
 
+def test_the_figures_are_those_of_the_instance_type_that_runs(tmp_path, monkeypatch):
+    resources = tmp_path / "resourceconfig.json"
+    monkeypatch.setattr(start, "RESOURCES", str(resources))
+    further = {"step_seconds": 2.0, "usd_per_hour": None}
+    monkeypatch.setenv("TRAINC_PLAN_TYPES", json.dumps({"ml.p4d.24xlarge": further}))
+    assert start.figures_of_type() == {}
+    for instance, figures in (("ml.p5.48xlarge", {}), ("ml.p4d.24xlarge", further)):
+        resources.write_text(json.dumps({"current_host": "algo-1", "current_instance_type": instance}))
+        assert start.figures_of_type() == figures
+    monkeypatch.delenv("TRAINC_PLAN_TYPES")
+    assert start.figures_of_type() == {}
+
+
 BRAKE = {"hard_usd": None, "slowest": 0.7, "window": 50, "steps": 200, "patterns": [r"step=(\d+)"]}
 
 

@@ -6,7 +6,7 @@ use super::orphaned_jobs::is_over;
 use serde::Serialize;
 use trainc_diag::text;
 use trainc_ir::mfu::{format_mfu, mfu_as_fraction};
-use trainc_ir::{Plan, Price};
+use trainc_ir::{Cost, Plan, Price};
 
 /// The status of a job, for people and for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,6 +15,8 @@ pub struct Status {
     pub job: String,
     /// The training job.
     pub training_job: String,
+    /// The instance type; of several preferred types the one that SageMaker chose, null until then.
+    pub instance_type: Option<String>,
     /// `TrainingJobStatus`.
     pub status: String,
     /// `SecondaryStatus`.
@@ -85,11 +87,18 @@ pub fn usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option
 /// Returns US dollars per hour of a job, at most: spot instances never exceed the on-demand price. `None` if that is
 /// unknown.
 pub fn most_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
-    Some(instances_usd_per_hour(plan, job)? + planned.storage_usd_per_hour)
+    Some(instances_per_hour(plan, job).exact()? + planned.storage_usd_per_hour)
 }
 
-fn instances_usd_per_hour(plan: &Plan, job: &TrainingJob) -> Option<f64> {
-    plan.billed_usd_per_hour(job.instance_count(), job.is_spot())
+/// Returns the known part of the price of a job for an hour, a lower bound, US dollars; `None` if no part is known.
+pub fn known_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
+    let storage = Cost::of_item(Some(planned.storage_usd_per_hour));
+    (instances_per_hour(plan, job) + storage).at_least()
+}
+
+/// Returns the price of the instances of a job for an hour, of the type that runs.
+fn instances_per_hour(plan: &Plan, job: &TrainingJob) -> Cost {
+    plan.billed_per_hour(job.instance_type(), job.instance_count(), job.is_spot())
 }
 
 /// Returns the status of a job at a time, compared with the plan.
@@ -98,7 +107,8 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     // A discount on spot shortens the billed time of the instances only.
     let run = billed_so_far(job, end);
     let billed = job.billable_seconds.map_or(run, |seconds| seconds as f64);
-    let cost = instances_usd_per_hour(plan, job)
+    let cost = instances_per_hour(plan, job)
+        .exact()
         .map(|usd| round_cents((usd * billed + planned.storage_usd_per_hour * run) / 3_600.0));
     let hourly = most_usd_per_hour(plan, planned, job);
     let max_run =
@@ -108,6 +118,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     Status {
         job: plan.job.name.value().cloned().unwrap_or_default(),
         training_job: job.name.clone(),
+        instance_type: job.instance_type().map(str::to_owned),
         status: job.status.clone(),
         secondary_status: job.secondary.clone(),
         transitions: job.transitions.clone(),
@@ -136,8 +147,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
 
 /// Returns true if the plan has a price for the run; spot prices are unknown unless the user gave one.
 fn is_priced(plan: &Plan) -> bool {
-    let spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
-    !spot || plan.price.as_ref().is_some_and(Price::is_user_price)
+    !plan.is_spot() || plan.price().is_some_and(Price::is_user_price)
 }
 
 /// Returns the seconds billed up to a time: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob), without

@@ -1,11 +1,12 @@
-//! Plans of a job with its further preferred instance types.
+//! Plans of a job on its further preferred instance types.
 
 use crate::compile::{WithoutGit, discard_speed_of_unknown_layout};
 use crate::queries::memory::format_bytes;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems, Severity, declare_code, text};
+use trainc_ir::ExpectedType;
 use trainc_plan::resolve::{self, PreferredType};
-use trainc_plan::{Compiled, Options, World, plan_and_predict};
+use trainc_plan::{Choice, Choices, Compiled, Options, World, plan_and_predict};
 use trainc_predict::prediction::Prediction;
 
 declare_code!(T0564, "preferred-type", Note, "memory, time and cost with a further preferred instance type");
@@ -20,31 +21,62 @@ pub(crate) fn check(
     world: &mut dyn World,
     sources: &mut SourceMap,
 ) {
-    let variants = compiled.merged.as_deref().map(resolve::variants_with_preferred_types).unwrap_or_default();
-    for PreferredType { instance, span, merged } in variants {
+    let Some(first) = compiled.plan.as_deref().filter(|plan| plan.job.is_instance_preferred()) else {
+        return;
+    };
+    let of_first = first.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
+    compiled.problems.sort();
+    let mut choices = Choices { problems_of_first: compiled.problems.clone(), further: Vec::new() };
+    let types = compiled.merged.as_deref().map(resolve::variants_with_preferred_types).unwrap_or_default();
+    for PreferredType { instance, span, merged } in types {
         let mut other =
             plan_and_predict(merged, Problems::default(), options, &mut WithoutGit(world), sources);
-        if let Some(plan) = &other.plan {
-            crate::check(plan, options, sources, &mut other.problems);
-        }
+        let Some(plan) = other.plan.take() else { continue };
+        crate::check(&plan, options, sources, &mut other.problems);
+        other.plan = Some(plan);
         discard_speed_of_unknown_layout(&mut other);
+        other.problems.sort();
         for one in other.problems.iter().filter(|one| one.severity != Severity::Note) {
-            // The numbers of a message may differ where the problem is the same.
-            let is_reported = compiled
-                .problems
-                .iter()
-                .any(|reported| reported.code == one.code && reported.span == one.span);
-            if !is_reported {
-                let mut of_type =
-                    Diagnostic::new(one.code, span, format!("with `{instance}`: {}", one.message))
-                        .severity(one.severity);
-                of_type.help.clone_from(&one.help);
-                of_type.notes.clone_from(&one.notes);
-                compiled.problems.push(of_type);
+            // A problem at the type is at the other type of the first plan.
+            let is_same = |reported: &Diagnostic| {
+                one.is_same_problem(reported)
+                    || one.span == span && Some(reported.span) == of_first && one.has_same_words(reported)
+            };
+            if !compiled.problems.iter().any(is_same) {
+                compiled.problems.push(with_type(one, &instance, span));
             }
         }
         compiled.problems.push(planned_type(&instance, span, &other.prediction));
+        let Compiled { plan: Some(plan), prediction, problems, .. } = other else { continue };
+        choices.further.push(Choice { instance, plan, prediction, problems });
     }
+    if let Some(expectation) = compiled.plan.as_mut().and_then(|plan| plan.expectation.as_mut()) {
+        expectation.further_types = choices.further.iter().map(expected_type).collect();
+    }
+    compiled.choices = Some(Box::new(choices));
+}
+
+/// Returns the figures by which a run on a preferred type is judged in its containers.
+fn expected_type(choice: &Choice) -> ExpectedType {
+    let expectation = choice.plan.expectation.as_deref();
+    ExpectedType {
+        instance: choice.instance.clone(),
+        step_seconds: expectation.and_then(|one| one.speed.as_ref()).map(|speed| speed.step_seconds),
+        usd_per_hour: expectation.and_then(|one| one.usd_per_hour),
+    }
+}
+
+/// Returns a problem of the plan for a preferred type, at that type.
+fn with_type(one: &Diagnostic, instance: &str, span: Span) -> Diagnostic {
+    let message = format!("with `{instance}`: {}", one.message);
+    let mut out = Diagnostic::new(one.code, span, message).severity(one.severity);
+    if one.span != span {
+        out = out.label(one.span, "here");
+    }
+    out.help.clone_from(&one.help);
+    out.notes.clone_from(&one.notes);
+    out.facts.clone_from(&one.facts);
+    out
 }
 
 /// Returns the note on the plan for a preferred type after the first.

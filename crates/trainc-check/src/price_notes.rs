@@ -2,21 +2,22 @@
 
 use crate::queries::prices::describe_price_sources;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_ir::Plan;
 use trainc_ir::price::describe_age;
+use trainc_ir::{Alternatives, Plan};
 
 /// Adds the date of the instance price to the problems that state dollars without a date.
 pub(super) fn add(plan: &Plan, today: Option<i64>, problems: &mut Problems) {
     // Users know the date of their own price.
     if plan.instance_prices().any(|price| price.date.is_some()) {
-        let sources = describe_price_sources(plan, today);
+        let sources = describe_price_sources(plan.instance_prices(), today);
         problems.add_notes(|problem| if states_dollars(problem) { sources.clone() } else { Vec::new() });
     }
 }
 
 /// Removes the age from every date of a price.
 pub(super) fn remove_ages(plan: &Plan, today: Option<i64>, problems: &mut Problems) {
-    let dates = plan.instance_prices().map(|price| &price.date);
+    let parts = plan.fleet.alternatives().into_iter().flat_map(Alternatives::iter).flat_map(|one| &one.parts);
+    let dates = parts.filter_map(|part| part.price.as_ref()).map(|price| &price.date);
     let dates = dates.chain(plan.storage_prices.iter().flatten().map(|price| &price.date));
     let aged: Vec<(String, &String)> = dates
         .flatten()

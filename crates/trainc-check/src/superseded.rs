@@ -14,6 +14,8 @@ enum Scope {
 
 /// Codes that each supersede others: `(superseding, scope, superseded)`.
 const TABLE: &[(&str, Scope, &[&str])] = &[
+    // An instance type that the catalogue lacks is in no list of the service either.
+    ("T0320", Scope::Value, &["T0445"]),
     // A value that must leave the manifest need not be an option of the script.
     ("T0252", Scope::Value, &["T0260"]),
     // The layout of an engine that Trainium does not run.
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_code_exists() {
-        let known: Vec<&str> = crate::codes().iter().map(|code| code.id).collect();
+        let known: Vec<&str> = crate::codes_of_compile().iter().map(|code| code.id).collect();
         for (by, _, codes) in TABLE {
             for code in codes.iter().chain([by]).chain(&ENDS_PREDICTION) {
                 assert!(known.contains(code), "{code}");

@@ -99,7 +99,9 @@ pub fn identity(plan: &Plan) -> Identity {
         // Predictions and prices may change without the job.
         let emptied =
             members.get_mut("Environment").and_then(Value::as_object_mut).is_some_and(|variables| {
-                variables.remove(start::PLAN_VARIABLE).is_some() && variables.is_empty()
+                let before = variables.len();
+                variables.retain(|name, _| !start::VARIABLES.contains(&name.as_str()));
+                variables.len() < before && variables.is_empty()
             });
         if emptied {
             members.remove("Environment");

@@ -340,7 +340,7 @@ fn resources(plan: &Plan) -> ResourceConfig {
         .preferences()
         .is_some_and(|(_, list)| list.iter().any(|preference| preference.count.is_some()));
     ResourceConfig {
-        instance_type: field_text(&cluster.instance).filter(|_| single),
+        instance_type: field_text(&cluster.instance).filter(|_| single && !plan.job.is_instance_preferred()),
         instance_count: cluster.nodes.get().filter(|_| single && !counted),
         volume_size_gb: cluster.volume_bytes.get().unwrap_or_default().div_ceil(GIB),
         volume_kms_key_id: field_text(&cluster.volume_kms),
@@ -371,7 +371,7 @@ fn environment(plan: &Plan) -> BTreeMap<String, String> {
             out.entry(key).or_insert(value);
         }
     }
-    out.extend(super::start::variable(plan));
+    out.extend(super::start::variables(plan));
     out
 }
 

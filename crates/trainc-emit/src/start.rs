@@ -3,7 +3,7 @@
 use super::{archive, canonical_json, launch_script, names, worker};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use trainc_ir::{Budget, Expectation, Field, Plan, Program, SourceFile};
+use trainc_ir::{Budget, Expectation, ExpectedType, Field, Plan, Program, SourceFile};
 
 /// The script's settings, in the same directory.
 pub const SETTINGS: &str = "trainc_start.json";
@@ -11,6 +11,11 @@ pub const SETTINGS: &str = "trainc_start.json";
 pub const PROBE: &str = "trainc_probe.py";
 /// The variable with the planned figures, which are no part of the job's digest.
 pub const PLAN_VARIABLE: &str = "TRAINC_PLAN";
+/// The variable with the planned figures of each further preferred instance type: seconds of a step, and US dollars per
+/// hour.
+const TYPES_VARIABLE: &str = "TRAINC_PLAN_TYPES";
+/// The variables with planned figures, which are no part of the digest.
+pub(super) const VARIABLES: [&str; 2] = [PLAN_VARIABLE, TYPES_VARIABLE];
 
 /// The text of [`archive::SECRETS_SHIM`] where it does more than fetch secrets.
 const START_TEXT: &str = include_str!("../templates/source/start.py");
@@ -104,6 +109,13 @@ struct Planned {
     usd_per_hour: Option<f64>,
 }
 
+/// The figures of an instance type in [`TYPES_VARIABLE`].
+#[derive(Serialize)]
+struct OfType {
+    step_seconds: Option<f64>,
+    usd_per_hour: Option<f64>,
+}
+
 /// Returns true if trainc can start a script of its own in the job's containers: before a program that the toolkit or the
 /// launch script starts from an archive that trainc packs, and before the worker.
 pub fn can_start(plan: &Plan) -> bool {
@@ -156,10 +168,24 @@ pub fn probe_files(plan: &Plan) -> Vec<SourceFile> {
     vec![SourceFile::new(SETTINGS, settings, false), SourceFile::new(PROBE, PROBE_TEXT.as_bytes(), false)]
 }
 
-/// Returns the variable with the planned figures; `None` without the script.
-pub(super) fn variable(plan: &Plan) -> Option<(String, String)> {
-    let expectation = plan.expectation.as_deref().filter(|_| is_started(plan))?;
-    Some((PLAN_VARIABLE.to_owned(), planned_figures(expectation)))
+/// Returns the variables with the planned figures; none without the script.
+pub(super) fn variables(plan: &Plan) -> Vec<(String, String)> {
+    let Some(expectation) = plan.expectation.as_deref().filter(|_| is_started(plan)) else {
+        return Vec::new();
+    };
+    let mut out = vec![(PLAN_VARIABLE.to_owned(), planned_figures(expectation))];
+    if !expectation.further_types.is_empty() {
+        let of_type = |one: &ExpectedType| {
+            let figures = OfType {
+                step_seconds: one.step_seconds.map(four_digits),
+                usd_per_hour: one.usd_per_hour.map(four_digits),
+            };
+            (one.instance.clone(), figures)
+        };
+        let types: BTreeMap<String, OfType> = expectation.further_types.iter().map(of_type).collect();
+        out.push((TYPES_VARIABLE.to_owned(), serde_json::to_string(&types).unwrap_or_default()));
+    }
+    out
 }
 
 /// Returns the planned figures as the scripts read them: JSON, each number with four digits.
@@ -308,7 +334,18 @@ mod tests {
             constant: "links.fabric",
         };
         let work = ProbeWork { collectives: vec![collective], dtype: "bf16", ..ProbeWork::default() };
-        Box::new(Expectation { speed: Some(speed), usd_per_hour: Some(50.5), work: Some(work) })
+        let further_types = (1..5).map(|n| ExpectedType {
+            instance: format!("ml.trn1n.32xlarge-{n}"),
+            step_seconds: Some(1_234.567),
+            usd_per_hour: (n < 4).then_some(50.5),
+        });
+        let further_types = further_types.collect();
+        Box::new(Expectation {
+            speed: Some(speed),
+            usd_per_hour: Some(50.5),
+            work: Some(work),
+            further_types,
+        })
     }
 
     fn request(plan: &Plan) -> serde_json::Value {
@@ -318,7 +355,7 @@ mod tests {
     #[test]
     fn a_job_without_probe_and_enforced_budget_is_started_directly() {
         let plan = small_plan("a", "budget usd=5000 hard=#true");
-        assert!(files(&plan).is_empty() && variable(&plan).is_none() && file_names(&plan).is_empty());
+        assert!(files(&plan).is_empty() && variables(&plan).is_empty() && file_names(&plan).is_empty());
         assert_eq!(request(&plan)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
     }
 
@@ -331,7 +368,15 @@ mod tests {
         assert_eq!(request["HyperParameters"]["sagemaker_program"], "\"trainc_start.py\"");
         let text = request["Environment"][PLAN_VARIABLE].as_str().unwrap();
         // Values of `Environment` have at most 512 characters (CreateTrainingJob).
-        assert!(text.len() <= 512, "{}: {text}", text.len());
+        let types = request["Environment"][TYPES_VARIABLE].as_str().unwrap();
+        for text in [text, types] {
+            assert!(text.len() <= 512, "{}: {text}", text.len());
+        }
+        let types: serde_json::Value = serde_json::from_str(types).unwrap();
+        assert_eq!(
+            types["ml.trn1n.32xlarge-4"],
+            serde_json::json!({"step_seconds": 1235.0, "usd_per_hour": null})
+        );
         let figures: serde_json::Value = serde_json::from_str(text).unwrap();
         assert_eq!(
             (figures["step_seconds"].as_f64(), figures["usd_per_hour"].as_f64()),
@@ -369,9 +414,9 @@ mod tests {
     fn a_spot_job_has_the_on_demand_price_as_planned_figure() {
         let hourly = |nodes: &str| {
             let plan = small_plan("a", &format!("budget usd=5000 hard=#true enforce=#true\n{nodes}"));
-            let (_, text) = variable(&plan).unwrap();
+            let (_, text) = variables(&plan).swap_remove(0);
             let figures: serde_json::Value = serde_json::from_str(&text).unwrap();
-            (figures["usd_per_hour"].as_f64().unwrap(), plan.usd_per_hour().unwrap())
+            (figures["usd_per_hour"].as_f64().unwrap(), plan.cost_per_hour().exact().unwrap())
         };
         let (on_demand, _) = hourly("");
         let (spot, instances) = hourly("cluster { spot max-wait=\"2d\"; }");

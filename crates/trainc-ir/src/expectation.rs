@@ -10,8 +10,21 @@ pub struct Expectation {
     /// US dollars per hour of all instances, volumes and file systems of the job; `None` without a price. No part of the
     /// digest.
     pub usd_per_hour: Option<f64>,
+    /// The figures on each further preferred instance type. No part of the digest.
+    pub further_types: Vec<ExpectedType>,
     /// The work that `probe` measures; `None` where the layout is unknown.
     pub work: Option<ProbeWork>,
+}
+
+/// Planned figures of a job on a further preferred instance type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExpectedType {
+    /// The instance type.
+    pub instance: String,
+    /// Seconds of an optimizer step, if predicted.
+    pub step_seconds: Option<f64>,
+    /// US dollars per hour of all instances, volumes and file systems of the job, if a price is known.
+    pub usd_per_hour: Option<f64>,
 }
 
 /// Predicted figures of a step, seconds.

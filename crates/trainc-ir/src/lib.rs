@@ -3,9 +3,11 @@
 pub mod account;
 pub mod architecture;
 pub mod checkpoint_parts;
+pub mod cost;
 pub mod date;
 pub mod digest;
 pub mod expectation;
+pub mod fleet;
 pub mod hardware;
 pub mod image;
 pub mod job;
@@ -26,7 +28,9 @@ pub mod units;
 pub mod worker;
 
 pub use account::{ACCOUNT_MARK, AccountFacts};
-pub use expectation::{Collective, Expectation, ExpectedSpeed, ProbeWork};
+pub use cost::Cost;
+pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
+pub use fleet::{Alternative, Alternatives, Fleet, Part};
 pub use image::Image;
 pub use job::*;
 pub use launch::{Launch, Launcher};

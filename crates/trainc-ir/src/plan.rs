@@ -1,7 +1,9 @@
 //! The plan: a job with all choices made.
 
 use super::account::AccountFacts;
+use super::cost::Cost;
 use super::expectation::Expectation;
+use super::fleet::{Alternative, Fleet, Part};
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::{Budget, Debugger, Engine, Job, Storage};
@@ -12,6 +14,7 @@ use super::origin::Val;
 use super::price::{Price, StoragePrice};
 use super::source_tree::SourceTree;
 use super::worker::Worker;
+use trainc_diag::source::Span;
 
 /// Represents the job's digest in bound texts until it is computed. It has the length of the digest.
 pub const DIGEST_MARK: &str = "d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e";
@@ -43,10 +46,8 @@ pub struct Plan {
     pub launch: Launch,
     /// The settings of engine `worker`.
     pub worker: Option<Worker>,
-    /// Price of one instance of a homogeneous cluster.
-    pub price: Option<Price>,
-    /// Prices of one instance of each group, in order; empty for a homogeneous cluster.
-    pub group_prices: Vec<Option<Price>>,
+    /// The instances that the job may run on, with their prices.
+    pub fleet: Fleet,
     /// Prices of the file systems, in the order of the job's storages; `None` where the price is unknown.
     pub storage_prices: Vec<Option<StoragePrice>>,
     /// Price of the training volumes, if known.
@@ -130,65 +131,66 @@ impl Plan {
         read.map(|(_, dir)| dir).zip(&self.dependencies)
     }
 
+    /// Returns the price of one instance of a cluster without groups.
+    pub fn price(&self) -> Option<&Price> {
+        let part = self.fleet.first()?.parts.first()?;
+        part.price.as_ref().filter(|_| part.group.is_none())
+    }
+
+    /// Returns the prices of one instance of each group, in order; none for a cluster without groups.
+    pub fn group_prices(&self) -> Vec<Option<&Price>> {
+        let parts = self.fleet.first().map_or(&[][..], |first| &first.parts);
+        let groups = self.job.cluster.iter().flat_map(|cluster| &cluster.groups);
+        let part = |span: Span| parts.iter().find(|part| part.group == Some(span));
+        groups.map(|group| part(group.span)?.price.as_ref()).collect()
+    }
+
     /// Returns the price of one of the instances that run the ranks.
     pub fn rank_price(&self) -> Option<&Price> {
-        if self.price.is_some() {
-            return self.price.as_ref();
+        let group = self.job.rank_group().map(|group| group.span);
+        let mut parts = self.fleet.first()?.parts.iter();
+        parts.find(|part| part.group == group)?.price.as_ref()
+    }
+
+    /// Returns whether the job uses spot instances.
+    pub fn is_spot(&self) -> bool {
+        self.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some())
+    }
+
+    /// Returns the price of all instances for an hour.
+    pub fn cost_per_hour(&self) -> Cost {
+        self.fleet.first().map_or(Cost::UNKNOWN, Alternative::cost_per_hour)
+    }
+
+    /// Returns the price of the billed hours of a run with that many instances, of the type that the service chose: those
+    /// of spot instances are reduced already, and are charged at the on-demand price. Of an unknown type it is that of the
+    /// dearest that the job may run on.
+    pub fn billed_per_hour(&self, instance: Option<&str>, instances: u64, is_spot: bool) -> Cost {
+        let Some(alternatives) = self.fleet.alternatives() else { return Cost::UNKNOWN };
+        let hourly = |one: &Alternative| match one.parts.as_slice() {
+            [Part { group: None, price, .. }] => {
+                let price = price.as_ref();
+                let usd = price.map(|it| if is_spot { it.list_usd_per_hour } else { it.usd_per_hour });
+                Cost::of_item(usd) * instances as f64
+            }
+            _ => one.most_per_hour(is_spot),
+        };
+        if let Some(one) = instance.and_then(|name| alternatives.of_type(name)) {
+            return hourly(one);
         }
-        let group = self.job.rank_group()?;
-        let groups = self.job.cluster.as_ref().map(|cluster| cluster.groups.iter())?;
-        let (_, price) = groups.zip(&self.group_prices).find(|(one, _)| one.span == group.span)?;
-        price.as_ref()
+        let each = || alternatives.iter().map(hourly);
+        let known_usd = each().map(|cost| cost.known_usd).fold(0.0, f64::max);
+        Cost { known_usd, is_complete: each().all(|cost| cost.is_complete) }
     }
 
-    /// Returns the price of all instances for an hour, US dollars. Returns `None` where the price or number of some is
-    /// unknown.
-    pub fn usd_per_hour(&self) -> Option<f64> {
-        self.sum_of_prices(|price| price.usd_per_hour)
-    }
-
-    /// Returns the most that all instances can cost for an hour, US dollars: spot instances at the on-demand price, others
-    /// with the user's discount.
-    pub fn most_usd_per_hour(&self) -> Option<f64> {
-        let is_spot = self.job.cluster.as_ref()?.spot.is_some();
-        self.sum_of_prices(|price| if is_spot { price.list_usd_per_hour } else { price.usd_per_hour })
-    }
-
-    /// Returns the price of the billed hours of a run with that many instances, US dollars: those of spot instances are
-    /// reduced already, and are charged at the on-demand price. `None` if a price is unknown.
-    pub fn billed_usd_per_hour(&self, instances: u64, is_spot: bool) -> Option<f64> {
-        match &self.price {
-            Some(price) if is_spot => Some(price.list_usd_per_hour * instances as f64),
-            Some(price) => Some(price.usd_per_hour * instances as f64),
-            None => self.most_usd_per_hour(),
-        }
-    }
-
-    fn sum_of_prices(&self, of: impl Fn(&Price) -> f64) -> Option<f64> {
-        let cluster = self.job.cluster.as_ref()?;
-        if cluster.groups.is_empty() {
-            return Some(of(self.price.as_ref()?) * cluster.nodes.get()? as f64);
-        }
-        let each = cluster.groups.iter().zip(&self.group_prices);
-        each.map(|(group, price)| Some(of(price.as_ref()?) * group.nodes.get()? as f64)).sum()
-    }
-
-    /// Returns the known prices of its instances.
+    /// Returns the prices of the instances that it is for, as far as they are known.
     pub fn instance_prices(&self) -> impl Iterator<Item = &Price> {
-        self.price.iter().chain(self.group_prices.iter().flatten())
+        self.fleet.first().into_iter().flat_map(|first| &first.parts).filter_map(|part| part.price.as_ref())
     }
 
-    /// Returns the instance types of groups without a known price, each once.
+    /// Returns the instance types that it is for and whose price is unknown, each once.
     pub fn unpriced_instance_types(&self) -> Vec<&str> {
-        let groups = self.job.cluster.iter().flat_map(|cluster| &cluster.groups);
-        let mut names: Vec<&str> = groups
-            .zip(&self.group_prices)
-            .filter(|(_, price)| price.is_none())
-            .filter_map(|(group, _)| group.instance.value().map(String::as_str))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        self.fleet.first().map(Alternative::unpriced_types).unwrap_or_default()
     }
 
     /// Returns the file systems that the job creates, each with its price if known. Existing ones are no cost of the job.

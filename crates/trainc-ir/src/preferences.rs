@@ -1,11 +1,12 @@
 //! Instance preferences (`request { ResourceConfig { InstancePreferences … } }`), instance groups and serverless jobs.
 //!
-//! SageMaker uses the first available type of an ordered list of preferences; the plan is for the first type.
+//! SageMaker uses the first available type of an ordered list of preferences. The plan is for the first type, which
+//! [`Job::apply_first_preference`] makes the type of the cluster; [`Fleet`](super::fleet::Fleet) has all of them.
 
 use super::job::{InstanceGroup, Job, SERVERLESS};
 use super::origin::{Field, Origin, Val};
 use super::scalar::{Raw, RequestMember, Scalar};
-use trainc_diag::source::Spanned;
+use trainc_diag::source::{Span, Spanned};
 
 /// Request members for instances, container and code. The nodes for them are not valid in a serverless job, which sets the
 /// supported ones in `request`.
@@ -22,8 +23,8 @@ pub const MACHINE_MEMBERS: [&str; 7] = [
 /// One of the preferred instance types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preference<'a> {
-    /// The instance type, if it is a string.
-    pub instance: Option<&'a str>,
+    /// The instance type with its span, if it is a string.
+    pub instance: Option<(&'a str, Span)>,
     /// The number of instances, if set in this preference.
     pub count: Option<u64>,
 }
@@ -39,7 +40,12 @@ impl Job {
         let config = self.request.iter().find(|member| member.name == "ResourceConfig")?;
         let Raw::List(items) = &config.value.member("InstancePreferences")?.value else { return None };
         let preferences = items.iter().map(|item| Preference {
-            instance: item.member("InstanceType").and_then(|member| member.value.text()),
+            instance: match item.member("InstanceType").map(|member| &member.value) {
+                Some(Raw::Scalar(Spanned { value: Scalar::Text(text), span })) => {
+                    Some((text.as_str(), *span))
+                }
+                _ => None,
+            },
             count: match item.member("InstanceCount").map(|member| &member.value) {
                 Some(Raw::Scalar(Spanned { value: Scalar::Int(n), .. })) => u64::try_from(*n).ok(),
                 _ => None,
@@ -61,10 +67,7 @@ impl Job {
             return group.instance.value().map(String::as_str);
         }
         let groups = || cluster.groups.iter().filter_map(|group| group.instance.value().map(String::as_str));
-        groups()
-            .find(|name| has_gpus(name))
-            .or_else(|| groups().next())
-            .or_else(|| self.preferences().and_then(|(_, list)| list.first()?.instance))
+        groups().find(|name| has_gpus(name)).or_else(|| groups().next())
     }
 
     /// Returns the request member that makes the job serverless.
@@ -115,12 +118,30 @@ impl Job {
         types().find(|kind| has_gpus(&kind.value)).or_else(|| types().next())
     }
 
-    /// Sets the number of nodes to the count of the first preference, where `cluster` does not set it.
-    pub fn apply_preferred_count(&mut self) {
-        let count = self.preferences().and_then(|(_, list)| list.first()?.count);
-        let (Some(count), Some(cluster)) = (count, &mut self.cluster) else { return };
-        if matches!(&cluster.nodes, Field::Is(val) if matches!(val.origin, Origin::Default(_))) {
+    /// Sets instance type and number of nodes to those of the first preference, where `cluster` does not set them.
+    pub fn apply_first_preference(&mut self) {
+        let Some(Preference { instance, count }) =
+            self.preferences().and_then(|(_, list)| list.first().copied())
+        else {
+            return;
+        };
+        let instance =
+            instance.map_or(Field::Bad, |(name, span)| Field::Is(Val::written(name.to_owned(), span)));
+        let Some(cluster) = &mut self.cluster else { return };
+        if cluster.instance.is_absent() && cluster.groups.is_empty() {
+            cluster.instance = instance;
+        }
+        if let Some(count) = count
+            && matches!(&cluster.nodes, Field::Is(val) if matches!(val.origin, Origin::Default(_)))
+        {
             cluster.nodes = Field::Is(Val::derived(count, "first of InstancePreferences"));
         }
+    }
+
+    /// Returns whether the instance type of `cluster` is the first of the preferences.
+    pub fn is_instance_preferred(&self) -> bool {
+        let span = self.cluster.as_ref().and_then(|cluster| cluster.instance.span());
+        let Some((_, preferences)) = self.preferences() else { return false };
+        span.is_some() && preferences.first().and_then(|first| first.instance).map(|(_, span)| span) == span
     }
 }

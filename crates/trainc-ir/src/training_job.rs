@@ -66,22 +66,36 @@ impl TrainingJob {
         training.map(|one| one.start).or(self.started)
     }
 
-    /// Returns the number of instances, over all groups.
+    /// Returns the number of instances, over all groups; of several preferred types that of the chosen one.
     pub fn instance_count(&self) -> u64 {
-        let resources = self.request.get("ResourceConfig");
-        let count =
-            |value: &serde_json::Value| value.get("InstanceCount").and_then(serde_json::Value::as_u64);
-        let groups =
-            resources.and_then(|value| value.get("InstanceGroups")).and_then(|value| value.as_array());
-        match groups.filter(|groups| !groups.is_empty()) {
-            Some(groups) => groups.iter().filter_map(count).sum(),
-            None => resources.and_then(count).unwrap_or(0),
+        let Some(resources) = self.request.get("ResourceConfig") else { return 0 };
+        let number =
+            |value: &serde_json::Value, name: &str| value.get(name).and_then(serde_json::Value::as_u64);
+        let count = |value: &serde_json::Value| number(value, "InstanceCount");
+        let list = |name: &str| resources.get(name).and_then(serde_json::Value::as_array);
+        if let Some(groups) = list("InstanceGroups").filter(|groups| !groups.is_empty()) {
+            return groups.iter().filter_map(count).sum();
         }
+        let preferred = || {
+            let chosen = self.instance_type()?;
+            let mut each = list("InstancePreferences")?.iter();
+            count(
+                each.find(|one| one.get("InstanceType").and_then(serde_json::Value::as_str) == Some(chosen))?,
+            )
+        };
+        let selected = number(resources, "SelectedInstanceCount");
+        selected.or_else(|| count(resources)).or_else(preferred).unwrap_or(0)
     }
 
-    /// Returns the instance type, if the request has one outside of groups.
+    /// Returns the instance type, if the request has one outside of groups. Of several preferred types it is the one that
+    /// the service chose, which is unknown until then (DescribeTrainingJob, `ResourceConfig.SelectedInstanceType`).
     pub fn instance_type(&self) -> Option<&str> {
-        self.request.pointer("/ResourceConfig/InstanceType").and_then(serde_json::Value::as_str)
+        self.chosen_type().or_else(|| self.request.pointer("/ResourceConfig/InstanceType")?.as_str())
+    }
+
+    /// Returns the instance type that the service chose of several preferred ones; `None` until then.
+    pub fn chosen_type(&self) -> Option<&str> {
+        self.request.pointer("/ResourceConfig/SelectedInstanceType")?.as_str()
     }
 
     /// Returns whether it runs on spot capacity.

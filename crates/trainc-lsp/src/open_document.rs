@@ -34,6 +34,6 @@ impl OpenDocument {
     /// Returns the dates of the prices of its instances, with the age of old ones.
     pub(super) fn price_origin(&self) -> Option<String> {
         let plan = self.compiled.plan.as_deref()?;
-        describe_origins(plan.price.iter().chain(plan.group_prices.iter().flatten()), self.today)
+        describe_origins(plan.instance_prices(), self.today)
     }
 }

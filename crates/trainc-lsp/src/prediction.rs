@@ -6,7 +6,7 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::units::GIB;
 use trainc_plan::Compiled;
-use trainc_predict::bills::max_cost;
+use trainc_predict::bills::{max_cost, on_demand_cost};
 use trainc_predict::{Constants, Fit, Interval, Memory, Run};
 use trainc_report::Subject;
 use trainc_report::origins::{OriginRow, predicted_rows};
@@ -114,7 +114,8 @@ fn cost(plan: &Plan, run: &Run) -> Option<Cost> {
     let cluster = plan.job.cluster.as_ref()?;
     // At the given rate of interruptions the run may never end.
     let ends = run.spot.is_some() || cluster.node_losses_per_hour().is_none();
-    let most = max_cost(plan, run.expected_seconds()).total_usd().filter(|_| cluster.spot.is_some() && ends);
+    let most =
+        on_demand_cost(plan, run.expected_seconds()).total_usd().filter(|_| cluster.spot.is_some() && ends);
     if let Some(usd) = most {
         let (between, seconds) = (run.expected_interval(), run.expected_seconds());
         let interval =
@@ -168,7 +169,7 @@ pub(super) fn describe(opened: &OpenDocument, anchor: Anchor) -> Option<String> 
         // A run is stopped at max-run.
         let most = most_usd(plan).map_or(f64::INFINITY, |(usd, _)| usd);
         let ends = cost.interval.map(|ends| [ends.low, ends.high].map(|usd| text::dollars(usd.min(most))));
-        let hourly = plan.price.as_ref().map(|price| price.usd_per_hour);
+        let hourly = plan.price().map(|price| price.usd_per_hour);
         let hourly = hourly.map(|usd| format!("{} per instance-hour", text::dollars(usd)));
         let why: Vec<String> = [hourly, opened.price_origin()].into_iter().flatten().collect();
         let expected = if anchor == Anchor::Bound && cost.bound.is_empty() { "expected " } else { "" };
@@ -190,7 +191,7 @@ fn why_of(rows: &[OriginRow], path: &str) -> String {
 }
 
 fn subject(opened: &OpenDocument) -> Subject<'_> {
-    let Compiled { job, plan, prediction, problems, .. } = &opened.compiled;
+    let Compiled { job, plan, prediction, problems, choices, .. } = &opened.compiled;
     Subject {
         path: &opened.name,
         sha256: "",
@@ -200,6 +201,7 @@ fn subject(opened: &OpenDocument) -> Subject<'_> {
         prediction,
         constants: Constants::shipped(),
         problems,
+        choices: choices.as_deref(),
         sources: &opened.sources,
     }
 }

@@ -142,7 +142,7 @@ fn figures_stand_beside_the_values_that_decide_them() {
         assert_eq!(!of("shard-degree 4").is_empty(), text.contains("shard-degree 4"), "{found:?}");
         let lenses = ask(&server, "codeLens", "a.kdl");
         let plan = compile_text("/jobs/a.kdl", &text, &Buffers::new(), SourceMap::default()).0.plan.unwrap();
-        let date = plan.price.unwrap().date.unwrap();
+        let date = plan.price().unwrap().date.clone().unwrap();
         assert_eq!(lenses[0]["command"]["title"], format!("{time}, {cost} (price of {date}), {memory}"));
     }
 }
@@ -251,7 +251,7 @@ fn dollars_have_a_bound_and_a_date() {
     let open = server(Encoding::Utf16, &[("a.kdl", &spot)]);
     let lens = ask(&open, "codeLens", "a.kdl")[0]["command"]["title"].as_str().unwrap().to_owned();
     let compiled = compile_text("/jobs/a.kdl", &spot, &Buffers::new(), SourceMap::default()).0;
-    let (run, price) = (compiled.prediction.run.unwrap(), compiled.plan.unwrap().price.unwrap());
+    let (run, price) = (compiled.prediction.run.unwrap(), compiled.plan.unwrap().price().unwrap().clone());
     assert_eq!(run.cost_usd, None);
     let usd: f64 = lens.split('$').nth(1).unwrap().split(" on demand").next().unwrap().parse().unwrap();
     assert!((usd / (price.usd_per_hour * run.expected_seconds() / 3600.0) - 1.0).abs() < 0.01, "{lens}");

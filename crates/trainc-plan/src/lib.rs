@@ -12,7 +12,7 @@ mod pipeline;
 mod world;
 
 pub use options::Options;
-pub use pipeline::{Compiled, plan_and_predict};
+pub use pipeline::{Choice, Choices, Compiled, plan_and_predict};
 pub use world::{ReadError, Repository, World};
 
 use trainc_diag::Code;

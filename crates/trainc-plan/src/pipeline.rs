@@ -22,6 +22,30 @@ pub struct Compiled {
     pub is_layer: bool,
     /// The job as written, with all layers merged into one node.
     pub merged: Option<Box<Merged>>,
+    /// The job on each of its preferred instance types; `None` without preferences.
+    pub choices: Option<Box<Choices>>,
+}
+
+/// A job on each of its preferred instance types. The plan of the job itself is for the first.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// The problems of the plan for the first type, without those of the others.
+    pub problems_of_first: Problems,
+    /// The job on each further type, in their order.
+    pub further: Vec<Choice>,
+}
+
+/// A job on another instance type that it may run on.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The instance type.
+    pub instance: String,
+    /// The plan.
+    pub plan: Box<Plan>,
+    /// Predicted memory, time and cost.
+    pub prediction: Box<predict::Prediction>,
+    /// All problems of this plan, sorted.
+    pub problems: Problems,
 }
 
 /// The code of a file without a job.
@@ -30,7 +54,15 @@ const NOT_A_JOB: &str = "T0207";
 impl Compiled {
     /// Returns the result for a file that could not be read.
     pub fn unreadable_file(problems: Problems) -> Self {
-        Self { job: None, plan: None, prediction: Box::default(), problems, is_layer: false, merged: None }
+        Self {
+            job: None,
+            plan: None,
+            prediction: Box::default(),
+            problems,
+            is_layer: false,
+            merged: None,
+            choices: None,
+        }
     }
 
     /// Returns the problems of a file that was not requested as a job: a layer does not need one.
@@ -42,6 +74,12 @@ impl Compiled {
     pub fn retain_own_problems(&mut self) {
         let is_layer = self.is_layer;
         self.problems.retain(|one| !(is_layer && one.code.id == NOT_A_JOB));
+    }
+
+    /// Returns the plan for an instance type of its preferences; `None` if that is not a further one.
+    pub fn plan_of_type(&self, instance: &str) -> Option<&Plan> {
+        let mut further = self.choices.iter().flat_map(|choices| &choices.further);
+        further.find(|one| one.instance == instance).map(|one| &*one.plan)
     }
 
     /// Returns the plan if no stage reported an error. `emit` accepts only such a plan.
@@ -73,6 +111,7 @@ pub fn plan_and_predict(
         problems,
         is_layer: false,
         merged: Some(Box::new(merged)),
+        choices: None,
     }
 }
 

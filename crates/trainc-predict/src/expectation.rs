@@ -1,6 +1,6 @@
 //! The planned figures of a run and the work that a probe of its cluster measures, for scripts in the job's containers.
 
-use super::bills::max_cost;
+use super::bills::on_demand_cost;
 use super::constants::{Constants, Name};
 use super::layout::{Attention, Layout, Precision, Sharding, System};
 use super::prediction::{Prediction, Speed};
@@ -24,10 +24,11 @@ struct Planned {
 /// Returns the planned figures of a job and the work that a probe measures.
 pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) -> Expectation {
     let run = prediction.run.as_ref().filter(|run| run.seconds > 0.0);
-    // The price of spot instances is mostly unknown; it never exceeds the on-demand price.
+    // The price of spot instances is mostly unknown; it never exceeds the on-demand price. Without some prices the others
+    // are a lower bound, by which a run is stopped later, but never wrongly.
     let usd_per_hour = run
         .and_then(|run| Some(run.cost_usd? / run.expected_seconds() * HOUR))
-        .or_else(|| max_cost(plan, HOUR).least_usd());
+        .or_else(|| on_demand_cost(plan, HOUR).total().at_least());
     let Ok(layout) = Layout::from_plan(plan) else {
         return Expectation { usd_per_hour, ..Expectation::default() };
     };
@@ -71,7 +72,7 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
             0
         },
     };
-    Expectation { speed, usd_per_hour, work: Some(work) }
+    Expectation { speed, usd_per_hour, work: Some(work), further_types: Vec::new() }
 }
 
 /// Returns the constants that a probe of this layout measures.

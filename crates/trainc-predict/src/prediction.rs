@@ -3,6 +3,7 @@
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
 use super::part_intervals::{PartInterval, Widths};
+use trainc_ir::Cost;
 
 /// Memory and speed of a layout, and the run of the plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -309,7 +310,8 @@ impl Run {
         Some(self.interval_of_cost(self.least_usd?))
     }
 
-    fn interval_of_cost(&self, usd: f64) -> Interval {
+    /// Returns the interval of an amount in US dollars that is proportional to the time of the run.
+    pub fn interval_of_cost(&self, usd: f64) -> Interval {
         let per_second = usd / self.seconds;
         Interval { low: per_second * self.interval.low, high: per_second * self.interval.high }
     }
@@ -381,17 +383,15 @@ pub struct Spot {
     pub p90_usd_interval: Option<Interval>,
 }
 
-/// Parts of the cost, US dollars.
+/// Parts of the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CostParts {
     /// Instances.
-    pub instances: Option<f64>,
+    pub instances: Cost,
     /// Storage volumes.
-    pub volumes: Option<f64>,
+    pub volumes: Cost,
     /// File systems for the run's time.
-    pub file_systems: Option<f64>,
-    /// The same for those of known price.
-    pub least_file_systems: f64,
+    pub file_systems: Cost,
 }
 
 #[cfg(test)]

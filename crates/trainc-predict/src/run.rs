@@ -116,7 +116,7 @@ impl Terms {
 
     /// Returns true if a price of the instances is known, at least the on-demand price.
     pub fn has_instance_price(&self) -> bool {
-        self.bills.instance_at_most.is_some()
+        self.bills.instance_at_most.is_complete
     }
 
     /// Returns the terms of the same job with other checkpoints.
@@ -276,6 +276,7 @@ const NEVER: f64 = 365.0 * 24.0 * HOUR;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainc_ir::Cost;
 
     #[test]
     fn the_best_interval_is_youngs_for_short_saves() {
@@ -299,7 +300,7 @@ mod tests {
             usual_failures: 2e7,
             losses: None,
             around: Around { low: 0.6, high: 2.0 },
-            bills: Bills { instance: Some(10.0), ..Bills::default() },
+            bills: Bills { instance: Cost::of_item(Some(10.0)), ..Bills::default() },
         }
     }
 
@@ -353,11 +354,10 @@ mod tests {
         assert_eq!(hopeless.expected_seconds(&ever), None);
         // The spot price is unknown; the on-demand price of two instances for half an hour is the maximum.
         let bills = Bills {
-            instance: None,
-            instance_at_most: Some(10.0),
-            beside: Some(0.0),
-            volumes_beside: Some(0.0),
-            file_systems: Vec::new(),
+            instance_at_most: Cost::of_item(Some(10.0)),
+            beside: Cost::ZERO,
+            volumes_beside: Cost::ZERO,
+            file_systems: Cost::ZERO,
             ..Bills::default()
         };
         let unpriced = Terms { bills, ..terms() };

@@ -1,7 +1,7 @@
 //! What a job costs, as text: expected, at most, and after its end.
 
 use super::after_end;
-use super::json::{Document, Interval, Quota};
+use super::json::{Choice, Document, Interval, Quota};
 use super::sections::{Section, UNKNOWN, round_to_u64, unknown_with_reason};
 use std::fmt::Write as _;
 use trainc_catalog::instances;
@@ -9,7 +9,8 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
 use trainc_ir::price::{describe_origin_and_age, describe_origins};
-use trainc_predict::bills::{max_cost, unpriced_file_systems};
+use trainc_predict::bills::{dearest, max_cost, on_demand_cost, unpriced_file_systems};
+use trainc_predict::prediction::CostParts;
 
 /// Returns what the job costs: expected, at most, after its end, and the room in the quotas. Every output shows these
 /// sections. Today is in days since 1970; without it old prices have no age.
@@ -27,8 +28,8 @@ pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec
     // A missing price is reported once, with the option that sets it.
     if !price.starts_with(UNKNOWN) {
         out.extend(expected(document, plan));
-        out.extend(upper_bound(document, plan));
     }
+    out.extend(upper_bound(plan));
     out.push(price);
     out.extend(budget(document, plan));
     out
@@ -61,6 +62,9 @@ fn expected(document: &Document, plan: &Plan) -> Option<String> {
     };
     let is_cut = run.seconds.zip(max_run_seconds(plan)).is_some_and(|(run, most)| run > most);
     let cut = if is_cut { ", of which max-run allows only a part" } else { "" };
+    if let [_, _, ..] = document.choices.as_slice() {
+        return Some(expected_by_type(&document.choices));
+    }
     if let Some(usd) = run.cost_usd {
         return Some(format!("expected {}{cut}", with_interval(usd, run.cost_usd_interval.as_ref())));
     }
@@ -79,7 +83,43 @@ fn expected(document: &Document, plan: &Plan) -> Option<String> {
     })
 }
 
+/// Returns the expected cost on each preferred instance type.
+fn expected_by_type(choices: &[Choice]) -> String {
+    let each: Vec<String> = choices
+        .iter()
+        .map(|one| {
+            let usd = match (one.run.cost_usd, &one.run.cost_usd_interval) {
+                (Some(usd), Some(ends)) => {
+                    format!("{} ({})", text::dollars(usd), between(ends, one.run.most_usd))
+                }
+                (Some(usd), None) => text::dollars(usd),
+                (None, _) => UNKNOWN.to_owned(),
+            };
+            format!("{usd} on {}", one.instance.as_deref().unwrap_or(UNKNOWN))
+        })
+        .collect();
+    format!("expected {}", each.join(", "))
+}
+
+/// Returns the price of the instances; of several preferred types that of each.
 fn price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
+    let own = own_price(document, plan, today);
+    let further = plan.fleet.alternatives().into_iter().flat_map(|all| &all.further);
+    let further = further.flat_map(|one| &one.parts).map(|part| match &part.price {
+        Some(price) => format!(
+            "{} on {} ({})",
+            text::dollars(price.usd_per_hour),
+            part.instance,
+            describe_origin_and_age(price.date.as_deref(), &price.source, today)
+        ),
+        None => {
+            format!("{UNKNOWN} on {name}; set it with `--price {name}=USD`", name = part.instance)
+        }
+    });
+    std::iter::once(own).chain(further).collect::<Vec<_>>().join("; ")
+}
+
+fn own_price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
     let Some(price) = &document.price else {
         if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
             return group_prices(plan, today);
@@ -116,33 +156,48 @@ fn group_prices(plan: &Plan, today: Option<i64>) -> String {
         };
     };
     let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups);
-    let priced = || groups.clone().zip(&plan.group_prices);
+    let priced = || groups.clone().zip(plan.group_prices());
     let terms: Vec<String> = priced()
         .filter_map(|(group, price)| {
             let nodes = group.nodes.get()?;
-            Some(format!("{} × {}", text::group_digits(nodes), text::dollars(price.as_ref()?.usd_per_hour)))
+            Some(format!("{} × {}", text::group_digits(nodes), text::dollars(price?.usd_per_hour)))
         })
         .collect();
     let mut froms: Vec<String> = priced()
-        .filter_map(|(_, price)| price.as_ref())
+        .filter_map(|(_, price)| price)
         .map(|price| describe_origin_and_age(price.date.as_deref(), &price.source, today))
         .collect();
     froms.dedup();
     format!("{} = {} per hour ({})", terms.join(" + "), text::dollars(hour), text::list(&froms, "and"))
 }
 
-fn upper_bound(document: &Document, plan: &Plan) -> Option<String> {
-    let cluster = plan.job.cluster.as_ref()?;
-    let (most, run) = (document.run.most_usd?, cluster.max_run_seconds.get()?);
-    let mut line = format!("at most {} for {}", text::dollars(most), text::duration(run));
+/// Returns the most that the job can cost: without some prices, the least that `max-run` costs.
+fn upper_bound(plan: &Plan) -> Option<String> {
+    let seconds = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
+    let cost = max_run_cost(plan)?;
+    let (bound, usd) = match cost.least_usd() {
+        Some(usd) => ("at most", usd),
+        None => ("at least", Some(cost.known_usd()).filter(|usd| *usd > 0.0)?),
+    };
+    let mut line = format!("{bound} {} for {}", text::dollars(usd), text::duration(seconds));
+    if let Some(instance) = dearest_choice(plan) {
+        let _ = write!(line, " on {instance}");
+    }
     if plan.created_file_systems().any(|(_, price)| price.is_some()) {
         line.push_str(" incl. file system");
     }
-    if cluster.spot.is_some() {
+    if plan.is_spot() {
         line.push_str(" (spot costs less)");
     }
     let _ = write!(line, ", plus {}", text::list(&excluded_costs(plan), "and"));
     Some(line)
+}
+
+/// Returns the dearest of several preferred instance types.
+fn dearest_choice(plan: &Plan) -> Option<&str> {
+    plan.fleet.alternatives().filter(|all| !all.further.is_empty())?;
+    let (instances, _) = dearest(plan, 3_600.0)?;
+    instances.parts.first().map(|part| part.instance.as_str())
 }
 
 /// Returns the room in the quota of the account that running jobs use up first.
@@ -186,6 +241,9 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
         }
         Some(_) if unpriced_file_systems(plan).is_empty() => ": cannot be exceeded within max-run",
         Some(_) => ": cannot be exceeded by what has a known price",
+        None if max_run_cost(plan).is_some_and(|cost| cost.known_usd() > usd) => {
+            ": can be exceeded within max-run"
+        }
         None => "",
     };
     Some(format!("{word} {}{against}", text::dollars(usd)))
@@ -194,13 +252,24 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
 /// Returns the price of all instances, US dollars an hour; `None` without a mesh.
 fn usd_per_hour(plan: &Plan) -> Option<f64> {
     plan.mesh.as_ref()?;
-    plan.usd_per_hour()
+    plan.cost_per_hour().exact()
 }
 
-/// Returns the cost of a run until max-run stops it, US dollars, of all that has a known price.
-pub(super) fn max_run_usd(plan: &Plan) -> Option<f64> {
+/// Returns the cost of a run until max-run stops it, on the dearest instances that it may run on.
+pub(super) fn max_run_cost(plan: &Plan) -> Option<CostParts> {
     plan.mesh.as_ref()?;
-    max_cost(plan, max_run_seconds(plan)?).least_usd()
+    Some(max_cost(plan, max_run_seconds(plan)?))
+}
+
+/// Returns the same in US dollars; `None` without the price of all instances.
+pub(super) fn max_run_usd(plan: &Plan) -> Option<f64> {
+    max_run_cost(plan)?.least_usd()
+}
+
+/// Returns the same on the instances that the plan is for, US dollars.
+pub(super) fn own_max_run_usd(plan: &Plan) -> Option<f64> {
+    plan.mesh.as_ref()?;
+    on_demand_cost(plan, max_run_seconds(plan)?).least_usd()
 }
 
 /// Returns max-run, seconds.

@@ -1,10 +1,10 @@
 //! plan.json of a plan.
 
 use super::json::{
-    Batch, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
-    ModelPart, Override, Price, Source,
+    Batch, Choice, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
+    ModelPart, Override, Price, Run, Source,
 };
-use super::{Subject, after_end, forecast, notes, resources};
+use super::{Subject, after_end, cost, forecast, notes, resources};
 use trainc_diag::json::problem;
 use trainc_ir::architecture::Architecture;
 use trainc_ir::{Axis, Plan};
@@ -90,8 +90,9 @@ pub fn document(subject: &Subject) -> Document {
         memory: forecast::memory(prediction, machine.and_then(trainc_ir::plan::Machine::rank_memory_bytes)),
         speed: forecast::speed(prediction),
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
-        price: plan.and_then(|plan| plan.price.as_ref()).map(Price::from),
+        price: plan.and_then(Plan::price).map(Price::from),
         group_prices: plan.map(group_prices).unwrap_or_default(),
+        choices: Vec::new(),
         after_end: plan.map(|plan| after_end::after_end(plan, prediction)).unwrap_or_default(),
         quotas: Vec::new(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
@@ -110,8 +111,35 @@ pub fn document(subject: &Subject) -> Document {
         notes: Vec::new(),
         problems: problems.iter().map(|diagnostic| problem(sources, diagnostic)).collect(),
     };
+    document.choices = choices(subject, &document);
     document.notes = notes::notes(&document, plan, prediction);
     document
+}
+
+/// Returns the job on each of its preferred instance types; none without preferences.
+fn choices(subject: &Subject, document: &Document) -> Vec<Choice> {
+    let Some((plan, choices)) = subject.plan.zip(subject.choices) else { return Vec::new() };
+    let choice = |document: Document, plan: &Plan| Choice {
+        instance: document.cluster.instance,
+        nodes: document.cluster.nodes,
+        mesh: document.mesh,
+        batch: document.batch,
+        memory: document.memory,
+        speed: document.speed,
+        // The most on this type; that of the document is of the dearest.
+        run: Run { most_usd: cost::own_max_run_usd(plan), ..document.run },
+        price: document.price,
+        problems: document.problems,
+    };
+    let problems =
+        choices.problems_of_first.iter().map(|diagnostic| problem(subject.sources, diagnostic)).collect();
+    let first = choice(Document { problems, ..document.clone() }, plan);
+    let further = choices.further.iter().map(|one| {
+        let (plan, prediction, problems) = (Some(&*one.plan), &*one.prediction, &one.problems);
+        let of_type = Subject { plan, prediction, problems, identity: None, choices: None, ..*subject };
+        choice(self::document(&of_type), &one.plan)
+    });
+    std::iter::once(first).chain(further).collect()
 }
 
 impl From<&trainc_ir::Price> for Price {
@@ -127,13 +155,13 @@ impl From<&trainc_ir::Price> for Price {
 
 /// Returns the price of an instance of each group, in the order of the groups.
 fn group_prices(plan: &Plan) -> Vec<GroupPrice> {
-    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(plan.group_prices());
     groups
         .map(|(group, of_group)| GroupPrice {
             group: group.name.value().cloned(),
             instance: group.instance.value().cloned(),
             nodes: group.nodes.get(),
-            price: of_group.as_ref().map(Price::from),
+            price: of_group.map(Price::from),
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use super::json::{
 };
 use super::sections::round_to_u64;
 use trainc_ir::{Plan, Price};
-use trainc_predict::bills::max_cost;
+use trainc_predict::bills::on_demand_cost;
 use trainc_predict::{self as predict, Prediction, UNDECIDED_LAYOUT};
 
 fn interval(interval: predict::Interval) -> Interval {
@@ -137,11 +137,9 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
 
 /// Returns the sources of the prices, each once; `None` if an instance price is not known.
 fn price_source(plan: &Plan) -> Option<String> {
-    let all: Option<Vec<&Price>> = match &plan.price {
-        Some(price) => Some(vec![price]),
-        None => plan.group_prices.iter().map(Option::as_ref).collect(),
-    };
-    let mut words: Vec<String> = all?
+    let parts = &plan.fleet.first()?.parts;
+    let all: Vec<&Price> = parts.iter().map(|part| part.price.as_ref()).collect::<Option<_>>()?;
+    let mut words: Vec<String> = all
         .into_iter()
         .map(|price| match &price.date {
             Some(date) => format!("{} {date}", price.source),
@@ -211,10 +209,9 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     out.cost_usd = run.cost_usd;
     out.cost_usd_interval = run.cost_interval().map(interval);
     out.cost_parts = CostParts {
-        instances: run.cost_parts.instances,
-        volumes: run.cost_parts.volumes,
-        // The sum of no terms is -0.0.
-        file_systems: run.cost_parts.file_systems.map(|usd| usd + 0.0),
+        instances: run.cost_parts.instances.exact(),
+        volumes: run.cost_parts.volumes.exact(),
+        file_systems: run.cost_parts.file_systems.exact(),
     };
     // Each part is proportional to the run time.
     let share = out.cost_parts.clone();
@@ -230,7 +227,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     };
     // Spot prices are not known in advance, but the on-demand cost of the same hours is.
     if spot.is_some() && run.cost_usd.is_none() && !hopeless {
-        out.on_demand_usd = max_cost(plan, run.expected_seconds()).total_usd();
+        out.on_demand_usd = on_demand_cost(plan, run.expected_seconds()).total_usd();
         out.on_demand_usd_interval = paid(out.on_demand_usd);
     }
     out

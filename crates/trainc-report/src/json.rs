@@ -42,6 +42,8 @@ pub struct Document {
     pub price: Option<Price>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_prices: Vec<GroupPrice>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
     pub after_end: Vec<AfterEnd>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<Quota>,
@@ -297,6 +299,21 @@ pub struct GroupPrice {
     pub instance: Option<String>,
     pub nodes: Option<u64>,
     pub price: Option<Price>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Choice {
+    pub instance: Option<String>,
+    pub nodes: Option<u64>,
+    pub mesh: Option<Mesh>,
+    pub batch: Option<Batch>,
+    pub memory: Memory,
+    #[serde(serialize_with = "speed_or_null")]
+    pub speed: Speed,
+    pub run: Run,
+    pub price: Option<Price>,
+    pub problems: Vec<Problem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -36,6 +36,7 @@ use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
 use trainc_emit::Identity;
 use trainc_ir::Plan;
+use trainc_plan::Choices;
 use trainc_predict::{Constants, Prediction};
 
 /// A manifest with its plan, prediction and problems: the input of every report.
@@ -57,6 +58,8 @@ pub struct Subject<'a> {
     pub constants: &'a Constants,
     /// All problems of the manifest.
     pub problems: &'a Problems,
+    /// The job on each of its preferred instance types; `None` without preferences.
+    pub choices: Option<&'a Choices>,
     /// All texts that spans point into.
     pub sources: &'a SourceMap,
 }

@@ -1,5 +1,6 @@
 //! The notes of plan.json: why a value is null, as `path: reason`, and the limits of the prediction.
 
+use super::cost;
 use super::json::Document;
 use serde_json::Value;
 use trainc_diag::text;
@@ -11,7 +12,7 @@ use trainc_predict::layout::{Offload, System};
 use trainc_predict::{Extrapolation, Input, Interval, LargerCount, Layout, Prediction, Unknown};
 
 /// Members whose nulls need no note: a problem may have no help.
-const WITHOUT_NOTE: [&str; 1] = ["problems"];
+const WITHOUT_NOTE: [&str; 2] = ["problems", "choices"];
 
 /// Returns a note for every null, in the order of the document, and the notes on the prediction.
 pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
@@ -28,6 +29,9 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
                 }
             });
         }
+    }
+    if !document.choices.is_empty() {
+        out.push("choices: a value that is null is explained at the same member of the plan".to_owned());
     }
     out.extend(memory_bounds(plan, prediction));
     out.extend(prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.extrapolation)));
@@ -245,12 +249,11 @@ fn reason<'a>(
                 };
                 return say(&format!("at least {least}: the price of {systems} in this region is not known"));
             }
-            let group =
-                plan.and_then(|plan| plan.unpriced_instance_types().first().map(|name| (*name).to_owned()));
-            if let Some(group) = group {
-                return say(&format!("no price of `{group}` in this region; set it with `--price`"));
+            let unpriced = plan.filter(|plan| has_groups(plan)).and_then(describe_unpriced_type);
+            if let Some(unpriced) = unpriced {
+                return say(&(describe_known_part(prediction) + &unpriced));
             }
-            say(if plan.is_some_and(|plan| plan.price.is_none() && plan.group_prices.is_empty()) {
+            say(if plan.is_some_and(|plan| plan.price().is_none() && !has_groups(plan)) {
                 "the catalogue has no price of this instance type in this region; set it with `--price`"
             } else if plan.is_some_and(|plan| !plan.deployable) {
                 "the cluster is not a SageMaker cluster"
@@ -272,20 +275,21 @@ fn reason<'a>(
         }
         "account" => say("not set; `${account}` is its placeholder"),
         "digest" | "training_job_name" => say("not assigned to a plan with errors"),
-        "price" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+        "price" if plan.is_some_and(has_groups) => {
             say("each instance group has its own price: `group_prices`")
         }
-        "cluster.instance" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
-            say("each instance group has its own type")
-        }
+        "cluster.instance" if plan.is_some_and(has_groups) => say("each instance group has its own type"),
         _ if errors => (path, broken),
-        "run.most_usd" | "run.price_source" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
-            let missing =
-                plan.and_then(|plan| plan.unpriced_instance_types().first().map(|name| (*name).to_owned()));
-            match missing {
-                Some(name) => say(&format!("no price of `{name}` in this region; set it with `--price`")),
+        "run.most_usd" | "run.price_source" if plan.is_some_and(has_groups) => {
+            match plan.and_then(describe_unpriced_type) {
+                Some(unpriced) => say(&(plan.map(describe_known_most).unwrap_or_default() + &unpriced)),
                 None => say("the number of instances of a group, or `max-run`, is not known"),
             }
+        }
+        "run.most_usd" if plan.is_some_and(|plan| plan.price().is_some()) => {
+            // The first type has a price.
+            let unpriced = plan.and_then(describe_unpriced_preference);
+            say(&unpriced.unwrap_or_else(|| "`max-run` is not known".to_owned()))
         }
         "price" | "run.most_usd" | "run.price_source" => {
             say("the catalogue has no price of this instance type in this region; set it with `--price`")
@@ -309,6 +313,36 @@ fn reason<'a>(
     }
 }
 
+/// Returns whether the cluster has instance groups.
+fn has_groups(plan: &Plan) -> bool {
+    plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty())
+}
+
+/// Names the first instance type of the plan without a price.
+fn describe_unpriced_type(plan: &Plan) -> Option<String> {
+    let names = plan.unpriced_instance_types();
+    names.first().map(|name| format!("no price of `{name}` in this region; set it with `--price`"))
+}
+
+/// Names the first preferred instance type without a price.
+fn describe_unpriced_preference(plan: &Plan) -> Option<String> {
+    let all = plan.fleet.alternatives()?;
+    let name = all.iter().find_map(|one| one.unpriced_types().first().copied())?;
+    Some(format!("no price of `{name}` in this region; set it with `--price`"))
+}
+
+/// Describes the known part of the cost of a run, `at least $24,241: `, if there is one.
+fn describe_known_part(prediction: &Prediction) -> String {
+    let known = prediction.run.as_ref().map_or(0.0, |run| run.cost_parts.known_usd());
+    if known > 0.0 { format!("at least {}: ", text::dollars(known)) } else { String::new() }
+}
+
+/// Describes the known part of the cost until `max-run`, if there is one.
+fn describe_known_most(plan: &Plan) -> String {
+    let known = cost::max_run_cost(plan).map_or(0.0, |cost| cost.known_usd());
+    if known > 0.0 { format!("at least {}: ", text::dollars(known)) } else { String::new() }
+}
+
 /// Maps an interval to the figure whose reason it shares: the interval of an unknown part is unknown, and if the interval of
 /// the run is unbounded, so are those of its parts.
 fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
@@ -320,11 +354,11 @@ fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
         "run.parts_interval.download" => "run.parts.download",
         "run.parts_interval.interruptions" if run.spot.is_none() => "run.parts.interruptions",
         "run.parts_interval.interruptions" => "run.interval",
-        "run.cost_parts_interval.instances" if run.cost_parts.instances.is_none() => {
+        "run.cost_parts_interval.instances" if !run.cost_parts.instances.is_complete => {
             "run.cost_parts.instances"
         }
-        "run.cost_parts_interval.volumes" if run.cost_parts.volumes.is_none() => "run.cost_parts.volumes",
-        "run.cost_parts_interval.file_systems" if run.cost_parts.file_systems.is_none() => {
+        "run.cost_parts_interval.volumes" if !run.cost_parts.volumes.is_complete => "run.cost_parts.volumes",
+        "run.cost_parts_interval.file_systems" if !run.cost_parts.file_systems.is_complete => {
             "run.cost_parts.file_systems"
         }
         _ if path.starts_with("run.cost_parts_interval.") => "run.cost_usd_interval",

@@ -71,6 +71,7 @@ impl Sample {
             prediction: &self.compiled.prediction,
             constants: trainc_predict::Constants::shipped(),
             problems: &self.compiled.problems,
+            choices: self.compiled.choices.as_deref(),
             sources: &self.sources,
         }
     }

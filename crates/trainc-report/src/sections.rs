@@ -93,12 +93,17 @@ fn cluster(plan: &Plan) -> Vec<String> {
             None => String::new(),
         };
     }
+    let further = plan.fleet.alternatives().into_iter().flat_map(|all| &all.further);
+    let further: Vec<&str> = further.flat_map(|one| &one.parts).map(|part| part.instance.as_str()).collect();
     if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
         let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);
         let _ = write!(first, ", {gpu}");
         if let Some(memory) = memory {
             let _ = write!(first, ", {memory} each");
         }
+    }
+    if !further.is_empty() {
+        let _ = write!(first, "; without capacity {}", text::list(&further, "or"));
     }
     let mut how = Vec::new();
     match (&cluster.spot, plan.deployable) {

@@ -6,7 +6,7 @@ use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, s
 use super::{Options, markdown};
 use serde_json::Value;
 use std::fmt::Write as _;
-use trainc_ir::{Axis, Plan};
+use trainc_ir::{Axis, Fleet, Plan};
 use trainc_testing::json_schema;
 
 fn page(sample: &Sample, options: Options) -> String {
@@ -352,7 +352,8 @@ fn documents() -> Vec<Value> {
     let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
     let mut documents = vec![document_with_prediction(&gpt2)];
     documents.extend(
-        [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, BROKEN, "job", ""].map(|text| sample(text, &[]).document()),
+        [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, PREFERENCES, BROKEN, "job", ""]
+            .map(|text| sample(text, &[]).document()),
     );
     // A misspelt node is fixed by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
@@ -387,7 +388,13 @@ fn the_schema_requires_every_member() {
                     || (at.is_empty()
                         && matches!(
                             name,
-                            "files" | "compared_with" | "changes" | "blocked" | "group_prices" | "quotas"
+                            "files"
+                                | "compared_with"
+                                | "changes"
+                                | "blocked"
+                                | "group_prices"
+                                | "choices"
+                                | "quotas"
                         ))
             };
             let names: Vec<&String> =
@@ -450,10 +457,11 @@ fn every_null_has_a_note() {
 fn a_plan_of_which_nothing_is_known() {
     let mut empty = sample("job \"empty\" {}", &[]);
     let plan = empty.compiled.plan.as_mut().unwrap();
-    let Plan { instance, machine, region, model, mesh, batch, image, smp, price, source, missing, .. } =
+    let Plan { instance, machine, region, model, mesh, batch, image, smp, fleet, source, missing, .. } =
         &mut **plan;
     (*instance, *machine, *region, *model, *mesh) = (None, None, None, None, None);
-    (*batch, *image, *smp, *price, *source, *missing) = (None, None, None, None, None, None);
+    (*batch, *image, *smp, *source, *missing) = (None, None, None, None, None);
+    *fleet = Fleet::Unreadable;
     insta::assert_snapshot!(page(&empty, Options::default()));
     let document = empty.document();
     assert!(markdown::plan(&empty.subject(), &document).starts_with("<!-- trainc:plan empty -->\n"));
@@ -468,7 +476,7 @@ fn a_plan_of_which_nothing_is_known() {
         |plan| plan.mesh = None,
         |plan| plan.batch = None,
         |plan| plan.image = None,
-        |plan| plan.price = None,
+        |plan| plan.fleet = Fleet::Unreadable,
         |plan| plan.job.cluster = None,
     ];
     for part in parts {
@@ -542,7 +550,10 @@ fn every_group_is_paid_for() {
     assert!(notes.contains("run.most_usd: no price of `ml.c5.18xlarge` in this region"), "{notes}");
 
     let plan = sample.compiled.plan.as_mut().unwrap();
-    plan.group_prices = vec![Some(price(3.0)), Some(price(20.0))];
+    let Fleet::Instances(instances) = &mut plan.fleet else { panic!("{:?}", plan.fleet) };
+    for (part, usd) in instances.first.parts.iter_mut().zip([3.0, 20.0]) {
+        part.price = Some(price(usd));
+    }
     *sample.compiled.prediction = trainc_predict::of_plan(plan, trainc_predict::Constants::shipped());
     let document = sample.document();
     assert_eq!(document.run.most_usd, Some((4.0 * 3.0 + 2.0 * 20.0) * 24.0));
@@ -553,6 +564,67 @@ fn every_group_is_paid_for() {
     assert_eq!(document.run.cost_parts.volumes, None);
     assert!(page(&sample, Options::default()).contains("4 × $3.00 + 2 × $20.00 = $52.00 per hour"));
 }
+
+/// By hand: the most is that of the dearest type, and each choice has that of its own.
+#[test]
+fn a_job_with_preferred_types_has_a_choice_for_each() {
+    let sample = sample(PREFERENCES, &[]);
+    let document = sample.document();
+    let plan = sample.compiled.plan.as_deref().unwrap();
+    let hourly = |name: &str| {
+        let part = &plan.fleet.alternatives().unwrap().of_type(name).unwrap().parts[0];
+        part.price.as_ref().unwrap().usd_per_hour
+    };
+    let (cheap, dear) = (hourly("ml.p4d.24xlarge"), hourly("ml.p5.48xlarge"));
+    assert!(cheap < dear, "{cheap} {dear}");
+    let names: Vec<_> = document.choices.iter().map(|one| one.instance.as_deref().unwrap()).collect();
+    assert_eq!(names, ["ml.p4d.24xlarge", "ml.p5.48xlarge"]);
+    assert_eq!(document.cluster.instance.as_deref(), Some("ml.p4d.24xlarge"));
+    let most: Vec<f64> = document.choices.iter().map(|one| one.run.most_usd.unwrap()).collect();
+    let near = |usd: f64, by_hand: f64| assert!((usd / by_hand - 1.0).abs() < 0.01, "{usd} {by_hand}");
+    near(most[0], cheap * 2.0 * 24.0);
+    near(most[1], dear * 2.0 * 24.0);
+    assert_eq!(document.run.most_usd, Some(most[1]));
+    assert_eq!(document.choices[0].price, document.price);
+    assert_ne!(document.choices[1].speed, document.speed);
+    let page = page(&sample, Options::default());
+    for text in [" on ml.p4d.24xlarge", " on ml.p5.48xlarge", "without capacity ml.p5.48xlarge"] {
+        assert!(page.contains(text), "{page}");
+    }
+}
+
+const PREFERENCES: &str = r#"
+job "preferences" {
+    region "us-west-2"
+    account "111122223333"
+    model "gpt2-xl"
+    cluster nodes=2 {
+        max-run "1d"
+    }
+    parallel engine="fsdp" {
+        wrap "GPT2Block"
+    }
+    train {
+        precision "bf16"
+        sequence-length 1024
+        micro-batch 4
+        optimizer "adamw" lr=2e-4
+        steps 1000
+    }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.8.0" python="py312"
+    output s3="s3://example-runs/preferences/output/"
+    role arn="arn:aws:iam::111122223333:role/training"
+    request {
+        ResourceConfig {
+            InstancePreferences {
+                - InstanceType="ml.p4d.24xlarge"
+                - InstanceType="ml.p5.48xlarge"
+            }
+        }
+    }
+}
+"#;
 
 const GROUPS: &str = r#"
 job "groups" {

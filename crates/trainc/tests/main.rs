@@ -33,6 +33,7 @@ mod packing;
 mod pages;
 mod parity;
 mod pictures;
+mod preferences;
 mod probe;
 mod props;
 mod published;

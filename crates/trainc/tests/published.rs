@@ -25,14 +25,14 @@ fn neox_20b_in_9407_seconds() {
         // The price of that time.
         let flags = format!("--set train.dataset.sequences={sequences} --price ml.p4d.24xlarge=37.688");
         let found = compiled(path, &flags);
-        let hour = found.plan.as_ref().unwrap().price.as_ref().unwrap().usd_per_hour;
+        let hour = found.plan.as_ref().unwrap().price().unwrap().usd_per_hour;
         assert!((hour - 37.688).abs() < 1e-9, "{hour}");
         (found.prediction.speed.unwrap(), found.prediction.run.unwrap())
     };
     // With this assumption the plan gives the published figures.
     let (_, run) = with(19_200);
     assert!((run.seconds / 9_407.0 - 1.0).abs() < 0.02, "{}", run.seconds);
-    let instances = run.cost_parts.instances.unwrap();
+    let instances = run.cost_parts.instances.exact().unwrap();
     assert!((instances / 197.0 - 1.0).abs() < 0.02, "{instances}");
     assert!((run.parts.startup - 300.0).abs() < 1e-9);
     // Three epochs of c sequences in steps of 32: the step time gives c. The interval here is that of settings that were
@@ -45,7 +45,7 @@ fn neox_20b_in_9407_seconds() {
     let step = (9_407.0 - run.parts.startup) / (3.0 * 9_000.0 / 32.0);
     assert!((step - 10.8).abs() < 0.05 && step > speed.interval.high, "{step}");
     // The cost is time times price, to the cent.
-    let instances = run.cost_parts.instances.unwrap();
+    let instances = run.cost_parts.instances.exact().unwrap();
     assert!((instances - run.seconds * hourly).abs() < 0.01);
 }
 

@@ -116,6 +116,11 @@ pub(super) fn advance_job(state: &mut JobState, now: f64) {
     // Billed from the download on (DescribeTrainingJob, TrainingStartTime).
     let began = marks.iter().find(|(name, ..)| *name == "Downloading").map(|(_, from, _)| *from);
     state.job.started = began;
+    if let (Some(_), Some(chosen), Some(resources)) =
+        (began, &state.chosen, state.job.request.pointer_mut("/ResourceConfig"))
+    {
+        resources["SelectedInstanceType"] = chosen.as_str().into();
+    }
     let over = matches!(last, "Completed" | "Failed" | "Stopped" | "MaxRuntimeExceeded");
     let status = match last {
         // The service stops the job.

@@ -49,16 +49,20 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
         request: request.clone(),
         ..TrainingJob::default()
     };
-    check_quota(account, &job)?;
+    let chosen = choose_type(account, &job)?;
     let list = request.get("Tags").and_then(Value::as_array).cloned().unwrap_or_default();
     let tags: Tags = list.iter().map(|tag| (text(tag, "/Key"), text(tag, "/Value"))).collect();
-    let outcome = if account.without_capacity > 0 {
+    let is_scarce = chosen.is_none() && has_preferences(&job);
+    let outcome = if is_scarce {
+        Outcome::NoCapacity
+    } else if account.without_capacity > 0 {
         account.without_capacity -= 1;
         Outcome::NoCapacity
     } else {
         account.outcome
     };
-    let mut state = JobState { job, tags, steps: account.steps, pace: account.pace, outcome, stopped: None };
+    let mut state =
+        JobState { job, tags, steps: account.steps, pace: account.pace, outcome, stopped: None, chosen };
     super::job::advance_job(&mut state, now);
     account.jobs.insert(name.to_owned(), state);
     Ok(())
@@ -100,9 +104,30 @@ fn has_placeholder(request: &Value) -> bool {
     places.iter().any(|(member, value)| trainc_emit::is_unresolved(member, value))
 }
 
-fn check_quota(account: &Account, job: &TrainingJob) -> Answer<()> {
+const PREFERENCES: &str = "/ResourceConfig/InstancePreferences";
+
+fn has_preferences(job: &TrainingJob) -> bool {
+    job.request.pointer(PREFERENCES).is_some()
+}
+
+/// Returns the first preferred instance type with capacity and quota; `None` if there is none, or without preferences. If
+/// no type has enough quota, the first refuses the job.
+fn choose_type(account: &Account, job: &TrainingJob) -> Answer<Option<String>> {
+    let preferences = job.request.pointer(PREFERENCES).and_then(Value::as_array).cloned();
+    let Some(preferences) = preferences else { return check_quota(account, job, None).map(|()| None) };
+    let names: Vec<String> = preferences.iter().map(|one| text(one, "/InstanceType")).collect();
+    let fits: Vec<&String> =
+        names.iter().filter(|name| check_quota(account, job, Some(name.as_str())).is_ok()).collect();
+    match names.first() {
+        Some(first) if fits.is_empty() => check_quota(account, job, Some(first.as_str())).map(|()| None),
+        _ => Ok(fits.into_iter().find(|name| !account.unavailable.contains(*name)).cloned()),
+    }
+}
+
+/// Checks the quota of the job's instance type, or of one of its preferred types.
+fn check_quota(account: &Account, job: &TrainingJob, preferred: Option<&str>) -> Answer<()> {
     use trainc_catalog::quotas::{Usage, instance};
-    let Some(kind) = job.instance_type() else { return Ok(()) };
+    let Some(kind) = preferred.or(job.instance_type()) else { return Ok(()) };
     let usage = if job.is_spot() { Usage::Spot } else { Usage::OnDemand };
     let Some(quota) = instance(kind, usage) else { return Ok(()) };
     let Some(limit) = quota.code.as_ref().and_then(|code| account.quotas.get(code)) else { return Ok(()) };

@@ -78,6 +78,8 @@ pub struct Account {
     pub log_seconds: f64,
     /// Number of jobs that find no capacity before one does.
     pub without_capacity: u32,
+    /// Instance types without capacity, of which no job with instance preferences gets any.
+    pub unavailable: BTreeSet<String>,
     /// Counter for generated IDs.
     pub counter: u64,
 }
@@ -118,6 +120,7 @@ impl Default for Account {
             outcome: Outcome::Completes,
             log_seconds: 0.0,
             without_capacity: 0,
+            unavailable: BTreeSet::new(),
             counter: 0,
         }
     }
@@ -178,6 +181,9 @@ pub struct JobState {
     pub outcome: Outcome,
     /// Time at which it was stopped, seconds since 1970.
     pub stopped: Option<f64>,
+    /// The instance type of its preferences that has capacity, which the job shows once it has instances.
+    #[serde(default)]
+    pub chosen: Option<String>,
 }
 
 impl Account {

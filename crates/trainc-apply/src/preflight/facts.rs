@@ -38,15 +38,15 @@ pub struct Facts {
     pub endpoints: Lookup<Vec<Endpoint>>,
     /// The job's security groups.
     pub groups: Lookup<Vec<SecurityGroup>>,
-    /// IDs of the zones that offer the instance type.
-    pub zones: Lookup<Vec<String>>,
+    /// IDs of the zones that offer each instance type that the job may run on.
+    pub zones: Vec<(String, Lookup<Vec<String>>)>,
     /// Quotas that the job may exceed.
     pub limits: Vec<Limit>,
     /// True if the catalogue's default quotas apply to this account; `None` if this was not checked.
     pub holds: Option<bool>,
     /// True if the user waits for capacity.
     pub waits: bool,
-    /// Instances of this type that other jobs use; not read if the job exceeds a quota by itself.
+    /// Instances of the job's types that other jobs use; not read if the job exceeds a quota by itself.
     pub running: Lookup<Running>,
     /// Buckets by name, each with its first span in the manifest.
     pub buckets: BTreeMap<String, (Span, Lookup<Bucket>)>,
@@ -69,10 +69,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the instances of the job's type in use by other jobs, as far as known.
-    pub(super) fn running_instances(&self) -> f64 {
+    /// Returns the instances that other jobs use of a shared quota, as far as known.
+    pub(super) fn used_instances(&self, limit: &Limit) -> f64 {
         let seen = self.running.as_ref().and_then(|seen| seen.as_ref().ok());
-        seen.map_or(0.0, |running| running.instances as f64)
+        seen.map_or(0.0, |running| running.of(limit))
     }
 }
 
@@ -85,21 +85,36 @@ pub struct Limit {
     pub wanted: f64,
     /// Current usage, if known in advance: GiB of file systems.
     pub taken: f64,
+    /// The instance type of which it limits the number; `None` if it limits something else.
+    pub instance: Option<String>,
     /// True if running jobs count against it.
     pub is_shared: bool,
     /// Value of the quota in the account.
     pub seen: Lookup<f64>,
-    /// True if that is the catalogue's default, which has not been confirmed for this account.
+    /// True if the account has a value of its own; otherwise the default of a new account applies.
+    pub is_own: bool,
+    /// True if [`Self::seen`] is the catalogue's default, which has not been confirmed for this account.
     pub is_default: bool,
     /// Its span in the manifest.
     pub span: Span,
 }
 
 /// Other jobs in progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Instances of the job's type, over the running jobs that were read.
-    pub instances: u64,
+    /// Instances of each of the job's types, over the running jobs that were read.
+    pub instances: BTreeMap<String, u64>,
     /// True if all running jobs were read; otherwise there may be more.
     pub is_all: bool,
+}
+
+impl Running {
+    /// Returns the instances that count against a shared quota.
+    pub(super) fn of(&self, limit: &Limit) -> f64 {
+        let instances = match &limit.instance {
+            Some(name) => self.instances.get(name).copied().unwrap_or(0),
+            None => self.instances.values().sum(),
+        };
+        instances as f64
+    }
 }

@@ -2,13 +2,14 @@
 
 use super::facts::{Limit, Lookup, Running};
 use super::requirements::{View, wanted_limits};
-use crate::account::{JobSummary, TrainingJob};
+use crate::account::JobSummary;
 use crate::cloud::{Answer, Clock, Observe};
 use crate::look::Look;
 use crate::patience::none_if_not_found;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use trainc_ir::Plan;
 
 /// Maximum number of calls of a plan up to which running jobs and default quotas are queried. These are the least
@@ -47,8 +48,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut holds = self.confirm_defaults(&mut limits, |_| 0.0, None).await;
         let running = self.running_now(plan, view, &limits, later, (holds.is_some(), listed)).await;
         if let Some(Ok(running)) = &running {
-            let taken = running.instances as f64;
-            holds = self.confirm_defaults(&mut limits, |_| taken, holds).await;
+            holds = self.confirm_defaults(&mut limits, |limit| running.of(limit), holds).await;
         }
         Room { limits, holds, running }
     }
@@ -64,7 +64,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 let own = self.ask(async |cloud| cloud.quota(service, &code).await).await;
                 // A quota that was never changed has its default value, which the catalogue has.
                 limit.seen = match (none_if_not_found(own), limit.quota.default) {
-                    (Ok(Some(own)), _) => Some(Ok(own)),
+                    (Ok(Some(own)), _) => {
+                        limit.is_own = true;
+                        Some(Ok(own))
+                    }
                     (Ok(None), default) => {
                         limit.is_default = true;
                         default.map(|value| Ok(value as f64))
@@ -160,19 +163,20 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             .take(most)
             .map(async |one| self.ask(async |cloud| cloud.training_job(&one.name).await).await);
         let asked: Vec<_> = join_all(asked).await;
-        let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
-        let spot = is_spot(plan);
         let known = known.iter().filter(|job| seen.iter().any(|one| one.name == job.name));
-        let same = known.chain(asked.iter().flatten()).filter(|job| {
-            job.instance_type() == kind.map(String::as_str) && job.is_spot() == spot && !job.is_over()
-        });
-        Some(Ok(Running {
-            instances: same.map(TrainingJob::instance_count).sum(),
-            is_all: unseen.len() <= most,
-        }))
+        let live = known
+            .chain(asked.iter().flatten())
+            .filter(|job| job.is_spot() == plan.is_spot() && !job.is_over());
+        let alternatives = plan.fleet.alternatives();
+        let mut instances = BTreeMap::new();
+        for job in live {
+            let kind = job
+                .instance_type()
+                .filter(|kind| alternatives.is_some_and(|all| all.of_type(kind).is_some()));
+            if let Some(kind) = kind {
+                *instances.entry(kind.to_owned()).or_default() += job.instance_count();
+            }
+        }
+        Some(Ok(Running { instances, is_all: unseen.len() <= most }))
     }
-}
-
-fn is_spot(plan: &Plan) -> bool {
-    plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some())
 }

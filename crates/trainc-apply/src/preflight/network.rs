@@ -2,13 +2,15 @@
 //! system.
 
 use super::facts::Facts;
+use super::quota::other_type_starts;
 use super::skipped_checks::{answer_or_report, not_found_fault};
 use crate::account::{Endpoint, GroupRule, RouteTable, SecurityGroup, Subnet};
+use trainc_catalog::instances;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Network, Plan};
+use trainc_ir::{Alternative, Network, Plan};
 
 declare_code!(
     T0622,
@@ -58,11 +60,16 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
     let subnets = answer_or_report(&facts.subnets, "the subnets", subnets_span, problems);
     let groups = answer_or_report(&facts.groups, "the security groups", groups_span, problems);
-    let zones = answer_or_report(&facts.zones, "the zones of the instance type", subnets_span, problems);
+    let zones: Vec<(&str, &Vec<String>)> = facts
+        .zones
+        .iter()
+        .filter_map(|(kind, zones)| {
+            let what = "the zones of the instance type";
+            Some((kind.as_str(), answer_or_report(zones, what, subnets_span, problems)?))
+        })
+        .collect();
     if let Some(subnets) = subnets {
-        if let Some(zones) = zones {
-            check_zones(plan, subnets, zones, subnets_span, problems);
-        }
+        check_zones(plan, subnets, &zones, subnets_span, problems);
         check_free_addresses(plan, network, subnets, subnets_span, problems);
         routes(plan, network, subnets, facts, problems);
         if let Some(groups) = groups {
@@ -73,7 +80,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         if plan.job.storage.iter().any(|storage| storage.kind.value().is_some_and(|kind| kind == "lustre")) {
             check_lustre_ports(plan, groups, groups_span, problems);
         }
-        let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
+        let efa = plan.fleet.alternatives().is_some_and(|all| all.iter().any(|one| has_efa(plan, one)));
         let several = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes > 1);
         if efa && several {
             efa_rules(plan, groups, groups_span, problems);
@@ -180,32 +187,67 @@ fn find_named_value(written: &[trainc_ir::Val<String>], said: &str, fallback: Sp
     }
 }
 
-fn check_zones(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, problems: &mut Problems) {
+/// Checks that a subnet is in a zone that offers the instance type, for each type that the job may run on.
+fn check_zones(
+    plan: &Plan,
+    subnets: &[Subnet],
+    offers: &[(&str, &Vec<String>)],
+    span: Span,
+    problems: &mut Problems,
+) {
     // A file system is created in the first subnet's zone, and the job runs there.
     let made = plan.job.storage.iter().any(|storage| storage.id.value().is_none());
     let usable: Vec<&Subnet> = if made { subnets.iter().take(1).collect() } else { subnets.iter().collect() };
-    if usable.is_empty() || usable.iter().any(|subnet| zones.contains(&subnet.zone_id)) {
-        return;
-    }
-    let kind =
-        plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).cloned().unwrap_or_default();
+    let is_offered =
+        |zones: &[String]| usable.is_empty() || usable.iter().any(|subnet| zones.contains(&subnet.zone_id));
+    let missing: Vec<_> = offers.iter().filter(|(_, zones)| !is_offered(zones)).collect();
     let mut here: Vec<&str> = usable.iter().map(|subnet| subnet.zone_id.as_str()).collect();
     here.sort_unstable();
     here.dedup();
-    let diagnostic = Diagnostic::new(
-        &T0622,
-        span,
-        format!("`{kind}` is not offered in {}, where the subnets are", text::list(&here, "and")),
-    )
-    .fact("zones", zones.to_vec());
-    problems.push(if zones.is_empty() {
-        diagnostic.note("no availability zone of this region offers it (ec2 DescribeInstanceTypeOfferings)")
-    } else {
-        diagnostic.note(format!(
-            "availability availability zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
-            text::list(zones, "and")
-        ))
-    });
+    for (kind, zones) in &missing {
+        let diagnostic = Diagnostic::new(
+            &T0622,
+            span,
+            format!("`{kind}` is not offered in {}, where the subnets are", text::list(&here, "and")),
+        )
+        .fact("zones", (*zones).clone());
+        let diagnostic = if zones.is_empty() {
+            diagnostic
+                .note("no availability zone of this region offers it (ec2 DescribeInstanceTypeOfferings)")
+        } else {
+            diagnostic.note(format!(
+                "availability zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
+                text::list(zones, "and")
+            ))
+        };
+        let another = other_type_starts(plan, |name| missing.iter().all(|(other, _)| *other != name));
+        problems.push(if another {
+            diagnostic.severity(Severity::Warning).note("SageMaker can use another preferred instance type")
+        } else {
+            diagnostic
+        });
+    }
+}
+
+/// Returns whether instances communicate over EFA.
+fn has_efa(plan: &Plan, one: &Alternative) -> bool {
+    match one.parts.as_slice() {
+        [part] => instances::get(&part.instance).and_then(|row| row.efa) == Some(true),
+        // Of instance groups it is the one with the ranks that decides.
+        _ => plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true),
+    }
+}
+
+/// Returns the instances that need the most addresses of all that the job may run on: their number and whether they use
+/// EFA.
+fn most_addresses(plan: &Plan) -> Option<(u64, bool)> {
+    let each = plan.fleet.alternatives()?.iter();
+    each.filter_map(|one| Some((one.instance_count()?, has_efa(plan, one))))
+        .max_by_key(|(nodes, efa)| nodes * addresses_of_instance(*efa))
+}
+
+fn addresses_of_instance(efa: bool) -> u64 {
+    if efa { ADDRESSES_EFA } else { ADDRESSES }
 }
 
 fn check_free_addresses(
@@ -215,9 +257,8 @@ fn check_free_addresses(
     span: Span,
     problems: &mut Problems,
 ) {
-    let Some(nodes) = plan.job.instance_count() else { return };
-    let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
-    let each = if efa { ADDRESSES_EFA } else { ADDRESSES };
+    let Some((nodes, efa)) = most_addresses(plan) else { return };
+    let each = addresses_of_instance(efa);
     let needed = nodes * each;
     let Some(best) = subnets.iter().max_by_key(|subnet| subnet.free_addresses) else { return };
     if best.free_addresses >= needed {

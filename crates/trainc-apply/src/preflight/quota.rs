@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, Limit};
 use super::skipped_checks::answer_or_report;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
@@ -15,14 +15,19 @@ pub(super) static CODES: &[&Code] = &[&T0621];
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
-    let used = answer_or_report(&facts.running, "running jobs", span, problems).copied().unwrap_or_default();
+    let used = answer_or_report(&facts.running, "running jobs", span, problems).cloned().unwrap_or_default();
+    let taken_of = |limit: &Limit| if limit.is_shared { used.of(limit) } else { limit.taken };
+    let is_short =
+        |limit: &&Limit| matches!(&limit.seen, Some(Ok(has)) if limit.wanted + taken_of(limit) > *has);
+    let short: BTreeSet<&str> =
+        facts.limits.iter().filter(is_short).filter_map(|limit| limit.instance.as_deref()).collect();
     for limit in &facts.limits {
         let Some(has) =
             answer_or_report(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
         else {
             continue;
         };
-        let taken = if limit.is_shared { used.instances as f64 } else { limit.taken };
+        let taken = taken_of(limit);
         if limit.wanted + taken > *has {
             let in_use = match taken {
                 0.0 => String::new(),
@@ -34,9 +39,21 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             };
             let what = format!("is {}{in_use}, but the job needs", amount(*has, &limit.quota.unit));
             let region = plan.job.region.value().map_or("", String::as_str);
-            problems.push(too_small(limit, region, &what, *has, taken, facts.waits));
+            let one = too_small(limit, region, &what, *has, taken, facts.waits);
+            problems.push(match &limit.instance {
+                Some(_) if other_type_starts(plan, |kind| !short.contains(kind)) => {
+                    one.severity(Severity::Warning).note("SageMaker can use another preferred instance type")
+                }
+                _ => one,
+            });
         }
     }
+}
+
+/// Returns whether one of several preferred instance types passes.
+pub(super) fn other_type_starts(plan: &Plan, passes: impl Fn(&str) -> bool) -> bool {
+    let preferred = plan.fleet.alternatives().filter(|all| !all.further.is_empty());
+    preferred.is_some_and(|all| all.iter().any(|one| one.parts.iter().all(|part| passes(&part.instance))))
 }
 
 /// Combined demand of the jobs of one command, each of which may fit alone.
@@ -56,13 +73,13 @@ impl Together {
     /// Adds a job to the previous ones. Reports a job that does not fit in addition to them, and leaves it out unless
     /// the user waits for capacity. Only for a job that is to be started and fits alone.
     pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
-        let used = facts.running_instances();
         let region = plan.job.region.value().cloned().unwrap_or_default();
         let shared = || facts.limits.iter().filter(|limit| limit.is_shared);
         let mut fits = true;
         for limit in shared() {
             let Some(Ok(has)) = limit.seen else { continue };
             let Some((before, jobs)) = self.0.get(&key(plan, limit)) else { continue };
+            let used = facts.used_instances(limit);
             if limit.wanted + used <= has && limit.wanted + used + before > has {
                 let what = format!(
                     "is {}, but in addition to {} for {} the job needs",
@@ -102,22 +119,27 @@ pub struct QuotaRoom {
 }
 
 /// Returns the quotas of a job to be started that running jobs share, as far as their values are known. `together` has
-/// the demand of the earlier jobs of the command.
-pub fn quota_room(plan: &Plan, facts: &Facts, together: &Together) -> Vec<QuotaRoom> {
+/// the demand of the earlier jobs of the command. A simulated account starts every job; its quotas are those that its file
+/// sets, otherwise the defaults of a new account, which may refuse the job there.
+pub fn quota_room(plan: &Plan, facts: &Facts, together: &Together, is_simulated: bool) -> Vec<QuotaRoom> {
     let running = facts.running.as_ref().and_then(|seen| seen.as_ref().ok());
     let shared = facts.limits.iter().filter(|limit| limit.is_shared);
     shared
         .filter_map(|limit| {
-            let Some(Ok(value)) = limit.seen else { return None };
+            let default = limit.quota.default.filter(|_| is_simulated && !limit.is_own);
+            let value = match default {
+                Some(default) => default as f64,
+                None => limit.seen.as_ref()?.as_ref().ok().copied()?,
+            };
             let before = together.demand_so_far(plan, limit);
             Some(QuotaRoom {
                 name: limit.quota.name.clone(),
                 code: limit.quota.code.clone(),
                 value,
                 needed: limit.wanted,
-                in_use: running.map(|running| running.instances as f64 + before),
+                in_use: running.map(|running| running.of(limit) + before),
                 in_use_is_lower_bound: running.is_some_and(|running| !running.is_all),
-                is_default: limit.is_default,
+                is_default: limit.is_default || default.is_some(),
             })
         })
         .collect()

@@ -1,7 +1,6 @@
 //! Waits for quota before creating billed resources: a file system is billed by the second, but useless while a quota
 //! blocks the job.
 
-use super::facts::Running;
 use super::limits::Room;
 use crate::calls::Call;
 use crate::change::{Action, Target};
@@ -58,10 +57,10 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         let asked = Cell::new(0);
         let look = Look { asked: Some(&asked), ..*self };
         let Room { limits, running, .. } = look.room(plan, prospect.view(), 0).await;
-        let Some(Ok(Running { instances, .. })) = running else { return None };
-        let taken = instances as f64;
+        let Some(Ok(running)) = running else { return None };
         limits.iter().filter(|limit| limit.is_shared).find_map(|limit| {
             let Some(Ok(has)) = limit.seen else { return None };
+            let taken = running.of(limit);
             (limit.wanted <= has && limit.wanted + taken > has).then(|| {
                 format!(
                     "The quota '{}' is {} Instances, with current utilization of {} Instances and a request delta of {} Instances",

@@ -9,7 +9,7 @@ use crate::prospect::Prospect;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_catalog::quotas::{self, Quota, Usage};
 use trainc_diag::source::Span;
-use trainc_ir::{Cluster, Plan};
+use trainc_ir::{Alternative, Alternatives, Plan};
 
 /// The known state of the account when queries are selected.
 #[derive(Clone, Copy, Debug)]
@@ -44,46 +44,47 @@ pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
     let nodes_span = cluster.nodes.span().unwrap_or(span);
-    let nodes = plan.job.instance_count().unwrap_or(0) as f64;
+    let alternatives: Vec<&Alternative> =
+        plan.fleet.alternatives().into_iter().flat_map(Alternatives::iter).collect();
     // Running instances are counted only for a cluster of one instance type.
     let is_shared = cluster.groups.is_empty();
-    let kinds: Vec<(&str, f64, Span)> = if is_shared {
-        cluster.instance.value().map(|kind| (kind.as_str(), nodes, nodes_span)).into_iter().collect()
-    } else {
-        instances_by_type(cluster)
-    };
-    let spot = cluster.spot.is_some();
     let mut out = Vec::new();
-    let mut add = |quota: Option<Quota>, wanted: f64, is_shared: bool, span: Span| {
+    let mut add = |quota: Option<Quota>, wanted: f64, is_shared: bool, of: Option<&str>, span: Span| {
         out.extend(quota.map(|quota| Limit {
             quota,
             wanted,
             taken: 0.0,
+            instance: of.map(str::to_owned),
             is_shared,
             seen: None,
+            is_own: false,
             is_default: false,
             span,
         }));
     };
     let planned = cluster.training_plan.value().is_some();
-    if !kinds.is_empty() && !planned && nodes > 0.0 {
-        for (kind, count, span) in kinds {
-            let usage = if spot { Usage::Spot } else { Usage::OnDemand };
-            add(quotas::instance(kind, usage), count, is_shared, span);
+    let most = alternatives.iter().filter_map(|one| one.instance_count()).max().unwrap_or(0) as f64;
+    if !planned && most > 0.0 {
+        for one in alternatives.iter().flat_map(|one| one.instances_by_type()) {
+            let Some(count) = one.nodes.map(|nodes| nodes as f64) else { continue };
+            let usage = if plan.is_spot() { Usage::Spot } else { Usage::OnDemand };
+            let (kind, span) = (Some(one.instance), one.nodes_span);
+            add(quotas::instance(one.instance, usage), count, is_shared, kind, span);
             if cluster.warm_pool_seconds.get().is_some() {
-                add(quotas::instance(kind, Usage::WarmPool), count, false, span);
+                add(quotas::instance(one.instance, Usage::WarmPool), count, false, kind, span);
             }
         }
-        let (each, all) = if spot {
+        let (each, all) = if plan.is_spot() {
             ("instances-per-spot-job", "instances-across-spot-jobs")
         } else {
             ("instances-per-job", "instances-across-jobs")
         };
-        add(quotas::general(each), nodes, false, nodes_span);
-        add(quotas::general(all), nodes, is_shared, nodes_span);
+        add(quotas::general(each), most, false, None, nodes_span);
+        add(quotas::general(all), most, is_shared, None, nodes_span);
     }
     if let Some(seconds) = cluster.max_run_seconds.val() {
-        add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
+        let longest = quotas::general("longest-run-time");
+        add(longest, seconds.value as f64, false, None, seconds.span_or(span));
     }
     // File systems that are created in addition to this one count against the same quota.
     let mut beside: BTreeMap<&str, f64> = BTreeMap::new();
@@ -102,20 +103,17 @@ pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
         let place = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&system.name));
         let span = place.map_or(span, |storage| storage.capacity_bytes.span().unwrap_or(storage.span));
         let taken = others as f64 + before;
-        out.push(Limit { quota, wanted, taken, is_shared: false, seen: None, is_default: false, span });
-    }
-    out
-}
-
-/// Returns the instances of each type over all groups, with the span of the first group with that type.
-fn instances_by_type(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
-    let mut out: Vec<(&str, f64, Span)> = Vec::new();
-    for group in &cluster.groups {
-        let (Some(kind), Some(nodes)) = (group.instance.value(), group.nodes.get()) else { continue };
-        match out.iter_mut().find(|(other, ..)| other == kind) {
-            Some((_, count, _)) => *count += nodes as f64,
-            None => out.push((kind, nodes as f64, group.nodes.span().unwrap_or(group.span))),
-        }
+        out.push(Limit {
+            quota,
+            wanted,
+            taken,
+            instance: None,
+            is_shared: false,
+            seen: None,
+            is_own: false,
+            is_default: false,
+            span,
+        });
     }
     out
 }

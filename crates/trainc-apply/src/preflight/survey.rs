@@ -10,10 +10,10 @@ use crate::cloud::{Clock, Observe};
 use crate::desired::split_uri;
 use crate::look::Look;
 use crate::prospect::{FirstAnswers, Prospect, Survey};
-use futures_util::future::OptionFuture;
+use futures_util::future::{OptionFuture, join_all};
 use futures_util::join;
 use std::cell::Cell;
-use trainc_ir::Plan;
+use trainc_ir::{Alternatives, Plan};
 
 /// The groups of queries to make.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +93,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// confirmed before they refuse a job.
     pub async fn recheck_limits(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
         let known = facts.holds;
-        let running = facts.running_instances();
-        let taken = |limit: &Limit| running + together.demand_so_far(plan, limit);
-        facts.holds = self.confirm_defaults(&mut facts.limits, taken, known).await;
+        let mut limits = std::mem::take(&mut facts.limits);
+        let taken = |limit: &Limit| facts.used_instances(limit) + together.demand_so_far(plan, limit);
+        let holds = self.confirm_defaults(&mut limits, taken, known).await;
+        (facts.limits, facts.holds) = (limits, holds);
     }
 
     /// Makes the selected queries, in addition to those already made.
@@ -163,15 +164,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         plan: &Plan,
         view: View<'_>,
         later: usize,
-    ) -> (Lookup<Vec<String>>, Lookup<()>, Room) {
+    ) -> (Vec<(String, Lookup<Vec<String>>)>, Lookup<()>, Room) {
         let subnets = subnets_of(plan);
-        let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
-        // If an older run of the job ran on this instance type, the zones of its subnets offer it.
-        let ran_there = |kind: &String| view.described.iter().any(|job| ran_in(job, kind, &subnets));
-        let kind = kind.filter(|kind| !subnets.is_empty() && !ran_there(kind));
-        let zones = OptionFuture::from(kind.map(|kind| async move {
-            let kind = kind.strip_prefix("ml.").unwrap_or(kind);
-            self.ask(async |cloud| cloud.zones(kind).await).await
+        // If an older run of the job ran on an instance type, the zones of its subnets offer it.
+        let ran_there = |kind: &str| view.described.iter().any(|job| ran_in(job, kind, &subnets));
+        let parts =
+            plan.fleet.alternatives().into_iter().flat_map(Alternatives::iter).flat_map(|one| &one.parts);
+        let kinds = parts.filter(|part| part.group.is_none()).map(|part| &part.instance);
+        let kinds = kinds.filter(|kind| !subnets.is_empty() && !ran_there(kind));
+        let zones = join_all(kinds.map(|kind| async move {
+            let name = kind.strip_prefix("ml.").unwrap_or(kind);
+            (kind.clone(), Some(self.ask(async |cloud| cloud.zones(name).await).await))
         }));
         let image = ask_if(is_own_image(plan, view.desired), self.image(plan));
         join!(zones, image, self.room(plan, view, later))

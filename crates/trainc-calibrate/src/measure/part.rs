@@ -16,6 +16,8 @@ pub struct Job {
     pub status: String,
     /// Number of instances.
     pub instances: u64,
+    /// Their type, if the service reports one.
+    pub instance: Option<String>,
     /// Seconds until the image was loaded and the first step began, if known.
     pub startup: Option<f64>,
     /// Seconds to copy the data.
@@ -62,6 +64,7 @@ impl Job {
             name: job.name.clone(),
             status: job.status.clone(),
             instances: job.instance_count(),
+            instance: job.instance_type().map(str::to_owned),
             startup: first.map(|first| first + image.unwrap_or(0.0)),
             download: lasted(&["Downloading"]),
             provisioning: lasted(&["Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"]),
@@ -356,7 +359,7 @@ pub fn rows(
     let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
     // As in the prediction: the instances, their volumes and the file systems of the job. A discount on spot shortens the
     // billed time of the instances only.
-    let hourly = plan.billed_usd_per_hour(job.instances, is_spot);
+    let hourly = plan.billed_per_hour(job.instance.as_deref(), job.instances, is_spot).exact();
     let usd = hourly.zip(job.billed).map(|(hourly, billed)| {
         (hourly * billed + storage_usd_per_hour(plan) * job.seconds.unwrap_or(billed)) / 3_600.0
     });

@@ -1,8 +1,8 @@
 //! Prices of instance types.
 
 use crate::Context;
+use trainc_ir::Price;
 use trainc_ir::price::describe_age;
-use trainc_ir::{Plan, Price};
 use trainc_plan::plan::hourly_price;
 
 /// Returns the price of an instance type in the job's region.
@@ -11,9 +11,11 @@ pub(crate) fn instance_price(context: &Context, name: &str) -> Option<Price> {
 }
 
 /// Describes the sources of the prices, each once, with the age of old ones.
-pub(crate) fn describe_price_sources(plan: &Plan, today: Option<i64>) -> Vec<String> {
-    let mut out: Vec<String> = plan
-        .instance_prices()
+pub(crate) fn describe_price_sources<'a>(
+    prices: impl Iterator<Item = &'a Price>,
+    today: Option<i64>,
+) -> Vec<String> {
+    let mut out: Vec<String> = prices
         .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
             Some((region, date)) => {
                 let age = describe_age(Some(date), today);

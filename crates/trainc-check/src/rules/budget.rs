@@ -11,8 +11,8 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::price::{OLD_DAYS, describe_origin_and_age};
-use trainc_ir::{Cluster, Plan, Price};
-use trainc_predict::bills::{max_cost, unpriced_file_systems};
+use trainc_ir::{Alternative, Alternatives, Part, Plan};
+use trainc_predict::bills::{dearest, max_cost, on_demand_cost_of, unpriced_file_systems};
 
 declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
 declare_code!(
@@ -26,6 +26,9 @@ declare_code!(T0258, "budget-by-old-price", Warning, "a hard budget that is comp
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0447, &T0257, &T0258];
+
+/// Seconds per hour.
+const HOUR: f64 = 3_600.0;
 
 /// The share of the highest cost from which the price of a file system matters to a budget.
 const MATERIAL_SHARE: f64 = 0.1;
@@ -49,22 +52,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
         return;
     }
-    let Some(cluster) = &plan.job.cluster else { return };
-    if !plan.deployable {
-        return;
-    }
+    // A custom or local cluster costs nothing here, and an invalid type is reported already.
+    let (Some(cluster), Some(alternatives)) = (&plan.job.cluster, plan.fleet.alternatives()) else { return };
     let span = usd.span_or(budget.span);
-    if let Some(diagnostic) = unpriced_costs(context, span, hard) {
-        problems.push(diagnostic);
-    }
-    let (Some(instances), Some(per_hour)) = (plan.usd_per_hour(), max_cost(plan, 3_600.0).least_usd()) else {
-        if let Some(diagnostic) = missing_instance_price(plan, cluster, span, hard) {
-            problems.push(diagnostic);
-        }
-        return;
-    };
-    if hard && let Some(diagnostic) = old_price(context, span) {
-        problems.push(diagnostic);
+    problems.extend_with(unpriced_costs(context, span, hard));
+    problems.extend_with(missing_instance_price(plan, alternatives, span, hard));
+    // The known part of the cost decides if it exceeds the budget alone.
+    let Some((dearest, cost)) = dearest(plan, HOUR).filter(|(_, cost)| cost.known_usd() > 0.0) else { return };
+    let (instances, per_hour) = (dearest.cost_per_hour().known_usd, cost.known_usd());
+    if hard {
+        problems.extend_with(old_price(context, alternatives, span));
     }
     let Some(run) = run_limits::max_run(cluster) else { return };
     let today = context.today_in_days();
@@ -80,12 +77,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let severity = if hard { Severity::Error } else { Severity::Warning };
     let affordable = (usd.value - instances * pool_hours) / per_hour;
-    let least = if unpriced_file_systems(plan).is_empty() { "" } else { "at least " };
+    let least = cost.total().bound();
+    let on = match (alternatives.further.as_slice(), dearest.parts.as_slice()) {
+        ([_, ..], [part, ..]) => format!(" on `{}`", part.instance),
+        _ => String::new(),
+    };
     let diagnostic = Diagnostic::new(
         &T0447,
         span,
         format!(
-            "a run of {}{} may cost {least}{}; the budget is {}",
+            "a run of {}{}{on} may cost {least}{}; the budget is {}",
             text::duration(run.value),
             pool.map_or_else(String::new, |pool| format!(
                 " and a warm pool for {} more",
@@ -97,15 +98,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .severity(severity)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
-    .note(format!("{} × {} h", describe_hourly_cost(plan, cluster), text::short_number(run_hours + pool_hours)))
+    .note(format!("{} × {} h", describe_hourly_cost(dearest), text::short_number(run_hours + pool_hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     let diagnostic = match pool {
         Some(pool) => diagnostic.label(pool.span_or(cluster.span), "billed until another job takes it"),
         None => diagnostic,
     };
-    let diagnostic = describe_storage_cost(plan, run_hours, today).into_iter().fold(diagnostic, Diagnostic::note);
-    let diagnostic = describe_price_sources(plan, today).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = describe_storage_cost(plan, dearest, run_hours, today).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = describe_price_sources(dearest.parts.iter().filter_map(|part| part.price.as_ref()), today).into_iter().fold(diagnostic, Diagnostic::note);
     // A limit below the time that the run needs would stop it before its end.
     let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
@@ -124,7 +125,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             text::rounded_duration(seconds),
             if most.is_finite() { format!(", at most {}", text::rounded_duration(most)) } else { String::new() }
         )),
-        _ if affordable >= 1.0 => diagnostic
+        // Without some prices a shorter `max-run` may still cost more than the budget.
+        _ if affordable >= 1.0 && cost.instances.is_complete => diagnostic
             .write(format!("max-run \"{}h\"", affordable.floor())).and_text(&format!(": SageMaker then stops the job after {}h", affordable.floor())),
         _ => diagnostic,
     });
@@ -132,21 +134,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Reports prices older than [`OLD_DAYS`], by which a hard budget cannot hold. That of a file system only counts if it is a
 /// material part of the cost.
-fn old_price(context: &Context, span: Span) -> Option<Diagnostic> {
+fn old_price(context: &Context, alternatives: &Alternatives, span: Span) -> Option<Diagnostic> {
     let plan = context.plan;
     let region = plan.job.region.value()?;
     let today = context.today_in_days()?;
-    let cost = max_cost(plan, 3_600.0);
-    let all = cost.least_usd()?;
+    let all = max_cost(plan, HOUR).known_usd();
     let mut old: Vec<(String, Option<&str>, i64)> = Vec::new();
-    let cluster = plan.job.cluster.as_ref()?;
-    let types: Vec<&str> = match cluster.groups.as_slice() {
-        [] => cluster.instance.value().into_iter().map(String::as_str).collect(),
-        groups => groups.iter().filter_map(|group| group.instance.value()).map(String::as_str).collect(),
-    };
-    for (name, price) in types.into_iter().zip(plan.instance_prices()) {
+    for part in alternatives.iter().flat_map(|one| &one.parts) {
+        let Some(price) = &part.price else { continue };
         if let Some(age) = price.age_days(today) {
-            old.push((format!("--price {name}=USD_PER_HOUR"), price.date.as_deref(), age));
+            old.push((format!("--price {}=USD_PER_HOUR", part.instance), price.date.as_deref(), age));
         }
     }
     for (storage, price) in plan.created_file_systems() {
@@ -198,7 +195,7 @@ fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnosti
     systems.retain(|name| !refused(name));
     let volumes = hard
         && predicted_run(context)
-            .is_some_and(|(_, run)| run.cost_parts.instances.is_some() && run.cost_parts.volumes.is_none());
+            .is_some_and(|(_, run)| run.cost_parts.instances.is_complete && !run.cost_parts.volumes.is_complete);
     let mut parts: Vec<String> = systems.iter().map(|name| format!("the file system `{name}`")).collect();
     parts.extend(volumes.then(|| "the storage volumes".to_owned()));
     if parts.is_empty() {
@@ -229,7 +226,12 @@ fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnosti
 }
 
 /// Describes the cost of file systems and volumes in a run of `hours`, if their price is known.
-fn describe_storage_cost(plan: &Plan, hours: f64, today: Option<i64>) -> Vec<String> {
+fn describe_storage_cost(
+    plan: &Plan,
+    instances: &Alternative,
+    hours: f64,
+    today: Option<i64>,
+) -> Vec<String> {
     let systems = plan.created_file_systems().filter_map(|(storage, price)| {
         let (bytes, price) = (storage.capacity_bytes.get()?, price?);
         Some(format!(
@@ -242,20 +244,24 @@ fn describe_storage_cost(plan: &Plan, hours: f64, today: Option<i64>) -> Vec<Str
             price.describe_origin_and_age(today)
         ))
     });
-    let volumes = max_cost(plan, hours * 3_600.0).volumes.filter(|usd| *usd > 0.0);
+    let volumes = on_demand_cost_of(plan, instances, hours * HOUR).volumes.exact();
+    let volumes = volumes.filter(|usd| *usd > 0.0);
     systems.chain(volumes.map(|usd| format!("{} for the storage volumes", text::dollars(usd)))).collect()
 }
 
 /// Reports missing prices of instance types.
-fn missing_instance_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Option<Diagnostic> {
+fn missing_instance_price(
+    plan: &Plan,
+    alternatives: &Alternatives,
+    span: Span,
+    hard: bool,
+) -> Option<Diagnostic> {
     let region = plan.job.region.value().map_or("this region", String::as_str);
     // An instance type or a region that does not exist is reported already.
     plan.region.as_ref()?;
-    let names: Vec<&str> = if cluster.groups.is_empty() {
-        cluster.instance.value().filter(|_| plan.price.is_none()).into_iter().map(String::as_str).collect()
-    } else {
-        plan.unpriced_instance_types()
-    };
+    let mut names: Vec<&str> = alternatives.iter().flat_map(Alternative::unpriced_types).collect();
+    names.sort_unstable();
+    names.dedup();
     let names: Vec<&str> = names.into_iter().filter(|name| instances::instance_exists(name)).collect();
     if names.is_empty() {
         return None;
@@ -277,16 +283,12 @@ fn missing_instance_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool
     })
 }
 
-/// Describes the cost of an hour as a sum over instance types.
-fn describe_hourly_cost(plan: &Plan, cluster: &Cluster) -> String {
-    let term = |price: &Price, nodes: u64| {
-        format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance"))
+/// Describes the known cost of an hour as a sum over instance types.
+fn describe_hourly_cost(instances: &Alternative) -> String {
+    let term = |part: &Part| {
+        let (price, nodes) = part.price.as_ref().zip(part.nodes)?;
+        Some(format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance")))
     };
-    if let Some((price, nodes)) = plan.price.as_ref().zip(cluster.nodes.get()) {
-        return term(price, nodes);
-    }
-    let groups = cluster.groups.iter().zip(&plan.group_prices);
-    let terms: Vec<String> =
-        groups.filter_map(|(group, price)| Some(term(price.as_ref()?, group.nodes.get()?))).collect();
+    let terms: Vec<String> = instances.parts.iter().filter_map(term).collect();
     if terms.len() == 1 { terms.concat() } else { format!("({})", terms.join(" + ")) }
 }

@@ -9,7 +9,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Cluster, Plan};
+use trainc_ir::{Alternative, Cluster, Plan};
 
 declare_code!(
     T0407,
@@ -98,81 +98,63 @@ fn check_availability(context: &Context, instance: &Instance, span: Span, proble
     problems.push(diagnostic);
 }
 
-/// The number of instances that a job requests.
-struct RequestedInstances<'a> {
-    total: u64,
-    per_type: Vec<(&'a str, u64)>,
-    span: Span,
-}
-
-/// Returns the number of instances of the job, in total and per type.
-fn requested_instances(cluster: &Cluster) -> Option<RequestedInstances<'_>> {
-    let Some(first) = cluster.groups.first() else {
-        let (name, nodes) = (cluster.instance.value()?, cluster.nodes.val()?);
-        let span = nodes.origin.span().or_else(|| cluster.instance.span()).unwrap_or(cluster.span);
-        return Some(RequestedInstances { total: nodes.value, per_type: vec![(name, nodes.value)], span });
-    };
-    let mut per_type: Vec<(&str, u64)> = Vec::new();
-    for group in &cluster.groups {
-        let (name, nodes) = (group.instance.value()?, group.nodes.get()?);
-        match per_type.iter_mut().find(|(seen, _)| *seen == name.as_str()) {
-            Some((_, sum)) => *sum = sum.saturating_add(nodes),
-            None => per_type.push((name, nodes)),
+/// Reports default quotas that the job exceeds, for each type that it may run on. A training plan has its own capacity.
+fn check_quotas(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(cluster), Some(alternatives)) = (&plan.job.cluster, plan.fleet.alternatives()) else { return };
+    if cluster.training_plan.is_absent() {
+        for one in alternatives.iter() {
+            problems.extend_with(exceeded_quotas(cluster, one, !alternatives.further.is_empty()));
         }
     }
-    let total = per_type.iter().fold(0_u64, |total, (_, nodes)| total.saturating_add(*nodes));
-    Some(RequestedInstances { total, per_type, span: first.span })
 }
 
-/// Reports account-wide default quotas that the job exceeds, together with the quotas of its types. A training plan has
-/// its own capacity.
-fn check_quotas(context: &Context, problems: &mut Problems) {
-    let Some(cluster) = &context.plan.job.cluster else { return };
-    let Some(RequestedInstances { total, per_type, span }) = requested_instances(cluster) else { return };
-    if !cluster.training_plan.is_absent() {
-        return;
-    }
+/// Reports the default quotas that these instances exceed: those of the account, and those of each type. The message
+/// names the quota with the least room.
+fn exceeded_quotas(cluster: &Cluster, instances: &Alternative, is_preference: bool) -> Option<Diagnostic> {
     let (usage, across, per_job) = if cluster.spot.is_some() {
         (Usage::Spot, "instances-across-spot-jobs", "instances-per-spot-job")
     } else {
         (Usage::OnDemand, "instances-across-jobs", "instances-per-job")
     };
-    let is_exceeded = |quota: &Quota| quota.default.is_some_and(|default| total > default);
-    let wide: Vec<Quota> = [quotas::general(across), quotas::general(per_job)]
-        .into_iter()
-        .flatten()
-        .filter(is_exceeded)
-        .collect();
-    if wide.is_empty() {
-        return;
-    }
     let pool = cluster.warm_pool_seconds.get().is_some_and(|seconds| seconds > 0);
     let usages = [Some(usage), pool.then_some(Usage::WarmPool)];
-    let mut all: Vec<Quota> = Vec::new();
-    for (name, nodes) in &per_type {
-        let of_type = usages.into_iter().flatten().filter_map(|usage| quotas::instance(name, usage));
-        all.extend(of_type.filter(|quota| quota.default.is_none_or(|default| *nodes > default)));
+    let types = instances.instances_by_type();
+    let total = instances.instance_count()?;
+    let mut quotas: Vec<(Quota, u64)> = Vec::new();
+    for one in &types {
+        let of_type = usages.into_iter().flatten().filter_map(|usage| quotas::instance(one.instance, usage));
+        quotas.extend(of_type.zip(std::iter::repeat(one.nodes?)));
     }
-    all.extend(wide);
-    let kinds: Vec<&str> = per_type.iter().map(|(name, _)| *name).collect();
-    let mut diagnostic = Diagnostic::new(
+    let wide = [quotas::general(across), quotas::general(per_job)].into_iter().flatten();
+    quotas.extend(wide.zip(std::iter::repeat(total)));
+    // An unknown default may be exceeded, too.
+    quotas.retain(|(quota, nodes)| quota.default.is_none_or(|default| *nodes > default));
+    let room = |(quota, nodes): &(Quota, u64)| Some((quota.default?, std::cmp::Reverse(*nodes)));
+    let tightest = quotas.iter().filter(|one| room(one).is_some()).min_by_key(|one| room(one))?;
+    let first = types.first()?;
+    let names: Vec<&str> = types.iter().map(|one| one.instance).collect();
+    // Of several types, the place says which.
+    let span = if is_preference { first.span } else { first.nodes_span };
+    let diagnostic = Diagnostic::new(
         &T0407,
         span,
         format!(
-            "{} of {} exceed {} of a new account",
+            "{} of {} {} the quota `{}` of a new account, which is {}",
             text::count(total, "instance"),
-            text::backtick_list(&kinds, "and"),
-            text::count(all.len() as u64, "quota")
+            text::backtick_list(&names, "and"),
+            if total == 1 { "exceeds" } else { "exceed" },
+            tightest.0.name,
+            tightest.0.default?
         ),
     )
     .help("request an increase in Service Quotas before the run")
-    .fact("codes", all.iter().filter_map(|quota| quota.code.clone()).collect::<Vec<_>>());
-    for quota in &all {
+    .fact("codes", quotas.iter().filter_map(|(quota, _)| quota.code.clone()).collect::<Vec<_>>());
+    Some(quotas.iter().fold(diagnostic, |diagnostic, (quota, _)| {
         let code = quota.code.as_deref().unwrap_or("no code");
-        diagnostic = diagnostic.note(match quota.default {
+        diagnostic.note(match quota.default {
             Some(default) => format!("{code} `{}`: {default} by default", quota.name),
             None => format!("{code} `{}`: default unknown", quota.name),
-        });
-    }
-    problems.push(diagnostic);
+        })
+    }))
 }

@@ -24,17 +24,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
     let Some((layout, run)) = predicted_run(context) else { return };
-    let (Some(cost), Some(interval)) = (run.least_usd, run.least_cost_interval()) else { return };
+    // The known part of the cost is a lower bound, and decides if it exceeds the budget alone.
+    let total = run.cost_parts.total();
+    let Some(cost) = total.at_least() else { return };
+    let interval = run.interval_of_cost(cost);
     let max_run = context.plan.job.cluster.as_ref().and_then(run_limits::max_run);
     let max_run = max_run.map(|run| run.value as f64);
-    let most = max_run.and_then(|seconds| max_cost(context.plan, seconds).least_usd());
+    let most = max_run.and_then(|seconds| max_cost(context.plan, seconds).total().at_least());
     if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {
         return;
     }
     let hard = budget.hard.get() == Some(true);
     let severity = if hard || interval.low > usd.value { Severity::Error } else { Severity::Warning };
-    // T0257 reports a file system without a price.
-    let least = if run.cost_usd.is_none() { "at least " } else { "" };
+    // T0257 reports what has no price.
+    let least = total.bound();
     let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };
     let message = if cost > usd.value {
         format!(

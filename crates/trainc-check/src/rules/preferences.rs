@@ -20,7 +20,8 @@ pub(super) static CODES: &[&Code] = &[&T0483];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some((member, preferences)), Some(cluster)) = (job.preferences(), &job.cluster) else { return };
-    if let Some(span) = cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)) {
+    let written = cluster.instance.span().filter(|_| !job.is_instance_preferred());
+    if let Some(span) = written.or_else(|| cluster.groups.first().map(|group| group.span)) {
         problems.push(
             Diagnostic::new(
                 &T0251,
@@ -70,7 +71,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
     }
     let mut seen: Vec<&str> = Vec::new();
-    for instance in preferences.iter().filter_map(|preference| preference.instance) {
+    for (instance, _) in preferences.iter().filter_map(|preference| preference.instance) {
         if seen.contains(&instance) {
             refuse(&format!("`{instance}` is listed twice"), None, "list each type once");
         }

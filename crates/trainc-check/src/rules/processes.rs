@@ -37,8 +37,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if engine.value == Engine::None && is_own {
         // The container or the script decides how many processes run.
     } else if engine.value == Engine::None && !groups.is_empty() {
-        for (group, price) in groups.iter().zip(&plan.group_prices) {
-            if let Some(diagnostic) = idle_group(group, price.as_ref()) {
+        for (group, price) in groups.iter().zip(plan.group_prices()) {
+            if let Some(diagnostic) = idle_group(group, price) {
                 problems.push(diagnostic);
             }
         }
@@ -52,7 +52,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             ),
         )
         .write("parallel engine=\"ddp\" launcher=\"torchrun\"").or_else(&format!("use an instance type with one {noun}"));
-        problems.push(with_idle_cost(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
+        problems.push(with_idle_cost(diagnostic, plan.price(), nodes(plan), noun, (gpus, 1)));
     }
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None && !is_own) {
         let diagnostic = Diagnostic::new(
@@ -75,8 +75,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Adds the cost of the hosts that repeat the work of the first, unless instance groups have different types.
 fn with_duplicate_cost(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagnostic {
-    let of_one_type = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.is_empty());
-    let Some(price) = plan.price.as_ref().filter(|_| of_one_type) else { return diagnostic };
+    let Some(price) = plan.price() else { return diagnostic };
     let (all, surplus) = (price.usd_per_hour * nodes as f64, price.usd_per_hour * (nodes - 1) as f64);
     diagnostic
         .note(format!(

@@ -463,6 +463,15 @@ def brake_of(settings, plan):
     )
 
 
+def figures_of_type():
+    """Returns the planned figures of the instance type that runs, if it is not the first of the preferred ones."""
+    types = json.loads(os.environ.get("TRAINC_PLAN_TYPES", "{}"))
+    if not types or not os.path.exists(RESOURCES):
+        return {}
+    with open(RESOURCES) as file:
+        return types.get(json.load(file).get("current_instance_type"), {})
+
+
 def limits_off(brake):
     """Returns why a limit of the brake cannot be checked, by the name of the setting."""
     off = {}
@@ -493,7 +502,8 @@ def main():
     command = command + sys.argv[1:]
     if settings["brake"]:
         text = os.environ.get("TRAINC_PLAN")
-        brake, why = brake_of(settings["brake"], json.loads(text) if text else None)
+        plan = dict(json.loads(text), **figures_of_type()) if text else None
+        brake, why = brake_of(settings["brake"], plan)
         if brake is not None:
             if place.rank == 0:
                 say("trainc_brake", event="on", off=limits_off(brake), **settings["brake"])

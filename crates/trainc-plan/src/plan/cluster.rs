@@ -55,11 +55,6 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             if !cluster.groups.is_empty() {
                 return instances::get(&job.rank_instance()?.value);
             }
-            // SageMaker uses the first available type; the plan is for the first one.
-            if let Some((_, preferences)) = job.preferences() {
-                let first = preferences.first()?.instance?;
-                return instances::get(first);
-            }
             // A rule reports that `cluster` has no effect on a serverless job.
             if job.serverless_member().is_some() {
                 return None;

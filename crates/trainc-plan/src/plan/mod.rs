@@ -31,7 +31,7 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Engine, Field, Job, Launch, Machine, Origin, Plan, Price, SourceFile, SourceTree,
+    AccountFacts, Engine, Field, Fleet, Job, Launch, Machine, Origin, Plan, Price, SourceFile, SourceTree,
     StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
@@ -73,8 +73,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let run = batch::run(&job, batch.as_ref(), problems);
     let gpu = worker::Gpu::from_machine(machine.as_ref(), instance.as_ref());
     let worker = worker::worker(&job, model.as_ref(), gpu, &run, inputs.worker.clone(), problems);
-    let price = price(&job, &inputs);
-    let group_prices = group_prices(&job, &inputs);
+    let fleet = fleet(&job, &inputs);
     let storage_prices = storage_prices(&job, &inputs);
     let volume_price =
         job.region.value().and_then(|region| storage_price(&prices::volume_key(region), &inputs.prices));
@@ -97,8 +96,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         smp,
         launch: Launch::default(),
         worker,
-        price,
-        group_prices,
+        fleet,
         storage_prices,
         volume_price,
         s3_price,
@@ -138,19 +136,10 @@ fn unread_directory(source: Option<&Result<SourceTree, ReadError>>) -> Option<Un
     Some(UnreadDirectory { why: why.to_owned(), fault })
 }
 
-fn price(job: &Job, inputs: &PlanInputs) -> Option<Price> {
-    let instance = job.cluster.as_ref()?.instance.value()?;
-    hourly_price(instance, job.region.value()?, &inputs.prices, inputs.discount)
-}
-
-/// Returns the price of each instance group's type.
-fn group_prices(job: &Job, inputs: &PlanInputs) -> Vec<Option<Price>> {
-    let groups = job.cluster.iter().flat_map(|cluster| &cluster.groups);
-    groups
-        .map(|group| {
-            hourly_price(group.instance.value()?, job.region.value()?, &inputs.prices, inputs.discount)
-        })
-        .collect()
+/// Returns the instances that the job may run on, with their prices in its region.
+fn fleet(job: &Job, inputs: &PlanInputs) -> Fleet {
+    let region = job.region.value();
+    Fleet::from_job(job, |name| hourly_price(name, region?, &inputs.prices, inputs.discount))
 }
 
 /// Returns the price of each storage that the job creates.
@@ -233,7 +222,8 @@ fn replace_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Opt
     let mut plan = plan.clone();
     let Field::Is(written) = &mut plan.job.cluster.as_mut()?.instance else { return None };
     row.name.clone_into(&mut written.value);
-    (plan.instance, plan.machine, plan.price) = (Some(row), Some(machine), price);
+    plan.fleet.replace_type(&row.name, price);
+    (plan.instance, plan.machine) = (Some(row), Some(machine));
     Some(decide_bound_values(plan))
 }
 

@@ -23,6 +23,7 @@ pub fn replan(plan: &Plan, change: LayoutChange, problems: &mut Problems) -> Pla
     let job = &mut new.job;
     if let Some(cluster) = &mut job.cluster {
         replace(&mut cluster.nodes, Some(change.nodes));
+        new.fleet.set_nodes(change.nodes);
     }
     if let Some(parallel) = &mut job.parallel {
         replace(&mut parallel.shard_degree, change.shard_degree);

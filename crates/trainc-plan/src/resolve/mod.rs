@@ -114,7 +114,7 @@ pub fn resolve(
     sweep::check(&merged.node, problems);
     let mut job = job::job(&merged.node, problems);
     job.is_whole = merged.is_whole;
-    job.apply_preferred_count();
+    job.apply_first_preference();
     job.overrides.clone_from(&merged.overrides);
     restore_decimal_texts(&mut job, sources);
     if let Some(role) = &mut job.role {

@@ -347,7 +347,7 @@ fn a_file_system_that_jobs_share_is_in_each_sum_once() {
     bill.jobs.push(one);
     let storage = |compiled: &Option<Compiled>| {
         let run = compiled.as_ref().unwrap().prediction.run.as_ref();
-        run.unwrap().cost_parts.file_systems.unwrap()
+        run.unwrap().cost_parts.file_systems.exact().unwrap()
     };
     let Total { cost: Sum { usd: Some((was, is)), .. }, unknown: 0, .. } = bill.total() else { panic!() };
     assert!((was - (2.0 * before - storage(&two.before))).abs() < 1e-6, "{was} {before}");

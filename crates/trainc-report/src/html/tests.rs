@@ -222,7 +222,7 @@ fn plans_of_which_little_is_known() {
         |plan| plan.model = None,
         |plan| plan.mesh = None,
         |plan| plan.batch = None,
-        |plan| plan.price = None,
+        |plan| plan.fleet = trainc_ir::Fleet::Unreadable,
         |plan| plan.job.cluster = None,
     ];
     for part in parts {

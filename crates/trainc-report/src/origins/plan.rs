@@ -5,8 +5,8 @@ use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{
-    Batch, Engine, Image, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp,
-    SourceFile,
+    Batch, Engine, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run,
+    Smp, SourceFile,
 };
 use trainc_plan::plan::minimum_nodes;
 
@@ -24,8 +24,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         smp,
         launch,
         worker: worker_settings,
-        price,
-        group_prices,
+        fleet,
         storage_prices: _,
         volume_price,
         s3_price,
@@ -99,12 +98,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         self::image(table, image);
     }
     table.set_prefix("price");
-    let groups = job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(group_prices);
-    let of_groups = groups.filter_map(|(group, price)| {
-        Some((format!("group {}.usd-per-hour", group.name.value()?), price.as_ref()?))
-    });
-    let own = price.iter().map(|price| ("usd-per-hour".to_owned(), price));
-    for (name, Price { usd_per_hour, region, date, source, .. }) in own.chain(of_groups) {
+    for (name, Price { usd_per_hour, region, date, source, .. }) in instance_prices(job, fleet) {
         let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
         table.push(&name, format!("{usd_per_hour}"), why);
@@ -390,4 +384,21 @@ fn image(table: &mut OriginTable, image: &Image) {
             "the image has no training toolkit that reads `sagemaker_*` hyperparameters",
         );
     }
+}
+
+/// Returns the price of an instance of each part, with its name: of the job, of a group, of a further preferred type.
+fn instance_prices<'a>(job: &Job, fleet: &'a Fleet) -> Vec<(String, &'a Price)> {
+    let groups = || job.cluster.iter().flat_map(|cluster| &cluster.groups);
+    let group_name = |span| groups().find(|group| Some(group.span) == span)?.name.value();
+    let own = fleet.first().into_iter().flat_map(|first| &first.parts).filter_map(|part| {
+        let name = match part.group {
+            Some(_) => format!("group {}.usd-per-hour", group_name(part.group)?),
+            None => "usd-per-hour".to_owned(),
+        };
+        Some((name, part.price.as_ref()?))
+    });
+    let further = fleet.alternatives().into_iter().flat_map(|all| &all.further).flat_map(|one| &one.parts);
+    let further = further
+        .filter_map(|part| Some((format!("instance {}.usd-per-hour", part.instance), part.price.as_ref()?)));
+    own.chain(further).collect()
 }

@@ -1,7 +1,7 @@
 //! Figures of a job that a change can affect.
 
 use trainc_ir::Plan;
-use trainc_predict::bills::{max_cost, unpriced_file_systems};
+use trainc_predict::bills::{max_cost, on_demand_cost, unpriced_file_systems};
 use trainc_predict::{Interval, Prediction, Run};
 
 /// A figure of a job.
@@ -82,7 +82,7 @@ impl Figures {
         let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
         let capacity = memory.and_then(|memory| memory.capacity_bytes);
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
-        let on_demand = |seconds: f64| max_cost(plan, seconds).total_usd().filter(|_| plan.deployable);
+        let on_demand = |seconds: f64| on_demand_cost(plan, seconds).total_usd();
         let value = |figure| match figure {
             Figure::Cost => run.and_then(|run| run.cost_usd),
             Figure::Least => run.and_then(|run| run.least_usd),
@@ -120,8 +120,7 @@ impl Figures {
                     names.join(" and ")
                 ));
             }
-            let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
-                && (plan.price.is_some() || plan.usd_per_hour().is_some());
+            let spot = plan.is_spot() && plan.cost_per_hour().is_complete;
             let why = if spot {
                 "the spot price is unknown; set it with `--discount`"
             } else {

@@ -66,7 +66,8 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
         let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
         if let Some(mut facts) = facts.filter(|_| starts) {
             look.recheck_limits(&mut facts, plan, &together).await;
-            looked.quotas = preflight::quota_room(plan, &facts, &together);
+            let is_simulated = look.cloud.is_simulated();
+            looked.quotas = preflight::quota_room(plan, &facts, &together, is_simulated);
             // A simulated account has those that its file sets.
             looked.quotas.retain(|room| !look.cloud.is_simulated() || room.value < fake::UNBOUNDED_QUOTA);
             together.add(plan, &facts, &mut looked.findings);

@@ -6,7 +6,7 @@ use trainc_diag::Problems;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_plan::Options;
-use trainc_predict::bills::max_cost;
+use trainc_predict::bills::on_demand_cost;
 use trainc_predict::{Constants, Fit, Prediction};
 use trainc_report::Subject;
 use trainc_report::html::{self, Outcome, Point, Runs, Scaling};
@@ -69,8 +69,8 @@ fn scaling_figures(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
     let tokens = speed.tokens_per_second * speed.step_seconds;
     let run = prediction.run.as_ref();
     let cost_usd = run.and_then(|run| run.cost_usd);
-    let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
-    let on_demand = || max_cost(plan, run?.expected_seconds()).total_usd();
+    let is_spot = plan.is_spot();
+    let on_demand = || on_demand_cost(plan, run?.expected_seconds()).total_usd();
     Some(Runs {
         layout: layout(plan),
         tokens_per_second: speed.tokens_per_second,

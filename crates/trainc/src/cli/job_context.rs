@@ -27,6 +27,8 @@ use trainc_diag::json::problem;
 use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
 use trainc_ir::Plan;
 use trainc_ir::date::iso_date;
+use trainc_plan::Compiled;
+use trainc_predict::Prediction;
 use trainc_predict::bills::storage_usd_per_hour;
 use trainc_report::after_end;
 use trainc_report::human::{costs_of_run, lines_after_end};
@@ -205,8 +207,10 @@ impl JobContext {
 /// What the plan of a manifest expects of its run.
 #[derive(Default)]
 pub(super) struct Expected {
-    /// The figures that the run is compared with.
+    /// The figures that a run on the first instance type is compared with.
     pub planned: Planned,
+    /// The figures on each further preferred instance type.
+    further: Vec<(String, Planned)>,
     /// The plan, with its costs; `None` for a run of another digest.
     pub document: Option<Document>,
 }
@@ -214,26 +218,43 @@ pub(super) struct Expected {
 impl Expected {
     /// Returns what the plan of a manifest expects.
     pub(super) fn from_manifest(manifest: &Manifest, set: &Set) -> Self {
-        let prediction = &manifest.compiled.prediction;
         let document = document(manifest, set);
-        let run = prediction.run.as_ref().filter(|run| !run.never_ends);
-        let seconds = run.map(trainc_predict::Run::expected_seconds);
-        let planned = Planned {
-            seconds: seconds.filter(|seconds| seconds.is_finite()),
-            tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
-            start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
-            steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
-            usd: document.run.cost_usd,
-            on_demand_usd: document.run.on_demand_usd,
-            storage_usd_per_hour: manifest.compiled.plan.as_deref().map_or(0.0, storage_usd_per_hour),
-        };
-        Self { planned, document: Some(document) }
+        let Compiled { plan, prediction, choices, .. } = &manifest.compiled;
+        let further = choices.iter().flat_map(|choices| &choices.further).map(|one| {
+            let money = (one.prediction.run.as_ref().and_then(|run| run.cost_usd), None);
+            (one.instance.clone(), planned(Some(&one.plan), &one.prediction, money))
+        });
+        let money = (document.run.cost_usd, document.run.on_demand_usd);
+        let planned = planned(plan.as_deref(), prediction, money);
+        Self { planned, further: further.collect(), document: Some(document) }
+    }
+
+    /// Returns the figures that a run is compared with: those of the instance type that it runs on.
+    pub(super) fn planned_for(&self, job: &TrainingJob) -> &Planned {
+        let chosen = job.instance_type();
+        let further = self.further.iter().find(|(instance, _)| chosen == Some(instance.as_str()));
+        further.map_or(&self.planned, |(_, planned)| planned)
     }
 
     /// Formats what a run has cost, next to the costs of the plan.
     pub(super) fn format_costs(&self, plan: &Plan, now: &Status, io: &Io) -> String {
         let so_far = now.describe_cost();
         costs_of_run(plan, self.document.as_ref(), so_far.as_deref(), io.report_options(io.width))
+    }
+}
+
+/// Returns the figures of a plan; `money` is the expected cost, and that at the on-demand price.
+fn planned(plan: Option<&Plan>, prediction: &Prediction, money: (Option<f64>, Option<f64>)) -> Planned {
+    let run = prediction.run.as_ref().filter(|run| !run.never_ends);
+    let seconds = run.map(trainc_predict::Run::expected_seconds);
+    Planned {
+        seconds: seconds.filter(|seconds| seconds.is_finite()),
+        tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
+        start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
+        steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
+        usd: money.0,
+        on_demand_usd: money.1,
+        storage_usd_per_hour: plan.map_or(0.0, storage_usd_per_hour),
     }
 }
 

@@ -90,6 +90,7 @@ impl<'a> Ready<'a> {
             prediction: &self.manifest.compiled.prediction,
             constants: self.set.constants.as_ref().unwrap_or_else(|| Constants::shipped()),
             problems: &self.manifest.compiled.problems,
+            choices: self.manifest.compiled.choices.as_deref(),
             sources: &self.set.sources,
         }
     }

@@ -201,6 +201,10 @@ impl Shared {
         (reader, wrong, probe): (&Reader, &InvalidRows, &Probe),
         online: Option<(&TrainingJob, &Document)>,
     ) -> u8 {
+        // Of several preferred types, the run is compared with the plan for the one that SageMaker chose.
+        let chosen = online.and_then(|(job, _)| job.chosen_type());
+        let first = plan;
+        let plan = chosen.and_then(|kind| manifest.compiled.plan_of_type(kind)).unwrap_or(plan);
         let measured = Measured::from_reports(plan, &reader.reports, self.warm_up, reader.out_of_memory);
         let run = online.map(|(job, _)| Job::from_training_job(job, &measured));
         let constants = &self.constants;
@@ -208,6 +212,7 @@ impl Shared {
         let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
         let name = plan.job.name.value().map_or("", String::as_str);
         let mut notes = Vec::new();
+        notes.extend(chosen.map(|kind| format!("the run is on {kind}, which SageMaker chose")));
         let why = [&prediction.no_speed, &prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("no prediction: {}", why.0)));
         let today = io.today_in_days().filter(|_| self.output == "human");
@@ -282,7 +287,7 @@ impl Shared {
             measured: &measured,
             run: run.as_ref(),
             rows: &rows,
-            planned: online.map(|(_, document)| (plan, document)),
+            planned: online.map(|(_, document)| (first, document)),
             notes,
         };
         match self.output.as_str() {

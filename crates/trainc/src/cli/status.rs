@@ -84,7 +84,8 @@ impl Task for Show {
             };
         let plan = &self.about.plan;
         let expected = self.about.expected(is_other);
-        let now = status(plan, &expected.planned, job, &metrics, asked).simulated(look.cloud.is_simulated());
+        let now = status(plan, expected.planned_for(job), job, &metrics, asked)
+            .simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {
@@ -103,7 +104,7 @@ impl Task for Show {
                 (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
-            io.print(&format_status(&now, other, asked, io.wrap));
+            io.print(&format_status(&now, job.chosen_type(), other, asked, io.wrap));
             io.print_colored(&expected.format_costs(plan, &now, io));
             io.print_colored(&format_billed("after", &billed, io));
             let invocation = &self.about.invocation;
@@ -141,7 +142,14 @@ fn lost_file_systems(job: &TrainingJob, all: &[FileSystem]) -> Vec<String> {
 }
 
 /// Formats the state and the progress of a run; messages are wrapped at this width, below their column.
-fn format_status(now: &Status, other: &str, asked: f64, width: Option<usize>) -> String {
+/// Formats the state of a run; `chosen` is the instance type that SageMaker chose of several preferred ones.
+fn format_status(
+    now: &Status,
+    chosen: Option<&str>,
+    other: &str,
+    asked: f64,
+    width: Option<usize>,
+) -> String {
     let mut out = format!("{}{other}: {}", now.training_job, now.status);
     // After the end both are the same word.
     if now.secondary_status != now.status {
@@ -169,6 +177,9 @@ fn format_status(now: &Status, other: &str, asked: f64, width: Option<usize>) ->
         out.push_str(&format!("{label}{}\n", text::wrap(&message, room, 0).join(&gap)));
     }
     let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
+    if let Some(chosen) = chosen {
+        field("instance", format!("{chosen}, chosen by SageMaker"));
+    }
     for (name, figure) in now.figures() {
         field(name, figure);
     }

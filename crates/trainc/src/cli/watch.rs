@@ -27,7 +27,7 @@ use trainc_apply::logs::{GROUP, Tail};
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::patience::{Outage, OutageStep};
-use trainc_apply::status::{Planned, Status, describe_early_end, most_usd_per_hour, status};
+use trainc_apply::status::{Planned, Status, describe_early_end, known_usd_per_hour, status};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
@@ -205,7 +205,7 @@ impl Following {
             let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
             let step_seconds =
                 tokens.zip(planned.tokens_per_second).map(|(tokens, rate)| tokens as f64 / rate);
-            let limits = Limits::from_plan(plan, step_seconds, most_usd_per_hour(plan, planned, job));
+            let limits = Limits::from_plan(plan, step_seconds, known_usd_per_hour(plan, planned, job));
             self.brake = limits.map(|limits| Brake::new(limits, begin));
         }
     }
@@ -328,15 +328,15 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
 ) -> u8 {
     // A manifest with errors was reported before.
     let Some(plan) = manifest.compiled.plan.as_deref() else { return exit::MANIFEST };
-    let planned = &expected.planned;
     let mode = progress.mode();
     let ledger = Ledger::default();
     let recorder = Recorder { ledger: &ledger, listener: progress };
     let item = Item::new("training-job", name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
+    let mut is_type_shown = false;
     let mut trouble = Outage::default();
-    let (pause, again) = intervals(look.patience.poll, planned, look.cloud.is_simulated());
+    let (pause, again) = intervals(look.patience.poll, &expected.planned, look.cloud.is_simulated());
     loop {
         // The status is as of this time, before the logs are read.
         let asked = look.clock.now();
@@ -374,6 +374,7 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
                 return verdict.exit;
             }
         };
+        let planned = expected.planned_for(&job);
         let following = following.get_or_insert_with(|| Following::new(&job));
         following.start_brake(plan, planned, &job);
         let read = following.read_new_logs(look, &job, io, progress).await;
@@ -399,6 +400,13 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
             if !costs.is_empty() {
                 progress.line(&format!("cost: {}", costs.join("; ")));
             }
+        }
+        if mode != Mode::Json
+            && !is_type_shown
+            && let Some(chosen) = job.chosen_type()
+        {
+            is_type_shown = true;
+            progress.line(&format!("instance: {chosen}, chosen by SageMaker"));
         }
         if mode == Mode::Json {
             let read = print_json_line(&json!({"type": "status", "job": now.job, "status": now}));

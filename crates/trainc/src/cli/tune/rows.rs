@@ -154,7 +154,7 @@ impl Lost {
 
 /// Returns the price of an instance, as in plan.json.
 pub(super) fn price(compiled: &Compiled) -> Option<Price> {
-    compiled.plan.as_deref()?.price.as_ref().map(Price::from)
+    compiled.plan.as_deref()?.price().map(Price::from)
 }
 
 fn low(of: Option<Interval>) -> Option<f64> {
