@@ -40,6 +40,8 @@ pub struct Status {
     pub cost_usd: Option<f64>,
     /// True if the cost is an upper bound: a spot run is billed for less, which the service reports at its end.
     pub cost_is_upper_bound: bool,
+    /// True if the cost is a lower bound: some instances have no known price.
+    pub cost_is_lower_bound: bool,
     /// The same if the run lasts until its max-run: `run.most_usd` of the plan.
     pub most_usd: Option<f64>,
     /// Expected cost in US dollars: `run.cost_usd` of the plan; null without a prediction, or if the spot price is unknown.
@@ -107,8 +109,9 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     // A discount on spot shortens the billed time of the instances only.
     let run = billed_so_far(job, end);
     let billed = job.billable_seconds.map_or(run, |seconds| seconds as f64);
-    let cost = instances_per_hour(plan, job)
-        .exact()
+    let instances = instances_per_hour(plan, job);
+    let cost = instances
+        .at_least()
         .map(|usd| round_cents((usd * billed + planned.storage_usd_per_hour * run) / 3_600.0));
     let hourly = most_usd_per_hour(plan, planned, job);
     let max_run =
@@ -129,6 +132,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         billable_seconds: job.billable_seconds,
         cost_usd: cost,
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
+        cost_is_lower_bound: cost.is_some() && !instances.is_complete,
         most_usd: max_run.and_then(usd),
         planned_usd: planned.usd.map(round_cents),
         planned_on_demand_usd: planned.on_demand_usd.map(round_cents),
@@ -237,9 +241,15 @@ impl Status {
     fn cost_and_more(&self) -> Option<(String, &'static str)> {
         let usd = self.cost_usd?;
         // Before the first cent there is nothing to bound.
-        let most = if self.cost_is_upper_bound && usd > 0.0 { "at most " } else { "" };
+        let bound = match (self.cost_is_upper_bound, self.cost_is_lower_bound) {
+            // A part of the prices bounds an upper bound on neither side.
+            (true, true) => return None,
+            (true, false) if usd > 0.0 => "at most ",
+            (false, true) => "at least ",
+            _ => "",
+        };
         let so_far = if is_over(&self.status) { "" } else { " so far" };
-        Some((format!("{most}{}", text::dollars(usd)), so_far))
+        Some((format!("{bound}{}", text::dollars(usd)), so_far))
     }
 
     /// Describes the cost so far, `$6.33 so far`, or that of an ended run, `$12.32 for 1h 44m 15s billed`; `None` if the price

@@ -70,9 +70,6 @@ fn expected_type(choice: &Choice) -> ExpectedType {
 fn with_type(one: &Diagnostic, instance: &str, span: Span) -> Diagnostic {
     let message = format!("with `{instance}`: {}", one.message);
     let mut out = Diagnostic::new(one.code, span, message).severity(one.severity);
-    if one.span != span {
-        out = out.label(one.span, "here");
-    }
     out.help.clone_from(&one.help);
     out.notes.clone_from(&one.notes);
     out.facts.clone_from(&one.facts);

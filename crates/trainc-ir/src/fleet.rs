@@ -150,13 +150,14 @@ impl Fleet {
             price: price(instance),
         };
         if !cluster.groups.is_empty() {
-            let parts = cluster.groups.iter().filter_map(|group| {
+            let parts = cluster.groups.iter().map(|group| {
                 let instance = group.instance.val()?;
                 let span = instance.span_or(group.span);
                 let part = part(&instance.value, span, group.nodes.get(), group.nodes.span());
                 Some(Part { group: Some(group.span), ..part })
             });
-            let first = Alternative { parts: parts.collect() };
+            let Some(parts) = parts.collect() else { return Self::Unreadable };
+            let first = Alternative { parts };
             return Self::Instances(Alternatives { first, further: Vec::new() });
         }
         let Some(instance) = cluster.instance.val() else { return Self::Unreadable };

@@ -60,7 +60,7 @@ pub(crate) fn describe_step_share(context: &Context, part: impl FnOnce(&Speed) -
 /// Returns the cost, in US dollars, of `seconds` in each step of the run.
 pub(crate) fn run_cost_of_step_seconds(context: &Context, seconds: f64) -> Option<f64> {
     let steps = context.plan.run.steps.as_ref()?.value as f64;
-    Some(steps * seconds / 3_600.0 * context.plan.cost_per_hour().at_least()?)
+    Some(steps * seconds / 3_600.0 * context.plan.cost_per_hour().exact()?)
 }
 
 /// Returns the manifest value of a run of at most `steps` steps, in the unit that the manifest uses: `` `tokens 2_000_000` ``.

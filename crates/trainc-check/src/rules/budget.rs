@@ -98,9 +98,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .severity(severity)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
-    .note(format!("{} × {} h", describe_hourly_cost(dearest), text::short_number(run_hours + pool_hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
+    let hours = text::short_number(run_hours + pool_hours);
+    let diagnostic = match describe_hourly_cost(dearest) {
+        Some(hourly) => diagnostic.note(format!("{hourly} × {hours} h")),
+        None => diagnostic,
+    };
     let diagnostic = match pool {
         Some(pool) => diagnostic.label(pool.span_or(cluster.span), "billed until another job takes it"),
         None => diagnostic,
@@ -283,12 +287,16 @@ fn missing_instance_price(
     })
 }
 
-/// Describes the known cost of an hour as a sum over instance types.
-fn describe_hourly_cost(instances: &Alternative) -> String {
+/// Describes the known cost of an hour as a sum over instance types; `None` without a price.
+fn describe_hourly_cost(instances: &Alternative) -> Option<String> {
     let term = |part: &Part| {
         let (price, nodes) = part.price.as_ref().zip(part.nodes)?;
         Some(format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance")))
     };
     let terms: Vec<String> = instances.parts.iter().filter_map(term).collect();
-    if terms.len() == 1 { terms.concat() } else { format!("({})", terms.join(" + ")) }
+    match terms.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        all => Some(format!("({})", all.join(" + "))),
+    }
 }
