@@ -547,7 +547,13 @@ fn every_group_is_paid_for() {
     let unknown = sample.document();
     assert_eq!((unknown.run.most_usd, unknown.price), (None, None));
     let notes = unknown.notes.join("\n");
-    assert!(notes.contains("run.most_usd: no price of `ml.c5.18xlarge` in this region"), "{notes}");
+    // The group with a price is a lower bound.
+    let known = sample.compiled.plan.as_deref().unwrap().rank_price().unwrap().usd_per_hour * 2.0 * 24.0;
+    let known = trainc_diag::text::dollars(known);
+    let note = format!("run.most_usd: at least {known}: no price of `ml.c5.18xlarge` in this region");
+    assert!(notes.contains(&note), "{notes}");
+    let shown = page(&sample, Options::default());
+    assert!(shown.contains(&format!("at least {known} for 1d")), "{shown}");
 
     let plan = sample.compiled.plan.as_mut().unwrap();
     let Fleet::Instances(instances) = &mut plan.fleet else { panic!("{:?}", plan.fleet) };

@@ -1451,3 +1451,44 @@ fn lines_that_show_after_the_end_are_read() {
     let wrong = repo.run(&["logs", LLAMA, "--since", "2026-13-01T00:00:00Z"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("is not a time"), "{}", wrong.err);
 }
+
+/// The dearest preferred type bounds the cost; a run is compared with the plan for the type that the service chose.
+#[test]
+fn a_run_is_compared_with_the_plan_for_the_chosen_type() {
+    let repo = Repo::new("apply-preferred", &["starter"]);
+    let path = "starter/trainc.kdl";
+    let (cheap, dear) = ("ml.g5.48xlarge", "ml.p4d.24xlarge");
+    repo.edit(path, "cluster \"ml.g5.12xlarge\" nodes=1", "cluster nodes=1");
+    let preferences = format!("- InstanceType=\"{cheap}\"\n - InstanceType=\"{dear}\"\n");
+    let request =
+        format!("request {{ ResourceConfig {{ InstancePreferences {{\n {preferences} }}\n }}\n }}\n");
+    repo.edit(path, "    budget usd=50\n", &format!("    budget usd=5000\n    {request}"));
+    repo.0.write("account.json", format!(r#"{{"unavailable": ["{cheap}"]}}"#));
+    let plan = repo.run_plain(&["plan", "--offline", "-o", "json", path]).json();
+    let choice = |at: usize| &plan["choices"][at];
+    assert_eq!((&choice(0)["instance"], &choice(1)["instance"]), (&cheap.into(), &dear.into()));
+    assert_eq!(plan["run"]["most_usd"], choice(1)["run"]["most_usd"]);
+    assert!(choice(0)["run"]["most_usd"].as_f64() < choice(1)["run"]["most_usd"].as_f64());
+    let ran = repo.run(&["apply", "--yes", path]);
+    let said = one_line(&ran.out);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(said.contains(&format!("without capacity {dear}")), "{said}");
+    let quota = " short: 0 - 0 in use - 1 for this job (ml.p4d.24xlarge for training job usage";
+    assert!(said.contains(quota), "{said}");
+    // Nothing is chosen before the job has instances.
+    let status = || repo.run(&["status", "-o", "json", path]).json();
+    assert_eq!(status()["instance_type"], Value::Null);
+    let watched = repo.run(&["watch", path]);
+    let said = one_line(&(watched.out + &watched.err));
+    assert!(said.contains(&format!("instance: {dear}, chosen by SageMaker")), "{said}");
+    let ended = status();
+    assert_eq!(ended["instance_type"], dear);
+    let cents = |value: &Value| (value.as_f64().unwrap() * 100.0).round();
+    assert_eq!(cents(&ended["planned_usd"]), cents(&choice(1)["run"]["cost_usd"]));
+    let hours = ended["billable_seconds"].as_f64().unwrap() / 3_600.0;
+    let instances = choice(1)["price"]["usd_per_hour"].as_f64().unwrap() * hours;
+    let usd = ended["cost_usd"].as_f64().unwrap();
+    assert!((usd / instances - 1.0).abs() < 0.01, "{usd} {instances}");
+    let reported = one_line(&repo.run(&["report", path]).out);
+    assert!(reported.contains(&format!("the run is on {dear}, which SageMaker chose")), "{reported}");
+}
