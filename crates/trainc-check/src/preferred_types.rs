@@ -2,17 +2,26 @@
 
 use crate::compile::{WithoutGit, discard_speed_of_unknown_layout};
 use crate::queries::memory::format_bytes;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems, Severity, declare_code, text};
-use trainc_ir::ExpectedType;
+use trainc_ir::{ExpectedType, Launcher, Plan};
 use trainc_plan::resolve::{self, PreferredType};
 use trainc_plan::{Choice, Choices, Compiled, Options, World, plan_and_predict};
 use trainc_predict::prediction::Prediction;
 
 declare_code!(T0564, "preferred-type", Note, "memory, time and cost with a further preferred instance type");
 
+declare_code!(
+    T0710,
+    "request-of-another-type",
+    Warning,
+    "a preferred instance type that needs another request than the first"
+);
+
 /// The codes of this file.
-pub(crate) static CODES: &[&Code] = &[&T0564];
+pub(crate) static CODES: &[&Code] = &[&T0564, &T0710];
 
 /// Plans the job for each preferred type after the first, and reports what differs.
 pub(crate) fn check(
@@ -48,12 +57,72 @@ pub(crate) fn check(
         }
         compiled.problems.push(planned_type(&instance, span, &other.prediction));
         let Compiled { plan: Some(plan), prediction, problems, .. } = other else { continue };
+        if let Some(first) = compiled.plan.as_deref()
+            && choices.problems_of_first.errors() + problems.errors() == 0
+        {
+            compiled.problems.extend_with(other_request(first, &plan, (&instance, span)));
+        }
         choices.further.push(Choice { instance, plan, prediction, problems });
     }
     if let Some(expectation) = compiled.plan.as_mut().and_then(|plan| plan.expectation.as_mut()) {
         expectation.further_types = choices.further.iter().map(expected_type).collect();
     }
     compiled.choices = Some(Box::new(choices));
+}
+
+/// Reports a type that would need another request than the first: there is only one, whichever type SageMaker uses.
+fn other_request(first: &Plan, other: &Plan, (instance, span): (&str, Span)) -> Option<Diagnostic> {
+    let identity = trainc_emit::identity(first);
+    let [of_first, of_other] = [first, other].map(|plan| trainc_emit::training_job_request(plan, &identity));
+    let own = first.job.cluster.as_ref()?.instance.value()?;
+    let image = "/AlgorithmSpecification/TrainingImage";
+    if of_first.pointer(image) != of_other.pointer(image) {
+        let shown =
+            |request: &Value| request.pointer(image).and_then(Value::as_str).unwrap_or("?").to_owned();
+        return Some(
+            Diagnostic::new(
+                &T0710,
+                span,
+                format!("the container of the request does not run on `{instance}`"),
+            )
+            .severity(Severity::Error)
+            .help("list types with the same kind of chip")
+            .note(format!(
+                "`{own}` uses `{}`, `{instance}` needs `{}`",
+                shown(&of_first),
+                shown(&of_other)
+            )),
+        );
+    }
+    let mut differences = Vec::new();
+    for member in ["HyperParameters", "Environment"] {
+        let values =
+            |request: &Value| request.get(member).and_then(Value::as_object).cloned().unwrap_or_default();
+        let (before, after) = (values(&of_first), values(&of_other));
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        for name in names.into_iter().filter(|name| reaches_program(first, name)) {
+            if before.get(name) != after.get(name) {
+                let shown = |value: Option<&Value>| {
+                    value
+                        .and_then(Value::as_str)
+                        .map_or_else(|| "nothing".to_owned(), |text| format!("`{text}`"))
+                };
+                let (is, needs) = (shown(before.get(name)), shown(after.get(name)));
+                differences.push(format!("`{member}.{name}` is {is}; `{instance}` needs {needs}"));
+            }
+        }
+    }
+    let message = format!("on `{instance}` the job gets the values for `{own}`, which differ");
+    let diagnostic = Diagnostic::new(&T0710, span, message)
+        .help(format!("list types with as many accelerators as `{own}`"));
+    (!differences.is_empty()).then(|| differences.into_iter().fold(diagnostic, Diagnostic::note))
+}
+
+/// Returns whether the program or its launcher reads a hyperparameter or variable. Planned figures are not the job's, and only
+/// the launchers of `smdistributed` choose their network by the instance type.
+fn reaches_program(plan: &Plan, name: &str) -> bool {
+    let by_type = matches!(plan.launch.launcher, Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2);
+    !name.starts_with(trainc_emit::PLAN_VARIABLE) && (name != "sagemaker_instance_type" || by_type)
 }
 
 /// Returns the figures by which a run on a preferred type is judged in its containers.
