@@ -136,7 +136,8 @@ def observe(binary, case, environment, out):
             seen["crash"].append(f"{command}: exit {code}: {error.decode(errors='replace').strip()[:200]}")
     checked = parsed(results["check"][1]) or {}
     seen["problems"] = [one for manifest in checked.get("manifests", []) for one in manifest["problems"]]
-    seen["plan"] = parsed(results["plan"][1]) or {}
+    plan = parsed(results["plan"][1])
+    seen["plan"] = plan if isinstance(plan, dict) else {"jobs": plan}
     for path in sorted(out.rglob("*")):
         if path.is_file():
             seen["files"][str(path.relative_to(out))] = path.read_bytes()
