@@ -4,7 +4,7 @@ use super::{Context, across_jobs, rules, superseded};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, REFUSED_BY_SERVICE, Severity, find};
+use trainc_diag::{Allowable, Code, Diagnostic, Problems, Severity, find};
 use trainc_ir::Allow;
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
@@ -19,19 +19,15 @@ pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
 /// Codes whose problems depend on today's date, because of `until` and of other problems.
 pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
 
-/// The errors that can be allowed: they keep trainc from sending what AWS may accept. Any other error is of a job that AWS,
-/// the container or PyTorch refuses. `T0243` names them.
-pub static ALLOWABLE_ERRORS: &[&str] = &["T0320", "T0426", "T0445", "T0446"];
-
-/// Returns whether an error can be allowed.
-fn is_allowable(diagnostic: &Diagnostic) -> bool {
-    ALLOWABLE_ERRORS.contains(&diagnostic.code.id) && !diagnostic.facts.contains_key(REFUSED_BY_SERVICE)
+/// Returns why an error can be allowed; `None` if it cannot.
+fn allowable(diagnostic: &Diagnostic) -> Option<Allowable> {
+    diagnostic.code.allowable.filter(|_| !diagnostic.is_certain)
 }
 
 impl Context<'_> {
     /// Returns whether the manifest allows an error, by its ID or name.
     pub(crate) fn allows_error(&self, code: &Code) -> bool {
-        ALLOWABLE_ERRORS.contains(&code.id)
+        code.allowable.is_some()
             && self
                 .plan
                 .job
@@ -80,14 +76,12 @@ pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], pro
             if diagnostic.code != code || !(inside(diagnostic) || covers_whole_job(context, allow)) {
                 return true;
             }
-            if diagnostic.severity == Severity::Error && is_allowable(diagnostic) {
-                allowed.push(allowed_error(diagnostic, allow));
-                silenced += 1;
-                return false;
-            }
             if diagnostic.severity == Severity::Error {
-                errors += 1;
-                return true;
+                let Some(why) = allowable(diagnostic) else {
+                    errors += 1;
+                    return true;
+                };
+                allowed.push(allowed_error(diagnostic, why, allow));
             }
             silenced += 1;
             false
@@ -104,7 +98,7 @@ pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], pro
         if errors == 0 && others.any(|error| may_hide(error.code, code)) {
             continue;
         }
-        verdicts.push(unused_allow(allow, code, span, errors > 0));
+        verdicts.push(unused_allow(allow, code, span, errors > 0, &codes));
     }
     for verdict in verdicts {
         problems.push(verdict);
@@ -118,12 +112,14 @@ fn may_hide(error: &Code, warning: &Code) -> bool {
 }
 
 /// Returns an allowed error as a note, so that plan and report show what trainc did not check.
-fn allowed_error(diagnostic: &Diagnostic, allow: &Allow) -> Diagnostic {
+fn allowed_error(diagnostic: &Diagnostic, why: Allowable, allow: &Allow) -> Diagnostic {
     let reason = allow.reason.value().map_or("", String::as_str);
     let note = Diagnostic::new(diagnostic.code, diagnostic.span, diagnostic.message.clone());
-    note.severity(Severity::Note)
-        .note(format!("allowed, and sent as written: {reason}"))
-        .fact(trainc_diag::ALLOWED_FACT, reason)
+    let what = match why {
+        Allowable::AwsMayAccept => "allowed, and sent as written",
+        Allowable::Prediction => "allowed against this prediction",
+    };
+    note.severity(Severity::Note).note(format!("{what}: {reason}")).allowed(reason)
 }
 
 fn unknown_code(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
@@ -153,16 +149,27 @@ fn check_until_date(allow: &Allow, code: Option<&Code>, span: Span, today: &str)
 }
 
 /// Returns the problem of an `allow` that silenced nothing: its code is an error here, or is not reported.
-fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
+fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool, codes: &[&Code]) -> Diagnostic {
+    let named = |why: Allowable| {
+        let mut ids: Vec<&str> =
+            codes.iter().filter(|code| code.allowable == Some(why)).map(|code| code.id).collect();
+        ids.sort_unstable();
+        text::list(&ids, "and")
+    };
     if is_error {
-        Diagnostic::new(
+        let diagnostic = Diagnostic::new(
             &T0243,
             span,
             format!("{} `{}` is an error here; only warnings and notes can be allowed", code.id, code.name),
-        )
-        .note(format!(
-            "and the errors {}, which keep trainc from sending what AWS may accept",
-            text::list(ALLOWABLE_ERRORS, "and")
+        );
+        let diagnostic = match code.allowable {
+            Some(_) => diagnostic.note(format!("this {} is certain: no `allow` accepts it", code.id)),
+            None => diagnostic,
+        };
+        diagnostic.note(format!(
+            "and the errors {}, which keep trainc from sending what AWS may accept, and the predictions {}",
+            named(Allowable::AwsMayAccept),
+            named(Allowable::Prediction)
         ))
         .help(format!("fix it (`trainc explain {}`) and remove the `allow`", code.id))
     } else {
@@ -172,7 +179,7 @@ fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagn
             format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
         )
         .remove_it();
-        if code.severity == Severity::Error && !ALLOWABLE_ERRORS.contains(&code.id) {
+        if code.severity == Severity::Error && code.allowable.is_none() {
             diagnostic.note(format!("{} is an error, and errors cannot be allowed", code.id))
         } else {
             diagnostic

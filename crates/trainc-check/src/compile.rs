@@ -3,7 +3,7 @@
 use crate::check;
 use crate::preferred_types;
 use trainc_diag::source::{SourceId, SourceMap};
-use trainc_diag::{Diagnostic, Problems, Severity};
+use trainc_diag::{Diagnostic, Ends, Problems, Severity};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
 use trainc_plan::resolve::missing_node::join_missing_nodes;
@@ -46,18 +46,10 @@ pub fn compile(
     compiled
 }
 
-/// Errors that decide which layout or container runs: until they are mended, a speed would be that of a job that cannot
-/// start.
-const LAYOUT_ERRORS: [&str; 39] = [
-    "T0301", "T0302", "T0303", "T0304", "T0306", "T0310", "T0311", "T0312", "T0320", "T0322", "T0323",
-    "T0324", "T0330", "T0331", "T0332", "T0334", "T0335", "T0336", "T0337", "T0350", "T0353", "T0354",
-    "T0355", "T0356", "T0362", "T0364", "T0366", "T0367", "T0369", "T0370", "T0371", "T0372", "T0377",
-    "T0379", "T0381", "T0560", "T0562", "T0351", "T0541",
-];
-
-/// Removes the speed and the run of a plan with such an error.
+/// Removes the speed and the run of a plan with an error that decides which layout or container runs: they would be those of
+/// a job that cannot start.
 pub(crate) fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
-    let decides = |one: &Diagnostic| one.severity == Severity::Error && LAYOUT_ERRORS.contains(&one.code.id);
+    let decides = |one: &Diagnostic| one.severity == Severity::Error && one.code.ends == Some(Ends::Speed);
     if compiled.prediction.speed.is_none() || !compiled.problems.iter().any(decides) {
         return;
     }

@@ -15,7 +15,7 @@ mod superseded;
 mod what_if;
 
 pub use across_jobs::{JobSummary, check_across_jobs};
-pub use allow::{ALLOWABLE_ERRORS, is_date};
+pub use allow::is_date;
 pub use compile::compile;
 
 use trainc_diag::source::{SourceMap, Span};

@@ -6,14 +6,26 @@ use trainc_diag::declare_code;
 use trainc_ir::Plan;
 
 declare_code!(T0251, "conflicting-values", Error, "two values that are mutually exclusive");
-declare_code!(T0351, "short-version", Error, "a short version where the SDK requires the full version");
+declare_code!(
+    T0351,
+    "short-version",
+    Error,
+    "a short version where the SDK requires the full version",
+    ends: Speed
+);
 declare_code!(
     T0410,
     "environment-limit",
     Error,
     "an environment variable that exceeds the limits of a training job"
 );
-declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not accept");
+declare_code!(
+    T0431,
+    "instance-groups",
+    Error,
+    "instance groups that the service does not accept",
+    ends: Speed
+);
 declare_code!(T0437, "malformed-arn", Error, "a malformed ARN, key ID or alias");
 
 /// Returns the problem of an abbreviated version where the SDK requires the full version.

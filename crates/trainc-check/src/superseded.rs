@@ -42,9 +42,6 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
     ("T0516", Scope::Job, &["T0503"]),
 ];
 
-/// Errors after which neither time nor cost is predicted, so that any warning may be missing.
-const ENDS_PREDICTION: [&str; 3] = ["T0326", "T0327", "T0394"];
-
 /// Removes the problems that others supersede.
 pub(super) fn remove(problems: &mut Problems) {
     let superseding: Vec<(&str, Span)> = problems
@@ -74,8 +71,7 @@ fn subject_span(problem: &Diagnostic) -> Span {
 
 /// Returns whether an error may keep a warning from being reported.
 pub(super) fn may_hide(error: &Code, warning: &Code) -> bool {
-    ENDS_PREDICTION.contains(&error.id)
-        || TABLE.iter().any(|(by, _, codes)| *by == error.id && codes.contains(&warning.id))
+    error.ends.is_some() || TABLE.iter().any(|(by, _, codes)| *by == error.id && codes.contains(&warning.id))
 }
 
 #[cfg(test)]
@@ -86,7 +82,7 @@ mod tests {
     fn every_code_exists() {
         let known: Vec<&str> = crate::codes_of_compile().iter().map(|code| code.id).collect();
         for (by, _, codes) in TABLE {
-            for code in codes.iter().chain([by]).chain(&ENDS_PREDICTION) {
+            for code in codes.iter().chain([by]) {
                 assert!(known.contains(code), "{code}");
             }
         }

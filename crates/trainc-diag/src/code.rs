@@ -16,6 +16,25 @@ pub enum Status {
     },
 }
 
+/// What an error of a code keeps from being judged. Warnings that depend on it may be missing until the error is mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// The speed: mending the error changes which machines, processes, layout, precision or container run, so that time and
+    /// cost would be those of a job that cannot start. They are not shown.
+    Speed,
+    /// Rules on time and cost, since the job is predicted not to run.
+    Prediction,
+}
+
+/// Why an `allow` accepts an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowable {
+    /// It keeps trainc from sending what AWS may accept.
+    AwsMayAccept,
+    /// It is a prediction, which a measurement may refute.
+    Prediction,
+}
+
 /// A kind of problem. Declared by [`declare_code!`](crate::declare_code) in the crate that emits it.
 #[derive(Debug)]
 pub struct Code {
@@ -33,6 +52,10 @@ pub struct Code {
     pub package: &'static str,
     /// In use, or a tombstone.
     pub status: Status,
+    /// What an error of this code leaves open; `None` if mending it changes neither layout nor container.
+    pub ends: Option<Ends>,
+    /// Why an `allow` accepts an error of this code. `None`: AWS, the container or PyTorch refuses such a job.
+    pub allowable: Option<Allowable>,
 }
 
 impl PartialEq for Code {
@@ -42,14 +65,19 @@ impl PartialEq for Code {
 }
 impl Eq for Code {}
 
-/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate.
+/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate. An error that decides which layout or container
+/// runs says `ends: Speed`, and one that an `allow` accepts `allowable: AwsMayAccept`, in
+/// this order.
 ///
 /// ```ignore
-/// declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by the degrees");
+/// declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by …", ends: Speed);
 /// ```
 #[macro_export]
 macro_rules! declare_code {
-    ($id:ident, $name:literal, $severity:ident, $summary:literal) => {
+    (
+        $id:ident, $name:literal, $severity:ident, $summary:literal
+        $(, ends: $ends:ident)? $(, allowable: $allowable:ident)? $(,)?
+    ) => {
         #[doc = concat!("`", stringify!($id), "` ", $name, ": ", $summary, ".")]
         pub static $id: $crate::Code = $crate::Code {
             id: stringify!($id),
@@ -59,6 +87,8 @@ macro_rules! declare_code {
             page: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/codes/", stringify!($id), ".md")),
             package: env!("CARGO_PKG_NAME"),
             status: $crate::Status::Active,
+            ends: [$(Some($crate::Ends::$ends),)? None][0],
+            allowable: [$(Some($crate::Allowable::$allowable),)? None][0],
         };
     };
 }

@@ -27,7 +27,7 @@ mod suggestion;
 pub mod text;
 mod truncate;
 
-pub use code::{Code, Status, find};
+pub use code::{Allowable, Code, Ends, Status, find};
 pub use escape::{escape_control_characters, escape_json, escape_line, escape_output};
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
@@ -73,7 +73,7 @@ pub struct Label {
 }
 
 /// The fact of an error that the manifest allows: the reason in it.
-pub const ALLOWED_FACT: &str = "allowed";
+const ALLOWED_FACT: &str = "allowed";
 
 /// A problem: a code, the primary span, and texts.
 ///
@@ -105,10 +105,12 @@ pub struct Diagnostic {
     pub secret: bool,
     /// The span of the value that the problem concerns, if it is not `span`.
     pub subject: Option<Span>,
+    /// No `allow` accepts this error, although others of its code can be allowed.
+    pub is_certain: bool,
 }
 
-/// The fact of an error that cannot be allowed although others of its code can, since the service refuses the request.
-pub const REFUSED_BY_SERVICE: &str = "refused_by_service";
+/// The fact of an error that is certain because the service refuses the request.
+const REFUSED_BY_SERVICE: &str = "refused_by_service";
 
 /// A replacement of one span of a source, applied by `check --fix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +136,7 @@ impl Diagnostic {
             facts: BTreeMap::new(),
             fix: None,
             secret: false,
+            is_certain: false,
             subject: None,
         }
     }
@@ -154,6 +157,30 @@ impl Diagnostic {
     pub fn subject(mut self, value: Span) -> Self {
         self.subject = Some(value);
         self
+    }
+
+    /// Marks an error that no `allow` accepts, although others of its code can be allowed.
+    #[must_use]
+    pub fn certain(mut self) -> Self {
+        self.is_certain = true;
+        self
+    }
+
+    /// Marks an error that the manifest allows, for the reason given.
+    #[must_use]
+    pub fn allowed(self, reason: &str) -> Self {
+        self.fact(ALLOWED_FACT, reason)
+    }
+
+    /// Returns true for an error that the manifest allows.
+    pub fn is_allowed(&self) -> bool {
+        self.facts.contains_key(ALLOWED_FACT)
+    }
+
+    /// Marks an error that no `allow` accepts because the service refuses the request.
+    #[must_use]
+    pub fn refused_by_service(self) -> Self {
+        self.certain().fact(REFUSED_BY_SERVICE, true)
     }
 
     /// Marks the text at the primary span as a secret.

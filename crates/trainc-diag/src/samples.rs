@@ -11,6 +11,8 @@ pub(super) static WORLD: Code = Code {
     page: "# T0301\n\nThe degrees multiply to the GPUs of the cluster.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
+    ends: None,
+    allowable: None,
 };
 
 pub(super) static UNUSED: Code = Code {
@@ -21,6 +23,8 @@ pub(super) static UNUSED: Code = Code {
     page: "# T0207\n\nRemove it.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
+    ends: None,
+    allowable: None,
 };
 
 pub(super) static QUOTA: Code = Code {
@@ -31,6 +35,8 @@ pub(super) static QUOTA: Code = Code {
     page: "# T0402\n\nAsk the account.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
+    ends: None,
+    allowable: None,
 };
 
 pub(super) const JOB: &str = "job \"gpt-30b\" {\n  extends \"../base.kdl\"\n  cluster instance=\"ml.p4d.24xlarge\" {\n    nodes 7\n  }\n\n  mesh {\n    shard-degree 6   // was 7\n    tensor-degree 8\n  }\n  allow \"T0999\"\n}\n";

@@ -5,7 +5,7 @@ use super::Subject;
 use super::human::{Depth, Problems};
 use super::terminal_page::{BLUE, RED, TerminalPage, YELLOW};
 use trainc_diag::text;
-use trainc_diag::{ALLOWED_FACT, Diagnostic, Severity};
+use trainc_diag::{Diagnostic, Severity};
 use unicode_width::UnicodeWidthStr as _;
 
 /// The most errors and warnings that the short plan shows; others, and notes, are counted.
@@ -50,7 +50,7 @@ fn count(all: &[&Diagnostic], severity: Severity) -> u64 {
 /// Prints allowed errors, errors and warnings, in a line each where they fit, and the number of the other notes.
 fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
     let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
-    let is_allowed = |problem: &&&Diagnostic| problem.facts.contains_key(ALLOWED_FACT);
+    let is_allowed = |problem: &&&Diagnostic| problem.is_allowed();
     for (at, problem) in all.iter().filter(is_allowed).enumerate() {
         let message = one_line(&problem.message);
         let room = page.columns().saturating_sub(problem.code.id.len() + 1);

@@ -8,7 +8,7 @@ use crate::support::{Memory, Outcome, compile_in, files, has_job, human, options
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use trainc_diag::{Problems, Severity};
+use trainc_diag::{Diagnostic, Ends, Problems, Severity};
 
 /// Codes that no text alone can show, and the test that shows them.
 const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
@@ -170,6 +170,7 @@ fn fixtures_are_as_expected() {
         codes_without_fixtures(),
         pictures_without_fixtures(),
         words_that_are_no_fragments(),
+        speeds_of_undecided_layouts(),
     ]
     .concat();
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
@@ -251,6 +252,23 @@ fn codes_without_fixtures() -> Vec<String> {
             Some((0, _)) => faults.push(format!("{code}: no fixture gives it")),
             Some((_, 0)) => faults.push(format!("{code}: no near miss")),
             Some(_) => {}
+        }
+    }
+    faults
+}
+
+/// A plan whose errors leave open which layout or container runs shows neither speed nor cost.
+fn speeds_of_undecided_layouts() -> Vec<String> {
+    let mut faults = Vec::new();
+    for fixture in fixtures().iter().flatten() {
+        let Outcome { compiled, .. } = &fixture.outcome;
+        let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
+        let deciding =
+            compiled.problems.iter().filter(is_error).find(|one| one.code.ends == Some(Ends::Speed));
+        if let Some(error) = deciding
+            && (compiled.prediction.speed.is_some() || compiled.prediction.run.is_some())
+        {
+            faults.push(format!("{}: a speed beside {}", fixture.path, error.code.id));
         }
     }
     faults

@@ -11,7 +11,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::Instance;
 use trainc_ir::{Engine, Image, Plan};
 
-declare_code!(T0560, "cuda-gpu-mismatch", Error, "a container whose CUDA version does not support the GPU");
+declare_code!(
+    T0560,
+    "cuda-gpu-mismatch",
+    Error,
+    "a container whose CUDA version does not support the GPU",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0560];

@@ -9,7 +9,13 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
 
-declare_code!(T0591, "cuda-only-library", Error, "quantized weights or an optimizer that require CUDA, on Trainium");
+declare_code!(
+    T0591,
+    "cuda-only-library",
+    Error,
+    "quantized weights or an optimizer that require CUDA, on Trainium",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0591];

@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
 declare_code!(T0585, "disabled-hardware", Warning, "a variable or an option that turns off hardware or slows every step");
-declare_code!(T0586, "hidden-gpus", Error, "fewer visible GPUs than the ranks of a node use");
+declare_code!(T0586, "hidden-gpus", Error, "fewer visible GPUs than the ranks of a node use", ends: Speed);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0585, &T0586];

@@ -10,7 +10,13 @@ use trainc_ir::architecture::{Architecture, Positions};
 use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
 use trainc_plan::plan::divisors::near_divisors;
 
-declare_code!(T0391, "degree-model-mismatch", Error, "a degree that does not divide the model's dimensions");
+declare_code!(
+    T0391,
+    "degree-model-mismatch",
+    Error,
+    "a degree that does not divide the model's dimensions",
+    ends: Speed
+);
 declare_code!(
     T0392,
     "uneven-pipeline-stages",
@@ -18,7 +24,13 @@ declare_code!(
     "a number of layers that is not divisible by the pipeline stages"
 );
 declare_code!(T0393, "head-dimension-alignment", Warning, "a head dimension that is not a multiple of 8");
-declare_code!(T0394, "sequence-exceeds-positions", Error, "a sequence longer than the model's positions");
+declare_code!(
+    T0394,
+    "sequence-exceeds-positions",
+    Error,
+    "a sequence longer than the model's positions",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0391, &T0392, &T0393, &T0394];

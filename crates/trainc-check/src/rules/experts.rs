@@ -11,7 +11,8 @@ declare_code!(
     T0377,
     "expert-degree-mismatch",
     Error,
-    "an expert degree that does not match the model's experts"
+    "an expert degree that does not match the model's experts",
+    ends: Speed
 );
 
 /// The codes of this file.

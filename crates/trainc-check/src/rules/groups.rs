@@ -11,7 +11,8 @@ declare_code!(
     T0353,
     "engine-instance-group",
     Error,
-    "an engine that is not assigned to exactly one instance group"
+    "an engine that is not assigned to exactly one instance group",
+    ends: Speed
 );
 
 /// The codes of this file.

@@ -17,7 +17,7 @@ declare_code!(
     Error,
     "a hyperparameter name with characters that are unsafe in the shell"
 );
-declare_code!(T0406, "reserved-hyperparameter", Error, "a hyperparameter name that is reserved");
+declare_code!(T0406, "reserved-hyperparameter", Error, "a hyperparameter name that is reserved", ends: Speed);
 declare_code!(
     T0266,
     "look-alike-hyperparameters",

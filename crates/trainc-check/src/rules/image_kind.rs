@@ -11,7 +11,13 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, ImageRequest, Plan};
 
-declare_code!(T0592, "engine-of-other-framework", Error, "an engine of PyTorch with an image of another framework");
+declare_code!(
+    T0592,
+    "engine-of-other-framework",
+    Error,
+    "an engine of PyTorch with an image of another framework",
+    ends: Speed
+);
 declare_code!(T0594, "image-lacks-part", Warning, "an image that lacks what the job needs");
 declare_code!(T0587, "image-for-other-processor", Warning, "an image whose name says that it is for another processor");
 declare_code!(T0588, "inference-image", Warning, "an image for inference in a training job");

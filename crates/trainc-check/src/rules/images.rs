@@ -9,7 +9,13 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{ImageRequest, Launcher, RequestMember};
 
-declare_code!(T0440, "invalid-image-uri", Error, "an image URI that is not in a private ECR repository");
+declare_code!(
+    T0440,
+    "invalid-image-uri",
+    Error,
+    "an image URI that is not in a private ECR repository",
+    ends: Speed
+);
 declare_code!(T0441, "image-region-mismatch", Warning, "an image in another region than the job");
 declare_code!(T0442, "image-end-of-patch", Warning, "a container image that no longer receives patches");
 

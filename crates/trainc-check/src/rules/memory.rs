@@ -30,7 +30,14 @@ use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Layout, Memory, memory as model};
 
-declare_code!(T0326, "memory", Warning, "a job that needs more memory than its GPUs have");
+declare_code!(
+    T0326,
+    "memory",
+    Warning,
+    "a job that needs more memory than its GPUs have",
+    ends: Prediction,
+    allowable: Prediction
+);
 declare_code!(
     T0328,
     "micro-batch-too-small",
@@ -59,6 +66,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let code = if is_short { &T0326 } else { &T0327 };
         let found = Diagnostic::new(code, nodes_span(context, span), excess.describe(plan))
             .severity(Severity::Error)
+            .certain()
             .fact("states_bytes", excess.states.round())
             .fact("edits", serde_json::json!([]));
         let found = if is_short { found.note(describe_parts(&memory)) } else { found };
@@ -69,6 +77,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     match memory.fit() {
         Some(Fit::Hardly | Fit::Never) => {
             let found = does_not_fit(context, &layout, &memory, span);
+            let states = model::resident_states(&layout);
+            let found = if memory.capacity_bytes.is_some_and(|card| states > card) {
+                found.certain()
+            } else {
+                found
+            };
             problems.push(match sharding {
                 Some(word) => found.severity(Severity::Note).note(format!(
                     "`{word}` says that the program shards the model itself, which is not predicted: `engine=\"fsdp\"` describes it"

@@ -10,7 +10,8 @@ declare_code!(
     T0375,
     "fsdp-unsupported-optimizer",
     Error,
-    "an optimizer that FSDP does not support in this configuration"
+    "an optimizer that FSDP does not support in this configuration",
+    ends: Speed
 );
 
 /// The codes of this file.

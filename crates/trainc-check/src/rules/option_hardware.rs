@@ -9,7 +9,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 use trainc_ir::hardware::Accelerator;
 
-declare_code!(T0599, "option-unsupported-by-gpu", Error, "an option of the script that the accelerator does not support");
+declare_code!(
+    T0599,
+    "option-unsupported-by-gpu",
+    Error,
+    "an option of the script that the accelerator does not support",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0599];

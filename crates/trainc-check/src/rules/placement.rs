@@ -11,7 +11,13 @@ declare_code!(
     Error,
     "a placement for an instance type without UltraServers"
 );
-declare_code!(T0317, "placement-count", Error, "a placement whose instance counts do not match the cluster");
+declare_code!(
+    T0317,
+    "placement-count",
+    Error,
+    "a placement whose instance counts do not match the cluster",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0316, &T0317];

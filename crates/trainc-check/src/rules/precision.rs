@@ -10,13 +10,14 @@ use trainc_ir::job::Recompute;
 use trainc_ir::{Engine, Parallel, Plan, Smp};
 use trainc_predict::{Attention, Layout, System};
 
-declare_code!(T0381, "bf16-unsupported", Error, "bf16 on a GPU that does not support it");
+declare_code!(T0381, "bf16-unsupported", Error, "bf16 on a GPU that does not support it", ends: Speed);
 declare_code!(T0382, "fp16-instead-of-bf16", Warning, "fp16 on a GPU that supports bf16");
 declare_code!(
     T0383,
     "selective-checkpointing-unsupported",
     Error,
-    "selective activation checkpointing on an engine that does not support it"
+    "selective activation checkpointing on an engine that does not support it",
+    ends: Speed
 );
 declare_code!(
     T0290,
@@ -24,13 +25,26 @@ declare_code!(
     Note,
     "selective recomputation with flash attention, which recomputes nothing"
 );
-declare_code!(T0562, "fp8-unsupported", Error, "8-bit precision on a GPU that does not support it");
-declare_code!(T0563, "recipe-without-fp8", Error, "a recipe for 8-bit products without 8-bit precision");
+declare_code!(
+    T0562,
+    "fp8-unsupported",
+    Error,
+    "8-bit precision on a GPU that does not support it",
+    ends: Speed
+);
+declare_code!(
+    T0563,
+    "recipe-without-fp8",
+    Error,
+    "a recipe for 8-bit products without 8-bit precision",
+    ends: Speed
+);
 declare_code!(
     T0384,
     "flash-attention-unsupported",
     Error,
-    "flash attention on a GPU or container that does not support it"
+    "flash attention on a GPU or container that does not support it",
+    ends: Speed
 );
 
 /// The codes of this file.

@@ -13,7 +13,13 @@ use trainc_plan::plan::divisors::divisors;
 use trainc_predict::bills::max_cost;
 use trainc_predict::{Layout, Recompute, Run};
 
-declare_code!(T0329, "predicted-over-budget", Warning, "the predicted cost exceeds the budget");
+declare_code!(
+    T0329,
+    "predicted-over-budget",
+    Warning,
+    "the predicted cost exceeds the budget",
+    allowable: Prediction
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0329];
@@ -62,6 +68,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .fact("low_usd", interval.low)
         .fact("high_usd", interval.high)
         .fact("budget_usd", usd.value);
+    // A hard budget is a limit of the manifest's own.
+    if hard {
+        diagnostic = diagnostic.certain();
+    }
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
         diagnostic = diagnostic.label(span, format!("about {}", text::rounded_duration(run.expected_seconds())));
     }

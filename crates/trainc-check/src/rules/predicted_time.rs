@@ -13,13 +13,20 @@ use trainc_ir::{Cluster, CheckpointInterval, Plan};
 use trainc_predict::{Layout, Run};
 use trainc_predict::bills::max_cost;
 
-declare_code!(T0338, "predicted-over-max-run", Warning, "the predicted run time exceeds `max-run`");
+declare_code!(
+    T0338,
+    "predicted-over-max-run",
+    Warning,
+    "the predicted run time exceeds `max-run`",
+    allowable: Prediction
+);
 
 declare_code!(
     T0496,
     "interruptions-exceed-max-run",
     Warning,
-    "a run that is expected to exceed `max-run` because of interruptions"
+    "a run that is expected to exceed `max-run` because of interruptions",
+    allowable: Prediction
 );
 
 /// The codes of this file.
@@ -117,6 +124,7 @@ fn check_peak(context: &Context, problems: &mut Problems) {
         ),
     )
     .severity(Severity::Error)
+    .certain()
     .help("write fewer steps or tokens, or use more GPUs")
     .note(format!("{operations} operations for each of {} parameters and {} tokens, at {peak} TFLOP/s", text::group_digits(model.parameters.value), text::group_digits(tokens.value)))
     .fact("seconds", seconds.round())

@@ -10,7 +10,8 @@ declare_code!(
     T0483,
     "instance-preferences",
     Error,
-    "preferred instance types that the service does not accept"
+    "preferred instance types that the service does not accept",
+    ends: Speed
 );
 
 /// The codes of this file.

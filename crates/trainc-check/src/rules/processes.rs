@@ -17,8 +17,8 @@ declare_code!(
     Warning,
     "several hosts that each run the script independently"
 );
-declare_code!(T0362, "too-many-processes", Error, "more processes per host than GPUs");
-declare_code!(T0363, "mpi-setting-without-mpi", Error, "an MPI setting with another launcher");
+declare_code!(T0362, "too-many-processes", Error, "more processes per host than GPUs", ends: Speed);
+declare_code!(T0363, "mpi-setting-without-mpi", Error, "an MPI setting with another launcher", ends: Speed);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0360, &T0361, &T0362, &T0363];

@@ -5,12 +5,19 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Plan, Quantize};
 
-declare_code!(T0378, "quantized-without-adapter", Error, "quantized weights without an adapter to train");
+declare_code!(
+    T0378,
+    "quantized-without-adapter",
+    Error,
+    "quantized weights without an adapter to train",
+    ends: Speed
+);
 declare_code!(
     T0379,
     "engine-without-quantization",
     Error,
-    "quantized weights that the engine does not support"
+    "quantized weights that the engine does not support",
+    ends: Speed
 );
 declare_code!(
     T0380,

@@ -15,13 +15,15 @@ declare_code!(
     T0355,
     "smddp-unsupported-image",
     Error,
-    "a container that does not support SageMaker data parallel"
+    "a container that does not support SageMaker data parallel",
+    ends: Speed
 );
 declare_code!(
     T0356,
     "smddp-unsupported-instance",
     Error,
-    "an instance type that the SageMaker data parallel library does not support"
+    "an instance type that the SageMaker data parallel library does not support",
+    ends: Speed
 );
 declare_code!(T0358, "smddp-one-node", Warning, "SageMaker data parallel on one node");
 declare_code!(

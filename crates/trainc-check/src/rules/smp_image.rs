@@ -10,15 +10,28 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, Plan, Smp};
 
-declare_code!(T0364, "smp-unsupported-version", Error, "a PyTorch version without SageMaker model parallel");
+declare_code!(
+    T0364,
+    "smp-unsupported-version",
+    Error,
+    "a PyTorch version without SageMaker model parallel",
+    ends: Speed
+);
 declare_code!(T0365, "smp-archived", Warning, "SageMaker model parallel v1 is archived");
 declare_code!(
     T0366,
     "smp-unsupported-instance",
     Error,
-    "an instance type that SageMaker model parallel v1 does not support"
+    "an instance type that SageMaker model parallel v1 does not support",
+    ends: Speed
 );
-declare_code!(T0376, "smp-v2-huggingface", Error, "SageMaker model parallel v2 on a Hugging Face image");
+declare_code!(
+    T0376,
+    "smp-v2-huggingface",
+    Error,
+    "SageMaker model parallel v2 on a Hugging Face image",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0364, &T0365, &T0366, &T0376];

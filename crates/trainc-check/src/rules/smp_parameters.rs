@@ -16,33 +16,44 @@ declare_code!(
     T0367,
     "smp-parameter-wrong-version",
     Error,
-    "a parameter that the image's SageMaker model parallel does not support"
+    "a parameter that the image's SageMaker model parallel does not support",
+    ends: Speed
 );
 declare_code!(
     T0368,
     "smp-parameter-range",
     Error,
-    "a SageMaker model parallel parameter that is out of range"
+    "a SageMaker model parallel parameter that is out of range",
+    ends: Speed
 );
 declare_code!(
     T0369,
     "smp-parameter-too-new",
     Error,
-    "a parameter that the image's SageMaker model parallel is too old for"
+    "a parameter that the image's SageMaker model parallel is too old for",
+    ends: Speed
 );
 declare_code!(
     T0370,
     "smp-parameters-conflict",
     Error,
-    "two mutually exclusive SageMaker model parallel parameters"
+    "two mutually exclusive SageMaker model parallel parameters",
+    ends: Speed
 );
 declare_code!(
     T0371,
     "smp-parameter-dependency",
     Error,
-    "a SageMaker model parallel parameter without another that it requires"
+    "a SageMaker model parallel parameter without another that it requires",
+    ends: Speed
 );
-declare_code!(T0372, "smp-unsupported-placement", Warning, "a placement that the SageMaker SDK rejects");
+declare_code!(
+    T0372,
+    "smp-unsupported-placement",
+    Warning,
+    "a placement that the SageMaker SDK rejects",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T0372];

@@ -20,7 +20,8 @@ declare_code!(
     T0426,
     "spot-without-checkpoint",
     Error,
-    "a spot job without a checkpoint that survives an interruption"
+    "a spot job without a checkpoint that survives an interruption",
+    allowable: AwsMayAccept
 );
 declare_code!(T0436, "training-plan-with-spot", Error, "spot capacity combined with a training plan");
 

@@ -13,10 +13,17 @@ declare_code!(
     T0350,
     "unsupported-torchrun-version",
     Error,
-    "a PyTorch version that the SageMaker SDK does not start with torchrun"
+    "a PyTorch version that the SageMaker SDK does not start with torchrun",
+    ends: Speed
 );
-declare_code!(T0352, "torchrun-entry-point", Error, "an entry point that torchrun cannot start");
-declare_code!(T0354, "unsupported-trainium-engine", Error, "an engine that Trainium does not support");
+declare_code!(T0352, "torchrun-entry-point", Error, "an entry point that torchrun cannot start", ends: Speed);
+declare_code!(
+    T0354,
+    "unsupported-trainium-engine",
+    Error,
+    "an engine that Trainium does not support",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0350, &T0351, &T0352, &T0354];

@@ -11,7 +11,8 @@ declare_code!(
     T0545,
     "worker-image-unsupported",
     Error,
-    "a container whose PyTorch engine `worker` does not support on GPUs"
+    "a container whose PyTorch engine `worker` does not support on GPUs",
+    ends: Speed
 );
 
 /// The codes of this file.

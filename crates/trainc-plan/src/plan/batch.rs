@@ -11,15 +11,23 @@ declare_code!(
     T0310,
     "global-batch-not-divisible",
     Error,
-    "a global batch that is not divisible by the other factors"
+    "a global batch that is not divisible by the other factors",
+    ends: Speed
 );
 declare_code!(
     T0311,
     "conflicting-batch-sizes",
     Error,
-    "micro-batch, accumulation and global batch are inconsistent"
+    "micro-batch, accumulation and global batch are inconsistent",
+    ends: Speed
 );
-declare_code!(T0312, "batch-size-unknown", Error, "too few values are set to determine the batch size");
+declare_code!(
+    T0312,
+    "batch-size-unknown",
+    Error,
+    "too few values are set to determine the batch size",
+    ends: Speed
+);
 declare_code!(
     T0313,
     "invalid-run-length",

@@ -3,19 +3,39 @@
 use trainc_catalog::{accelerators, instances, regions};
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Help, Problems, REFUSED_BY_SERVICE};
+use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Engine, Job, Machine, Region};
 
-declare_code!(T0320, "unknown-instance", Error, "an instance type that SageMaker training does not support");
+declare_code!(
+    T0320,
+    "unknown-instance",
+    Error,
+    "an instance type that SageMaker training does not support",
+    ends: Speed,
+    allowable: AwsMayAccept
+);
 declare_code!(T0321, "unknown-region", Error, "a region that does not exist");
-declare_code!(T0322, "unknown-accelerator", Error, "an accelerator that is not in the catalogue");
-declare_code!(T0323, "custom-cluster-incomplete", Error, "a custom cluster that does not describe its nodes");
+declare_code!(
+    T0322,
+    "unknown-accelerator",
+    Error,
+    "an accelerator that is not in the catalogue",
+    ends: Speed
+);
+declare_code!(
+    T0323,
+    "custom-cluster-incomplete",
+    Error,
+    "a custom cluster that does not describe its nodes",
+    ends: Speed
+);
 declare_code!(
     T0324,
     "no-accelerator",
     Error,
-    "an instance type without GPUs with an engine that requires them"
+    "an instance type without GPUs with an engine that requires them",
+    ends: Speed
 );
 
 /// The codes of this file.
@@ -62,7 +82,7 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` has no instance type")
                     .write("cluster \"ml.p4d.24xlarge\" nodes=1")
-                    .fact(REFUSED_BY_SERVICE, true),
+                    .refused_by_service(),
             );
         }
         return None;

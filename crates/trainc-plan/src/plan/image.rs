@@ -15,34 +15,56 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Image, ImageRequest, Job, Origin, Region};
 
-declare_code!(T0330, "unknown-image-version", Error, "no Deep Learning Container has this version");
+declare_code!(
+    T0330,
+    "unknown-image-version",
+    Error,
+    "no Deep Learning Container has this version",
+    ends: Speed
+);
 declare_code!(
     T0331,
     "unknown-image-python",
     Error,
-    "no Deep Learning Container of this version has this Python version"
+    "no Deep Learning Container of this version has this Python version",
+    ends: Speed
 );
 declare_code!(
     T0332,
     "unknown-image-combination",
     Error,
-    "no Deep Learning Container combines these two versions"
+    "no Deep Learning Container combines these two versions",
+    ends: Speed
 );
-declare_code!(T0333, "mixed-version-lengths", Error, "one version is short and the other is full");
+declare_code!(
+    T0333,
+    "mixed-version-lengths",
+    Error,
+    "one version is short and the other is full",
+    ends: Speed
+);
 declare_code!(
     T0334,
     "region-without-image",
     Error,
-    "the Deep Learning Container is not available in the region"
+    "the Deep Learning Container is not available in the region",
+    ends: Speed
 );
 declare_code!(
     T0335,
     "image-instance-mismatch",
     Error,
-    "the Deep Learning Container does not support the instance type"
+    "the Deep Learning Container does not support the instance type",
+    ends: Speed
 );
-declare_code!(T0336, "image-incomplete", Error, "`image` does not identify a container");
-declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container exists for the PyTorch version");
+declare_code!(T0336, "image-incomplete", Error, "`image` does not identify a container", ends: Speed);
+declare_code!(
+    T0337,
+    "smp-image-version",
+    Error,
+    "no SMP v2 container exists for the PyTorch version",
+    ends: Speed
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] =

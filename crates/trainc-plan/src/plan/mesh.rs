@@ -8,22 +8,36 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
 
-declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by the degrees");
+declare_code!(
+    T0301,
+    "degree-does-not-divide",
+    Error,
+    "the world size is not divisible by the degrees",
+    ends: Speed
+);
 declare_code!(
     T0302,
     "shard-degree-strategy-mismatch",
     Error,
-    "a shard degree that conflicts with the sharding strategy"
+    "a shard degree that conflicts with the sharding strategy",
+    ends: Speed
 );
-declare_code!(T0303, "degrees-exceed-world-size", Error, "degrees that need more GPUs than the cluster has");
+declare_code!(
+    T0303,
+    "degrees-exceed-world-size",
+    Error,
+    "degrees that need more GPUs than the cluster has",
+    ends: Speed
+);
 declare_code!(
     T0304,
     "shard-degree-not-divisible",
     Error,
-    "a context or expert degree that does not divide the shard degree"
+    "a context or expert degree that does not divide the shard degree",
+    ends: Speed
 );
-declare_code!(T0305, "cluster-too-large", Error, "a cluster with too many GPUs");
-declare_code!(T0306, "device-map-multi-node", Error, "a device map on more than one node");
+declare_code!(T0305, "cluster-too-large", Error, "a cluster with too many GPUs", ends: Speed);
+declare_code!(T0306, "device-map-multi-node", Error, "a device map on more than one node", ends: Speed);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0301, &T0302, &T0303, &T0304, &T0305, &T0306];

@@ -13,10 +13,22 @@ use trainc_ir::architecture::{
 };
 use trainc_ir::{Engine, Job, Model, ModelFacts, Origin, Val};
 
-declare_code!(T0340, "unknown-model", Error, "a model that is not in the catalogue");
-declare_code!(T0341, "invalid-model-dimension", Error, "a model dimension is missing or invalid");
-declare_code!(T0342, "invalid-model-config", Error, "a model config file that cannot be used");
-declare_code!(T0343, "unknown-adapter-target", Error, "adapter targets that the model does not have");
+declare_code!(T0340, "unknown-model", Error, "a model that is not in the catalogue", ends: Speed);
+declare_code!(
+    T0341,
+    "invalid-model-dimension",
+    Error,
+    "a model dimension is missing or invalid",
+    ends: Speed
+);
+declare_code!(T0342, "invalid-model-config", Error, "a model config file that cannot be used", ends: Speed);
+declare_code!(
+    T0343,
+    "unknown-adapter-target",
+    Error,
+    "adapter targets that the model does not have",
+    ends: Speed
+);
 declare_code!(
     T0550,
     "assumed-architecture",
@@ -24,7 +36,7 @@ declare_code!(
     "a model type that is not in the table of architectures"
 );
 declare_code!(T0552, "uncounted-class", Warning, "a model class whose head has no formula");
-declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank");
+declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank", ends: Speed);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344, &T0550, &T0552];

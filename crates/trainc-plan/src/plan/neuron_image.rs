@@ -10,7 +10,8 @@ declare_code!(
     T0399,
     "image-version-replaced",
     Error,
-    "an image version that the SageMaker SDK silently replaces"
+    "an image version that the SageMaker SDK silently replaces",
+    ends: Speed
 );
 
 /// Returns the Neuron SDK version of a container and the version that the instance's chip requires, if that is newer.

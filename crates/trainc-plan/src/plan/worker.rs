@@ -16,8 +16,20 @@ use trainc_ir::{
     Val, Warmup,
 };
 
-declare_code!(T0540, "worker-unsupported-model", Error, "a model that engine `worker` does not support");
-declare_code!(T0541, "worker-unsupported-setting", Error, "a setting that engine `worker` does not support");
+declare_code!(
+    T0540,
+    "worker-unsupported-model",
+    Error,
+    "a model that engine `worker` does not support",
+    ends: Speed
+);
+declare_code!(
+    T0541,
+    "worker-unsupported-setting",
+    Error,
+    "a setting that engine `worker` does not support",
+    ends: Speed
+);
 declare_code!(T0542, "worker-without-data", Error, "engine `worker` without a training data channel");
 declare_code!(T0543, "worker-missing-setting", Error, "a missing setting that engine `worker` requires");
 

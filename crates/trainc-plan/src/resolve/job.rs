@@ -23,8 +23,14 @@ use trainc_ir::{
 use trainc_syntax::ast::{Node, Value};
 
 declare_code!(T0220, "missing-node", Error, "a job is missing a required node");
-declare_code!(T0222, "unsupported-engine-option", Error, "a parameter that the engine does not support");
-declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist");
+declare_code!(
+    T0222,
+    "unsupported-engine-option",
+    Error,
+    "a parameter that the engine does not support",
+    ends: Speed
+);
+declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist", ends: Speed);
 
 /// The codes of this file and of `parallel.rs`.
 pub(super) static CODES: &[&Code] = &[&T0220, &T0222, &T0223];

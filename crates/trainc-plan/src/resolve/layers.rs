@@ -10,12 +10,18 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Override;
 use trainc_syntax::ast::{Duplicate, File, Node};
 
-declare_code!(T0201, "layer-cycle", Error, "layers in a cycle, or too many layers");
-declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
-declare_code!(T0203, "layer-outside-root", Error, "a layer is outside the repository");
-declare_code!(T0204, "unknown-env", Error, "no layer defines the requested environment");
+declare_code!(T0201, "layer-cycle", Error, "layers in a cycle, or too many layers", ends: Speed);
+declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read", ends: Speed);
+declare_code!(T0203, "layer-outside-root", Error, "a layer is outside the repository", ends: Speed);
+declare_code!(T0204, "unknown-env", Error, "no layer defines the requested environment", ends: Speed);
 declare_code!(T0205, "layer-has-job", Error, "a layer contains a job");
-declare_code!(T0206, "layer-digest-mismatch", Error, "the digest of a layer differs from the pinned digest");
+declare_code!(
+    T0206,
+    "layer-digest-mismatch",
+    Error,
+    "the digest of a layer differs from the pinned digest",
+    ends: Speed
+);
 declare_code!(T0207, "not-a-job", Error, "the file contains no job");
 
 /// The codes of this file.

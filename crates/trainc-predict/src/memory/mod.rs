@@ -71,6 +71,15 @@ pub fn all_states(layout: &Layout) -> f64 {
     stages::candidate_fullest_stages(&whole).iter().map(of).sum()
 }
 
+/// Returns the bytes of weights, gradients and optimizer states on the fullest GPU, as the layout shards them.
+pub fn resident_states(layout: &Layout) -> f64 {
+    let of = |stage| {
+        let states = states::states(layout, stage);
+        states.parameters + states.gradients + states.optimizer
+    };
+    stages::candidate_fullest_stages(layout).iter().map(of).fold(0.0, f64::max)
+}
+
 /// Returns the memory of the fullest GPU.
 pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     if layout.system == System::Worker && layout.worker.cpu {

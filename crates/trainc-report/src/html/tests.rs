@@ -269,6 +269,14 @@ fn insufficient_memory_is_reported_and_drawn() {
     let html = page(&sample, &points(3));
     check_page(&html);
     assert!(html.contains("Does not fit: a GPU lacks") && html.contains("class=\"over\""), "{html}");
+    assert!(!html.contains("The manifest allows it"), "{html}");
+    // An error that an `allow` accepts is a note.
+    let code = trainc_diag::find(&trainc_check::codes(), "T0326").unwrap();
+    let span = sample.compiled.plan.as_ref().unwrap().job.span;
+    let allowed = trainc_diag::Diagnostic::new(code, span, "it does not fit").allowed("it ran");
+    sample.compiled.problems.push(allowed.severity(trainc_diag::Severity::Note));
+    let html = page(&sample, &points(3));
+    assert!(html.contains("Does not fit: a GPU lacks") && html.contains("The manifest allows it."), "{html}");
 }
 
 /// Text has a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3) on every background, in light and dark mode.

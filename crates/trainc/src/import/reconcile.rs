@@ -6,9 +6,8 @@ use super::comparison::{Difference, differences};
 use super::kdl::{Node, string};
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
-use trainc_check::ALLOWABLE_ERRORS;
-use trainc_diag::Severity;
+use std::collections::BTreeMap;
+use trainc_diag::{Allowable, Code, Severity};
 use trainc_emit as emit;
 use trainc_plan::Compiled;
 
@@ -24,13 +23,15 @@ impl Imported {
         }
         self.manifest = self.render();
         let compiled = compile(&self.manifest);
-        let errors = |compiled: &Compiled| -> BTreeSet<&'static str> {
+        let errors = |compiled: &Compiled| -> BTreeMap<&'static str, &'static Code> {
             let errors = compiled.problems.iter().filter(|problem| problem.severity == Severity::Error);
-            errors.map(|problem| problem.code.id).collect()
+            errors.map(|problem| (problem.code.id, problem.code)).collect()
         };
-        for code in errors(&compiled).into_iter().filter(|code| ALLOWABLE_ERRORS.contains(code)) {
+        // That a request was sent says nothing about a prediction.
+        let may_be_sent = |code: &&Code| code.allowable == Some(Allowable::AwsMayAccept);
+        for code in errors(&compiled).into_values().filter(may_be_sent) {
             self.nodes.push(
-                Node::text("allow", code)
+                Node::text("allow", code.id)
                     .prop("reason", &string("imported: sent as in the original request")),
             );
         }
@@ -43,7 +44,7 @@ impl Imported {
         for difference in self.differences(&compiled) {
             found.add_difference(&difference.describe());
         }
-        let errors: Vec<&str> = errors(&compiled).into_iter().collect();
+        let errors: Vec<&str> = errors(&compiled).into_keys().collect();
         if !errors.is_empty() {
             found.add_difference(&format!(
                 "the manifest has errors, so nothing is sent: {}",

@@ -7,17 +7,24 @@ use trainc_catalog::shapes::{self, Violation, ViolationKind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Problems, REFUSED_BY_SERVICE};
+use trainc_diag::{Diagnostic, Problems};
 use trainc_emit::raw_member as json;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use trainc_ir::{Plan, Raw, RequestMember};
 
-declare_code!(T0445, "invalid-request-member", Error, "an unknown or invalid member under `request`");
+declare_code!(
+    T0445,
+    "invalid-request-member",
+    Error,
+    "an unknown or invalid member under `request`",
+    allowable: AwsMayAccept
+);
 declare_code!(
     T0446,
     "request-duplicates-node",
     Error,
-    "a member under `request` that a manifest node already sets"
+    "a member under `request` that a manifest node already sets",
+    allowable: AwsMayAccept
 );
 
 /// The node that sets a member and everything below it.
@@ -121,7 +128,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
                 .note(
                     "CreateTrainingJob: AlgorithmSpecification takes either AlgorithmName or TrainingImage",
                 )
-                .fact(REFUSED_BY_SERVICE, true),
+                .refused_by_service(),
             );
         }
         for violation in violations {

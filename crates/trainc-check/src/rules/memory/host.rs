@@ -10,7 +10,14 @@ use trainc_diag::{Diagnostic, Severity};
 use trainc_predict::layout::Offload;
 use trainc_predict::{Layout, Memory, memory as model};
 
-declare_code!(T0327, "host-memory", Warning, "a job that needs more host memory than its instances have");
+declare_code!(
+    T0327,
+    "host-memory",
+    Warning,
+    "a job that needs more host memory than its instances have",
+    ends: Prediction,
+    allowable: Prediction
+);
 
 /// Reports the host memory that is missing; `span` is the place if no engine is written.
 pub(super) fn missing_host_memory(
@@ -49,6 +56,7 @@ pub(super) fn missing_host_memory(
     .note(format!("counted: {}", text::list(&counted, "and")))
     .fact("host_bytes", needs.round())
     .fact("host_memory_bytes", has);
+    let diagnostic = if parts.offloaded > has { diagnostic.certain() } else { diagnostic };
     let mut ways: Vec<String> = Vec::new();
     if let Some((name, memory)) = type_with_host_memory(context, needs) {
         ways.push(format!("write `cluster \"{name}\"`: the same GPUs with {memory} of host memory"));
