@@ -6,6 +6,7 @@ use super::layout::{
     Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, Sharding, System, Work,
     WorkerSettings,
 };
+use super::wrapping::wraps_layers;
 use trainc_catalog::accelerators;
 use trainc_ir::architecture::{Activation, Architecture, Class, ModuleRole, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};
@@ -182,16 +183,8 @@ fn mean_ffn(a: &Architecture) -> f64 {
     weights / (matrices * a.hidden as f64 * (a.layers + a.decoder_layers).max(1) as f64 * active)
 }
 
-/// Names of hyperparameters by which scripts of transformers select FSDP's unit.
-const WRAP_ARGUMENTS: [&str; 4] = [
-    "fsdp_transformer_layer_cls_to_wrap",
-    "fsdp_min_num_params",
-    "fsdp_config",
-    "transformer_layer_cls_to_wrap",
-];
-
-/// Returns true if FSDP shards and neither `wrap`, a minimum size nor a hyperparameter of the program defines a unit.
-/// For a manifest that is part of another this is unknown, and the result is false.
+/// Returns true if FSDP shards and neither `wrap`, a minimum size nor the program itself defines a unit. For a manifest that
+/// is part of another this is unknown, and the result is false.
 pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     let Some(parallel) =
         plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
@@ -201,13 +194,7 @@ pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     let sharded = !parallel.strategy.is_bad()
         && parallel.strategy.value().is_none_or(|strategy| strategy != "no-shard");
     let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
-    let by_argument = plan.job.program.as_ref().is_some_and(|program| {
-        program
-            .hyperparameters
-            .iter()
-            .any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str()))
-    });
-    sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !by_argument
+    sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !wraps_layers(plan)
 }
 
 /// Returns the number of ranks of a tensor group that read their own sequences: under SMP v1 all of them, unless the

@@ -34,6 +34,7 @@ pub mod speed;
 mod spot;
 mod system;
 mod worker;
+mod wrapping;
 
 pub use constants::Constants;
 pub use expectation::expectation;
@@ -56,6 +57,7 @@ pub use prediction::{
 };
 pub use self_check::SelfCheck;
 pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, MemorySetting, PeakEnds, Setting, WorkKind};
+pub use wrapping::script_wraps_model;
 
 use trainc_ir::Plan;
 

@@ -25,16 +25,6 @@ const OWN_PROCESSES: &[&str] = &[
     "tf.distribute",
 ];
 
-/// Words of scripts that wrap the model for FSDP by themselves, instead of by an argument of Hugging Face's Trainer.
-const OWN_WRAPPING: &[&str] = &[
-    "FullyShardedDataParallel",
-    "fully_shard",
-    "auto_wrap_policy",
-    "ModuleWrapPolicy",
-    "torchtitan",
-    "lightning",
-];
-
 /// Returns whether the number of processes is the container's or the script's own: an image that is not one of PyTorch
 /// (XGBoost, a built-in algorithm, TensorFlow), an entry point that starts any program, or a script that connects hosts.
 pub(crate) fn starts_own_processes(plan: &Plan) -> bool {
@@ -42,11 +32,6 @@ pub(crate) fn starts_own_processes(plan: &Plan) -> bool {
     let is_own =
         plan.image.as_ref().is_some_and(|image| image.family == "own") || plan.job.has_algorithm_name();
     has_entrypoint || is_own || source_contains(plan, OWN_PROCESSES)
-}
-
-/// Returns whether the script wraps the model for FSDP by itself.
-pub(crate) fn wraps_model_itself(plan: &Plan) -> bool {
-    source_contains(plan, OWN_WRAPPING)
 }
 
 /// Words of options, images and scripts that shard the model by themselves, with DeepSpeed, Megatron-LM, PyTorch's FSDP or

@@ -1,18 +1,17 @@
 //! The layer class that FSDP wraps, and by which it gathers parameters.
 
 use crate::Context;
-use crate::queries::program::wraps_model_itself;
 use crate::what_if;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Diagnostic, Problems};
 use trainc_ir::Engine;
-use trainc_predict as predict;
+use trainc_predict::{self as predict, Code};
 
 declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the correct layer class of the model");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0396];
+pub(super) static CODES: &[&trainc_diag::Code] = &[&T0396];
 
 /// Reports a missing or wrong layer class: without one FSDP gathers the whole model at once, which saves no memory.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -26,8 +25,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     {
         return;
     }
-    // The node describes an argument of Hugging Face's Trainer; other code names its layers itself.
-    if wraps_model_itself(plan) {
+    // The node describes an argument of Hugging Face's Trainer; other code has its own layers, and names them itself.
+    let code = plan.job.program.as_ref().and_then(|program| program.code.value());
+    let is_other = code.and_then(|name| Code::parse(name)).is_some_and(|code| code != Code::HuggingFace);
+    if is_other || predict::script_wraps_model(plan) {
         return;
     }
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
