@@ -290,7 +290,10 @@ pub enum UnreadCause {
     /// It does not exist, but may be created later.
     NotFound,
     /// It is outside the root directory.
-    OutsideRoot,
+    OutsideRoot {
+        /// Whether the root is that of a git repository.
+        is_repository: bool,
+    },
     /// It exists, but a file in it cannot be packed.
     Content,
 }

@@ -23,7 +23,10 @@ pub trait World: LayerLoader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// It is outside the root directory.
-    OutsideRoot,
+    OutsideRoot {
+        /// Whether the root is that of a git repository.
+        is_repository: bool,
+    },
     /// It does not exist.
     NotFound,
     /// It exists but cannot be read, for the reason given.

@@ -583,6 +583,43 @@ fn a_file_that_is_named_twice_is_read_once() {
     }
 }
 
+/// What compiles does not depend on how the path is given. Without a `.git`, what is in the working directory is inside the
+/// root, and a root that is too small says how to make a larger one.
+#[test]
+fn without_a_repository_the_working_directory_is_the_root() {
+    let scratch = Scratch::new("no-repository");
+    scratch.write("team/base.kdl", "tags team=\"x\"\n");
+    scratch.write("team/jobs/pretrain.kdl", format!("extends \"../base.kdl\"\n{SMALL}"));
+    let check = |dir: &str, argument: &str| {
+        let args = ["check", "-o", "json", "--today", crate::support::TODAY, argument];
+        let ran = trainc_in(&scratch.0.join(dir), &args, b"", Duration::from_mins(1));
+        (codes_of(&ran.json()["manifests"][0]), ran.out)
+    };
+    let (codes, out) = check(".", "team");
+    assert!(!codes.contains(&"T0203".to_owned()), "{out}");
+    for (dir, argument) in
+        [(".", "team/jobs"), (".", "team/jobs/pretrain.kdl"), ("team", "jobs/pretrain.kdl")]
+    {
+        let (found, out) = check(dir, argument);
+        assert_eq!(found, codes, "{dir} {argument}: {out}");
+    }
+    let (codes, out) = check("team/jobs", "pretrain.kdl");
+    assert!(codes.contains(&"T0203".to_owned()) && out.contains("write `git init ..`"), "{out}");
+}
+
+/// `run` takes the one manifest of a directory, whose layers do not count.
+#[test]
+fn a_directory_with_one_job_can_be_run() {
+    let scratch = Scratch::new("run-directory");
+    scratch.write("trainc.kdl", SMALL);
+    scratch.write("base.kdl", "tags team=\"x\"\n");
+    let ran = trainc_in(&scratch.0, &["run", "."], b"", Duration::from_mins(1));
+    assert!(ran.code == Some(3) && ran.err.contains("T0124"), "{:?} {}", ran.code, ran.err);
+    scratch.write("other.kdl", SMALL);
+    let ran = trainc_in(&scratch.0, &["run", "."], b"", Duration::from_mins(1));
+    assert!(ran.code == Some(2) && ran.err.contains("one manifest"), "{:?} {}", ran.code, ran.err);
+}
+
 /// A walk finds links that nobody named: what lies outside is neither shown nor written.
 #[test]
 #[cfg(unix)]

@@ -120,7 +120,7 @@ impl Memory {
                 "" | "." => {}
                 ".." => {
                     if steps.pop().is_none() {
-                        return Err(ReadError::OutsideRoot);
+                        return Err(ReadError::OutsideRoot { is_repository: true });
                     }
                 }
                 step => steps.push(step),

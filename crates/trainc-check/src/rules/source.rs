@@ -145,8 +145,11 @@ fn check_added_files(context: &Context, program: &Program, problems: &mut Proble
 /// Returns a note on the path, depending on why it could not be read.
 fn unread_path_note(why: &UnreadDirectory) -> &'static str {
     match why.fault {
-        UnreadCause::OutsideRoot => {
-            "the root is the nearest parent directory with `.git`, otherwise the manifest's directory; files outside it are not sent"
+        UnreadCause::OutsideRoot { is_repository: true } => {
+            "the root is the nearest parent directory with `.git`; files outside it are not sent"
+        }
+        UnreadCause::OutsideRoot { is_repository: false } => {
+            "the root is the current directory, or the manifest's outside of it, and files outside the root are not sent; `git init` in a parent directory makes that one the root"
         }
         UnreadCause::NotFound => "the path is relative to the file that contains it; `emit` and `apply` require the directory",
         UnreadCause::Content => {

@@ -129,7 +129,9 @@ pub fn decide_bound_values(mut plan: Plan) -> Plan {
 fn unread_directory(source: Option<&Result<SourceTree, ReadError>>) -> Option<UnreadDirectory> {
     let (why, fault) = match source? {
         Err(ReadError::NotFound) => ("not found", UnreadCause::NotFound),
-        Err(ReadError::OutsideRoot) => ("it is outside the root directory", UnreadCause::OutsideRoot),
+        Err(ReadError::OutsideRoot { is_repository }) => {
+            ("it is outside the root directory", UnreadCause::OutsideRoot { is_repository: *is_repository })
+        }
         Err(ReadError::Unreadable(why)) => (why.as_str(), UnreadCause::Content),
         Ok(_) => return None,
     };

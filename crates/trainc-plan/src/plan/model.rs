@@ -52,7 +52,7 @@ pub(super) fn model(
         (Some(Err(fault)), Some(path)) => {
             let why = match fault {
                 ReadError::NotFound => "not found".to_owned(),
-                ReadError::OutsideRoot => "is outside the root directory".to_owned(),
+                ReadError::OutsideRoot { .. } => "is outside the root directory".to_owned(),
                 ReadError::Unreadable(why) => format!("cannot be read: {why}"),
             };
             problems.push(

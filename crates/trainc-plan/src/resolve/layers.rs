@@ -183,6 +183,28 @@ fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceM
     }
 }
 
+/// What the root directory is, for notes.
+const ROOT_NOTE: &str = "the root is the nearest parent directory with `.git`, otherwise the current directory or, outside of \
+                         it, the directory of the file";
+
+/// Returns the nearest directory that contains a file and what it names by a path with `..`; `None` for other paths.
+fn directory_of_both(from: &str, path: &str) -> Option<String> {
+    let ups =
+        path.split('/').take_while(|step| matches!(*step, ".." | ".")).filter(|step| *step == "..").count();
+    let mut steps: Vec<&str> = from.split('/').collect();
+    steps.pop();
+    for _ in 0..ups {
+        match steps.last() {
+            Some(step) if *step != ".." => {
+                steps.pop();
+            }
+            _ => steps.push(".."),
+        }
+    }
+    let directory = if steps.is_empty() { ".".to_owned() } else { steps.join("/") };
+    (ups > 0).then_some(directory)
+}
+
 impl Layers<'_> {
     fn load_extended_layers(&mut self, extends: &[Node], from: &str) {
         for node in extends {
@@ -196,12 +218,15 @@ impl Layers<'_> {
             self.incomplete |= found.is_err();
             match found {
                 Ok(loaded) => self.add_layer(&loaded, node, Spanned::new(path, span)),
-                Err(ReadError::OutsideRoot) => self.problems.push(
+                Err(ReadError::OutsideRoot { is_repository }) => self.problems.push(
                     Diagnostic::new(&T0203, span, format!("`{path}` is outside the root directory"))
-                        .note(
-                            "the root is the nearest parent directory with `.git`, otherwise the directory of the file",
-                        )
-                        .help("move the layer into the root directory"),
+                        .note(ROOT_NOTE)
+                        .help(match directory_of_both(from, &path).filter(|_| !is_repository) {
+                            Some(directory) => {
+                                format!("write `git init {directory}`, which makes that directory the root")
+                            }
+                            None => "move the layer into the root directory".to_owned(),
+                        }),
                 ),
                 Err(ReadError::NotFound) => self.problems.push(
                     Diagnostic::new(&T0202, span, format!("layer `{path}` not found"))

@@ -90,6 +90,11 @@ impl Files {
         path.canonicalize().is_ok_and(|found| !found.starts_with(&self.root))
     }
 
+    /// Returns the error of a path that leads outside the root.
+    fn outside_root(&self) -> ReadError {
+        ReadError::OutsideRoot { is_repository: self.root.join(".git").exists() }
+    }
+
     /// Resolves a path relative to the file that names it; fails outside the root.
     pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, ReadError> {
         let of_file = Some(from).filter(|from| is_file(from)).and_then(|from| Path::new(from).parent());
@@ -101,16 +106,12 @@ impl Files {
                     Err(ReadError::Unreadable(GIT_DIRECTORY.to_owned()))
                 }
                 Ok(_) => Ok(found),
-                Err(_) => Err(ReadError::OutsideRoot),
+                Err(_) => Err(self.outside_root()),
             },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Reported as outside even if it does not exist.
                 let flat = normalize_path(&std::env::current_dir().unwrap_or_default().join(&joined));
-                if flat.starts_with(&self.root) {
-                    Err(ReadError::NotFound)
-                } else {
-                    Err(ReadError::OutsideRoot)
-                }
+                if flat.starts_with(&self.root) { Err(ReadError::NotFound) } else { Err(self.outside_root()) }
             }
             Err(error) => Err(ReadError::Unreadable(describe(&error))),
         }

@@ -188,7 +188,8 @@ pub(super) fn problem_only_layers(sources: &mut SourceMap, argument: &str, files
     problem_at_argument(sources, argument, message, Some("name the directory of the jobs that extend them"))
 }
 
-/// Returns the nearest parent directory with `.git`, or the given directory, or that of the file.
+/// Returns the nearest parent directory with `.git`. Without one it is the given directory, or that of the file; inside the
+/// working directory it is always the latter, so that a job does not depend on how its path is written.
 pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") || names_pipe(path) {
         PathBuf::from(".")
@@ -199,5 +200,9 @@ pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     };
     let own = own.canonicalize().unwrap_or(own);
     let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
-    repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
+    repository.unwrap_or_else(|| {
+        let named = given.and_then(|given| given.canonicalize().ok()).unwrap_or(own);
+        let here = std::env::current_dir().and_then(|here| here.canonicalize());
+        here.ok().filter(|here| named.starts_with(here)).unwrap_or(named)
+    })
 }

@@ -55,7 +55,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     let mut set = compile_all(&paths, &args.input.overlay.options(io, false));
-    if set.many || set.manifests.len() != 1 {
+    if set.manifests.len() != 1 {
         io.note("error: `run` takes one manifest: a machine trains one job at a time\n");
         return exit::USAGE;
     }

@@ -49,7 +49,7 @@ impl<'a> Remote<'a> {
         let name = format!("{}@{commit}", self.url);
         Revision::new(self.cache, commit).tree(dir, &name).map_err(|fault| match fault {
             ReadError::NotFound => format!("it has no directory `{dir}`"),
-            ReadError::OutsideRoot => format!("the directory `{dir}` is outside the repository"),
+            ReadError::OutsideRoot { .. } => format!("the directory `{dir}` is outside the repository"),
             ReadError::Unreadable(why) => why,
         })
     }

@@ -18,6 +18,9 @@ use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
+/// The error of a path that leads out of the repository.
+const OUTSIDE: ReadError = ReadError::OutsideRoot { is_repository: true };
+
 /// A commit of a repository.
 pub(in crate::cli) struct Revision {
     repository: Repository,
@@ -192,7 +195,7 @@ impl Revision {
                 steps.clear();
                 inside.to_str().unwrap_or("")
             }
-            Err(_) if path.starts_with('/') => return Err(ReadError::OutsideRoot),
+            Err(_) if path.starts_with('/') => return Err(OUTSIDE),
             Err(_) => path,
         };
         for step in path.split('/') {
@@ -200,7 +203,7 @@ impl Revision {
                 "" | "." => {}
                 ".." => {
                     if steps.pop().is_none() {
-                        return Err(ReadError::OutsideRoot);
+                        return Err(OUTSIDE);
                     }
                 }
                 step => steps.push(step),
@@ -259,7 +262,7 @@ impl Revision {
                 Ok(Object::Blob(bytes)) => bytes,
                 Ok(Object::Tree) => return Err(unreadable("leads to a directory, which is not supported")),
                 Err(ReadError::NotFound) => return Err(unreadable("leads nowhere")),
-                Err(ReadError::OutsideRoot) => return Err(unreadable("leaves the repository")),
+                Err(ReadError::OutsideRoot { .. }) => return Err(unreadable("leaves the repository")),
                 Err(fault @ ReadError::Unreadable(_)) => return Err(fault),
             };
             total += bytes.len() as u64;
@@ -306,7 +309,7 @@ impl Batch {
         Ok(match (first, kind) {
             (Some(_), Some("blob")) => Ok(Object::Blob(bytes)),
             (Some(_), Some("tree" | "commit")) => Ok(Object::Tree),
-            (None, Some("symlink")) => Err(ReadError::OutsideRoot),
+            (None, Some("symlink")) => Err(OUTSIDE),
             (None, Some("dangling" | "notdir")) => Err(ReadError::NotFound),
             _ => Err(ReadError::Unreadable("a link leads in a circle".to_owned())),
         })
@@ -352,7 +355,7 @@ impl Tree for Revision {
     fn read(&mut self, file: &Named) -> Result<Vec<u8>, String> {
         self.blob(&file.path.to_string_lossy(), MOST_MANIFEST_BYTES).map_err(|fault| match fault {
             ReadError::NotFound => "no such file".to_owned(),
-            ReadError::OutsideRoot => "a link leaves the repository".to_owned(),
+            ReadError::OutsideRoot { .. } => "a link leaves the repository".to_owned(),
             ReadError::Unreadable(why) => why,
         })
     }
