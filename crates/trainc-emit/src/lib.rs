@@ -27,9 +27,10 @@ mod worker;
 
 use serde_json::Value;
 use trainc_diag::Code;
-use trainc_ir::Plan;
+use trainc_ir::account::for_each_address;
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::{Plan, s3};
 
 pub use archive::{SECRETS_SHIM, basename as dependency_name};
 pub use launch_script::{FILE as LAUNCH_SCRIPT, has_other_hosts};
@@ -80,13 +81,18 @@ pub struct Bundle {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// Computes the identity of a job from its name, the request without tags and values that only apply knows, and the content of
-/// the source.
+/// Computes the identity of a job from its name, the request without tags, with marks for what only an account knows, and the
+/// content of the source.
 ///
 /// The digest covers the request, so it does not change with another spelling in the manifest or another version of trainc
 /// that sends the same request.
 pub fn identity(plan: &Plan) -> Identity {
-    let plan = &*plan.without_account_state();
+    let mut marked = plan.with_marks();
+    let source = archive::source_digest(&marked);
+    if let Some(account) = plan.account() {
+        mark_default_bucket(&mut marked, account);
+    }
+    let plan = &marked;
     let mut request = sagemaker::request(plan, "", "");
     if let Value::Object(members) = &mut request {
         for name in ["TrainingJobName", "Tags", "RoleArn"] {
@@ -113,22 +119,23 @@ pub fn identity(plan: &Plan) -> Identity {
     // Jobs that differ only in name must not share paths with `{{ job.digest }}`.
     shape.insert("job".to_owned(), Value::from(plan.job.name.value().map_or("", String::as_str)));
     shape.insert("region".to_owned(), Value::from(names::region(plan)));
-    shape.insert("source".to_owned(), Value::from(archive::source_digest(plan)));
+    shape.insert("source".to_owned(), Value::from(source));
     // Engine `worker` reads the mesh from its config; it is not in the request.
     shape.insert("mesh".to_owned(), worker::digest_inputs(plan));
-    // The account is not part of the identity.
-    let mut text = canonical_json::compact(&Value::Object(shape));
-    for (filled, written) in &plan.account_facts.filled {
-        text = text.replace(filled, written);
-    }
-    if let Some(account) = plan.account() {
-        text = text.replace(
-            &format!("sagemaker-{}-{account}", names::region(plan)),
-            &format!("sagemaker-{}-{}", names::region(plan), names::ACCOUNT),
-        );
-    }
-    let digest = sha256_hex(text.as_bytes());
+    let digest = sha256_hex(canonical_json::compact(&Value::Object(shape)).as_bytes());
     Identity::new(plan, &digest)
+}
+
+/// Writes the mark into the S3 addresses that name the default bucket with the account's ID: it is the bucket that other
+/// addresses name with the mark.
+fn mark_default_bucket(plan: &mut Plan, account: &str) {
+    let bucket = |account: &str| format!("sagemaker-{}-{account}", names::region(plan));
+    let (written, marked) = (bucket(account), bucket(names::ACCOUNT));
+    for_each_address(&mut plan.job, &mut |field| {
+        if let Some(address) = field.value_mut().filter(|address| s3::parse(address).is_some()) {
+            *address = address.replace(&written, &marked);
+        }
+    });
 }
 
 /// Sorts lists of named items, whose order does not matter.

@@ -173,7 +173,9 @@ pub(super) fn is_unresolved(path: &str, value: &str) -> bool {
     let last = path.rsplit(['/', '.']).next().unwrap_or(path);
     match last {
         "RoleArn" if value == ROLE_ARN => true,
-        "RoleArn" | "TrainingPlanArn" => value.split(':').nth(4) == Some(ACCOUNT),
+        "RoleArn" | "TrainingPlanArn" | "DatasetArn" | "HubContentArn" => {
+            value.split(':').nth(4) == Some(ACCOUNT)
+        }
         "FileSystemId" => value.starts_with("${fsx."),
         "DirectoryPath" => value.starts_with("/${fsx."),
         _ => false,

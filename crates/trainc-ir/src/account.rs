@@ -5,7 +5,6 @@ use super::job::Job;
 use super::origin::Field;
 use super::plan::Plan;
 use super::s3;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The mark for the account ID where it is unknown: in offline output and in the addresses of a manifest.
@@ -20,8 +19,8 @@ pub struct AccountFacts {
     pub role_arn: Option<String>,
     /// ID and mount name of each file system that trainc created, by its name in the manifest.
     pub file_systems: BTreeMap<String, (String, Option<String>)>,
-    /// Substituted beginnings of addresses with the text as written, which the digest covers.
-    pub filled: Vec<(String, String)>,
+    /// Beginnings of addresses with the account's ID in place of its mark, each with the text as written.
+    pub filled: BTreeMap<String, String>,
 }
 
 impl Plan {
@@ -29,7 +28,7 @@ impl Plan {
     /// characters literally.
     #[must_use]
     pub fn with_account(mut self, account: &str) -> Self {
-        let mut filled = Vec::new();
+        let mut filled = BTreeMap::new();
         for_each_address(&mut self.job, &mut |field| {
             if let Some(text) = field.value_mut() {
                 fill_account(text, account, &mut filled);
@@ -54,15 +53,19 @@ impl Plan {
         self.account_facts.account.as_deref().or_else(|| self.job.account.value().map(String::as_str))
     }
 
-    /// Returns the plan without the account's file systems and role.
-    pub fn without_account_state(&self) -> Cow<'_, Self> {
-        if self.account_facts.file_systems.is_empty() && self.account_facts.role_arn.is_none() {
-            return Cow::Borrowed(self);
-        }
+    /// Returns the plan with a mark for everything that only an account knows: its ID in the addresses that were written with
+    /// `${account}`, and its role and file systems.
+    #[must_use]
+    pub fn with_marks(&self) -> Self {
         let mut plan = self.clone();
-        plan.account_facts.file_systems.clear();
-        plan.account_facts.role_arn = None;
-        Cow::Owned(plan)
+        let facts = std::mem::take(&mut plan.account_facts);
+        plan.job.account = Field::Absent;
+        for_each_address(&mut plan.job, &mut |field| {
+            if let Some(text) = field.value_mut() {
+                restore_mark(text, &facts.filled);
+            }
+        });
+        plan
     }
 }
 
@@ -89,13 +92,23 @@ pub fn substitute_account(name: &str, account: &str) -> String {
     head.replace(ACCOUNT_MARK, account) + tail
 }
 
-fn fill_account(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
+fn fill_account(text: &mut String, account: &str, filled: &mut BTreeMap<String, String>) {
     let Some(head) = substitution_end(text).and_then(|end| text.get(..end)) else { return };
     if !head.contains(ACCOUNT_MARK) {
         return;
     }
-    filled.push((head.replace(ACCOUNT_MARK, account), head.to_owned()));
+    filled.insert(head.replace(ACCOUNT_MARK, account), head.to_owned());
     *text = substitute_account(text, account);
+}
+
+/// Undoes [`fill_account`].
+fn restore_mark(text: &mut String, filled: &BTreeMap<String, String>) {
+    let Some((head, tail)) = substitution_end(text).and_then(|end| text.split_at_checked(end)) else {
+        return;
+    };
+    if let Some(written) = filled.get(head) {
+        *text = format!("{written}{tail}");
+    }
 }
 
 /// Passes every field that is an S3 URI or an ARN to a function.
@@ -116,6 +129,8 @@ pub fn for_each_address(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>))
         with(&mut channel.manifest);
         with(&mut channel.augmented_manifest);
         with(&mut channel.converse);
+        with(&mut channel.dataset);
+        with(&mut channel.hub);
         with(&mut channel.kms);
     }
     if let Some(cluster) = &mut job.cluster {

@@ -311,3 +311,94 @@ fn the_order_of_nodes_does_not_change_the_digest() {
         assert_eq!(of(&turned), of(&text), "{path}");
     }
 }
+
+/// A job with a text in an address, a variable, a hyperparameter, an argument of the script, a member of the request, the key
+/// of the output, and a path.
+fn job_with_texts(bucket: &str, texts: [&str; 4], kms: &str, account: &str) -> String {
+    let [variable, hyperparameter, experiment, raw] = texts;
+    over_base(&format!(
+        r#"
+account "{account}"
+program "train.py" source="./scripts" {{
+    hyperparameter "lr" "{{{{ train.lr }}}}"
+    hyperparameter "seed" "{hyperparameter}"
+    environment DATA="{variable}"
+}}
+experiment name="{experiment}"
+request {{ ModelPackageConfig {{ ModelPackageGroupArn "{raw}"; }} }}
+channel "train" s3="s3://{bucket}/tokens/"
+output s3="s3://runs/out/" kms="{kms}"
+"#
+    ))
+}
+
+/// The buckets and texts that could be taken for each other: with the account's mark, its number, and without either.
+const BUCKETS: [&str; 5] = [
+    "corpus-${account}",
+    "corpus-111122223333",
+    "sagemaker-us-west-2-${account}",
+    "sagemaker-us-west-2-111122223333",
+    "corpus",
+];
+const TEXTS: [&str; 7] = [
+    "${account}",
+    "111122223333",
+    "s3://corpus-${account}/x",
+    "s3://corpus-111122223333/x",
+    "sagemaker-us-west-2-${account}",
+    "sagemaker-us-west-2-111122223333",
+    "corpus",
+];
+const KEYS: [&str; 3] = [
+    "arn:aws:kms:us-west-2:${account}:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    "alias/training",
+];
+
+/// The request of a job without what the digest leaves out by intent: names, tags and the role.
+fn request_of(plan: &trainc_ir::Plan) -> serde_json::Value {
+    let names = trainc_emit::Identity::new(plan, &"0".repeat(64));
+    let mut request = trainc_emit::training_job_request(plan, &names);
+    for member in ["TrainingJobName", "Tags", "RoleArn"] {
+        request.as_object_mut().unwrap().remove(member);
+    }
+    request
+}
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    /// Two manifests whose requests differ have two digests; equal requests, with marks for what only an account knows, have
+    /// one, whether the account is known or not.
+    #[test]
+    fn requests_and_digests_differ_together(
+        first in (0..BUCKETS.len(), [0..TEXTS.len(), 0..TEXTS.len(), 0..TEXTS.len(), 0..TEXTS.len()], 0..KEYS.len()),
+        second in (0..BUCKETS.len(), [0..TEXTS.len(), 0..TEXTS.len(), 0..TEXTS.len(), 0..TEXTS.len()], 0..KEYS.len()),
+        // How many of the parts of the second job are those of the first: jobs that differ in one part are the hard case.
+        same in prop::collection::vec(any::<bool>(), 6),
+    ) {
+        let mix = |at: usize, a: usize, b: usize| if same[at] { a } else { b };
+        let second = (
+            mix(0, first.0, second.0),
+            [0, 1, 2, 3].map(|at| mix(at + 1, first.1[at], second.1[at])),
+            mix(5, first.2, second.2),
+        );
+        let plan = |(bucket, texts, key): (usize, [usize; 4], usize)| {
+            let text = job_with_texts(BUCKETS[bucket], texts.map(|at| TEXTS[at]), KEYS[key], "111122223333");
+            compile(&text).compiled.plan.unwrap()
+        };
+        let (one, other) = (plan(first), plan(second));
+        let digests = [&one, &other].map(|plan| trainc_emit::identity(plan).digest);
+        if request_of(&one) != request_of(&other) {
+            prop_assert_ne!(&digests[0], &digests[1]);
+        }
+        let marked = [&one, &other].map(|plan| request_of(&plan.with_marks()));
+        if marked[0] == marked[1] {
+            prop_assert_eq!(&digests[0], &digests[1]);
+        }
+        // Without a number in it, the digest is that of a manifest that does not know its account.
+        if !serde_json::to_string(&marked[0]).unwrap().contains("111122223333") {
+            prop_assert_eq!(&trainc_emit::identity(&one.with_marks()).digest, &digests[0]);
+        }
+    }
+}

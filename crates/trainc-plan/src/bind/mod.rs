@@ -28,7 +28,7 @@ declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose va
 
 /// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    vec![&slots::T0214, &T0230, &T0231, &T0232, &substitutions::T0272]
+    vec![&slots::T0214, &T0230, &T0231, &T0232, &substitutions::T0272, &substitutions::T0730]
 }
 
 /// Returns the value that a placeholder of this path has in the plan: `train.steps`.

@@ -17,7 +17,7 @@ pub(super) enum Slot<'a> {
 }
 
 impl Slot<'_> {
-    fn text(&self) -> Option<&str> {
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(field) => field.value().map(String::as_str),
             Self::Word(val) => Some(&val.value),
@@ -29,7 +29,7 @@ impl Slot<'_> {
         }
     }
 
-    fn span(&self) -> Option<Span> {
+    pub(super) fn span(&self) -> Option<Span> {
         match self {
             Self::Text(field) => field.span(),
             Self::Word(val) => val.origin.span(),

@@ -2,7 +2,8 @@
 //! an ARN.
 
 use super::values::{PlanValues, ValueEntry};
-use super::{find_closing_braces, shorten, span_of_piece};
+use super::{find_closing_braces, shorten, span_of_piece, visit_slots};
+use std::collections::BTreeSet;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::text;
@@ -12,32 +13,83 @@ use trainc_ir::{Field, Plan};
 
 declare_code!(T0272, "unsupported-substitution", Error, "`${…}` where no substitution is supported");
 
+declare_code!(T0730, "literal-substitution", Warning, "`${account}` in a text that is sent as written");
+
 /// Marks that trainc writes into its output for values that only the account has.
 const OUTPUT_MARKS: [&str; 2] = ["role_arn", "fsx."];
 
 /// Checks every URI and ARN as written, before placeholders are replaced: `${…}` in a replacement is ordinary text.
 pub(super) fn check(plan: &mut Plan, sources: &SourceMap, problems: &mut Problems) {
     let mut found: Vec<(Span, String, Unsupported)> = Vec::new();
+    let mut addresses: BTreeSet<Span> = BTreeSet::new();
     account::for_each_address(&mut plan.job, &mut |field| {
         let Some((span, text)) = field.val().and_then(|val| Some((val.origin.span()?, &val.value))) else {
             return;
         };
+        addresses.insert(span);
         let unsupported = unsupported_marks(text);
         if !unsupported.is_empty() {
             found.extend(unsupported.into_iter().map(|(mark, why)| (span, mark, why)));
             *field = Field::Bad;
         }
     });
+    let account = plan.job.account.value().cloned();
+    visit_slots(plan, &mut |slot| {
+        let Some((text, span)) = slot.text().zip(slot.span()) else { return };
+        if !addresses.contains(&span) {
+            problems.extend(literal_marks(text, span, account.as_deref(), sources));
+        }
+    });
     if found.is_empty() {
         return;
     }
     let values = PlanValues::new(plan);
-    let account = plan.job.account.value().map(String::as_str);
+    let account = account.as_deref();
     for (span, mark, unsupported) in found {
         let at = span_of_piece(sources, span, &mark);
         problems.push(unsupported.diagnostic(at, &mark, account, &values));
     }
 }
+
+/// Warns about the marks of trainc's output in a text that is no address: they are sent as they are.
+fn literal_marks(written: &str, span: Span, account: Option<&str>, sources: &SourceMap) -> Problems {
+    let mut problems = Problems::default();
+    let text = mask_placeholders(written);
+    let mut marks: Vec<&str> = Vec::new();
+    for (at, _) in text.match_indices("${") {
+        let rest = text.get(at..).unwrap_or_default();
+        let Some(mark) = rest.find('}').and_then(|end| rest.get(..=end)) else { continue };
+        let name = mark.trim_start_matches("${").trim_end_matches('}');
+        let is_mark = mark == ACCOUNT_MARK || OUTPUT_MARKS.iter().any(|own| name.starts_with(own));
+        if !is_mark || marks.contains(&mark) {
+            continue;
+        }
+        marks.push(mark);
+        let literal = format!("`{{{{ '${{' }}}}{name}}}`");
+        let diagnostic = Diagnostic::new(
+            &T0730,
+            span_of_piece(sources, span, mark),
+            format!("`{mark}` is sent as written"),
+        );
+        let (value, note) = match account.filter(|_| mark == ACCOUNT_MARK) {
+            Some(account) => (format!("`{account}`"), ADDRESSES_ONLY),
+            None if mark == ACCOUNT_MARK => ("the 12-digit account ID".to_owned(), ADDRESSES_ONLY),
+            None => ("the value".to_owned(), OUTPUT_ONLY),
+        };
+        problems.push(
+            diagnostic.help(format!("write {value}, or {literal} if the program needs the mark")).note(note),
+        );
+    }
+    problems
+}
+
+/// Note on the account's mark in other texts than addresses.
+const ADDRESSES_ONLY: &str =
+    "trainc fills in `${account}` in addresses only: in a bucket name, or as the account of an ARN";
+
+/// Note on a mark of the output in a manifest.
+const OUTPUT_ONLY: &str = "trainc writes this mark into its output for values that only the account has; manifests \
+                           cannot use it";
 
 /// Reason why a mark is not substituted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,9 +167,7 @@ impl Unsupported {
                     .keys()
                     .find(|path| **path == name || path.rsplit('.').next().is_some_and(|last| last == word));
                 if OUTPUT_MARKS.iter().any(|own| name.starts_with(own)) {
-                    diagnostic.note(
-                        "trainc writes this mark into its output for values that only the account has; manifests cannot use it",
-                    )
+                    diagnostic.note(OUTPUT_ONLY)
                 } else if word.contains("account") || text::nearest(&word, ["account"]).is_some() {
                     diagnostic.help(format!("did you mean `{ACCOUNT_MARK}`?")).fix(at, ACCOUNT_MARK)
                 } else if let Some(path) = plan_path.filter(|path| has_value(values, path)) {
