@@ -18,6 +18,7 @@ pub const TODAY: &str = "2026-06-01";
 
 /// A program that sets its options in its source.
 const TRAINER_SCRIPT: &str = include_str!("../../../tests/fixtures/trainer/train.py");
+const LAUNCHER_SCRIPT: &str = include_str!("../../../tests/fixtures/launcher/train.py");
 
 /// The program of every job here: what it declares, and where it keeps its checkpoints.
 const SCRIPT: &str = "\
@@ -158,6 +159,9 @@ impl World for Memory {
         let mut files = vec![file("train.py", SCRIPT)];
         if name.contains("trainer") {
             files = vec![file("train.py", TRAINER_SCRIPT)];
+        }
+        if name.contains("launcher") {
+            files = vec![file("train.py", LAUNCHER_SCRIPT)];
         }
         if name.contains("lfs-pointers") {
             files.insert(0, file("tokenizer.json", POINTER));

@@ -14,24 +14,57 @@ const OWN_PROCESSES: &[&str] = &[
     "SM_RESOURCE_CONFIG",
     "init_process_group",
     "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "torch.distributed.elastic",
+    "nproc_per_node",
+    "nproc-per-node",
+    "multiprocessing.spawn",
+    "start_processes(",
     "mp.spawn",
     "mpirun",
+    "mpiexec",
+    "horovod",
+    "smdistributed",
     "accelerate",
     "deepspeed",
     "DataParallel",
     "device_map",
+    "tensor_parallel_size",
     "Trainer(",
+    "Fabric(",
     "MirroredStrategy",
     "tf.distribute",
+    "jax.distributed",
+    "pmap(",
 ];
 
-/// Returns whether the number of processes is the container's or the script's own: an image that is not one of PyTorch
-/// (XGBoost, a built-in algorithm, TensorFlow), an entry point that starts any program, or a script that connects hosts.
-pub(crate) fn starts_own_processes(plan: &Plan) -> bool {
+/// Who decides how many processes a host runs, if no launcher does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processes {
+    /// The container or the script: an image that is not one of PyTorch (XGBoost, a built-in algorithm,
+    /// TensorFlow), an entry point that starts any program, or a script that starts processes or connects
+    /// hosts.
+    Own,
+    /// Neither: each host runs the script in a single process.
+    Single,
+    /// The script, which is not among the files that trainc reads: an archive in S3, a repository that was
+    /// not fetched.
+    Unknown,
+}
+
+/// Returns who decides how many processes a host runs.
+pub(crate) fn processes(plan: &Plan) -> Processes {
     let has_entrypoint = plan.job.program.as_ref().is_some_and(|program| !program.entrypoint.is_empty());
     let is_own =
         plan.image.as_ref().is_some_and(|image| image.family == "own") || plan.job.has_algorithm_name();
-    has_entrypoint || is_own || source_contains(plan, OWN_PROCESSES)
+    if has_entrypoint || is_own || source_contains(plan, OWN_PROCESSES) {
+        Processes::Own
+    } else if plan.source.is_some() {
+        Processes::Single
+    } else {
+        Processes::Unknown
+    }
 }
 
 /// Words of options, images and scripts that shard the model by themselves, with DeepSpeed, Megatron-LM, PyTorch's FSDP or

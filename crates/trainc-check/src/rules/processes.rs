@@ -1,12 +1,12 @@
 //! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings without MPI.
 
 use crate::Context;
-use crate::queries::program::starts_own_processes;
+use crate::queries::program::{Processes, processes};
 use crate::queries::torchrun::uses_torchrun;
 use trainc_catalog::instances;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Help, Problems};
+use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::job::InstanceGroup;
 use trainc_ir::{Engine, Parallel, Plan, Price};
 
@@ -33,38 +33,49 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
     // Of a job without `parallel`, the instance type is what is paid for.
     let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
-    let is_own = starts_own_processes(plan);
-    if engine.value == Engine::None && is_own {
-        // The container or the script decides how many processes run.
-    } else if engine.value == Engine::None && !groups.is_empty() {
+    // Without a launcher, the container or the script decides how many processes run.
+    let plain = (engine.value == Engine::None).then(|| processes(plan)).filter(|which| *which != Processes::Own);
+    let is_written = engine.origin.span().is_some();
+    let span = engine.origin.span().or(instance).unwrap_or(parallel.span);
+    let subject = if is_written { "engine `none`" } else { "a job without `parallel`" };
+    if plain == Some(Processes::Single) && !groups.is_empty() {
         for (group, price) in groups.iter().zip(plan.group_prices()) {
-            if let Some(diagnostic) = idle_group(group, price) {
+            if let Some(diagnostic) = idle_group(subject, group, price) {
                 problems.push(diagnostic);
             }
         }
-    } else if engine.value == Engine::None && plan.instance.is_some() && gpus > 1 {
+    } else if plain == Some(Processes::Single) && plan.instance.is_some() && gpus > 1 {
         let diagnostic = Diagnostic::new(
             &T0360,
-            engine.origin.span().or(instance).unwrap_or(parallel.span),
+            span,
             format!(
-                "engine `none` starts one process per host, but each host has {}",
+                "{subject} starts one process per host, but each host has {}",
                 text::count(gpus, noun)
             ),
         )
         .write("parallel engine=\"ddp\" launcher=\"torchrun\"").or_else(&format!("use an instance type with one {noun}"));
         problems.push(with_idle_cost(diagnostic, plan.price(), nodes(plan), noun, (gpus, 1)));
     }
-    if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None && !is_own) {
+    if let (Some(plain), Some(mesh)) = (plain, plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1)) {
         let diagnostic = Diagnostic::new(
             &T0361,
-            engine.origin.span().or(instance).unwrap_or(parallel.span),
+            span,
             format!(
-                "engine `none` on {}: each host runs the whole script independently",
+                "{subject} on {}: each host runs the whole script independently",
                 text::count(mesh.nodes, "node")
             ),
         );
-        problems.push(
+        let diagnostic = if plain == Processes::Unknown {
+            diagnostic.severity(Severity::Note).note(
+                "the script may connect the hosts itself: trainc does not have its files (`program source=`)",
+            )
+        } else if plan.job.channels.iter().any(|channel| !channel.shard.is_absent()) {
+            diagnostic.severity(Severity::Note).note("`shard` gives each host a part of the data")
+        } else {
             with_duplicate_cost(diagnostic, plan, mesh.nodes)
+        };
+        problems.push(
+            diagnostic
             .help(launcher_help(plan))
             .note(format!("without a launcher the container starts a plain process on every host; the script itself would have to connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and read its group from SM_CURRENT_INSTANCE_GROUP" })),
         );
@@ -107,14 +118,14 @@ fn gpus_of(group: &InstanceGroup) -> Option<(u64, &'static str)> {
 }
 
 /// Reports a plain script on a group whose hosts have several accelerators.
-fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic> {
+fn idle_group(subject: &str, group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic> {
     let (gpus, noun) = gpus_of(group).filter(|(gpus, _)| *gpus > 1)?;
     let name = group.name.value()?;
     let diagnostic = Diagnostic::new(
         &T0360,
         group.instance.span().unwrap_or(group.span),
         format!(
-            "engine `none` starts one process per host, but each host of group `{name}` has {}",
+            "{subject} starts one process per host, but each host of group `{name}` has {}",
             text::count(gpus, noun)
         ),
     )
