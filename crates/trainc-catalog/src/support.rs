@@ -168,6 +168,12 @@ pub fn early_smp_v1_versions() -> Option<Support> {
     read("smp-v1-early")
 }
 
+/// Returns the instance types on which examples of AWS use SMP 1 and that are not in the table of supported
+/// types.
+pub fn smp_v1_examples() -> Option<Support> {
+    read("smp-v1-examples")
+}
+
 /// Returns the transformers version from which the Trainer no longer supports SMDDP (the only version of the row).
 pub fn first_trainer_without_smddp() -> Option<Support> {
     read("smddp/trainer")

@@ -20,10 +20,9 @@ declare_code!(
 declare_code!(T0365, "smp-archived", Warning, "SageMaker model parallel v1 is archived");
 declare_code!(
     T0366,
-    "smp-unsupported-instance",
-    Error,
-    "an instance type that SageMaker model parallel v1 does not support",
-    ends: Speed
+    "smp-unlisted-instance",
+    Warning,
+    "an instance type that the documentation of SageMaker model parallel v1 does not list"
 );
 declare_code!(
     T0376,
@@ -119,28 +118,27 @@ fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
     );
 }
 
-/// Returns whether the job starts SMP v1 on an unsupported instance type.
-fn refuses_instance(plan: &Plan) -> bool {
-    let smp = plan.engine() == Some(Engine::Smp);
-    smp && matches!(plan.smp, Some(Smp::V1(_))) && plan.instance.as_ref().is_some_and(|row| !row.smp_v1)
-}
-
+/// Reports an instance type on which neither the documentation nor an example of AWS uses SMP v1. Neither the
+/// service nor the SDK refuses such a type.
 fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
-    let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
+    let Some(row) = plan.instance.as_ref().filter(|row| !row.smp_v1) else { return };
     let Some(list) = support::engine(support::Engine::SmpV1) else { return };
+    if support::smp_v1_examples().is_some_and(|examples| examples.instances.contains(&row.name)) {
+        return;
+    }
     let span = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()).unwrap_or(at);
     problems.push(
         Diagnostic::new(
             &T0366,
             span,
             format!(
-                "SMP v1 does not support `{}`; it supports {}",
+                "the documentation of SMP v1 does not list `{}`; it lists {}",
                 row.name,
                 text::backtick_list(&list.instances, "and")
             ),
         )
         .label(at, "the engine")
-        .help("use one of these, or engine `fsdp`")
+        .help(format!("use one of these, or engine `fsdp`; if the job runs there, write `allow \"{}\" reason=\"…\"`", T0366.id))
         .note(format!("{} ({})", list.provenance.source, list.provenance.date))
         .fact("instances", list.instances.clone()),
     );

@@ -6,6 +6,7 @@ use crate::queries::memory::{format_bytes, memory_constants};
 use crate::queries::prediction::{predicted_run, round_to_u64};
 use crate::queries::prices::instance_price;
 use crate::what_if::alternatives::has_kernels;
+use crate::rules::smp_image::T0366;
 use crate::what_if::codes_of_plan;
 use crate::what_if::edit_text::{self, Replacement};
 use trainc_catalog::instances;
@@ -170,10 +171,13 @@ fn is_shard_degree_written(plan: &Plan) -> bool {
 
 /// Returns the smallest cluster of the job's own type and the cheapest of another type, the cheaper one first.
 fn larger_clusters(context: &Context, layout: &Layout, own: &Instance) -> Vec<LargerCluster> {
-    let is_error = |one: &Diagnostic| one.severity == Severity::Error && !TIME_AND_COST.contains(&one.code.id);
-    let now = codes_of_plan(context, context.plan, is_error);
-    let is_valid =
-        |cluster: &LargerCluster| codes_of_plan(context, &cluster.plan, is_error).is_subset(&now);
+    // A type that the engine is not documented for is not advised, although the job may run there.
+    let matters = |one: &Diagnostic| {
+        let is_error = one.severity == Severity::Error && !TIME_AND_COST.contains(&one.code.id);
+        is_error || one.code == &T0366
+    };
+    let now = codes_of_plan(context, context.plan, matters);
+    let is_valid = |cluster: &LargerCluster| codes_of_plan(context, &cluster.plan, matters).is_subset(&now);
     let mut others = Vec::new();
     let mut out = Vec::new();
     for name in instances::names() {
