@@ -74,7 +74,7 @@ mod tests {
     fn facts_are_written_for_people_and_for_tools() {
         let listing = listing("smp-parameters").unwrap();
         let row = listing.rows.iter().find(|row| row[0] == "v1/partitions").unwrap();
-        assert_eq!(row[1], "aliases pipeline_parallel_degree; kind int; min 1; required true");
+        assert_eq!(row[1], "aliases pipeline_parallel_degree; kind int; layout true; min 1; required true");
         let json = listing.json.as_array().unwrap().iter().find(|row| row["key"] == "v1/partitions").unwrap();
         assert_eq!((&json["min"], &json["aliases"][0]), (&json!(1), &json!("pipeline_parallel_degree")));
         let account = super::listing("registries").unwrap().rows;

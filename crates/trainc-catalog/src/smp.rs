@@ -63,6 +63,8 @@ pub struct Parameter {
     pub sdk_words: Vec<String>,
     /// True if the parameter is required.
     pub required: bool,
+    /// True if it decides the layout that a plan counts: mesh, batch or states.
+    pub layout: bool,
     /// Default, as JSON text.
     pub default: Option<String>,
     /// Default that depends on other parameters.
@@ -104,6 +106,8 @@ struct SmpParameterRow {
     sdk_words: Vec<String>,
     #[serde(default)]
     required: bool,
+    #[serde(default)]
+    layout: bool,
     default: Option<String>,
     default_words: Option<String>,
     #[serde(default)]
@@ -170,6 +174,7 @@ fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
         words: row.words,
         sdk_words: row.sdk_words,
         required: row.required,
+        layout: row.layout,
         default: row.default,
         default_words: row.default_words,
         default_recalled: row.default_recalled,

@@ -121,7 +121,18 @@ fn check_generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenPa
         }
         Some(_) => true,
         None => {
-            let diagnostic = Diagnostic::new(&T0367, one.span, format!("SMP {mine} does not support `{}`", one.name))
+            // What SMP v2 does with a parameter that its reference lacks is not documented, and AWS's own
+            // example for Falcon sends those of v1 to PyTorch 2.0.1, which is `framework_version="2.0"` of
+            // the SDK (amazon-sagemaker-examples @2d519b5, archived/falcon, read 2026-11-28). One that
+            // decides the layout is an error: the plan would count what does not run.
+            let decides_layout = other.is_some_and(|row| row.layout);
+            let (severity, message) = if *smp == Smp::V2 && !decides_layout {
+                (Severity::Warning, format!("the documentation of SMP v2 does not list `{}`", one.name))
+            } else {
+                (Severity::Error, format!("SMP {mine} does not support `{}`", one.name))
+            };
+            let diagnostic = Diagnostic::new(&T0367, one.span, message)
+                .severity(severity)
                 .label(image, format!("PyTorch {pytorch} has SMP {mine}"))
                 .fact("generation", mine);
             problems.push(match other {
