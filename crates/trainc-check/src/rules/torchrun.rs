@@ -3,10 +3,11 @@
 use crate::Context;
 use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
 use crate::shared_codes::{T0351, short_version};
+use trainc_catalog::images::version_key;
 use trainc_catalog::{cuda, images, support};
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, Launcher, Plan, Smp};
 
 declare_code!(
@@ -69,6 +70,12 @@ fn check_version(plan: &Plan, problems: &mut Problems) {
     } else {
         support::torch_distributed_usable().map(|row| row.pytorch_versions).unwrap_or_default()
     };
+    // Between the versions of the list the container's toolkit has a runner for torchrun, and trainc sends
+    // its own request.
+    let is_gap = !is_trainium(plan)
+        && plan.smp != Some(Smp::V2)
+        && !support::is_newer_than_torch_distributed(version.full)
+        && list.pytorch_versions.iter().any(|known| version_key(known) < version_key(version.full));
     let mut diagnostic = Diagnostic::new(
         &T0350,
         version.span,
@@ -78,6 +85,7 @@ fn check_version(plan: &Plan, problems: &mut Problems) {
             text::list(&usable, "and")
         ),
     )
+    .severity(if is_gap { Severity::Warning } else { Severity::Error })
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
     .fact("usable", usable.clone());
     // An archive in S3 has no launch script.
