@@ -8,7 +8,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::checkpoint_parts::{DEFAULT_CHECKPOINT_PATH, checkpoint_channel};
 use trainc_ir::Plan;
 
-declare_code!(T0595, "checkpoint-in-output", Warning, "checkpoints inside the output's prefix");
+declare_code!(T0595, "output-in-checkpoints", Warning, "an output inside the prefix of the checkpoints");
 declare_code!(T0596, "checkpoint-not-synced", Warning, "a checkpoint directory that SageMaker does not copy");
 
 /// The codes of this file.
@@ -29,22 +29,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_directory(context, problems);
 }
 
-/// Reports checkpoints below the prefix of the output. The default output, a whole bucket, contains everything.
+/// Reports an output below the prefix of the checkpoints. Checkpoints below the output are sound: SageMaker
+/// writes what a job makes to `PREFIX/JOBNAME/output/` and copies nothing back from there.
 fn check_prefix(plan: &Plan, problems: &mut Problems) {
     let (Some(checkpoint), Some(output)) = (&plan.job.checkpoint, &plan.job.output) else { return };
     let (Some(own), Some(other)) = (checkpoint.s3.val(), output.s3.val()) else { return };
-    let (Some(inner), Some(outer)) = (s3::parse(&own.value), s3::parse(&other.value)) else { return };
-    let key = outer.key.trim_end_matches('/');
-    let is_inside = inner.bucket == outer.bucket
-        && inner.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if key.is_empty() || !is_inside {
+    let (Some(checkpoints), Some(outputs)) = (s3::parse(&own.value), s3::parse(&other.value)) else { return };
+    let key = checkpoints.key.trim_end_matches('/');
+    let is_below = |rest: &str| key.is_empty() || rest.is_empty() || rest.starts_with('/');
+    if checkpoints.bucket != outputs.bucket || !outputs.key.strip_prefix(key).is_some_and(is_below) {
         return;
     }
     problems.push(
-        Diagnostic::new(&T0595, own.span_or(checkpoint.span), "checkpoints are inside the prefix of the output")
+        Diagnostic::new(&T0595, own.span_or(checkpoint.span), "the output is inside the prefix of the checkpoints")
             .label(other.span_or(output.span), "the output")
-            .help(format!("write another prefix, such as `s3=\"s3://{}/checkpoints/{{{{ job.digest }}}}/\"`", inner.bucket))
-            .note("SageMaker writes each job's output below its prefix, and copies everything below the prefix of the checkpoints into the container at every start"),
+            .help(format!("write a prefix of its own, such as `s3=\"s3://{}/checkpoints/{{{{ job.digest }}}}/\"`", checkpoints.bucket))
+            .note("at every start SageMaker copies everything below the prefix of the checkpoints into the container, here the models and outputs of all jobs, too"),
     );
 }
 
