@@ -79,6 +79,19 @@ pub enum Lost {
     Torchrun,
 }
 
+/// What a lost value of the job changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// The meaning of the job: its processes, their ranks, its directories and arguments.
+    #[default]
+    Meaning,
+    /// How NCCL and EFA send data.
+    Transport,
+    /// What is logged.
+    Logs,
+}
+
 /// A reserved name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
@@ -92,6 +105,8 @@ pub struct Reserved {
     pub lost: Option<Lost>,
     /// The value that is set, if it is the same for all jobs.
     pub value: Option<String>,
+    /// What a lost value changes.
+    pub effect: Effect,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -102,6 +117,8 @@ struct ReservedRow {
     statement: String,
     lost: Option<Lost>,
     value: Option<String>,
+    #[serde(default)]
+    effect: Effect,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -131,6 +148,7 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
         statement: row.statement,
         lost: row.lost,
         value: row.value,
+        effect: row.effect,
         provenance: row.sourced.into(),
     })
 }

@@ -5,7 +5,7 @@ use crate::queries::program::PROGRAM_VARIABLE;
 use crate::queries::spelling::nearest_spelling;
 use crate::shared_codes::T0410;
 use std::collections::BTreeMap;
-use trainc_catalog::reserved_names::{self, Kind, Lost, Reserved};
+use trainc_catalog::reserved_names::{self, Effect, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
@@ -139,12 +139,13 @@ fn find_reserved(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Res
     ];
     let mut applicable = kinds.into_iter().filter(|(_, holds)| *holds);
     let row = applicable.find_map(|(kind, _)| reserved_names::get(kind, variable.name))?;
-    // Setting the same value is harmless.
-    let is_same = row.value.is_some() && row.value.as_deref() == variable.value;
+    // Setting the same value is harmless; NCCL and libfabric compare words without case.
+    let is_same = row.value.as_ref().zip(variable.value).is_some_and(|(set, own)| set.eq_ignore_ascii_case(own));
     (!is_same).then_some(row)
 }
 
-/// Returns an error if the value is certainly overwritten, a warning if that depends on the program or version.
+/// Returns an error if the value is certainly overwritten, a warning if that depends on the program or
+/// version. A value that only tunes the network or the log is one level less: the job is the same without it.
 fn overwrite_diagnostic(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnostic {
     let name = variable.name;
     let is_lost = match row.lost {
@@ -166,8 +167,13 @@ fn overwrite_diagnostic(variable: &Variable, row: &Reserved, torchrun: bool) -> 
     } else {
         Help::from("use another name")
     };
+    let severity = match (row.effect, is_lost) {
+        (Effect::Meaning, true) => Severity::Error,
+        (Effect::Meaning, false) | (Effect::Transport, true) => Severity::Warning,
+        (Effect::Transport, false) | (Effect::Logs, _) => Severity::Note,
+    };
     Diagnostic::new(&T0411, variable.span, message)
-        .severity(if is_lost { Severity::Error } else { Severity::Warning })
+        .severity(severity)
         .help(help)
         .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source))
 }
