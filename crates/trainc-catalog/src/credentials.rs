@@ -6,6 +6,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
+use trainc_diag::placeholder_value::{is_placeholder_value, secret_part};
 
 pub(crate) const TABLE: Table = Table::new("credentials", include_str!("data/credentials.toml"));
 
@@ -50,11 +51,16 @@ static PATTERNS: LazyLock<Vec<CredentialPattern>> = LazyLock::new(|| {
     rows.map(|row| CredentialPattern { row, compiled: OnceLock::new() }).collect()
 });
 
+/// Returns the matches that are not placeholders of a credential.
+fn matches<'a>(regex: &'a Regex, text: &'a str) -> impl Iterator<Item = regex::Match<'a>> {
+    regex.find_iter(text).filter(|found| !is_placeholder_value(secret_part(found.as_str())))
+}
+
 /// Returns the kind of credential in the text, as a phrase: `an AWS access key id`.
 pub fn find(text: &str) -> Option<&'static str> {
     PATTERNS
         .iter()
-        .find(|form| form.regex_for_text(text).is_some_and(|regex| regex.is_match(text)))
+        .find(|form| form.regex_for_text(text).is_some_and(|regex| matches(regex, text).next().is_some()))
         .map(|form| form.row.statement.as_str())
 }
 
@@ -62,7 +68,7 @@ pub fn find(text: &str) -> Option<&'static str> {
 /// contains placeholders of that form; nor do matches without a digit, such as the CSS class `sk-…` of an HTML page.
 pub fn find_token(content: &str) -> Option<&'static str> {
     let has_token = |regex: &Regex| {
-        regex.find_iter(content).any(|token| token.as_str().bytes().any(|byte| byte.is_ascii_digit()))
+        matches(regex, content).any(|token| token.as_str().bytes().any(|byte| byte.is_ascii_digit()))
     };
     let tokens = PATTERNS.iter().filter(|form| form.row.is_token);
     tokens
@@ -77,7 +83,7 @@ pub fn credential_ranges(text: &str) -> Vec<(usize, usize, &'static str)> {
     for form in PATTERNS.iter() {
         let Some(regex) = form.regex_for_text(text) else { continue };
         out.extend(
-            regex.find_iter(text).map(|found| (found.start(), found.end(), form.row.statement.as_str())),
+            matches(regex, text).map(|found| (found.start(), found.end(), form.row.statement.as_str())),
         );
     }
     out.sort_unstable();

@@ -15,6 +15,7 @@ pub mod json;
 pub mod markdown;
 mod next_command;
 pub mod page;
+pub mod placeholder_value;
 mod position;
 mod run;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::queries::s3;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_catalog::credentials::{self, NamedCredential};
 use trainc_diag::declare_code;
+use trainc_diag::placeholder_value::is_placeholder_value;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Pair, Plan, Raw, Scalar};
@@ -199,6 +200,7 @@ impl CredentialCheck<'_, '_> {
 fn credential_kind_by_name(name: &str, text: &str) -> Option<&'static str> {
     let kind = credentials::classify_name(name).filter(|kind| *kind != NamedCredential::Digest)?;
     let harmless = text.is_empty()
+        || is_placeholder_value(text)
         || text.starts_with(['/', '.', '<', '$', '~'])
         || text.contains("://")
         || text.starts_with("arn:")
