@@ -30,6 +30,8 @@ struct AlgorithmRow {
     gpu_values: Vec<String>,
     #[serde(default)]
     gpu_by: Vec<String>,
+    #[serde(default)]
+    checkpoints: Vec<String>,
     several_by: Option<String>,
     extra: Option<String>,
     #[serde(flatten)]
@@ -65,6 +67,8 @@ pub struct Algorithm {
     pub gpu_values: Vec<String>,
     /// Values without which it leaves a GPU idle.
     pub gpu_by: Vec<String>,
+    /// Repositories whose images write checkpoints and resume from them.
+    pub checkpoints: Vec<String>,
     /// The value with which several instances train together, if only that one does.
     pub several_by: Option<String>,
     /// The source of these.
@@ -90,6 +94,7 @@ pub fn get(family: &str) -> Option<Algorithm> {
         renamed: row.renamed,
         gpu_values: row.gpu_values,
         gpu_by: row.gpu_by,
+        checkpoints: row.checkpoints,
         several_by: row.several_by,
         extra: row.extra.unwrap_or_default(),
         provenance: row.sourced.into(),

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::run_limits;
-use trainc_catalog::images;
+use trainc_catalog::{algorithms, images};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -103,6 +103,14 @@ fn has_durable_checkpoint(plan: &Plan) -> bool {
     checkpoint.local.is_bad() || checkpoint_channel(plan).is_some()
 }
 
+/// Returns whether the job's algorithm writes checkpoints and resumes from them by itself.
+fn writes_checkpoints(plan: &Plan) -> bool {
+    let uri = plan.image.as_ref().and_then(|image| images::parse_uri(&image.uri));
+    let family = uri.as_ref().and_then(images::family_of);
+    let algorithm = family.and_then(|family| algorithms::get(&family));
+    uri.zip(algorithm).is_some_and(|(uri, algorithm)| algorithm.checkpoints.contains(&uri.repository))
+}
+
 fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     let message = "a spot job without checkpoints in S3 restarts from the beginning after each interruption";
     let mut diagnostic = Diagnostic::new(&T0426, spot.span, message);
@@ -111,21 +119,24 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
             diagnostic.label(checkpoint.span, "without `s3=`, checkpoints are lost with the instance");
     }
     let has_program = plan.job.program.as_ref().is_some_and(|program| !program.entry.is_absent());
-    diagnostic = if !has_program && plan.job.image.as_ref().is_some_and(images::requests_algorithm) {
-        diagnostic
-            .add("allow \"T0426\" reason=\"the algorithm restarts from the beginning\"").or_remove("spot")
-            .note("the algorithm has its own program; for one that writes checkpoints, add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\"`")
-    } else {
-        // Without a bucket, the address is for the user to complete.
-        let output = plan.job.output.as_ref().and_then(|output| trainc_ir::s3::parse(output.s3.value()?));
-        let output = output.filter(|uri| !uri.bucket.is_empty());
-        let bucket = output.map_or("…", |uri| uri.bucket);
-        let s3 = format!("s3=\"s3://{bucket}/{{{{ job.digest }}}}/checkpoints/\"");
-        let diagnostic = match &plan.job.checkpoint {
-            Some(_) => diagnostic.add_to("checkpoint", s3),
-            None => diagnostic.add(format!("checkpoint {s3} every=\"200 steps\"")),
-        };
-        diagnostic.and_text(", and load from `/opt/ml/checkpoints` in the program")
+    let is_algorithm = !has_program && plan.job.image.as_ref().is_some_and(images::requests_algorithm);
+    // Without a bucket, the address is for the user to complete.
+    let output = plan.job.output.as_ref().and_then(|output| trainc_ir::s3::parse(output.s3.value()?));
+    let bucket = output.filter(|uri| !uri.bucket.is_empty()).map_or("…", |uri| uri.bucket);
+    let s3 = format!("s3=\"s3://{bucket}/{{{{ job.digest }}}}/checkpoints/\"");
+    diagnostic = match (is_algorithm, &plan.job.checkpoint) {
+        (true, _) if !writes_checkpoints(plan) => diagnostic
+            .add("allow \"T0426\" reason=\"the algorithm restarts from the beginning\"")
+            .or_remove("spot")
+            .note("the algorithm writes no checkpoints, and SageMaker may reject a `max-wait` above one hour for it (developer guide, \"Use checkpoints\")"),
+        (true, None) => diagnostic.add(format!("checkpoint {s3}")).and_text(": the algorithm writes checkpoints and resumes from them"),
+        (true, Some(_)) => diagnostic.add_to("checkpoint", s3).and_text(": the algorithm writes checkpoints and resumes from them"),
+        (false, None) => diagnostic
+            .add(format!("checkpoint {s3} every=\"200 steps\""))
+            .and_text(", and load from `/opt/ml/checkpoints` in the program"),
+        (false, Some(_)) => {
+            diagnostic.add_to("checkpoint", s3).and_text(", and load from `/opt/ml/checkpoints` in the program")
+        }
     };
     let (Some(rate), Some(run), Some(nodes)) =
         (spot.interruptions_per_hour.get(), run_limits::max_run(cluster), cluster.nodes.get())
