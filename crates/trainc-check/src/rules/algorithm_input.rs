@@ -46,9 +46,17 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         let renamed = algorithm.renamed.get(&h.name).map(String::as_str);
         if let Some(near) = renamed.or_else(|| text::nearest(&h.name, free)) {
             misspelled.push(near);
+            // The lists of further hyperparameters may lack some; a required one that is missing stops the
+            // container for sure.
+            let is_missing = algorithm.parameters.iter().any(|name| name == near && !is_set(name));
+            let message = if is_missing {
+                format!("`{family}` requires hyperparameter `{near}`, and has no `{}`", h.name)
+            } else {
+                format!("`{family}` has no hyperparameter `{}`: did you mean `{near}`?", h.name)
+            };
             problems.push(
-                Diagnostic::new(&T0600, h.name_span, format!("`{family}` has no hyperparameter `{}`: did you mean `{near}`?", h.name))
-                    .severity(Severity::Warning)
+                Diagnostic::new(&T0600, h.name_span, message)
+                    .severity(if is_missing { Severity::Error } else { Severity::Warning })
                     .write(format!("hyperparameter \"{near}\""))
                     .subject(h.value.span().unwrap_or(h.name_span))
                     .note("the container stops with \"Extraneous hyperparameter found\" or \"Additional hyperparameters are not allowed\""),

@@ -1,6 +1,7 @@
 //! Tests: the unsupported combinations of `tests/refused`, and sources with several files, which fixtures cannot show.
 
 use crate::compile;
+use trainc_catalog::{algorithms, images};
 use trainc_diag::Severity;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{SourceFile, SourceTree};
@@ -100,4 +101,41 @@ fn the_shard_group_of_the_30b_run_is_neither_too_small_nor_too_wide() {
     let codes: Vec<&str> = found.iter().map(|(id, ..)| *id).collect();
     assert!(!codes.contains(&"T0385") && !codes.contains(&"T0387"), "{found:?}");
     assert!(codes.contains(&"T0374"), "{found:?}");
+}
+
+/// A misspelled name of a required hyperparameter leaves the required one unset: the container of any
+/// algorithm stops.
+#[test]
+fn misspelled_required_hyperparameters_are_errors() {
+    let families = images::other_families().into_iter().filter(|family| images::is_algorithm_family(family));
+    let mut seen = 0;
+    for family in families {
+        let version = images::other_versions(family).pop().unwrap();
+        let parameters = algorithms::get(family).unwrap().parameters;
+        for name in &parameters {
+            for misspelled in [format!("{name}s"), name.replace('_', "-"), format!("{name}x")] {
+                if misspelled == *name {
+                    continue;
+                }
+                let others = parameters.iter().filter(|other| *other != name);
+                let set = others.chain([&misspelled]).map(|name| format!("hyperparameter \"{name}\" 1\n"));
+                let text = format!(
+                    "job \"x\" {{\nregion \"us-west-2\"\naccount \"111122223333\"\ncluster \"ml.p3.2xlarge\" nodes=1 {{\n max-run \"1h\"\n}}\nimage \"{family}\" version=\"{version}\"\nprogram {{\n{}}}\noutput s3=\"s3://example-runs/x/\"\nrole arn=\"arn:aws:iam::111122223333:role/training\"\n}}\n",
+                    set.collect::<String>()
+                );
+                let found = problems(&text, &[]);
+                let is_missing = |message: &str| {
+                    message.contains("requires hyperparameter") && message.contains(&format!("`{name}`"))
+                };
+                assert!(
+                    found.iter().any(|(code, severity, message)| *code == "T0600"
+                        && *severity == Severity::Error
+                        && is_missing(message)),
+                    "{family} {misspelled}: {found:?}"
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 60, "{seen}");
 }
