@@ -54,21 +54,23 @@ pub(crate) struct Assessment {
     pub(crate) no_gain: Option<NoGain>,
     /// Whether the upper bound of its memory fits.
     pub(crate) fits: bool,
+    /// The share of a step's time that it saves, if the times are predicted.
+    pub(crate) saving: Option<f64>,
     /// Time and cost of both runs, if they are known and differ.
     pub(crate) comparison: Option<String>,
 }
 
 /// Assesses a change of the layout by its memory and by the time of a step.
 pub(crate) fn assess(context: &Context, change: impl Fn(&mut Layout)) -> Assessment {
-    let mut out = Assessment { no_gain: None, fits: false, comparison: None };
+    let mut out = Assessment { no_gain: None, fits: false, saving: None, comparison: None };
     let Ok(before) = Layout::from_plan(context.plan) else { return out };
     let mut after = before.clone();
     change(&mut after);
     let step = |layout: &Layout| speed::speed(layout, context.constants).ok().map(|speed| speed.step_seconds);
-    if let (Some(before), Some(after)) = (step(&before), step(&after))
-        && after > before * (1.0 - NEGLIGIBLE)
-    {
-        out.no_gain = Some(NoGain::NotFaster);
+    if let (Some(before), Some(after)) = (step(&before), step(&after)) {
+        let saving = 1.0 - after / before;
+        out.saving = Some(saving);
+        out.no_gain = (saving < NEGLIGIBLE).then_some(NoGain::NotFaster);
     }
     let memory = predicted_memory(context, &after);
     if let Some(capacity) = memory.capacity_bytes {

@@ -49,7 +49,7 @@ pub fn plan(
             lines_of(&mut page, label, &lines);
         }
         page.blank();
-        mesh(&mut page, plan);
+        mesh(&mut page, plan, document);
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
         // How the steps follow from tokens or epochs is one of the origins.
@@ -239,7 +239,7 @@ pub(super) fn print_packed(page: &mut TerminalPage, label: &str, lines: &[String
     lines_of(page, label, &out);
 }
 
-fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan) {
+fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan, document: &Document) {
     let Some(mesh) = &plan.mesh else {
         page.field("mesh", sections::UNKNOWN);
         return;
@@ -259,7 +259,7 @@ fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan) {
         let word = if mesh.engine == trainc_ir::Engine::DeviceMap { "        " } else { "layers  " };
         page.item("", word, "", &line);
     }
-    if let Some(line) = sections::nodes_rule(plan, mesh) {
+    if let Some(line) = sections::nodes_rule(plan, document, mesh) {
         page.item("", "rule    ", "", &line);
     }
 }

@@ -4,7 +4,7 @@ use super::json::Document;
 use super::program::program;
 use std::fmt::Write as _;
 use trainc_diag::text;
-use trainc_ir::{Field, Mesh, Origin, Plan, Val};
+use trainc_ir::{Engine, Field, Mesh, Origin, Plan, Val};
 use trainc_predict::{self as predict, Fit};
 
 /// A label and its lines.
@@ -206,9 +206,11 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
 }
 
 /// Returns the nodes by the 3-billion-parameter rule; `None` with an adapter, since the rule counts gradients and optimizer
-/// states, which frozen weights do not have.
-pub(super) fn nodes_rule(plan: &Plan, mesh: &Mesh) -> Option<String> {
-    if plan.job.adapter.is_some() {
+/// states, which frozen weights do not have, and where the rule of thumb, which AWS gives for SMP, is
+/// outweighed by a prediction that the job fits.
+pub(super) fn nodes_rule(plan: &Plan, document: &Document, mesh: &Mesh) -> Option<String> {
+    let fits = matches!(predicted_fit(document), Some(Fit::Surely | Fit::Maybe));
+    if plan.job.adapter.is_some() || (fits && mesh.engine != Engine::Smp) {
         return None;
     }
     let (minimum, better) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
@@ -302,16 +304,20 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
             text::bytes(round_to_u64(interval.high))
         );
     }
-    match (memory.capacity_bytes, &memory.interval) {
-        (Some(capacity), Some(interval)) => {
-            let interval = predict::Interval { low: interval.low, high: interval.high };
-            let fit = Fit::from_bytes(bytes as f64, interval, capacity as f64);
-            let _ = write!(line, ": {}", fit.as_phrase());
-        }
-        (None, _) => line.push_str(": its memory is not known"),
-        (Some(_), None) => {}
+    match predicted_fit(document) {
+        Some(fit) => _ = write!(line, ": {}", fit.as_phrase()),
+        None if memory.capacity_bytes.is_none() => line.push_str(": its memory is not known"),
+        None => {}
     }
     vec![line]
+}
+
+/// Returns whether the job fits, if its memory is predicted.
+fn predicted_fit(document: &Document) -> Option<Fit> {
+    let memory = &document.memory;
+    let interval = memory.interval.as_ref()?;
+    let interval = predict::Interval { low: interval.low, high: interval.high };
+    Some(Fit::from_bytes(memory.per_gpu_bytes? as f64, interval, memory.capacity_bytes? as f64))
 }
 
 /// Rounds an amount to an integer; negative ones become zero.

@@ -4,7 +4,7 @@ use super::divisibility::degree_help;
 use crate::Context;
 use crate::queries::memory::{describe_fit, is_predicted_to_fit, has_excess_states};
 use crate::queries::shard_group::{STATE_BYTES, group_gpus, group_span, minimum_nodes};
-use crate::what_if::{NoGain, assess, describe_difference};
+use crate::what_if::{assess, describe_difference};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -193,6 +193,11 @@ impl Group<'_> {
         if nodes >= minimum_nodes(self.plan, self.mesh) || has_excess_states(self.plan) {
             return;
         }
+        // A rule of thumb of SMP does not outweigh a prediction, and more nodes cost money.
+        let fits = is_predicted_to_fit(context);
+        if fits && self.mesh.engine != Engine::Smp {
+            return;
+        }
         let parameters = model.parameters.value;
         let mut diagnostic = Diagnostic::new(
             &T0385,
@@ -213,8 +218,6 @@ impl Group<'_> {
         .fact("nodes", nodes)
         .fact("minimum_nodes", minimum.value)
         .fact("parameters", parameters);
-        // A rule of thumb does not outweigh a prediction, and more nodes cost money.
-        let fits = is_predicted_to_fit(context);
         if fits {
             diagnostic = diagnostic.severity(Severity::Note);
         } else if let Some(recommended) = &self.mesh.recommended_nodes {
@@ -302,21 +305,14 @@ impl Group<'_> {
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree);
-        problems.push(match judged.no_gain {
-            // The group has to span nodes, in spite of the rule of thumb.
-            Some(why @ NoGain::DoesNotFit) => {
-                diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.describe()))
-            }
-            // Gathers may overlap with computation.
-            Some(why @ NoGain::NotFaster) => diagnostic
-                .help(format!("write `allow \"{}\" reason=\"…\"` to keep the group, or try {write}", T0387.id))
-                .note(format!("{write}: {}", why.describe())),
-            None => {
-                let diagnostic = diagnostic
-                    .help(format!("write {write}{condition}"))
-                    .suggest_code(codes, None);
-                judged.comparison.into_iter().fold(diagnostic, Diagnostic::note)
-            }
+        // A rule of thumb does not outweigh a prediction: the group has to span nodes, or its gathers hide
+        // behind the compute.
+        problems.push(if let Some(why) = judged.no_gain {
+            diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.describe()))
+        } else {
+            let diagnostic =
+                diagnostic.help(format!("write {write}{condition}")).suggest_code(codes, None);
+            judged.comparison.into_iter().fold(diagnostic, Diagnostic::note)
         });
     }
 }

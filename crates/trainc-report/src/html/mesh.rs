@@ -3,6 +3,7 @@
 use super::axis::compact;
 use super::page::{Cell, Picture, Section, Table, text_column};
 use super::svg::{Anchor, SMALL, Svg, width};
+use crate::json::Document;
 use crate::mesh_picture::{self, RankPosition};
 use crate::{links, sections};
 use trainc_diag::text;
@@ -84,7 +85,7 @@ fn elide_middle(all: u64, most: u64) -> Vec<Option<u64>> {
 }
 
 /// Returns the section.
-pub(super) fn section(plan: &Plan) -> Section {
+pub(super) fn section(plan: &Plan, document: &Document) -> Section {
     let mut section = Section { id: "mesh", title: "The mesh", ..Section::default() };
     let Some(mesh) = &plan.mesh else {
         section.text.push("The mesh is not known.".to_owned());
@@ -96,7 +97,7 @@ pub(super) fn section(plan: &Plan) -> Section {
     let mut rows: Vec<Vec<Cell>> =
         links::lines(plan, mesh).into_iter().map(|(axis, line)| vec![axis.into(), line.into()]).collect();
     rows.extend(links::describe_layer_split(plan, mesh).map(|line| vec!["layers".into(), line.into()]));
-    rows.extend(sections::nodes_rule(plan, mesh).map(|line| vec!["rule".into(), line.into()]));
+    rows.extend(sections::nodes_rule(plan, document, mesh).map(|line| vec!["rule".into(), line.into()]));
     if !rows.is_empty() {
         let head = vec![text_column("axis"), text_column("groups and links")];
         section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });

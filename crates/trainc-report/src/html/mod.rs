@@ -39,7 +39,7 @@ pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> Stri
                 subject.prediction.speed.as_ref(),
                 unknown("The time of a step is", "speed"),
             ),
-            mesh::section(plan),
+            mesh::section(plan, document),
             scaling::section(scaling),
             cost::section(document, plan),
             summary::job(document, plan),
