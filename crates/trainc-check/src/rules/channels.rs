@@ -39,12 +39,26 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// CTJ-52a: `s3://b/train` also matches `train2/…`. A last component with a dot is taken for a file.
+/// Endings of objects without an extension: the files of MNIST, a marker of Hadoop.
+const OBJECT_ENDINGS: [&str; 2] = ["-ubyte", "_SUCCESS"];
+
+/// Returns whether the last component of a key names a single object: it has an extension, a known ending, or
+/// the number of a part, which writers pad with zeros (`part-00000`, `000000_0`, `data-00003-of-00010`).
+fn is_object_name(name: &str) -> bool {
+    let is_padded = |word: &str| {
+        word.len() >= 5 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    name.contains('.')
+        || OBJECT_ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || name.split(['-', '_']).any(is_padded)
+}
+
+/// CTJ-52a: `s3://b/train` also matches `train2/…`.
 fn check_slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     let Some(uri) = channel.s3.val() else { return };
     let last = uri.value.rsplit('/').next().unwrap_or("");
     let is_bucket = s3::parse(&uri.value).is_none_or(|parts| parts.key.is_empty());
-    if last.is_empty() || last.contains('.') || is_bucket {
+    if last.is_empty() || is_object_name(last) || is_bucket {
         return;
     }
     let span = uri.span_or(channel.span);
@@ -125,5 +139,29 @@ fn check_input(channel: &Channel, problems: &mut Problems) {
             format!("channel `{name}`: recordio is only supported in pipe mode, not in `{mode}`"),
             Help::remove("record-wrapper").or_else("add `input=\"pipe\"`"),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_object_name;
+
+    #[test]
+    fn objects_are_told_from_directories_by_their_names() {
+        for object in [
+            "train.csv",
+            "model.tar.gz",
+            "part-00000",
+            "000000_0",
+            "shard_00012",
+            "data-00003-of-00010",
+            "train-images-idx3-ubyte",
+            "_SUCCESS",
+        ] {
+            assert!(is_object_name(object), "{object}");
+        }
+        for directory in ["train", "tokens-2026", "v3", "run-12", "run-0001", "step-2000", "2026-11-28", "c4-en"] {
+            assert!(!is_object_name(directory), "{directory}");
+        }
     }
 }
