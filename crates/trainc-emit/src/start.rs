@@ -260,7 +260,7 @@ fn settings(plan: &Plan, expectation: &Expectation) -> Settings {
             .job
             .channels
             .iter()
-            .filter(|channel| channel.input.value().is_none_or(|mode| mode != "pipe"))
+            .filter(|channel| plan.job.input_mode(channel) != "pipe")
             .filter_map(|channel| channel.name.value())
             .map(|name| (name.clone(), format!("{INPUT}/{name}")))
             .collect(),

@@ -86,6 +86,28 @@ pub struct Job {
 }
 
 impl Job {
+    /// Returns the input mode of a channel: its own, that of the job (`request { AlgorithmSpecification {
+    /// TrainingInputMode … } }`, for S3), or `file`.
+    pub fn input_mode<'a>(&'a self, channel: &'a Channel) -> &'a str {
+        if let Some(own) = channel.input.value() {
+            return own;
+        }
+        let of_job = self.input_mode_member().filter(|_| channel.from.is_absent());
+        match of_job.and_then(|member| member.value.text()) {
+            Some("FastFile") => "fast-file",
+            Some("Pipe") => "pipe",
+            _ => "file",
+        }
+    }
+
+    /// Returns the request member with the input mode of channels that have none of their own.
+    pub fn input_mode_member(&self) -> Option<&RequestMember> {
+        self.request
+            .iter()
+            .find(|member| member.name == "AlgorithmSpecification")
+            .and_then(|member| member.value.member("TrainingInputMode"))
+    }
+
     /// Returns the engine, if one is set.
     pub fn engine(&self) -> Option<Engine> {
         self.parallel.as_ref()?.engine.get()

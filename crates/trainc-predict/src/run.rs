@@ -255,10 +255,11 @@ pub fn best_checkpoint_interval(save: f64, failures: f64) -> f64 {
 /// Returns the seconds to copy the data before the start, if a channel copies it; `None` if the manifest does not state
 /// its size.
 fn download_seconds(plan: &Plan, constants: &Constants) -> Option<f64> {
-    let copied = plan.job.channels.iter().any(|channel| {
-        channel.s3.value().is_some()
-            && matches!(channel.input.value().map(String::as_str), None | Some("file"))
-    });
+    let copied = plan
+        .job
+        .channels
+        .iter()
+        .any(|channel| channel.s3.value().is_some() && plan.job.input_mode(channel) == "file");
     if !copied {
         return Some(0.0);
     }

@@ -5,7 +5,7 @@ use crate::queries::s3;
 use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::{Channel, Engine};
+use trainc_ir::{Channel, Engine, Job};
 
 declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc uses itself");
 declare_code!(T0409, "prefix-without-slash", Note, "an S3 prefix that does not end with a slash");
@@ -22,7 +22,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty())
         && engine != Some(Engine::Worker);
     for channel in &plan.job.channels {
-        check_input(channel, problems);
+        check_input(&plan.job, channel, problems);
         check_slash(context, channel, problems);
         let Some(name) = channel.name.val() else { continue };
         if let Some(row) = reserved_names::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
@@ -77,9 +77,9 @@ fn check_slash(context: &Context, channel: &Channel, problems: &mut Problems) {
 }
 
 /// CTJ-12, 48, 49, 50: input modes, from the documentation of CreateTrainingJob.
-fn check_input(channel: &Channel, problems: &mut Problems) {
-    let mode = channel.input.value().map_or("file", String::as_str);
-    let mode_span = channel.input.span();
+fn check_input(job: &Job, channel: &Channel, problems: &mut Problems) {
+    let mode = job.input_mode(channel);
+    let mode_span = channel.input.span().or_else(|| job.input_mode_member().map(|member| member.span));
     let name = channel.name.value().map_or("", String::as_str);
     let mut reject = |span: Option<trainc_diag::source::Span>, message: String, help: Help| {
         problems.push(

@@ -14,12 +14,10 @@ struct System {
     mount: Option<String>,
 }
 
-/// Returns the `storage` and `channel` nodes, and the location of the code if a channel provides it. `mode` is the input
-/// mode of channels that do not set it.
+/// Returns the `storage` and `channel` nodes, and the location of the code if a channel provides it.
 pub(super) fn channels(
     unmapped: &mut UnmappedMembers,
     isolated: bool,
-    mode: Option<&str>,
     described: bool,
     origin: &Origin,
     unsupported: &mut Unsupported,
@@ -61,9 +59,6 @@ pub(super) fn channels(
                 node = node.with_comment(&format!("Not uploaded, as the script would have done: {files}."));
             }
             node = s3_source(node, &mut s3);
-            if let Some(mode) = mode {
-                channel.0.entry("InputMode").or_insert_with(|| Value::from(mode));
-            }
             list_unmapped(&name, &s3, unsupported);
         } else if let Some(arn) =
             source.take_object("DatasetSource").and_then(|mut set| set.take_text("DatasetArn"))

@@ -430,20 +430,15 @@ impl Reader<'_> {
             nodes.push(self.train_placeholder(&launch).with_blank_line());
         }
 
-        let mode = algorithm.take_text("TrainingInputMode").filter(|mode| mode != "File");
+        // Another mode of the job stays in `request`: it applies to the channels that leave it to the job.
+        algorithm.take_if("TrainingInputMode", "File");
         let isolated = self.unmapped.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
         let by_channel = isolated && script.is_script();
         let described = self.described.is_some();
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
         let instead = self.origin.instead_of_drivers(&self.unmapped.0).filter(|_| toolkit);
-        let (storage, channels, code) = data::channels(
-            &mut self.unmapped,
-            by_channel,
-            mode.as_deref(),
-            described,
-            self.origin,
-            &mut self.unsupported,
-        );
+        let (storage, channels, code) =
+            data::channels(&mut self.unmapped, by_channel, described, self.origin, &mut self.unsupported);
         let environment = self.unmapped.take_string_map("Environment");
         script.find_source(self.origin);
         let program =

@@ -333,12 +333,7 @@ fn recorded_requests_come_back() {
             if *value == Value::Bool(false) && sent.get(member).is_none() {
                 continue;
             }
-            let mut value = value.clone();
-            if member == "AlgorithmSpecification" {
-                // The input mode is set on each channel instead.
-                value["TrainingInputMode"] = sent[member]["TrainingInputMode"].clone();
-            }
-            assert_eq!(sent[member], value, "{name} {member}\n{}", found.manifest);
+            assert_eq!(sent[member], *value, "{name} {member}\n{}", found.manifest);
         }
         let formatted = trainc_syntax::format::format(&found.manifest);
         assert!(formatted.is_ok_and(|text| text == found.manifest), "{}", found.manifest);
@@ -828,6 +823,40 @@ fn a_named_algorithm_round_trips() {
     for name in ["AlgorithmSpecification", "HyperParameters", "InputDataConfig", "ResourceConfig"] {
         assert_eq!(sent[name], request[name], "{}", found.manifest);
     }
+}
+
+/// Channels without an input mode leave it to the job, in the manifest as in the request.
+#[test]
+fn the_input_mode_of_a_job_stays_with_the_job() {
+    let source = serde_json::json!({"S3DataSource": {
+        "S3DataType": "AugmentedManifestFile", "S3Uri": "s3://bucket/train.manifest",
+        "S3DataDistributionType": "FullyReplicated", "AttributeNames": ["source-ref", "label"],
+    }});
+    let prefix = serde_json::json!({"S3DataSource": {
+        "S3DataType": "S3Prefix", "S3Uri": "s3://bucket/validation/", "S3DataDistributionType": "FullyReplicated",
+    }});
+    let request = serde_json::json!({
+        "TrainingJobName": "photos",
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "AlgorithmSpecification": {
+            "TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+            "TrainingInputMode": "Pipe",
+        },
+        "InputDataConfig": [
+            {"ChannelName": "train", "DataSource": source},
+            {"ChannelName": "validation", "DataSource": prefix, "InputMode": "File"},
+        ],
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        "ProfilerConfig": {"DisableProfiler": true},
+    });
+    let found = reconciled(&request.to_string());
+    assert_eq!(found.lost, Vec::<String>::new(), "{}", found.manifest);
+    assert_eq!(found.manifest.matches("input=").count(), 1, "{}", found.manifest);
+    let sent = emitted(&found.manifest);
+    assert_eq!(sent["AlgorithmSpecification"]["TrainingInputMode"], "Pipe", "{}", found.manifest);
+    assert_eq!(sent["InputDataConfig"], request["InputDataConfig"], "{}", found.manifest);
 }
 
 #[test]

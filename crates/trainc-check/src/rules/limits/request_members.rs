@@ -33,7 +33,6 @@ const NODES: &[(&str, &str)] = &[
     ("AlgorithmSpecification.ContainerEntrypoint", "program { entrypoint … }"),
     ("AlgorithmSpecification.MetricDefinitions", "program { metric \"name\" regex=\"…\" }"),
     ("AlgorithmSpecification.TrainingImage", "image uri=\"…\""),
-    ("AlgorithmSpecification.TrainingInputMode", "channel \"name\" input=\"…\""),
     ("CheckpointConfig", "checkpoint s3=\"…\" local=\"…\""),
     ("DebugHookConfig", "debugger"),
     ("EnableInterContainerTrafficEncryption", "network { encrypt-traffic }"),
