@@ -1,6 +1,7 @@
 """The script that trainc starts before a program: its brake decides as trainc does, and it leaves the program as it is."""
 
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -8,9 +9,12 @@ import random
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
+import types
 
 import pytest
 
@@ -24,15 +28,22 @@ _spec.loader.exec_module(start)
 
 
 def brake_of(limits):
-    names = ("steps", "step_seconds", "slowest", "window", "usd_per_hour", "hard_usd")
+    names = ("steps", "step_seconds", "measured", "slowest", "window", "usd_per_hour", "hard_usd")
     return start.Brake(0.0, *(limits.get(name) for name in names))
 
 
 def replay(case):
-    now, step, brake = float(case["begins"]), 0.0, brake_of(case["limits"])
+    """Returns the reason to stop a run, and the shares of the plan that are only reported."""
+    now, step, brake, behind = float(case["begins"]), 0.0, brake_of(case["limits"]), []
     for entry in case["logged"]:
         if entry[0] == "pause":
             now += entry[1]
+        elif entry[0] == "hang":
+            now += entry[1]
+            why = brake.too_long(now)
+            assert (why is None) == (brake.seconds_left(now) is None or brake.seconds_left(now) >= 0)
+            if why:
+                return why, behind
         elif entry[0] == "resume":
             step = entry[1]
         else:
@@ -40,17 +51,20 @@ def replay(case):
                 now += entry[1] * entry[2]
                 step += entry[1]
                 why = brake.observe(now, step)
-                if why:
-                    return why
-    return None
+                if why and why["reason"] == "behind":
+                    behind.append(why["share"])
+                elif why:
+                    return why, behind
+    return None, behind
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"].split(":")[0])
 def test_decisions_are_those_of_trainc(case):
-    found, expected = replay(case), case["stop"]
+    (found, behind), expected = replay(case), case["stop"]
     assert (found is None) == (expected is None)
+    assert behind == ([pytest.approx(case["behind"], rel=1e-3)] if "behind" in case else [])
     for key, value in (expected or {}).items():
-        assert found[key] == pytest.approx(value, rel=1e-3) if key != "reason" else found[key] == value
+        assert found[key] == (pytest.approx(value, rel=1e-3) if isinstance(value, float) else value)
 
 
 def simulate(seed, slower, hard_share):
@@ -60,7 +74,7 @@ def simulate(seed, slower, hard_share):
     widths = [0.18 if source.random() < 0.1 else 0.04 for _ in range(steps)]
     times = [planned * slower * max(1 + source.gauss(0, width), 0.2) for width in widths]
     usd = (sum(times) + steps // every * pause) / 36
-    brake = start.Brake(0.0, steps, planned, 0.7, 50, 100.0, hard_share * usd)
+    brake = start.Brake(0.0, steps, planned, True, 0.7, 50, 100.0, hard_share * usd)
     now = 0.0
     for step, seconds in enumerate(times, 1):
         now += seconds + (pause if step % every == 0 else 0)
@@ -80,22 +94,41 @@ def test_slow_and_expensive_runs_are_stopped():
 
 
 PROGRAM = """
-import os, signal, sys, time
+import os, signal, subprocess, sys, time
+asked = 0
 def save(*_):
+    global asked
+    asked += 1
+    print("asked", asked, flush=True)
+    if asked < int(os.environ.get("ASKS", "1")):
+        return
     open(os.environ["SAVED"] + os.environ.get("RANK", "0"), "w").write("saved")
-    time.sleep(0.3)
+    time.sleep(0.3 + float(os.environ.get("SAVES", "0")) * int(os.environ.get("RANK", "0")))
     sys.exit(75)
 signal.signal(signal.SIGTERM, save)
 print("arguments", *sys.argv[1:], flush=True)
 for step in range(1, int(os.environ["STEPS"]) + 1):
-    time.sleep(float(os.environ["SECONDS"]))
+    time.sleep(float(os.environ["SECONDS"]) * (4 if step > int(os.environ.get("SLOWS", "1000000")) else 1))
     if os.environ.get("RANK", "0") == os.environ.get("PRINTS", "0"):
-        print("step=%d loss=2.5" % step, file=sys.stderr, flush=True)
+        print(os.environ.get("FORM", "step=%d loss=2.5") % step, file=sys.stderr, flush=True)
+if os.environ.get("HANGS"):
+    while True:
+        time.sleep(0.1)
+if os.environ.get("LEAVES"):
+    # Holds the pipes open for a while.
+    subprocess.Popen(["sleep", os.environ["LEAVES"]])
+    print("ended", flush=True)
 if os.environ.get("END") == "fail":
     sys.exit(7)
 if os.environ.get("END") == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
 """
+KEY = "0123456789abcdef" * 4
+
+
+def events(outs, kind):
+    lines = [json.loads(line) for out in outs for line in out.splitlines() if line.startswith('{"trainc_brake"')]
+    return [line for line in lines if line["trainc_brake"] == kind]
 
 
 def hub_of(port):
@@ -122,7 +155,9 @@ def job(tmp_path):
     (tmp_path / "trainc_start.py").write_text(text.replace("\nBLIND = 900\n", "\nBLIND = 1\n"))
     (tmp_path / "train.py").write_text(PROGRAM)
 
-    def run(brake=None, plan=None, ranks=1, late=0, **variables):
+    def run(brake=None, plan=None, ranks=1, late=0, key=KEY, one_host=True, **variables):
+        (tmp_path / "rendezvous.key").write_text(f"{key}\n")
+        brake = brake and dict(brake, key=str(tmp_path / "rendezvous.key") if key else "/nowhere")
         settings = {"entry": "train.py", "command": [], "secrets": {}, "processes": 1, "probe": None, "brake": brake}
         (tmp_path / "trainc_start.json").write_text(json.dumps(settings))
         env = dict(os.environ, SAVED=str(tmp_path / "saved-"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
@@ -134,7 +169,9 @@ def job(tmp_path):
         running = []
         for rank in range(ranks):
             if ranks > 1:
-                env.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
+                env.update(RANK=str(rank), WORLD_SIZE=str(ranks))
+                place = (rank, ranks) if one_host else (0, 1)
+                env.update(LOCAL_RANK=str(place[0]), LOCAL_WORLD_SIZE=str(place[1]))
             time.sleep(late if rank else 0)
             command = [sys.executable, "trainc_start.py", "--lr", "a b"]
             running.append(subprocess.Popen(command, cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True))
@@ -168,7 +205,7 @@ def test_a_program_without_brake_runs_as_it_is(job):
 
 @pytest.mark.parametrize("end, code", [("", 0), ("fail", 7), ("kill", -signal.SIGKILL)])
 def test_a_watched_program_ends_as_it_would(job, end, code):
-    (process,) = job(BRAKE, {"step_seconds": 0.012}, STEPS=60, END=end)
+    (process,) = job(BRAKE, {"step_seconds": 0.012, "measured": True}, STEPS=60, END=end)
     out, err = process.communicate(timeout=30)
     assert process.returncode == code
     assert "arguments --lr a b" in out and "step=60" in err and '"stop"' not in out
@@ -176,7 +213,7 @@ def test_a_watched_program_ends_as_it_would(job, end, code):
 
 def test_a_slow_program_is_stopped_with_a_checkpoint_on_every_rank(job):
     # More steps than any rank can do before all have received the stop.
-    running = job(BRAKE, {"step_seconds": 0.004}, ranks=3, STEPS=100_000)
+    running = job(BRAKE, {"step_seconds": 0.004, "measured": True}, ranks=3, STEPS=100_000)
     outs = [process.communicate(timeout=60)[0] for process in running]
     assert [process.returncode for process in running] == [8, 8, 8]
     assert len(list(job.path.glob("saved-*"))) == 3
@@ -185,20 +222,371 @@ def test_a_slow_program_is_stopped_with_a_checkpoint_on_every_rank(job):
 
 
 def test_a_rank_that_connects_after_the_stop_is_stopped(job):
-    running = job(BRAKE, {"step_seconds": 0.004}, ranks=2, late=2, STEPS=100_000)
+    running = job(BRAKE, {"step_seconds": 0.004, "measured": True}, ranks=2, late=2, STEPS=100_000)
     for process in running:
         process.communicate(timeout=60)
     assert [process.returncode for process in running] == [8, 8]
 
 
+def test_a_run_is_compared_with_its_own_first_steps(job):
+    """The plan of this run is wrong by far, and nobody has measured its setting."""
+    running = job(BRAKE, {"step_seconds": 0.001}, ranks=2, STEPS=100_000, SLOWS=120)
+    outs = [process.communicate(timeout=60)[0] for process in running]
+    assert [process.returncode for process in running] == [8, 8]
+    (behind,), (stop,) = events(outs, "slow"), events(outs, "stop")
+    assert behind["than"] == "plan" and "of the plan over" in behind["text"] and "T0681" not in behind["text"]
+    assert stop["than"] == "start" and stop["at"] > 120 and "of the run's first steps" in stop["text"]
+
+
+# $1 after 3 s.
+COSTS = {"usd_per_hour": 1200.0}
+HARD = {"hard_usd": 1.0, "slowest": None, "window": 50, "steps": 100_000, "patterns": [r"step=(\d+)"]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"STEPS": 30, "HANGS": 1},
+        {"STEPS": 0, "HANGS": 1},
+        {"STEPS": 100_000, "FORM": "at %d"},
+        {"STEPS": 100_000, "PRINTS": 9},
+    ],
+    ids=["hangs", "no output", "another form", "another rank"],
+)
+def test_time_and_price_alone_stop_a_program(job, kind):
+    begin = time.monotonic()
+    (process,) = job(HARD, COSTS, **kind)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 8 and 2.5 < time.monotonic() - begin < 10
+    (stop,) = events([out], "stop")
+    assert 1.0 < stop["usd"] < 1.5 and stop["at"] == (30 if kind["STEPS"] == 30 else None)
+
+
+def test_a_clock_that_is_set_changes_nothing():
+    assert "time.time(" not in SCRIPT.read_text()
+
+
+def test_without_a_key_nothing_listens_and_each_rank_stops_by_its_clock(job):
+    # The ranks save for different times, and none is ended by another's end.
+    brake, plan = dict(HARD, slowest=0.7), dict(COSTS, step_seconds=0.001, measured=True)
+    running = job(brake, plan, ranks=3, key=None, STEPS=100_000, SAVES=1)
+    time.sleep(2)
+    assert [listeners(process.pid) for process in running] == [[], [], []]
+    outs, ends = [], []
+    for process in running:
+        outs.append(process.communicate(timeout=60)[0])
+        ends.append(time.monotonic())
+    assert [process.returncode for process in running] == [8, 8, 8]
+    assert len(list(job.path.glob("saved-*"))) == 3 and max(ends) - min(ends) < 1
+    (stop,), (slow,), (on,) = events(outs, "stop"), events(outs, "slow"), events(outs, "on")
+    assert stop["reason"] == "budget" and slow["text"].endswith("not stopped: its hosts have no key (FileNotFoundError)")
+    assert list(on["off"]) == ["slowest"]
+
+
+@pytest.mark.parametrize("text", ["", KEY[1:], KEY.replace("0", "g"), KEY + "00", "\0" * 64])
+def test_a_key_that_is_none_is_not_used(tmp_path, text):
+    (tmp_path / "key").write_text(text)
+    key, why = start.read_key(str(tmp_path / "key"))
+    assert key is None and why and KEY[2:] not in why
+
+
+def test_the_key_of_a_job_without_a_channel_lies_next_to_its_archive(tmp_path, monkeypatch):
+    asked = []
+
+    class Client:
+        def get_object(self, **members):
+            asked.append(members)
+            return {"Body": io.BytesIO(f"{KEY}\n".encode())}
+
+    boto3 = types.SimpleNamespace(client=lambda service, region_name, config: asked.append(region_name) or Client())
+    monkeypatch.setitem(sys.modules, "boto3", boto3)
+    monkeypatch.setitem(sys.modules, "botocore.config", types.SimpleNamespace(Config=dict))
+    texts = {"sagemaker_submit_directory": "s3://bucket/trainc/a/source/0123/sourcedir.tar.gz", "sagemaker_region": "eu-west-1"}
+    (tmp_path / "hyperparameters.json").write_text(json.dumps({key: json.dumps(text) for key, text in texts.items()}))
+    monkeypatch.setattr(start, "HYPERPARAMETERS", str(tmp_path / "hyperparameters.json"))
+    assert start.read_key(None) == (bytes.fromhex(KEY), None)
+    assert asked == ["eu-west-1", {"Bucket": "bucket", "Key": "trainc/a/source/0123/rendezvous.key"}]
+
+
 def test_a_port_in_use_leaves_the_program_and_its_budget(job):
     port = free_port()
     with socket.socket() as other:
-        other.bind(("", hub_of(port)))
+        other.bind(("127.0.0.1", hub_of(port)))
         other.listen()
-        (process,) = job(BRAKE, {"step_seconds": 0.004}, RANK=0, WORLD_SIZE=2, MASTER_PORT=port, STEPS=100_000)
+        (process,) = job(dict(HARD, slowest=0.7), COSTS, RANK=0, WORLD_SIZE=2, MASTER_PORT=port, STEPS=100_000)
         out, _ = process.communicate(timeout=60)
-    assert process.returncode == 8 and '"error"' in out and '"reason": "slow"' in out
+    (on,), (stop,) = events([out], "on"), events([out], "stop")
+    assert process.returncode == 8 and f"port {hub_of(port)}" in on["off"]["slowest"] and stop["reason"] == "budget"
+
+
+def listeners(pid):
+    """Returns the addresses and ports at which a process listens."""
+    links = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            links.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+        except FileNotFoundError:
+            pass
+    rows = [row.split() for name in ("tcp", "tcp6") for row in open(f"/proc/net/{name}").readlines()[1:]]
+    rows = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
+    decode = lambda text: socket.inet_ntoa(bytes.fromhex(text)[::-1]) if len(text) == 8 else text
+    return [(decode(host), int(port, 16)) for host, port in (row.rsplit(":", 1) for row in rows)]
+
+
+def wait_for(found, seconds=20):
+    end = time.monotonic() + seconds
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return value
+
+
+def test_the_first_rank_listens_at_the_address_of_the_job_alone(job, tmp_path, monkeypatch):
+    running = job(BRAKE, {}, ranks=2, STEPS=150)
+    ((host, port),) = wait_for(lambda: listeners(running[0].pid))
+    assert host == "127.0.0.1" and listeners(running[1].pid) == []
+    for process in running:
+        process.communicate(timeout=30)
+    (tmp_path / "resources").write_text(json.dumps({"network_interface_name": "lo"}))
+    monkeypatch.setattr(start, "RESOURCES", str(tmp_path / "resources"))
+    variables = {"RANK": "0", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "SM_HOSTS": '["algo-1", "algo-2"]'}
+    for name, value in dict(variables, SM_CURRENT_HOST="algo-1", MASTER_PORT="65500", MASTER_ADDR="algo-1").items():
+        monkeypatch.setenv(name, value)
+    place = start.Place(8)
+    # Of the interface, not of the name, which this machine does not have.
+    assert place.address() == "127.0.0.1" and place.first_address() == "algo-1" and 0 < place.port < 65535
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "16")
+    assert start.Place(8).first_address() == "127.0.0.1"
+
+
+STOP = {"reason": "slow", "at": 1, "over": 1, "share": 0.1, "than": "start"}
+STRANGERS = {
+    "nothing": [],
+    "a line": [b'stop {"reason":"slow","at":1,"over":1,"share":0.1}\n'],
+    "megabytes": [b"a" * (1 << 22)],
+    "zeros": [b"\0" * 1000],
+    "a hello of a rank, then a wrong proof, then a stop": [
+        start.hello_of(1) + b"n" * 32,
+        b"p" * 32,
+        b"0" * 64 + json.dumps(["stop", STOP]).encode() + b"\n",
+    ],
+    "a hello of the first rank": [start.hello_of(0) + b"n" * 32],
+    "a hello of a rank that no job has": [start.hello_of(1 << 31) + b"n" * 32],
+    "byte by byte": [bytes([byte]) for byte in start.hello_of(1) + b"n" * 32],
+}
+
+
+def attack(port, parts):
+    """Sends the parts. Returns the connection, which stays open."""
+    stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
+    try:
+        for part in parts:
+            stranger.sendall(part)
+            time.sleep(0.01)
+    except OSError:
+        # Closed by the other side.
+        pass
+    return stranger
+
+
+@pytest.mark.parametrize("term", [False, True], ids=["ends well", "is asked to save"])
+def test_strangers_change_nothing(job, term):
+    running = job(BRAKE, {"step_seconds": 100.0, "measured": True}, ranks=2, STEPS=100_000 if term else 300)
+    ((_, port),) = wait_for(lambda: listeners(running[0].pid))
+    strangers = [attack(port, parts) for parts in STRANGERS.values() for _ in range(3)]
+    if term:
+        time.sleep(0.5)
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    outs = [process.communicate(timeout=60)[0] for process in running]
+    assert [process.returncode for process in running] == ([75, 75] if term else [0, 0])
+    assert time.monotonic() - began < 10 and events(outs, "stop") == []
+    assert len(list(job.path.glob("saved-*"))) == (2 if term else 0)
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_ranks_find_each_other_among_strangers_who_say_nothing(job):
+    """The second rank connects when more strangers wait than are kept."""
+    running = job(BRAKE, {}, ranks=1, RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, STEPS=100_000, SLOWS=120, PRINTS=9)
+    ((_, port),) = wait_for(lambda: listeners(running[0].pid))
+    strangers = [attack(port, STRANGERS["nothing"]) for _ in range(3 * start.PENDING)]
+    second = start.Channel.connect(("127.0.0.1", port), 1, 2, bytes.fromhex(KEY))
+    assert second.send(["stop", STOP])
+    # The first rank tells it to all, then waits for it.
+    second.sock.settimeout(20)
+    assert second.receive() == [("stop", STOP)]
+    # A stranger who says nothing is closed when its time is over.
+    assert strangers[-1].recv(1) == b""
+    assert second.send(["done", None])
+    assert running[0].communicate(timeout=30) and running[0].returncode == 8
+
+
+def second_of(job, **variables):
+    """Starts the first of two ranks. Returns its process and a connection of the second one."""
+    settings = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "STEPS": 300, **variables}
+    (process,) = job(BRAKE, {}, **settings)
+    ((_, port),) = wait_for(lambda: listeners(process.pid))
+    return process, start.Channel.connect(("127.0.0.1", port), 1, 2, bytes.fromhex(KEY)), port
+
+
+def read_until(process, words):
+    for line in process.stdout:
+        if words in line:
+            return
+    raise AssertionError(words)
+
+
+def signed(channel, text):
+    line = start.mac(channel.out, struct.pack("<Q", channel.sent), text).hex().encode() + text + b"\n"
+    channel.sent += 1
+    return line
+
+
+NO_MESSAGES = [
+    "stop x",
+    "1",
+    "[]",
+    '["stop"]',
+    '["stop", {}]',
+    '["stop", {"reason": "x"}]',
+    '["stop", {"reason": ["slow"]}]',
+    '["seen", 1]',
+    '["end", null]',
+    '[["stop"], null]',
+    "[" * 2000,
+    json.dumps(["stop", dict(STOP, share="0.1")]),
+    json.dumps(["stop", dict(STOP, share=True)]),
+    json.dumps(["stop", dict(STOP, share=float("nan"))]),
+    json.dumps(["stop", dict(STOP, at=float("inf"))]),
+    json.dumps(["stop", dict(STOP, over=-1)]),
+    json.dumps(["stop", dict(STOP, over=10**400)]),
+    json.dumps(["stop", dict(STOP, than="x")]),
+    json.dumps(["stop", dict(STOP, than=[])]),
+    json.dumps(["stop", dict(STOP, text="x")]),
+    json.dumps(["stop", {"reason": "budget", "at": "1", "usd": 1, "hard_usd": 1}]),
+    json.dumps(["stop", {"reason": "slow", "at": 1, "usd": 1, "hard_usd": 1}]),
+]
+
+
+def test_a_message_is_taken_whole_or_costs_its_sender_the_connection(job):
+    """Even of one who knows the key."""
+    process, second, port = second_of(job, STEPS=600)
+    for text in NO_MESSAGES:
+        second.sock.sendall(signed(second, text.encode()))
+        second.sock.settimeout(20)
+        with pytest.raises((ValueError, OSError)):
+            second.receive()
+        second = start.Channel.connect(("127.0.0.1", port), 1, 2, bytes.fromhex(KEY))
+    # A line without an end, and one without a number.
+    for line in (b"a" * 3 * start.LONGEST, b"\n", b"0" * 64 + b'["seen", null]\n'):
+        second.sock.sendall(line)
+        second.sock.settimeout(20)
+        with pytest.raises((ValueError, OSError)):
+            second.receive()
+        second = start.Channel.connect(("127.0.0.1", port), 1, 2, bytes.fromhex(KEY))
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and events([out], "stop") == []
+
+
+def test_nothing_can_be_repeated(job):
+    process, second, port = second_of(job)
+    # On the same connection: a line has a number.
+    line = signed(second, b'["seen", null]')
+    second.sock.sendall(line + line)
+    second.sock.settimeout(20)
+    with pytest.raises((ValueError, OSError)):
+        second.receive()
+    # On another one: the proof is of the other side's nonce, too. A relay records both sides.
+    relay = socket.create_server(("127.0.0.1", 0))
+    sent = []
+
+    def carry():
+        there, here = socket.create_connection(("127.0.0.1", port)), relay.accept()[0]
+        for giver, taker, count in ((here, there, 48), (there, here, 32), (here, there, 32), (there, here, 32)):
+            data = start.receive_exactly(giver, count, time.monotonic() + 5)
+            sent.extend([data] if giver is here else [])
+            taker.sendall(data)
+        sent.append(here.recv(4096))
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    recorded = start.Channel.connect(relay.getsockname(), 1, 2, bytes.fromhex(KEY))
+    recorded.send(["stop", STOP])
+    thread.join()
+    assert len(sent) == 3
+    with attack(port, sent) as stranger:
+        # Its nonce, and nothing after it.
+        stranger.settimeout(20)
+        answer = b""
+        try:
+            while read := stranger.recv(64):
+                answer += read
+        except ConnectionResetError:
+            pass
+        assert len(answer) <= 32
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and events([out], "stop") == []
+
+
+@pytest.mark.parametrize("key, world", [("f" * 64, 2), (KEY, 3)])
+def test_another_key_or_job_does_not_connect(job, key, world):
+    process, second, port = second_of(job, STEPS=100)
+    with pytest.raises((ValueError, OSError)):
+        start.Channel.connect(("127.0.0.1", port), 1, world, bytes.fromhex(key))
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_a_rank_trusts_no_other_host(job):
+    """A stranger who listens in place of the first rank."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", hub_of(port))) as hub:
+        (process,) = job(BRAKE, {}, RANK=1, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_PORT=port, STEPS=200)
+        peer, _ = hub.accept()
+        assert len(start.receive_exactly(peer, 48, time.monotonic() + 10)) == 48
+        peer.sendall(b"n" * 64 + b'stop {"reason": "slow"}\n')
+        out, _ = process.communicate(timeout=30)
+        peer.close()
+    assert process.returncode == 0 and events([out], "stop") == []
+
+
+def test_a_program_that_has_ended_is_not_stopped(job):
+    process, second, _ = second_of(job, STEPS=1, LEAVES=3)
+    read_until(process, "ended")
+    time.sleep(0.5)
+    began = time.monotonic()
+    second.send(["stop", STOP])
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0 and time.monotonic() - began < 5 and events([out], "stop") == []
+
+
+def test_a_rank_that_never_connects_is_not_waited_for(job):
+    """Nor does a rank keep the others waiting by leaving."""
+    text = (job.path / "trainc_start.py").read_text()
+    (job.path / "trainc_start.py").write_text(text.replace("\nJOIN = 60\n", "\nJOIN = 1\n"))
+    (process,) = job(BRAKE, {}, RANK=0, WORLD_SIZE=9, LOCAL_WORLD_SIZE=9, STEPS=100_000)
+    ((_, port),) = wait_for(lambda: listeners(process.pid))
+    peers = [start.Channel.connect(("127.0.0.1", port), rank, 9, bytes.fromhex(KEY)) for rank in (1, 2)]
+    peers[0].send(["stop", STOP])
+    began = time.monotonic()
+    peers[0].send(["done", None])
+    peers[1].sock.close()
+    process.communicate(timeout=30)
+    assert process.returncode == 8 and time.monotonic() - began < 10
+
+
+def test_signals_reach_a_program_that_is_stopped_already(job):
+    """A spot interruption leaves less time than the brake."""
+    process, second, _ = second_of(job, STEPS=100_000, ASKS=2)
+    read_until(process, "arguments")
+    second.send(["stop", STOP])
+    read_until(process, "asked 1")
+    process.send_signal(signal.SIGTERM)
+    second.send(["done", None])
+    out, _ = process.communicate(timeout=30)
+    assert "asked 2" in out and process.returncode == 8
 
 
 def test_a_program_that_passes_its_budget_is_stopped(job):
@@ -206,11 +594,6 @@ def test_a_program_that_passes_its_budget_is_stopped(job):
     (process,) = job(brake, {"usd_per_hour": 100.0}, STEPS=2000)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 8 and '"reason": "budget"' in out
-
-
-def events(outs, kind):
-    lines = [json.loads(line) for out in outs for line in out.splitlines() if line.startswith('{"trainc_brake"')]
-    return [line for line in lines if line["trainc_brake"] == kind]
 
 
 @pytest.mark.parametrize("prints, blind", [(0, 0), (1, 0), (9, 1)])
@@ -226,27 +609,30 @@ def test_a_program_without_steps_is_reported_once(job, prints, blind):
     [
         ({"step_seconds": 1.0, "usd_per_hour": 1.0}, 200, []),
         ({"step_seconds": 1.0}, 200, ["hard_usd"]),
-        ({"step_seconds": 1.0, "usd_per_hour": 1.0}, None, ["hard_usd"]),
-        ({"usd_per_hour": 1.0}, 200, ["slowest"]),
+        ({"step_seconds": 1.0, "usd_per_hour": 1.0}, None, []),
+        ({"usd_per_hour": 1.0}, 200, []),
+        (None, 200, ["hard_usd"]),
     ],
 )
 def test_limits_that_cannot_be_checked_are_said(job, plan, steps, off):
     (process,) = job(dict(BRAKE, hard_usd=5.0, steps=steps), plan, STEPS=1)
     (on,) = events([process.communicate(timeout=30)[0]], "on")
-    assert list(on["off"]) == off
+    assert list(on["off"]) == off and "key" not in on
 
 
 @pytest.mark.parametrize(
     "why, text",
     [
-        ({"reason": "slow", "at": 70.0, "over": 50.0, "share": 0.6}, "60 % of the plan over 50 steps, up to step 70;"),
+        (dict(STOP, at=70.0, over=50.0, share=0.6, than="plan"), "60 % of the plan over 50 steps, up to step 70;"),
+        (dict(STOP, at=70.0, over=50.0, share=0.6), "60 % of the run's first steps over 50 steps, up to step 70;"),
+        ({"reason": "budget", "at": None, "usd": 2.0, "hard_usd": 1}, "the budget is $1.00 (before its first step);"),
         ({"reason": "budget", "at": 31.0, "usd": 0.0012, "hard_usd": 0.001}, "$0.0012; the budget is $0.0010 (step 31);"),
         ({"reason": "budget", "at": 31.0, "usd": 0.012, "hard_usd": 0.004}, "$0.012; the budget is $0.004 (step 31);"),
         ({"reason": "budget", "at": 31.0, "usd": 5123.4, "hard_usd": 5000}, "$5,123.40; the budget is $5,000.00 (step 31);"),
     ],
 )
 def test_a_stop_is_described_with_whole_steps_and_enough_digits(why, text):
-    assert text in start.describe(why, "algo-1")
+    assert text in start.describe_stop(start.checked_stop(why), "algo-1")
 
 
 def test_signals_reach_the_program(job):
@@ -257,10 +643,10 @@ def test_signals_reach_the_program(job):
     assert process.wait(timeout=30) == 75
 
 
-def test_without_planned_figures_nothing_is_stopped(job):
-    (process,) = job(BRAKE, STEPS=3)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0 and '"trainc_brake": "off"' in out
+def test_without_planned_figures_the_run_is_compared_with_itself(job):
+    (process,) = job(BRAKE, STEPS=100_000, SLOWS=120)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 8 and '"than": "start"' in out
 
 
 @pytest.mark.parametrize(

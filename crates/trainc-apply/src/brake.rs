@@ -1,9 +1,10 @@
-//! Decides from the times of a run's steps whether it must be stopped: too slow for its plan, or too expensive for a hard
-//! budget.
+//! Decides from the times of a run's steps and from a clock whether it must be stopped: too slow, or too expensive for a
+//! hard budget.
 //!
 //! The script in the job's containers (`crates/trainc-emit/templates/source/start.py`, `Brake`) decides the same; both are
 //! tested with `testdata/brake.json`.
 
+use super::status::Planned;
 use trainc_ir::{Budget, Plan};
 
 /// Steps before the first measurement: compilation, caches, clocks.
@@ -24,7 +25,10 @@ pub struct Limits {
     pub steps: Option<f64>,
     /// Planned seconds per step, if predicted.
     pub step_seconds: Option<f64>,
-    /// Share of the planned rate below which the run is too slow.
+    /// True if the interval of [`Self::step_seconds`] comes from measured errors of its setting. Otherwise the plan may be
+    /// wrong, and the run is compared with its own first steps.
+    pub is_measured: bool,
+    /// Share of the rate of reference below which the run is too slow.
     pub slowest: Option<f64>,
     /// Steps for which it must be.
     pub window: f64,
@@ -36,11 +40,13 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the limits of a plan's budget; `None` without a budget.
-    pub fn from_plan(plan: &Plan, step_seconds: Option<f64>, usd_per_hour: Option<f64>) -> Option<Self> {
+    pub fn from_plan(plan: &Plan, planned: &Planned, usd_per_hour: Option<f64>) -> Option<Self> {
         let budget = plan.job.budget.as_ref()?;
+        let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
         Some(Self {
             steps: plan.run.steps.as_ref().map(|steps| steps.value as f64),
-            step_seconds,
+            step_seconds: tokens.zip(planned.tokens_per_second).map(|(tokens, rate)| tokens as f64 / rate),
+            is_measured: planned.is_speed_measured,
             slowest: budget.slowest.get(),
             window: budget.steps.get().unwrap_or(Budget::DEFAULT_STEPS) as f64,
             usd_per_hour,
@@ -49,22 +55,42 @@ impl Limits {
     }
 }
 
-/// The reason to stop a run.
+/// The rate that a run is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// That of the plan.
+    Plan,
+    /// That of the run's first window after the warm-up.
+    FirstSteps,
+}
+
+/// A finding about a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stop {
-    /// Tokens per second stayed below the lowest share of the plan.
+pub enum BrakeFinding {
+    /// Tokens per second stayed below the lowest share of the reference.
     Slow {
         /// The step at which this was decided.
         at: f64,
         /// Steps that were too slow.
         over: f64,
+        /// Their rate, a share of the reference.
+        share: f64,
+        /// The reference.
+        than: Reference,
+    },
+    /// Tokens per second stayed below the lowest share of a plan that may be wrong. It is no reason to stop.
+    BehindPlan {
+        /// The step at which this was found.
+        at: f64,
+        /// Steps that were slower.
+        over: f64,
         /// Their rate, a share of the plan.
         share: f64,
     },
-    /// The run would exceed the hard budget even at its fastest steps.
+    /// The run has exceeded the hard budget, or would exceed it even at its fastest steps.
     Budget {
-        /// The step at which this was decided.
-        at: f64,
+        /// The last step, if there was one.
+        at: Option<f64>,
         /// The least cost of the whole run, US dollars.
         usd: f64,
         /// The budget, US dollars.
@@ -72,27 +98,30 @@ pub enum Stop {
     },
 }
 
-impl Stop {
-    /// Describes the reason, as a sentence fragment.
-    pub fn describe(&self) -> String {
-        use trainc_diag::text;
-        match self {
-            Self::Slow { over, share, .. } => format!(
-                "tokens/s were {} % of the plan over {} steps",
-                text::short_number((100.0 * share).round()),
-                over.round()
-            ),
-            Self::Budget { usd, hard_usd, .. } => {
-                let (usd, hard_usd) = dollars(*usd, *hard_usd);
-                format!("the run would cost at least {usd}; the budget is {hard_usd}")
-            }
-        }
+impl BrakeFinding {
+    /// Returns true if it is a reason to stop the run.
+    pub fn stops(&self) -> bool {
+        !matches!(self, Self::BehindPlan { .. })
     }
 
-    /// Returns the step at which it was decided.
-    pub fn step(&self) -> f64 {
-        match self {
-            Self::Slow { at, .. } | Self::Budget { at, .. } => *at,
+    /// Describes the finding, as a sentence fragment.
+    pub fn describe(&self) -> String {
+        use trainc_diag::text;
+        let slow = |over: f64, share: f64, than: &str| {
+            let percent = text::short_number((100.0 * share).round());
+            format!("tokens/s were {percent} % of {than} over {} steps", over.round())
+        };
+        match *self {
+            Self::Slow { over, share, than: Reference::FirstSteps, .. } => {
+                slow(over, share, "the run's first steps")
+            }
+            Self::Slow { over, share, .. } | Self::BehindPlan { over, share, .. } => {
+                slow(over, share, "the plan")
+            }
+            Self::Budget { usd, hard_usd, .. } => {
+                let (usd, hard_usd) = dollars(usd, hard_usd);
+                format!("the run would cost at least {usd}; the budget is {hard_usd}")
+            }
         }
     }
 }
@@ -122,20 +151,34 @@ pub struct Brake {
     start: Option<(f64, f64)>,
     /// Seconds per step, and steps, of the last blocks.
     blocks: Vec<(f64, f64)>,
+    /// Seconds per step of the reference, once known.
+    reference: Option<f64>,
+    /// True once [`BrakeFinding::BehindPlan`] was returned.
+    was_compared: bool,
 }
 
 impl Brake {
     /// Creates a brake for a run that is billed from `begin`, in seconds since any origin.
     pub fn new(limits: Limits, begin: f64) -> Self {
-        Self { limits, begin, first: None, last: None, start: None, blocks: Vec::new() }
+        Self {
+            limits,
+            begin,
+            first: None,
+            last: None,
+            start: None,
+            blocks: Vec::new(),
+            reference: limits.step_seconds.filter(|_| limits.is_measured),
+            was_compared: limits.is_measured,
+        }
     }
 
-    /// Takes the time at which a step was logged. Returns the reason to stop the run, if there is one.
-    pub fn observe(&mut self, now: f64, step: f64) -> Option<Stop> {
+    /// Takes the time at which a step was logged. Returns what was found, if anything.
+    pub fn observe(&mut self, now: f64, step: f64) -> Option<BrakeFinding> {
         match self.last {
             Some(last) if step < last => {
                 // The run resumed from a checkpoint.
-                *self = Self { first: Some(step), last: Some(step), ..Self::new(self.limits, self.begin) };
+                (self.first, self.last, self.start) = (Some(step), Some(step), None);
+                self.blocks.clear();
                 return None;
             }
             Some(last) if step <= last => return None,
@@ -164,30 +207,52 @@ impl Brake {
         true
     }
 
-    /// Returns the reason if all blocks of the window are too slow.
-    fn too_slow(&self, at: f64) -> Option<Stop> {
+    /// Returns the finding if all blocks of the window are too slow.
+    fn too_slow(&mut self, at: f64) -> Option<BrakeFinding> {
+        let slowest = self.limits.slowest?;
         let window = self.blocks.len().checked_sub(BLOCKS)?;
-        let (planned, slowest) = (self.limits.step_seconds?, self.limits.slowest?);
         let blocks = self.blocks.get(window..)?;
-        if !blocks.iter().all(|(seconds, _)| *seconds > planned / slowest) {
-            return None;
-        }
+        let reference = *self.reference.get_or_insert_with(|| {
+            // The median: a pause in a block counts for nothing.
+            let mut seconds: Vec<f64> = blocks.iter().map(|(seconds, _)| *seconds).collect();
+            seconds.sort_by(f64::total_cmp);
+            seconds.get(BLOCKS / 2).copied().unwrap_or(f64::INFINITY)
+        });
+        let fastest = fastest(blocks);
         let over: f64 = blocks.iter().map(|(_, count)| count).sum();
         let seconds = blocks.iter().map(|(seconds, count)| seconds * count).sum::<f64>() / over;
-        Some(Stop::Slow { at, over, share: planned / seconds })
+        if fastest > reference / slowest {
+            let than = if self.limits.is_measured { Reference::Plan } else { Reference::FirstSteps };
+            return Some(BrakeFinding::Slow { at, over, share: reference / seconds, than });
+        }
+        let planned = self.limits.step_seconds.filter(|planned| fastest > planned / slowest)?;
+        let is_new = !std::mem::replace(&mut self.was_compared, true);
+        is_new.then_some(BrakeFinding::BehindPlan { at, over, share: planned / seconds })
     }
 
-    /// Returns the reason if the run would exceed the hard budget even with all remaining steps faster than the fastest
+    /// Returns the finding if the run would exceed the hard budget even with all remaining steps faster than the fastest
     /// block, or if what it has cost already exceeds it.
-    fn too_expensive(&self, now: f64, at: f64) -> Option<Stop> {
-        let (steps, hourly, hard_usd) =
-            (self.limits.steps?, self.limits.usd_per_hour?, self.limits.hard_usd?);
-        let fastest = self.blocks.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
-        let least = if self.blocks.len() < BLOCKS { 0.0 } else { CERTAIN * fastest };
-        let seconds = now - self.begin + (steps - at).max(0.0) * least;
-        let usd = seconds / HOUR * hourly;
-        (usd > hard_usd).then_some(Stop::Budget { at, usd, hard_usd })
+    fn too_expensive(&self, now: f64, at: f64) -> Option<BrakeFinding> {
+        let left = match self.limits.steps {
+            Some(steps) if self.blocks.len() >= BLOCKS => {
+                (steps - at).max(0.0) * CERTAIN * fastest(&self.blocks)
+            }
+            _ => 0.0,
+        };
+        self.too_long(now - self.begin + left)
     }
+
+    /// Returns the finding if the price of these seconds exceeds the hard budget. Needs no step.
+    pub fn too_long(&self, seconds: f64) -> Option<BrakeFinding> {
+        let (hourly, hard_usd) = (self.limits.usd_per_hour?, self.limits.hard_usd?);
+        let usd = seconds / HOUR * hourly;
+        (usd > hard_usd).then_some(BrakeFinding::Budget { at: self.last, usd, hard_usd })
+    }
+}
+
+/// Returns the seconds per step of the fastest block.
+fn fastest(blocks: &[(f64, f64)]) -> f64 {
+    blocks.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

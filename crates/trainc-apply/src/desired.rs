@@ -31,7 +31,7 @@ pub struct Desired {
     pub bucket: Option<String>,
     /// Uploads: the source archive and the files of the worker.
     pub uploads: Vec<WantedObject>,
-    /// Destination of the key of engine `worker`.
+    /// Destination of the key of the job's hosts: of engine `worker`, or of an enforced budget.
     pub key: Option<WantedKey>,
     /// Common prefix of the names of all runs of this job.
     pub stem: String,
@@ -90,6 +90,8 @@ pub struct WantedObject {
 /// A random key, written once when the first run of a job starts. Its content exists only in the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedKey {
+    /// Kind of the objects next to it: `source`, `worker`.
+    pub kind: &'static str,
     /// The destination, `s3://bucket/key`.
     pub uri: String,
     /// The bucket.
@@ -289,10 +291,11 @@ fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObjec
 }
 
 fn key_of(plan: &Plan, identity: &Identity, account: &str) -> Option<WantedKey> {
-    let uri = emit::worker_key_uri(plan, &identity.digest)?;
+    let uri = emit::key_uri(plan, &identity.digest)?;
     let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
     let owner = bucket.ends_with(account).then(|| account.to_owned());
-    Some(WantedKey { uri, bucket, key, kms: kms_of(plan), owner })
+    let kind = if plan.is_worker() { "worker" } else { "source" };
+    Some(WantedKey { kind, uri, bucket, key, kms: kms_of(plan), owner })
 }
 
 /// Returns the KMS key of the output, which also encrypts the job's uploads.

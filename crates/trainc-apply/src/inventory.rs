@@ -12,7 +12,7 @@ use super::patience::none_if_not_found;
 use crate::file_systems;
 use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
-use trainc_emit::{WORKER_BINARY, WORKER_CONFIG, WORKER_KEY};
+use trainc_emit::{KEY, WORKER_BINARY, WORKER_CONFIG};
 
 /// The resources of a job that exist in an account.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -360,23 +360,32 @@ pub(super) fn foreign_policies(found: &ObservedRole) -> Option<String> {
     (!more.is_empty()).then(|| trainc_diag::text::backtick_list(&more, "and"))
 }
 
+/// Digits of the digest in the prefix of an archive.
+const SOURCE_DIGITS: usize = 16;
+
 /// Returns true for the key of an upload of ours: a digest below the prefix, then the file name.
 fn is_upload(prefix: &str, key: &str) -> bool {
     let Some((digest, name)) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')) else {
         return false;
     };
-    let digits = match name {
-        "sourcedir.tar.gz" => 16,
-        WORKER_BINARY | WORKER_CONFIG | WORKER_KEY => 64,
+    let digits: &[usize] = match name {
+        "sourcedir.tar.gz" => &[SOURCE_DIGITS],
+        WORKER_BINARY | WORKER_CONFIG => &[64],
+        KEY => &[SOURCE_DIGITS, 64],
         _ => return false,
     };
-    digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    digits.contains(&digest.len()) && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns the kind of an upload and its description, by its key.
 pub(super) fn upload_kind(key: &str) -> (&'static str, &'static str) {
-    if key.ends_with("/sourcedir.tar.gz") {
+    let (digest, name) = key.rsplit_once('/').map_or(("", key), |(prefix, name)| {
+        (prefix.rsplit('/').next().unwrap_or(prefix), name)
+    });
+    if name == "sourcedir.tar.gz" {
         ("source", "a source archive")
+    } else if name == KEY && digest.len() == SOURCE_DIGITS {
+        ("source", "the key of the hosts of a job with an enforced budget")
     } else {
         ("worker", "a file of engine `worker`")
     }

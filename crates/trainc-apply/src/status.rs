@@ -69,6 +69,8 @@ pub struct Planned {
     pub seconds: Option<f64>,
     /// Tokens per second, over all ranks.
     pub tokens_per_second: Option<f64>,
+    /// True if the interval of [`Self::tokens_per_second`] comes from measured errors of the plan's setting.
+    pub is_speed_measured: bool,
     /// Seconds before the first step: start and download.
     pub start_seconds: Option<f64>,
     /// Seconds of all steps, with checkpoints.
@@ -157,7 +159,7 @@ fn is_priced(plan: &Plan) -> bool {
 /// Returns the seconds billed up to a time: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob), without
 /// waits for spot capacity. It only increases until the service reports the final value, and is 0 for a run without
 /// instances.
-fn billed_so_far(job: &TrainingJob, end: f64) -> f64 {
+pub fn billed_so_far(job: &TrainingJob, end: f64) -> f64 {
     let Some(start) = job.started else { return 0.0 };
     let waits = job.transitions.iter().filter(|one| {
         matches!(

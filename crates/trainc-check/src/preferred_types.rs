@@ -128,9 +128,11 @@ fn reaches_program(plan: &Plan, name: &str) -> bool {
 /// Returns the figures by which a run on a preferred type is judged in its containers.
 fn expected_type(choice: &Choice) -> ExpectedType {
     let expectation = choice.plan.expectation.as_deref();
+    let speed = expectation.and_then(|one| one.speed.as_ref());
     ExpectedType {
         instance: choice.instance.clone(),
-        step_seconds: expectation.and_then(|one| one.speed.as_ref()).map(|speed| speed.step_seconds),
+        step_seconds: speed.map(|speed| speed.step_seconds),
+        is_measured: speed.is_some_and(|speed| speed.is_measured),
         usd_per_hour: expectation.and_then(|one| one.usd_per_hour),
     }
 }

@@ -41,12 +41,12 @@ pub use sagemaker::{LOG_LEVELS, raw_to_json as raw_member};
 pub use shell::{is_shell_safe, quote, unquote};
 pub use start::{
     PLAN_VARIABLE, PROBE as PROBE_SCRIPT, SETTINGS as START_SETTINGS, can_start,
-    file_names as generated_file_names, files as start_files, planned_figures, probe_files,
+    file_names as generated_file_names, files as start_files, key_uri, planned_figures, probe_files,
 };
 pub use unmapped::UnmappedMembers;
 pub use worker::{
-    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, KEY as WORKER_KEY, config as worker_config,
-    key_uri as worker_key_uri, uploads as worker_uploads, worker_base_prefix as worker_home,
+    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, KEY, config as worker_config,
+    uploads as worker_uploads, worker_base_prefix as worker_home,
 };
 
 /// Returns the codes of this stage.

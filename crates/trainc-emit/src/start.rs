@@ -60,6 +60,8 @@ struct Brake {
     window: u64,
     steps: Option<u64>,
     patterns: Vec<String>,
+    /// File of the key by which the hosts recognise each other; `None` if it is only in S3, next to the archive.
+    key: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -93,6 +95,9 @@ struct Collective {
 struct Planned {
     #[serde(skip_serializing_if = "Option::is_none")]
     step_seconds: Option<f64>,
+    /// Whether the interval of these seconds comes from measured errors of the job's setting.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    measured: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     compute_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,6 +118,7 @@ struct Planned {
 #[derive(Serialize)]
 struct OfType {
     step_seconds: Option<f64>,
+    measured: bool,
     usd_per_hour: Option<f64>,
 }
 
@@ -178,6 +184,7 @@ pub(super) fn variables(plan: &Plan) -> Vec<(String, String)> {
         let of_type = |one: &ExpectedType| {
             let figures = OfType {
                 step_seconds: one.step_seconds.map(four_digits),
+                measured: one.is_measured,
                 usd_per_hour: one.usd_per_hour.map(four_digits),
             };
             (one.instance.clone(), figures)
@@ -193,6 +200,7 @@ pub fn planned_figures(expectation: &Expectation) -> String {
     let speed = expectation.speed.as_ref();
     let planned = Planned {
         step_seconds: speed.map(|speed| four_digits(speed.step_seconds)),
+        measured: speed.is_some_and(|speed| speed.is_measured),
         compute_seconds: speed.map(|speed| four_digits(speed.compute_seconds)),
         communication_seconds: speed.map(|speed| four_digits(speed.communication_seconds)),
         product_seconds: speed.map(|speed| four_digits(speed.product_seconds)),
@@ -269,6 +277,18 @@ fn settings(plan: &Plan, expectation: &Expectation) -> Settings {
     }
 }
 
+/// Returns the channel that holds the key of the hosts, if one does: it is next to the worker's config, or to the archive.
+fn key_channel(plan: &Plan) -> Option<String> {
+    if plan.is_worker() { Some(worker::channel_name(plan)) } else { names::code_channel_name(plan) }
+}
+
+/// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of trainc's listens.
+pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
+    let watches = plan.enforced_budget().is_some() && is_started(plan) && plan.deployable;
+    let next_to_archive = || watches.then(|| format!("{}/{}", names::source_prefix(plan), worker::KEY));
+    worker::key_uri(plan, digest).or_else(next_to_archive)
+}
+
 fn secrets(program: &Program) -> BTreeMap<String, String> {
     let of = |secret: &trainc_ir::Secret| Some((secret.name.clone(), secret.from.value()?.clone()));
     program.secrets.iter().filter_map(of).collect()
@@ -299,6 +319,7 @@ fn brake(plan: &Plan, budget: &Budget) -> Brake {
         window: budget.steps.get().unwrap_or(Budget::DEFAULT_STEPS),
         steps: plan.run.steps.as_ref().map(|steps| steps.value),
         patterns,
+        key: key_channel(plan).map(|channel| format!("{INPUT}/{channel}/{}", worker::KEY)),
     }
 }
 
@@ -311,6 +332,7 @@ mod tests {
     fn planned(step_seconds: f64) -> Box<Expectation> {
         let speed = ExpectedSpeed {
             step_seconds,
+            is_measured: true,
             tokens_per_second: 123_456.789 / step_seconds,
             compute_seconds: step_seconds * 0.912_345_6,
             communication_seconds: step_seconds * 0.054_321_9,
@@ -337,6 +359,7 @@ mod tests {
         let further_types = (1..5).map(|n| ExpectedType {
             instance: format!("ml.trn1n.32xlarge-{n}"),
             step_seconds: Some(1_234.567),
+            is_measured: false,
             usd_per_hour: (n < 4).then_some(50.5),
         });
         let further_types = further_types.collect();
@@ -375,7 +398,7 @@ mod tests {
         let types: serde_json::Value = serde_json::from_str(types).unwrap();
         assert_eq!(
             types["ml.trn1n.32xlarge-4"],
-            serde_json::json!({"step_seconds": 1235.0, "usd_per_hour": null})
+            serde_json::json!({"step_seconds": 1235.0, "measured": false, "usd_per_hour": null})
         );
         let figures: serde_json::Value = serde_json::from_str(text).unwrap();
         assert_eq!(
@@ -434,6 +457,34 @@ mod tests {
         };
         assert_eq!(patterns(""), [STEP, r"\|\s*(\d+)/100\s*\["]);
         assert_eq!(patterns(r#"metric "step" regex="at (\\d+)""#), [r"at (\d+)"]);
+    }
+
+    /// The role reads the key where it reads the archive, and the container finds it there. No other job has one.
+    #[test]
+    fn a_job_with_an_enforced_budget_has_a_key_next_to_its_archive() {
+        let key = |nodes: &str| {
+            let mut plan = small_plan("a", nodes);
+            plan.expectation = plan.expectation.map(|_| planned(2.0));
+            let path = plan.enforced_budget().and_then(|budget| brake(&plan, budget).key);
+            let policy = serde_json::to_string(&crate::iam::policy(&plan)).unwrap();
+            (key_uri(&plan, "0"), path, policy)
+        };
+        for nodes in ["", "budget usd=5000 hard=#true", "probe"] {
+            let (uri, path, policy) = key(nodes);
+            assert!(uri.is_none() && path.is_none() && !policy.contains(worker::KEY), "{nodes}");
+        }
+        let enforced = "budget usd=5000 hard=#true enforce=#true";
+        let (uri, path, policy) = key(enforced);
+        let uri = uri.unwrap();
+        assert!(uri.contains("/source/") && uri.ends_with("/rendezvous.key"), "{uri}");
+        assert!(path.is_none() && policy.contains("/rendezvous.key"), "{policy}");
+        for (nodes, file) in [
+            ("image \"pytorch\" version=\"2.13\"", "/opt/ml/input/data/code/rendezvous.key"),
+            ("network { isolation #true; }", "/opt/ml/input/data/code/rendezvous.key"),
+        ] {
+            let (uri, path, _) = key(&format!("{enforced}\n{nodes}"));
+            assert!(uri.is_some() && path.as_deref() == Some(file), "{nodes}: {path:?}");
+        }
     }
 
     /// A prediction is no part of the job.

@@ -23,6 +23,8 @@ pub struct ExpectedType {
     pub instance: String,
     /// Seconds of an optimizer step, if predicted.
     pub step_seconds: Option<f64>,
+    /// Whether the interval of these seconds comes from measured errors of the job's setting.
+    pub is_measured: bool,
     /// US dollars per hour of all instances, volumes and file systems of the job, if a price is known.
     pub usd_per_hour: Option<f64>,
 }
@@ -32,6 +34,8 @@ pub struct ExpectedType {
 pub struct ExpectedSpeed {
     /// Seconds of an optimizer step.
     pub step_seconds: f64,
+    /// True if the interval of these seconds comes from measured errors of the layout's setting.
+    pub is_measured: bool,
     /// Tokens per second, over all ranks.
     pub tokens_per_second: f64,
     /// Of a step, the seconds in which the GPUs compute.

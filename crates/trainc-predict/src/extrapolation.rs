@@ -76,6 +76,8 @@ pub struct Extrapolation {
     pub setting: Option<UnseenSetting>,
     /// Setting whose own errors determine the interval.
     pub measured: Option<MeasuredSetting>,
+    /// True if the errors of a user's own runs determine the interval, and runs of this setting are among them.
+    pub has_own_errors: bool,
     /// Widening since ranks may have fuller experts than others, a natural logarithm; 0 without expert parallelism.
     pub uneven_experts: f64,
 }
@@ -92,10 +94,11 @@ impl Extrapolation {
         let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::kind_of_constants);
         let gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider });
         let own_errors = own.interval.is_none() && measured.half_width.is_some();
+        let has_own_errors = own.interval.is_some() && measured.rows >= FEWEST_RUNS;
         let measured = Setting::from_layout(layout)
             .filter(|_| own_errors)
             .map(|setting| MeasuredSetting { setting, runs: measured.rows });
-        (Self { gpu, measured, ..Self::from_half_width(layout, constants, inside) }, inside)
+        (Self { gpu, measured, has_own_errors, ..Self::from_half_width(layout, constants, inside) }, inside)
     }
 
     /// Returns the extrapolation of a layout whose GPU type has a half-width of `inside`.
@@ -128,7 +131,14 @@ impl Extrapolation {
             setting,
             gpu: None,
             measured: None,
+            has_own_errors: false,
         }
+    }
+
+    /// Returns true if measured errors of the layout's own setting determine the whole interval, and nothing widens it.
+    pub fn is_measured(&self) -> bool {
+        let is_measured = self.measured.is_some() || self.has_own_errors;
+        is_measured && self.gpu.is_none() && self.extra_half_width() <= 0.0
     }
 
     /// Returns the widening of the half-width of the step time, a natural logarithm.

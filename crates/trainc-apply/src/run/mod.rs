@@ -297,10 +297,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Writes the key of engine `worker` unless an earlier apply did: all hosts of a run must read the same key.
+    /// Writes the key of the job's hosts unless an earlier apply did: all hosts of a run must read the same key.
     async fn apply_key(&self) -> Option<()> {
         let Some(key) = &self.desired.key else { return Some(()) };
-        let item = Item::new("worker", &key.uri);
+        let item = Item::new(key.kind, &key.uri);
         let mut wait = self.visibility_wait();
         let write = async {
             loop {

@@ -4,7 +4,7 @@
 //! directory that is meant, `train/*`, and a rule warns about the missing slash.
 
 use super::statements::{Condition, Statement};
-use crate::{names, worker};
+use crate::{names, start, worker};
 use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Plan, Raw, s3};
@@ -184,25 +184,28 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     out
 }
 
-/// Returns the archive that trainc uploads, with a pattern that matches any digest.
-fn archive(plan: &Plan) -> Option<S3Access> {
-    let (bucket, home) = split(&names::source_base_prefix(plan))?;
+/// Returns the archive that trainc uploads and the key next to it, with patterns that match any digest.
+fn archive(plan: &Plan) -> Vec<S3Access> {
+    let Some((bucket, home)) = split(&names::source_base_prefix(plan)) else { return Vec::new() };
     let any = format!("{}/{}", to_iam_pattern(&home), "?".repeat(names::SOURCE_DIGITS));
     if names::code_in_channel(plan) {
-        return Some(S3Access {
+        return vec![S3Access {
             purpose: Purpose::Code,
             bucket,
             keys: KeyPattern::Prefix(any),
             because: "channel `code`, in any version".to_owned(),
-        });
+        }];
     }
-    let keys = KeyPattern::Object(format!("{any}/sourcedir.tar.gz"));
-    names::has_archive(plan).then(|| S3Access {
+    let object = |name: &str, because: &str| S3Access {
         purpose: Purpose::Code,
-        bucket,
-        keys,
-        because: "`program`, in any version".to_owned(),
-    })
+        bucket: bucket.clone(),
+        keys: KeyPattern::Object(format!("{any}/{name}")),
+        because: format!("{because}, in any version"),
+    };
+    let archive = names::has_archive(plan).then(|| object("sourcedir.tar.gz", "`program`"));
+    // The worker's is in its channel.
+    let key = start::key_uri(plan, "").filter(|_| !plan.is_worker());
+    archive.into_iter().chain(key.map(|_| object(worker::KEY, "`budget enforce=`"))).collect()
 }
 
 /// Returns the statements of accesses: one to list each bucket, one for each purpose. With `owner`, an account, writes are

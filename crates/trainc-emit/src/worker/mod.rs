@@ -16,7 +16,8 @@ use trainc_ir::plan::DIGEST_MARK;
 pub const BINARY: &str = "trainc-worker";
 /// The file name of the config in the same channel.
 pub const CONFIG: &str = "worker.json";
-/// The file name of the key by which the hosts of a job recognise each other, in the same channel. No plan contains it.
+/// The file name of the key by which the hosts of a job recognise each other: next to the worker's config, or to the
+/// archive of a job with an enforced budget. No plan contains it.
 pub const KEY: &str = "rendezvous.key";
 
 /// The command that starts the binary, `worker/launch.json`.
@@ -69,8 +70,8 @@ pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     std::iter::once(config).chain(scripts).chain(binary).collect()
 }
 
-/// Returns the S3 URI of the job's key. None where [`uploads`] returns no files.
-pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
+/// Returns the S3 URI of the worker's key. None where [`uploads`] returns no files.
+pub(super) fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
     let is_uploaded = plan.is_worker() && plan.deployable;
     is_uploaded.then(|| format!("{}{KEY}", worker_prefix(plan).replace(DIGEST_MARK, digest)))
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 use std::time::Duration;
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::autopsy::{Autopsy, Finding};
-use trainc_apply::brake::{Brake, Limits, Stop};
+use trainc_apply::brake::{Brake, BrakeFinding, Limits};
 use trainc_apply::cloud::{Clock, Cloud, Observe};
 use trainc_apply::forecast::forecast;
 use trainc_apply::ledger::{Item, Ledger, Recorder};
@@ -27,7 +27,9 @@ use trainc_apply::logs::{GROUP, Tail};
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::patience::{Outage, OutageStep};
-use trainc_apply::status::{Planned, Status, describe_early_end, known_usd_per_hour, status};
+use trainc_apply::status::{
+    Planned, Status, billed_so_far, describe_early_end, known_usd_per_hour, most_usd_per_hour, status,
+};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
@@ -145,7 +147,22 @@ async fn watch<C: Cloud, K: Clock>(
     let JobContext { global, set, manifest, invocation, .. } = about;
     let expected = about.expected(found.is_other || !found.is_ours);
     // A run of another version, or of another owner, has other limits.
-    let enforce = enforce && !found.is_other && found.is_ours;
+    let has_limits = !found.is_other && found.is_ours;
+    if enforce && !has_limits {
+        io.note(&format!(
+            "note: `--enforce` does not stop {}: this manifest does not have its limits\n",
+            job.name
+        ));
+    }
+    let enforce = enforce && has_limits;
+    let plan = &about.plan;
+    if enforce
+        && plan.job.budget.as_ref().is_some_and(|budget| budget.hard.get() == Some(true))
+        && most_usd_per_hour(plan, expected.planned_for(&job), &job).is_none()
+    {
+        io.note("error: `--enforce` cannot hold the hard limit: a price of the job is not known; pass it with `--price`\n");
+        return exit::USAGE;
+    }
     let stay = if enforce { Stay::Enforce } else { Stay::WhileRead };
     let code =
         follow(io, look, set, manifest, &expected, invocation, &job.name, global, progress, stay).await;
@@ -174,10 +191,12 @@ struct Following {
     logs: bool,
     /// Transient fault of reading the logs.
     trouble: Outage,
-    /// Compares its steps with the budget, from the time of its first billed second.
+    /// Compares its steps and its time with the budget, from its first billed second.
     brake: Option<Brake>,
     /// The reason to stop it, and whether it was shown.
-    stop: Option<(Stop, bool)>,
+    stop: Option<(BrakeFinding, bool)>,
+    /// A finding that is shown and stops nothing.
+    behind: Option<BrakeFinding>,
     /// The last forecast that was shown, in seconds.
     forecast: Option<f64>,
     /// Output of a probe, and whether the plan by its rates was shown.
@@ -194,19 +213,25 @@ impl Following {
             trouble: Outage::default(),
             brake: None,
             stop: None,
+            behind: None,
             forecast: None,
             probe: (Probe::default(), false),
         }
     }
 
-    /// Starts to compare the steps with the budget, once the job is billed.
+    /// Starts to compare the run with the budget, once the job is billed.
     fn start_brake(&mut self, plan: &Plan, planned: &Planned, job: &TrainingJob) {
-        if let (None, Some(begin)) = (&self.brake, job.started) {
-            let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens);
-            let step_seconds =
-                tokens.zip(planned.tokens_per_second).map(|(tokens, rate)| tokens as f64 / rate);
-            let limits = Limits::from_plan(plan, step_seconds, known_usd_per_hour(plan, planned, job));
-            self.brake = limits.map(|limits| Brake::new(limits, begin));
+        if let (None, Some(_)) = (&self.brake, job.started) {
+            let limits = Limits::from_plan(plan, planned, known_usd_per_hour(plan, planned, job));
+            // Its clock is the billed time.
+            self.brake = limits.map(|limits| Brake::new(limits, 0.0));
+        }
+    }
+
+    /// Compares the billed time with the budget, whether the job logs steps or not.
+    fn check_time(&mut self, job: &TrainingJob, now: f64) {
+        if let (Some(brake), None) = (&self.brake, &self.stop) {
+            self.stop = brake.too_long(billed_so_far(job, now)).map(|why| (why, false));
         }
     }
 
@@ -223,13 +248,18 @@ impl Following {
             return true;
         }
         let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
-        let (brake, stop, probe) = (&mut self.brake, &mut self.stop, &mut self.probe.0);
+        let (brake, probe) = (&mut self.brake, &mut self.probe.0);
+        let (stop, behind) = (&mut self.stop, &mut self.behind);
         let mut sink = |host: &str, event: &LogEvent| {
             metrics.read_event(host, event);
             autopsy.read(host, event);
             probe.read_line(&event.text);
             if let (Some(brake), Some((_, (step, time))), None) = (brake.as_mut(), metrics.steps(), &stop) {
-                *stop = brake.observe(time as f64 / 1_000.0, step).map(|why| (why, false));
+                match brake.observe(billed_so_far(job, time as f64 / 1_000.0), step) {
+                    Some(why) if why.stops() => *stop = Some((why, false)),
+                    Some(why) => *behind = Some(why),
+                    None => {}
+                }
             }
         };
         let read = if job.is_over() {
@@ -378,7 +408,12 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
         let following = following.get_or_insert_with(|| Following::new(&job));
         following.start_brake(plan, planned, &job);
         let read = following.read_new_logs(look, &job, io, progress).await;
+        following.check_time(&job, asked);
         following.show_findings(io, plan, planned, &job, progress);
+        if let Some(why) = following.behind.take() {
+            let words = format!("{}: reported only, since no run of this setting was measured", why.describe());
+            progress.suspend_while(|| show_line(io, mode, plan, "slow", &words));
+        }
         if let Some((why, shown @ false)) = &mut following.stop
             && !job.is_over()
         {
