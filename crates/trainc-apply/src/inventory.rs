@@ -379,9 +379,9 @@ fn is_upload(prefix: &str, key: &str) -> bool {
 
 /// Returns the kind of an upload and its description, by its key.
 pub(super) fn upload_kind(key: &str) -> (&'static str, &'static str) {
-    let (digest, name) = key.rsplit_once('/').map_or(("", key), |(prefix, name)| {
-        (prefix.rsplit('/').next().unwrap_or(prefix), name)
-    });
+    let (digest, name) = key
+        .rsplit_once('/')
+        .map_or(("", key), |(prefix, name)| (prefix.rsplit('/').next().unwrap_or(prefix), name));
     if name == "sourcedir.tar.gz" {
         ("source", "a source archive")
     } else if name == KEY && digest.len() == SOURCE_DIGITS {

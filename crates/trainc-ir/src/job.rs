@@ -883,7 +883,8 @@ pub struct Budget {
     pub hard: Field<bool>,
     /// Whether a running job that will exceed it, or stays too slow, is stopped.
     pub enforce: Field<bool>,
-    /// Share of the planned tokens/s below which the job is stopped.
+    /// Share of the run's first tokens/s, or of the planned ones if their interval was measured, below which the job is
+    /// stopped.
     pub slowest: Field<f64>,
     /// Steps for which it must stay below.
     pub steps: Field<u64>,

@@ -72,6 +72,34 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
     assert!(drawn("loss ") && drawn("tokens/s ") && watched.err.contains("% of the plan"), "{}", watched.err);
 }
 
+/// This job logs its only step after an hour, and has spent the budget before that.
+#[test]
+fn watch_stops_a_run_by_its_time_alone() {
+    let dir = job("watch-enforce-time", "");
+    let base = read("tests/fixtures/base.kdl");
+    assert!(base.contains("    steps 100\n"));
+    dir.write("base.kdl", base.replace("    steps 100\n", ""));
+    let applied = run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    // A budget is no part of the job.
+    dir.write("job.kdl", "extends \"base.kdl\"\njob \"a\" {\n    budget usd=10 hard=#true\n}\n");
+    let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
+    assert_eq!(watched.code, Some(8), "{}", watched.err);
+    assert!(watched.err.contains("the run would cost at least $10"), "{}", watched.err);
+    assert!(watched.err.contains("the budget is $10") && watched.err.contains("stopping the job"), "{}", watched.err);
+}
+
+/// A limit that cannot be enforced is no limit.
+#[test]
+fn enforcing_a_hard_limit_needs_a_price() {
+    let cluster = "cluster \"ml.p5e.48xlarge\" nodes=1\nbudget usd=5000 hard=#true";
+    let dir = job("watch-enforce-price", cluster);
+    run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes"]);
+    let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
+    assert_eq!(watched.code, Some(2), "{}", watched.err);
+    assert!(watched.err.contains("pass it with `--price`"), "{}", watched.err);
+}
+
 #[test]
 fn enforcing_needs_a_limit() {
     let dir = job("watch-enforce-nothing", "budget usd=5000");

@@ -190,7 +190,7 @@ impl FailureKind {
             Self::Quota => &["T0621"],
             Self::Input => &["T0628", "T0630"],
             Self::Probe => &["T0572"],
-            Self::Budget => &["T0329", "T0571"],
+            Self::Budget => &["T0329", "T0571", "T0720"],
             Self::Stopped | Self::Service | Self::Unknown => &[],
         }
     }

@@ -193,7 +193,9 @@ fn a_run_that_is_40_percent_slower_is_stopped() {
 fn a_run_that_passes_a_hard_budget_is_stopped_early() {
     for seed in 0..1_000 {
         let (stop, usd, steps) = simulate(seed, 1.0, 0.8);
-        let Some(BrakeFinding::Budget { at: Some(at), usd: least, hard_usd }) = stop else { panic!("run {seed}: {stop:?}") };
+        let Some(BrakeFinding::Budget { at: Some(at), usd: least, hard_usd }) = stop else {
+            panic!("run {seed}: {stop:?}")
+        };
         assert!(least > hard_usd && least < usd * 1.02 && at < steps, "run {seed}: {least} of {usd}");
     }
 }

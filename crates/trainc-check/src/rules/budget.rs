@@ -46,7 +46,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 usd.span_or(budget.span),
                 "the budget cannot be checked: a serverless job has no instances with a price",
             )
-            .severity(unchecked_severity(hard))
+            .severity(unchecked_severity(plan, hard))
             .label(member.span, "serverless")
             .note("the service bills it separately; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` limits its time"),
         );
@@ -178,9 +178,14 @@ fn old_price(context: &Context, alternatives: &Alternatives, span: Span) -> Opti
     )
 }
 
-/// Returns the severity of a budget that cannot be checked: a warning if it is hard.
-fn unchecked_severity(hard: bool) -> Severity {
-    if hard { Severity::Warning } else { Severity::Note }
+/// Returns the severity of a budget that cannot be checked: a warning if it is hard, an error if it is also enforced, since
+/// nothing would ever stop the job for its cost.
+fn unchecked_severity(plan: &Plan, hard: bool) -> Severity {
+    match (hard, plan.enforced_budget()) {
+        (true, Some(_)) => Severity::Error,
+        (true, None) => Severity::Warning,
+        (false, _) => Severity::Note,
+    }
 }
 
 /// Reports costs that the budget does not include because their price is unknown. A file system may cost as much as the
@@ -205,7 +210,7 @@ fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnosti
     if parts.is_empty() {
         return None;
     }
-    let severity = unchecked_severity(hard && !systems.is_empty());
+    let severity = unchecked_severity(plan, hard && !systems.is_empty());
     let unpriced = plan.created_file_systems().filter(|(_, price)| price.is_none());
     let mut flags: Vec<String> =
         unpriced.filter_map(|(storage, _)| file_system::price_flag(region, storage)).collect();
@@ -277,7 +282,7 @@ fn missing_instance_price(
         span,
         format!("the {price} of {} in `{region}` {verb} not known", text::backtick_list(&names, "and")),
     )
-    .severity(unchecked_severity(hard))
+    .severity(unchecked_severity(plan, hard))
     .help(format!("pass `{}`", flags.join(" ")));
     let is_enforced = hard && plan.enforced_budget().is_some();
     Some(if is_enforced {

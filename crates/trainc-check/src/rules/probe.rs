@@ -1,18 +1,25 @@
-//! `probe` and an enforced budget: both need a script that trainc starts before the program.
+//! `probe` and an enforced budget: both need a script that trainc starts before the program, and rates to compare with.
 
 use crate::Context;
+use crate::queries::prediction::predicted_run;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
+use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_emit as emit;
-use trainc_ir::Plan;
+use trainc_ir::{Budget, Plan};
+use trainc_predict::speed;
 
 declare_code!(T0570, "no-start-script", Error, "a job in which trainc cannot start its own script");
 declare_code!(T0571, "budget-enforces-nothing", Error, "an enforced budget without a limit to enforce");
 declare_code!(T0572, "no-planned-rate", Warning, "a rate that cannot be compared with the plan");
+declare_code!(T0720, "slowest-within-interval", Warning, "a lowest rate that the plan itself considers possible");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0570, &T0571, &T0572];
+pub(super) static CODES: &[&Code] = &[&T0570, &T0571, &T0572, &T0720];
+
+/// The least value of `slowest`.
+const LEAST: f64 = 0.01;
 
 /// Checks that the probe and the budget can do what the manifest asks of them.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -45,21 +52,55 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let has_speed = plan.expectation.as_ref().is_some_and(|planned| planned.speed.is_some());
-    let compared = [
-        probe.and_then(|probe| Some(("minimum", probe.minimum.span()?))),
-        budget.and_then(|budget| Some(("slowest", budget.slowest.span()?))),
-    ];
-    for (name, span) in compared.into_iter().flatten().filter(|_| !has_speed) {
-        let also = if name == "minimum" { "; nodes are still compared with each other" } else { "" };
+    if let Some(span) = probe.and_then(|probe| probe.minimum.span()).filter(|_| !has_speed) {
         problems.push(
             Diagnostic::new(
                 &T0572,
                 span,
-                format!("`{name}` has no planned rate to compare with: the plan predicts no speed{also}"),
+                "`minimum` has no planned rate to compare with: the plan predicts no speed; nodes are still compared with each other",
             )
-            .remove(name).or_else("state what the prediction lacks: `plan -v` names it"),
+            .remove("minimum").or_else("state what the prediction lacks: `plan -v` names it"),
         );
     }
+    if let Some(problem) = budget.and_then(|budget| slowest_within_interval(context, budget)) {
+        problems.push(problem);
+    }
+}
+
+/// Reports a lowest rate inside the plan's own interval: a run that is as slow as predicted would be too slow.
+fn slowest_within_interval(context: &Context, budget: &Budget) -> Option<Diagnostic> {
+    let slowest = budget.slowest.val()?;
+    let (layout, _) = predicted_run(context)?;
+    let speed = speed::speed(&layout, context.constants).ok()?;
+    // The lowest rate of the interval, a share of the predicted one.
+    let lowest = speed.step_seconds / speed.interval.high;
+    if !lowest.is_finite() || slowest.value <= lowest {
+        return None;
+    }
+    let percent = |share: f64| text::short_number((100.0 * share).round());
+    let (what, then) = if speed.extrapolation.is_measured() {
+        ("stop a run that is only as slow as predicted", "the interval comes from measured errors of this setting, so the run is compared with the plan")
+    } else {
+        ("report a run that is only as slow as predicted", "no run of this setting was measured, so the run is stopped by comparison with its own first steps, and only reported by comparison with the plan")
+    };
+    let diagnostic = Diagnostic::new(
+        &T0720,
+        slowest.span_or(budget.span),
+        format!(
+            "`slowest={}` may {what}: the plan's interval reaches down to {} % of its rate",
+            text::short_number(slowest.value),
+            percent(lowest),
+        ),
+    )
+    .note(format!(
+        "predicted: {} s a step, at most {} s",
+        text::short_number(speed.step_seconds),
+        text::short_number(speed.interval.high)
+    ))
+    .note(then);
+    // Rounded down, so that it is outside of the interval.
+    let outside = (lowest * 100.0).floor() / 100.0;
+    Some(if outside >= LEAST { diagnostic.write(format!("slowest={outside}")) } else { diagnostic.remove("slowest") })
 }
 
 /// Reports a job whose containers start nothing of trainc's.

@@ -80,12 +80,12 @@ static BUDGET: NodeSpec = NodeSpec {
         prop(
             "enforce",
             Ty::Bool,
-            "stop the running job, with a checkpoint, if its cost will exceed a hard limit or if it stays too slow",
+            "stop the running job, with a checkpoint, if its cost will exceed a hard limit or if it becomes too slow",
         ),
         prop(
             "slowest",
             Ty::Number(0.01, 1.0),
-            "share of the planned tokens/s below which `enforce` stops the job, such as 0.7",
+            "share of the tokens/s of the run's first steps, or of the plan where its setting was measured, below which `enforce` stops the job, such as 0.7",
         ),
         prop(
             "steps",

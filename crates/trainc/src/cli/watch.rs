@@ -411,7 +411,8 @@ pub(super) async fn follow<C: Cloud, K: Clock>(
         following.check_time(&job, asked);
         following.show_findings(io, plan, planned, &job, progress);
         if let Some(why) = following.behind.take() {
-            let words = format!("{}: reported only, since no run of this setting was measured", why.describe());
+            let words =
+                format!("{}: reported only, since no run of this setting was measured", why.describe());
             progress.suspend_while(|| show_line(io, mode, plan, "slow", &words));
         }
         if let Some((why, shown @ false)) = &mut following.stop

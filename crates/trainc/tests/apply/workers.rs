@@ -55,6 +55,30 @@ fn the_channel_of_the_request_holds_the_binary_and_its_config() {
     assert!(text.contains(&desired.digest) && text.contains("\"gpus_per_node\": 0"), "{text}");
 }
 
+/// The hosts of a job with an enforced budget have a key as well, next to its archive. No other job has one.
+#[test]
+fn a_job_with_an_enforced_budget_has_a_key_until_it_is_destroyed() {
+    let example = "examples/llama-7b-fsdp/trainc.kdl";
+    let keys = |fake: &Fake| {
+        let account = fake.account();
+        let names = account.objects.keys().filter(|key| key.ends_with("rendezvous.key"));
+        names.map(|key| key.trim_end_matches("rendezvous.key").to_owned()).collect::<Vec<_>>()
+    };
+    let enforced = ["budget.usd=1000000", "budget.enforce=#true", "budget.slowest=0.1"];
+    for (sets, count) in [(&enforced[..1], 0), (&enforced[..], 1)] {
+        let plan = plan_with(example, sets, None);
+        let fake = Fake::default();
+        assert!(matches!(run(&fake, apply(&fake, &plan, Choices::default())).unwrap(), End::Done(_)));
+        let found = keys(&fake);
+        assert_eq!(found.len(), count, "{sets:?}");
+        for prefix in &found {
+            assert!(fake.account().objects.contains_key(&format!("{prefix}sourcedir.tar.gz")), "{prefix}");
+        }
+        run(&fake, destroy(&fake, &plan, ALL)).unwrap();
+        assert!(keys(&fake).is_empty());
+    }
+}
+
 #[test]
 fn killed_at_every_call_it_converges_and_destroy_takes_all() {
     let plan = on_cores();
