@@ -302,11 +302,11 @@ def read_key(path):
     """Returns the key of the job's hosts, or None and why there is none. It is in a channel, or next to the archive."""
     try:
         if path is None:
+            with open(HYPERPARAMETERS) as file:
+                found = json.load(file)
             import boto3
             from botocore.config import Config
 
-            with open(HYPERPARAMETERS) as file:
-                found = json.load(file)
             archive = json.loads(found["sagemaker_submit_directory"])
             region = json.loads(found["sagemaker_region"])
             bucket, _, name = archive[len("s3://"):].partition("/")
