@@ -233,7 +233,7 @@ def test_a_run_is_compared_with_its_own_first_steps(job):
     running = job(BRAKE, {"step_seconds": 0.001}, ranks=2, STEPS=100_000, SLOWS=120)
     outs = [process.communicate(timeout=60)[0] for process in running]
     assert [process.returncode for process in running] == [8, 8]
-    (behind,), (stop,) = events(outs, "slow"), events(outs, "stop")
+    (behind,), (stop,) = events(outs, "report"), events(outs, "stop")
     assert behind["than"] == "plan" and "of the plan over" in behind["text"] and "T0681" not in behind["text"]
     assert stop["than"] == "start" and stop["at"] > 120 and "of the run's first steps" in stop["text"]
 
@@ -278,8 +278,9 @@ def test_without_a_key_nothing_listens_and_each_rank_stops_by_its_clock(job):
         ends.append(time.monotonic())
     assert [process.returncode for process in running] == [8, 8, 8]
     assert len(list(job.path.glob("saved-*"))) == 3 and max(ends) - min(ends) < 1
-    (stop,), (slow,), (on,) = events(outs, "stop"), events(outs, "slow"), events(outs, "on")
-    assert stop["reason"] == "budget" and slow["text"].endswith("not stopped: its hosts have no key (FileNotFoundError)")
+    (stop,), reports, (on,) = events(outs, "stop"), events(outs, "report"), events(outs, "on")
+    assert stop["reason"] == "budget" and [report["reason"] for report in reports] == ["slow", "budget"]
+    assert all(report["text"].endswith("not stopped: its hosts have no key (FileNotFoundError)") for report in reports)
     assert list(on["off"]) == ["slowest"]
 
 

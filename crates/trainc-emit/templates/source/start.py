@@ -670,7 +670,7 @@ class Supervisor(object):
     def __init__(self, command, brake, patterns, place, links):
         self.brake, self.place, self.links, self.host = brake, place, links, Host()
         self.patterns = [re.compile(pattern) for pattern in patterns]
-        self.lock, self.why, self.ended, self.reported = threading.Lock(), None, False, False
+        self.lock, self.why, self.ended, self.reported = threading.Lock(), None, False, set()
         self.child, early = None, []
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, lambda number, _: self.signal(number) if self.child else early.append(number))
@@ -708,11 +708,14 @@ class Supervisor(object):
             report_failure(describe_stop(why, self.place.host))
 
     def report(self, found):
-        """Reports a slow run that is not stopped."""
+        """Reports, once, what is no reason to stop the program, or none without the other ranks."""
+        if found["reason"] in self.reported:
+            return
+        self.reported.add(found["reason"])
         why = ""
-        if found["reason"] == "slow":
+        if found["reason"] != "behind":
             why = "; not stopped: " + (self.links.why_alone or "this rank does not reach the others")
-        say("trainc_brake", event="slow", host=self.place.host, text=describe(found) + why, **found)
+        say("trainc_brake", event="report", host=self.place.host, text=describe(found) + why, **found)
 
     def read(self, text):
         for pattern in self.patterns:
@@ -728,13 +731,10 @@ class Supervisor(object):
                     found = self.brake.observe(now, step)
                 if found is None:
                     return
-                # Without the others, only what each rank decides for itself by its clock stops it.
-                if found["reason"] == "behind":
-                    self.report(found)
-                elif self.links.is_linked():
+                # Without the others, only the clock stops the program: all of them have one.
+                if found["reason"] != "behind" and self.links.is_linked():
                     self.stop(found)
-                elif found["reason"] == "slow" and not self.reported:
-                    self.reported = True
+                else:
                     self.report(found)
                 return
 
