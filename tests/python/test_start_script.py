@@ -152,7 +152,7 @@ def free_port():
 def job(tmp_path):
     text = SCRIPT.read_text()
     assert "\nBLIND = 900\n" in text
-    (tmp_path / "trainc_start.py").write_text(text.replace("\nBLIND = 900\n", "\nBLIND = 1\n"))
+    (tmp_path / "trainc_start.py").write_text(text.replace("\nBLIND = 900\n", "\nBLIND = 4\n"))
     (tmp_path / "train.py").write_text(PROGRAM)
 
     def run(brake=None, plan=None, ranks=1, late=0, key=KEY, one_host=True, **variables):
@@ -597,12 +597,20 @@ def test_a_program_that_passes_its_budget_is_stopped(job):
     assert process.returncode == 8 and '"reason": "budget"' in out
 
 
-@pytest.mark.parametrize("prints, blind", [(0, 0), (1, 0), (9, 1)])
-def test_a_program_without_steps_is_reported_once(job, prints, blind):
-    running = job(BRAKE, {"step_seconds": 1.0}, ranks=2, STEPS=250, PRINTS=prints)
+def test_a_program_without_steps_is_reported_once(job):
+    running = job(BRAKE, {"step_seconds": 1.0}, ranks=2, STEPS=600, PRINTS=9)
     outs = [process.communicate(timeout=60)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0]
-    assert len(events(outs, "blind")) == blind
+    assert len(events(outs, "blind")) == 1
+
+
+@pytest.mark.parametrize("prints", [0, 1])
+def test_one_rank_that_prints_steps_is_enough(job, prints):
+    process, second, _ = second_of(job, STEPS=600, PRINTS=prints)
+    if prints == 1:
+        second.send(["seen", None])
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and events([out], "blind") == []
 
 
 @pytest.mark.parametrize(

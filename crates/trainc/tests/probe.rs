@@ -54,11 +54,19 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
         assert!(faster.contains(from), "{from}");
         faster = faster.replace(from, to);
     }
-    dir.write("faster.toml", faster);
+    dir.write("faster.toml", &faster);
     let applied = run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes"]);
     assert_eq!(applied.code, Some(0), "{}", applied.err);
-    // Only what passes its limits is stopped, and only by `--enforce`.
+    // A plan whose setting nobody has measured may be wrong: it is no reason to stop.
     let slow = ["watch", "job.kdl", "--simulate=account.json", "--calibration", "faster.toml", "--enforce"];
+    let watched = run(&dir, &slow);
+    assert_eq!(watched.code, Some(0), "{}", watched.err);
+    assert!(watched.err.contains("% of the plan over"), "{}", watched.err);
+    assert!(watched.err.contains("reported only"), "{}", watched.err);
+    run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes", "--new-run"]);
+    let measured = "[setting.\"A100/400-efa/fsdp/huggingface/dense\"]\nrows = 40\ninterval = 0.1\n";
+    dir.write("faster.toml", format!("{faster}\n{measured}"));
+    // Only what passes its limits is stopped, and only by `--enforce`.
     let watched = run(&dir, &slow);
     assert_eq!(watched.code, Some(8), "{}", watched.err);
     for words in ["% of the plan over", "stopping the job", "forecast from the steps up to"] {
@@ -75,18 +83,21 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
 /// This job logs its only step after an hour, and has spent the budget before that.
 #[test]
 fn watch_stops_a_run_by_its_time_alone() {
-    let dir = job("watch-enforce-time", "");
-    let base = read("tests/fixtures/base.kdl");
-    assert!(base.contains("    steps 100\n"));
-    dir.write("base.kdl", base.replace("    steps 100\n", ""));
+    let nodes = "train { steps 1; global-batch 640_000; }";
+    let dir = job("watch-enforce-time", nodes);
     let applied = run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes"]);
     assert_eq!(applied.code, Some(0), "{}", applied.err);
     // A budget is no part of the job.
-    dir.write("job.kdl", "extends \"base.kdl\"\njob \"a\" {\n    budget usd=10 hard=#true\n}\n");
+    let text = format!("extends \"base.kdl\"\njob \"a\" {{\n{nodes}\nbudget usd=10 hard=#true\n}}\n");
+    dir.write("job.kdl", text);
     let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
     assert_eq!(watched.code, Some(8), "{}", watched.err);
     assert!(watched.err.contains("the run would cost at least $10"), "{}", watched.err);
-    assert!(watched.err.contains("the budget is $10") && watched.err.contains("stopping the job"), "{}", watched.err);
+    assert!(
+        watched.err.contains("the budget is $10") && watched.err.contains("stopping the job"),
+        "{}",
+        watched.err
+    );
 }
 
 /// A limit that cannot be enforced is no limit.

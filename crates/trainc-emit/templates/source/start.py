@@ -577,7 +577,7 @@ class Links(object):
             except (OSError, ValueError):
                 if time.monotonic() > deadline:
                     return
-                time.sleep(1)
+                time.sleep(0.5)
         with self.lock:
             self.link, stopped = link, self.stopped
         if self.seen.is_set():
