@@ -258,7 +258,7 @@ def differences(old, new, whole):
     plans = [{k: v for k, v in side["plan"].items() if k not in shown} for side in (old, new)]
     for line in changed_members(*plans, whole):
         # Without the values, equal changes of many manifests are one line.
-        yield "plan", line.strip() if whole else re.sub(r"^([+-] )?\s*(.*?): .*$", r"\1\2", line.strip())
+        yield "plan", line.strip() if whole else re.sub(r"^[+-]?\s*(\w+(\.\w+)?).*$", r"\1", line.strip())
 
 
 def print_summary(found, cases, options):
