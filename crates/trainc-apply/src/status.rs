@@ -94,7 +94,8 @@ pub fn most_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> O
     Some(instances_per_hour(plan, job).exact()? + planned.storage_usd_per_hour)
 }
 
-/// Returns the known part of the price of a job for an hour, a lower bound, US dollars; `None` if no part is known.
+/// Returns the known part of the price of a job for an hour, a lower bound, US dollars; `None` if no part is
+/// known.
 pub fn known_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
     let storage = Cost::of_item(Some(planned.storage_usd_per_hour));
     (instances_per_hour(plan, job) + storage).at_least()

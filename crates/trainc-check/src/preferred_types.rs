@@ -70,7 +70,8 @@ pub(crate) fn check(
     compiled.choices = Some(Box::new(choices));
 }
 
-/// Reports a type that would need another request than the first: there is only one, whichever type SageMaker uses.
+/// Reports a type that would need another request than the first: there is only one, whichever type SageMaker
+/// uses.
 fn other_request(first: &Plan, other: &Plan, (instance, span): (&str, Span)) -> Option<Diagnostic> {
     let identity = trainc_emit::identity(first);
     let [of_first, of_other] = [first, other].map(|plan| trainc_emit::training_job_request(plan, &identity));
@@ -118,8 +119,8 @@ fn other_request(first: &Plan, other: &Plan, (instance, span): (&str, Span)) -> 
     (!differences.is_empty()).then(|| differences.into_iter().fold(diagnostic, Diagnostic::note))
 }
 
-/// Returns whether the program or its launcher reads a hyperparameter or variable. Planned figures are not the job's, and only
-/// the launchers of `smdistributed` choose their network by the instance type.
+/// Returns whether the program or its launcher reads a hyperparameter or variable. Planned figures are not
+/// the job's, and only the launchers of `smdistributed` choose their network by the instance type.
 fn reaches_program(plan: &Plan, name: &str) -> bool {
     let by_type = matches!(plan.launch.launcher, Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2);
     !name.starts_with(trainc_emit::PLAN_VARIABLE) && (name != "sagemaker_instance_type" || by_type)

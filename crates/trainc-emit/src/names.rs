@@ -173,7 +173,7 @@ pub(super) fn is_unresolved(path: &str, value: &str) -> bool {
     let last = path.rsplit(['/', '.']).next().unwrap_or(path);
     match last {
         "RoleArn" if value == ROLE_ARN => true,
-        "RoleArn" | "TrainingPlanArn" | "DatasetArn" | "HubContentArn" => {
+        "RoleArn" | "TrainingPlanArn" | "DatasetArn" | "HubContentArn" | "KmsKeyId" | "VolumeKmsKeyId" => {
             value.split(':').nth(4) == Some(ACCOUNT)
         }
         "FileSystemId" => value.starts_with("${fsx."),

@@ -11,8 +11,8 @@ pub const SETTINGS: &str = "trainc_start.json";
 pub const PROBE: &str = "trainc_probe.py";
 /// The variable with the planned figures, which are no part of the job's digest.
 pub const PLAN_VARIABLE: &str = "TRAINC_PLAN";
-/// The variable with the planned figures of each further preferred instance type: seconds of a step, and US dollars per
-/// hour.
+/// The variable with the planned figures of each further preferred instance type: seconds of a step, and US
+/// dollars per hour.
 const TYPES_VARIABLE: &str = "TRAINC_PLAN_TYPES";
 /// The variables with planned figures, which are no part of the digest.
 pub(super) const VARIABLES: [&str; 2] = [PLAN_VARIABLE, TYPES_VARIABLE];

@@ -186,7 +186,7 @@ mod tests {
             ("${account}", "${account}"),
         ] {
             let mut text = written.to_owned();
-            let mut filled = Vec::new();
+            let mut filled = BTreeMap::new();
             fill_account(&mut text, "111122223333", &mut filled);
             assert_eq!(text, whole);
             assert_eq!(filled.is_empty(), written == whole);

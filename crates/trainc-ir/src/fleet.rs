@@ -62,8 +62,8 @@ impl Alternative {
         self.parts.iter().map(|part| part.cost_per_hour(|price| price.usd_per_hour)).sum()
     }
 
-    /// Returns the most that all instances can cost for an hour: spot instances at the on-demand price, others with the
-    /// discount of the user.
+    /// Returns the most that all instances can cost for an hour: spot instances at the on-demand price,
+    /// others with the discount of the user.
     pub fn most_per_hour(&self, is_spot: bool) -> Cost {
         let of = |price: &Price| if is_spot { price.list_usd_per_hour } else { price.usd_per_hour };
         self.parts.iter().map(|part| part.cost_per_hour(of)).sum()

@@ -162,9 +162,9 @@ impl Plan {
         self.fleet.first().map_or(Cost::UNKNOWN, Alternative::cost_per_hour)
     }
 
-    /// Returns the price of the billed hours of a run with that many instances, of the type that the service chose: those
-    /// of spot instances are reduced already, and are charged at the on-demand price. Of an unknown type it is that of the
-    /// dearest that the job may run on.
+    /// Returns the price of the billed hours of a run with that many instances, of the type that the service
+    /// chose: those of spot instances are reduced already, and are charged at the on-demand price. Of an
+    /// unknown type it is that of the dearest that the job may run on.
     pub fn billed_per_hour(&self, instance: Option<&str>, instances: u64, is_spot: bool) -> Cost {
         let Some(alternatives) = self.fleet.alternatives() else { return Cost::UNKNOWN };
         let hourly = |one: &Alternative| match one.parts.as_slice() {

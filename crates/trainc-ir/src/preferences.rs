@@ -1,7 +1,8 @@
 //! Instance preferences (`request { ResourceConfig { InstancePreferences … } }`), instance groups and serverless jobs.
 //!
-//! SageMaker uses the first available type of an ordered list of preferences. The plan is for the first type, which
-//! [`Job::apply_first_preference`] makes the type of the cluster; [`Fleet`](super::fleet::Fleet) has all of them.
+//! SageMaker uses the first available type of an ordered list of preferences. The plan is for the first type,
+//! which [`Job::apply_first_preference`] makes the type of the cluster; [`Fleet`](super::fleet::Fleet) has
+//! all of them.
 
 use super::job::{InstanceGroup, Job, SERVERLESS};
 use super::origin::{Field, Origin, Val};
@@ -118,7 +119,8 @@ impl Job {
         types().find(|kind| has_gpus(&kind.value)).or_else(|| types().next())
     }
 
-    /// Sets instance type and number of nodes to those of the first preference, where `cluster` does not set them.
+    /// Sets instance type and number of nodes to those of the first preference, where `cluster` does not set
+    /// them.
     pub fn apply_first_preference(&mut self) {
         let Some(Preference { instance, count }) =
             self.preferences().and_then(|(_, list)| list.first().copied())

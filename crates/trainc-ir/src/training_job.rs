@@ -87,8 +87,9 @@ impl TrainingJob {
         selected.or_else(|| count(resources)).or_else(preferred).unwrap_or(0)
     }
 
-    /// Returns the instance type, if the request has one outside of groups. Of several preferred types it is the one that
-    /// the service chose, which is unknown until then (DescribeTrainingJob, `ResourceConfig.SelectedInstanceType`).
+    /// Returns the instance type, if the request has one outside of groups. Of several preferred types it is
+    /// the one that the service chose, which is unknown until then (DescribeTrainingJob,
+    /// `ResourceConfig.SelectedInstanceType`).
     pub fn instance_type(&self) -> Option<&str> {
         self.chosen_type().or_else(|| self.request.pointer("/ResourceConfig/InstanceType")?.as_str())
     }

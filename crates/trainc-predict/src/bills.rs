@@ -117,14 +117,14 @@ pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the most that a job can cost in `seconds` seconds: on the dearest instances that it may run on, at the
-/// on-demand price, which spot instances never exceed.
+/// Returns the most that a job can cost in `seconds` seconds: on the dearest instances that it may run on, at
+/// the on-demand price, which spot instances never exceed.
 pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
     dearest(plan, seconds).map(|(_, cost)| cost).unwrap_or_default()
 }
 
-/// Returns the dearest instances that a job may run on, and its cost in `seconds` seconds on them, as in [`max_cost`].
-/// Where other instances have no price, they may be dearer: the cost is then incomplete.
+/// Returns the dearest instances that a job may run on, and its cost in `seconds` seconds on them, as in
+/// [`max_cost`]. Where other instances have no price, they may be dearer: the cost is then incomplete.
 pub fn dearest(plan: &Plan, seconds: f64) -> Option<(&Alternative, CostParts)> {
     let alternatives = plan.fleet.alternatives()?;
     let each = || alternatives.iter().map(|one| (one, on_demand_cost_of(plan, one, seconds)));
@@ -133,14 +133,14 @@ pub fn dearest(plan: &Plan, seconds: f64) -> Option<(&Alternative, CostParts)> {
     Some((instances, CostParts { instances: Cost { is_complete, ..cost.instances }, ..cost }))
 }
 
-/// Returns the cost of a job that runs for `seconds` seconds on the instances that the plan is for, at the on-demand
-/// price.
+/// Returns the cost of a job that runs for `seconds` seconds on the instances that the plan is for, at the
+/// on-demand price.
 pub fn on_demand_cost(plan: &Plan, seconds: f64) -> CostParts {
     plan.fleet.first().map_or_else(CostParts::default, |first| on_demand_cost_of(plan, first, seconds))
 }
 
-/// Returns the cost of a job that runs for `seconds` seconds on some of the instances that it may run on, at the
-/// on-demand price: instances, their volumes, and the file systems that it creates.
+/// Returns the cost of a job that runs for `seconds` seconds on some of the instances that it may run on, at
+/// the on-demand price: instances, their volumes, and the file systems that it creates.
 pub fn on_demand_cost_of(plan: &Plan, instances: &Alternative, seconds: f64) -> CostParts {
     let volumes = instances
         .parts
@@ -160,8 +160,8 @@ pub fn storage_usd_per_hour(plan: &Plan) -> f64 {
 }
 
 impl CostParts {
-    /// Returns the sum, of which the volumes may be missing: they cost a fraction of a percent of the instances, less
-    /// than the uncertainty of the prediction.
+    /// Returns the sum, of which the volumes may be missing: they cost a fraction of a percent of the
+    /// instances, less than the uncertainty of the prediction.
     pub fn total(&self) -> Cost {
         let volumes = Cost { is_complete: true, ..self.volumes };
         self.instances + self.file_systems + volumes

@@ -24,8 +24,8 @@ struct Planned {
 /// Returns the planned figures of a job and the work that a probe measures.
 pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) -> Expectation {
     let run = prediction.run.as_ref().filter(|run| run.seconds > 0.0);
-    // The price of spot instances is mostly unknown; it never exceeds the on-demand price. Without some prices the others
-    // are a lower bound, by which a run is stopped later, but never wrongly.
+    // The price of spot instances is mostly unknown; it never exceeds the on-demand price. Without some
+    // prices the others are a lower bound, by which a run is stopped later, but never wrongly.
     let usd_per_hour = run
         .and_then(|run| Some(run.cost_usd? / run.expected_seconds() * HOUR))
         .or_else(|| on_demand_cost(plan, HOUR).total().at_least());

@@ -11,8 +11,8 @@ const ABOUT_CLUSTER: [(&str, &str); 4] = [
     ("tests/ui/T0320/allowed.kdl", "the `allow` is in `cluster`, and not where the type is"),
 ];
 
-/// Moves the instance type out of the `cluster` of a text. Returns the text without it and the type; `None` without one
-/// plain `cluster "ml.…"`.
+/// Moves the instance type out of the `cluster` of a text. Returns the text without it and the type; `None`
+/// without one plain `cluster "ml.…"`.
 fn without_type(text: &str) -> Option<(String, &str)> {
     const START: &str = "cluster \"ml.";
     let is_node = |at: usize| {

@@ -110,8 +110,8 @@ fn has_preferences(job: &TrainingJob) -> bool {
     job.request.pointer(PREFERENCES).is_some()
 }
 
-/// Returns the first preferred instance type with capacity and quota; `None` if there is none, or without preferences. If
-/// no type has enough quota, the first refuses the job.
+/// Returns the first preferred instance type with capacity and quota; `None` if there is none, or without
+/// preferences. If no type has enough quota, the first refuses the job.
 fn choose_type(account: &Account, job: &TrainingJob) -> Answer<Option<String>> {
     let preferences = job.request.pointer(PREFERENCES).and_then(Value::as_array).cloned();
     let Some(preferences) = preferences else { return check_quota(account, job, None).map(|()| None) };

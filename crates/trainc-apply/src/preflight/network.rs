@@ -238,8 +238,8 @@ fn has_efa(plan: &Plan, one: &Alternative) -> bool {
     }
 }
 
-/// Returns the instances that need the most addresses of all that the job may run on: their number and whether they use
-/// EFA.
+/// Returns the instances that need the most addresses of all that the job may run on: their number and
+/// whether they use EFA.
 fn most_addresses(plan: &Plan) -> Option<(u64, bool)> {
     let each = plan.fleet.alternatives()?.iter();
     each.filter_map(|one| Some((one.instance_count()?, has_efa(plan, one))))

@@ -118,9 +118,10 @@ pub struct QuotaRoom {
     pub is_default: bool,
 }
 
-/// Returns the quotas of a job to be started that running jobs share, as far as their values are known. `together` has
-/// the demand of the earlier jobs of the command. A simulated account starts every job; its quotas are those that its file
-/// sets, otherwise the defaults of a new account, which may refuse the job there.
+/// Returns the quotas of a job to be started that running jobs share, as far as their values are known.
+/// `together` has the demand of the earlier jobs of the command. A simulated account starts every job; its
+/// quotas are those that its file sets, otherwise the defaults of a new account, which may refuse the job
+/// there.
 pub fn quota_room(plan: &Plan, facts: &Facts, together: &Together, is_simulated: bool) -> Vec<QuotaRoom> {
     let running = facts.running.as_ref().and_then(|seen| seen.as_ref().ok());
     let shared = facts.limits.iter().filter(|limit| limit.is_shared);

@@ -58,7 +58,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.extend_with(unpriced_costs(context, span, hard));
     problems.extend_with(missing_instance_price(plan, alternatives, span, hard));
     // The known part of the cost decides if it exceeds the budget alone.
-    let Some((dearest, cost)) = dearest(plan, HOUR).filter(|(_, cost)| cost.known_usd() > 0.0) else { return };
+    let known = dearest(plan, HOUR).filter(|(_, cost)| cost.known_usd() > 0.0);
+    let Some((dearest, cost)) = known else { return };
     let (instances, per_hour) = (dearest.cost_per_hour().known_usd, cost.known_usd());
     if hard {
         problems.extend_with(old_price(context, alternatives, span));
@@ -109,8 +110,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Some(pool) => diagnostic.label(pool.span_or(cluster.span), "billed until another job takes it"),
         None => diagnostic,
     };
-    let diagnostic = describe_storage_cost(plan, dearest, run_hours, today).into_iter().fold(diagnostic, Diagnostic::note);
-    let diagnostic = describe_price_sources(dearest.parts.iter().filter_map(|part| part.price.as_ref()), today).into_iter().fold(diagnostic, Diagnostic::note);
+    let storage = describe_storage_cost(plan, dearest, run_hours, today);
+    let prices = dearest.parts.iter().filter_map(|part| part.price.as_ref());
+    let sources = describe_price_sources(prices, today);
+    let diagnostic = storage.into_iter().chain(sources).fold(diagnostic, Diagnostic::note);
     // A limit below the time that the run needs would stop it before its end.
     let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
@@ -204,7 +207,8 @@ fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnosti
     systems.retain(|name| !refused(name));
     let volumes = hard
         && predicted_run(context)
-            .is_some_and(|(_, run)| run.cost_parts.instances.is_complete && !run.cost_parts.volumes.is_complete);
+            .map(|(_, run)| run.cost_parts)
+            .is_some_and(|parts| parts.instances.is_complete && !parts.volumes.is_complete);
     let mut parts: Vec<String> = systems.iter().map(|name| format!("the file system `{name}`")).collect();
     parts.extend(volumes.then(|| "the storage volumes".to_owned()));
     if parts.is_empty() {

@@ -98,7 +98,8 @@ fn check_availability(context: &Context, instance: &Instance, span: Span, proble
     problems.push(diagnostic);
 }
 
-/// Reports default quotas that the job exceeds, for each type that it may run on. A training plan has its own capacity.
+/// Reports default quotas that the job exceeds, for each type that it may run on. A training plan has its own
+/// capacity.
 fn check_quotas(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(cluster), Some(alternatives)) = (&plan.job.cluster, plan.fleet.alternatives()) else { return };
@@ -109,8 +110,8 @@ fn check_quotas(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Reports the default quotas that these instances exceed: those of the account, and those of each type. The message
-/// names the quota with the least room.
+/// Reports the default quotas that these instances exceed: those of the account, and those of each type. The
+/// message names the quota with the least room.
 fn exceeded_quotas(cluster: &Cluster, instances: &Alternative, is_preference: bool) -> Option<Diagnostic> {
     let (usage, across, per_job) = if cluster.spot.is_some() {
         (Usage::Spot, "instances-across-spot-jobs", "instances-per-spot-job")

@@ -386,7 +386,8 @@ fn image(table: &mut OriginTable, image: &Image) {
     }
 }
 
-/// Returns the price of an instance of each part, with its name: of the job, of a group, of a further preferred type.
+/// Returns the price of an instance of each part, with its name: of the job, of a group, of a further
+/// preferred type.
 fn instance_prices<'a>(job: &Job, fleet: &'a Fleet) -> Vec<(String, &'a Price)> {
     let groups = || job.cluster.iter().flat_map(|cluster| &cluster.groups);
     let group_name = |span| groups().find(|group| Some(group.span) == span)?.name.value();

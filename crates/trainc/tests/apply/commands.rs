@@ -1452,7 +1452,8 @@ fn lines_that_show_after_the_end_are_read() {
     assert!(wrong.code == Some(2) && wrong.err.contains("is not a time"), "{}", wrong.err);
 }
 
-/// The dearest preferred type bounds the cost; a run is compared with the plan for the type that the service chose.
+/// The dearest preferred type bounds the cost; a run is compared with the plan for the type that the service
+/// chose.
 #[test]
 fn a_run_is_compared_with_the_plan_for_the_chosen_type() {
     let repo = Repo::new("apply-preferred", &["starter"]);
