@@ -1,8 +1,10 @@
 """One example run against the account: required resources, the commands, and the resources left afterwards."""
 
+import atexit
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -15,12 +17,32 @@ ACCOUNT = "111122223333"
 DEBUG = re.compile(r"\b(Some|None|Err|Ok)\(|\b[A-Z][A-Za-z]+ \{ |ServiceError|SdkError|RUST_BACKTRACE|panicked at")
 
 
+def own_names(text):
+    """Replaces the placeholder of an example: an account is only asked with names that somebody chose."""
+    return text.replace("your-bucket", "example-runs")
+
+
+def with_own_names(manifest):
+    """Returns a manifest without placeholders; one of the repository is copied with its directory."""
+    path = Path(manifest)
+    text = path.read_text()
+    if own_names(text) == text:
+        return manifest
+    if path.is_relative_to(ROOT):
+        copied = tempfile.mkdtemp(prefix="trainc-example-")
+        atexit.register(shutil.rmtree, copied, ignore_errors=True)
+        path = Path(copied) / path.parent.name / path.name
+        shutil.copytree(Path(manifest).parent, path.parent)
+    path.write_text(own_names(text))
+    return str(path)
+
+
 class Example:
     """An example by its name, or any manifest of the repository by its path; `flags` are added to every command."""
 
     def __init__(self, name, *flags):
         self.name, self.flags = name, flags
-        self.manifest = str(ROOT / (name if name.endswith(".kdl") else f"examples/{name}/trainc.kdl"))
+        self.manifest = with_own_names(str(ROOT / (name if name.endswith(".kdl") else f"examples/{name}/trainc.kdl")))
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(
                 [TRAINC, "emit", "--quiet", self.manifest, *flags, "--account", ACCOUNT, "--out", folder],

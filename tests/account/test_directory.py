@@ -10,9 +10,9 @@ import subprocess
 import time
 
 import pytest
-from job import ROOT, TRAINC, Example
+from job import ROOT, TRAINC, Example, own_names
 
-MANIFEST = (ROOT / "examples/starter/trainc.kdl").read_text()
+MANIFEST = own_names((ROOT / "examples/starter/trainc.kdl").read_text())
 JOBS = 6
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import yaml
-from job import ROOT, TRAINC, Example
+from job import ROOT, TRAINC, Example, own_names
 
 GITOPS = ROOT / "examples/gitops"
 JOBS = {"llama-7b-fsdp": "pretrain.py", "starter": "train.py"}
@@ -26,7 +26,8 @@ class Repository:
         folder.mkdir()
         for name in JOBS:
             shutil.copytree(ROOT / f"examples/{name}/scripts", folder / "jobs/scripts", dirs_exist_ok=True)
-            shutil.copy(ROOT / f"examples/{name}/trainc.kdl", folder / f"jobs/{name}.kdl")
+            text = (ROOT / f"examples/{name}/trainc.kdl").read_text()
+            (folder / f"jobs/{name}.kdl").write_text(own_names(text))
         (folder / "bin").mkdir()
         (folder / "bin/trainc").symlink_to(TRAINC)
         (folder / "runner").mkdir()

@@ -100,8 +100,8 @@ pub struct WantedKey {
     pub key: String,
     /// KMS key that encrypts it; without one, S3 encrypts with AES-256.
     pub kms: Option<String>,
-    /// Expected bucket owner, if the bucket must belong to the caller's account.
-    pub owner: Option<String>,
+    /// The account that must own the bucket: S3 denies the request otherwise.
+    pub owner: String,
 }
 
 /// Maximum number of runs of a digest: the common prefix of the names leaves room for three digits.
@@ -124,8 +124,8 @@ impl Desired {
             (None, Some(given)) => given.clone(),
             (None, None) => String::new(),
         };
-        let mut uploads: Vec<WantedObject> = archive_of(plan, account).into_iter().collect();
-        uploads.extend(worker_of(plan, &identity, account));
+        let mut uploads: Vec<WantedObject> = archive_of(plan).into_iter().collect();
+        uploads.extend(worker_of(plan, &identity));
         let default = emit::default_bucket(plan);
         let is_used = uploads.iter().any(|object| object.upload.bucket == default)
             || emit::writes_to_default_bucket(plan);
@@ -143,12 +143,17 @@ impl Desired {
             file_systems,
             bucket,
             uploads,
-            key: key_of(plan, &identity, account),
+            key: key_of(plan, &identity),
             stem: emit::run_name_prefix(plan),
             request: emit::training_job_request(plan, &identity),
             digest: identity.digest,
             plan: here,
         })
+    }
+
+    /// Returns the account that must own a bucket.
+    pub fn bucket_owner(&self, bucket: &str) -> &str {
+        bucket_owner(&self.plan, bucket)
     }
 
     /// Returns the number of the run of this digest with this name, from 1.
@@ -274,26 +279,26 @@ fn file_systems(plan: &Plan, identity: &Identity) -> Vec<WantedFileSystem> {
         .collect()
 }
 
-fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
+fn archive_of(plan: &Plan) -> Option<WantedObject> {
     let uri = emit::archive_uri(plan)?;
     // Packing a readable archive into memory cannot fail.
     let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
-    wanted_object("source", uri, bytes, kms_of(plan), account)
+    wanted_object("source", uri, bytes, plan)
 }
 
 /// Returns the binary and the config of engine `worker`. Their URIs contain the job's digest, which covers their
 /// digests.
-fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObject> {
+fn worker_of(plan: &Plan, identity: &Identity) -> Vec<WantedObject> {
     emit::worker_uploads(plan, &identity.digest)
         .into_iter()
-        .filter_map(|(uri, bytes)| wanted_object("worker", uri, bytes.to_vec(), kms_of(plan), account))
+        .filter_map(|(uri, bytes)| wanted_object("worker", uri, bytes.to_vec(), plan))
         .collect()
 }
 
-fn key_of(plan: &Plan, identity: &Identity, account: &str) -> Option<WantedKey> {
+fn key_of(plan: &Plan, identity: &Identity) -> Option<WantedKey> {
     let uri = emit::key_uri(plan, &identity.digest)?;
     let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
-    let owner = bucket.ends_with(account).then(|| account.to_owned());
+    let owner = bucket_owner(plan, &bucket).to_owned();
     let kind = if plan.is_worker() { "worker" } else { "source" };
     Some(WantedKey { kind, uri, bucket, key, kms: kms_of(plan), owner })
 }
@@ -303,17 +308,16 @@ fn kms_of(plan: &Plan) -> Option<String> {
     plan.job.output.as_ref().and_then(|output| output.kms.value().cloned())
 }
 
-/// Returns the upload for a URI. The account must own the bucket if the bucket's name ends with the account ID.
-pub fn wanted_object(
-    kind: &'static str,
-    uri: String,
-    bytes: Vec<u8>,
-    kms: Option<String>,
-    account: &str,
-) -> Option<WantedObject> {
+/// Returns the account that must own a bucket: that of the manifest's `bucket`, else that of the job.
+pub(crate) fn bucket_owner<'a>(plan: &'a Plan, bucket: &str) -> &'a str {
+    plan.job.bucket_owner(bucket).or_else(|| plan.account()).unwrap_or_default()
+}
+
+/// Returns the upload for a URI.
+fn wanted_object(kind: &'static str, uri: String, bytes: Vec<u8>, plan: &Plan) -> Option<WantedObject> {
     let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
-    let owner = bucket.ends_with(account).then(|| account.to_owned());
-    let upload = Upload { bucket, key, sha256: sha256_hex(&bytes), bytes, kms, owner };
+    let owner = bucket_owner(plan, &bucket).to_owned();
+    let upload = Upload { bucket, key, sha256: sha256_hex(&bytes), bytes, kms: kms_of(plan), owner };
     Some(WantedObject { kind, uri, upload })
 }
 

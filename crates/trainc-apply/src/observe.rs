@@ -170,7 +170,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(found.unwrap_or_default())
     }
 
-    /// Returns a bucket, and whether another account owns it. S3 returns the same error for a missing permission and
+    /// Returns a bucket, and whether another account than this one owns it. S3 returns the same error for a missing permission and
     /// for a wrong expected owner, so a denied request is repeated without the owner.
     pub async fn bucket_with_owner(&self, name: &str, account: &str) -> Answer<Bucket> {
         match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {

@@ -48,6 +48,8 @@ pub struct JobResources {
     made: Option<String>,
     /// `bucket/prefix` of what is uploaded.
     uploads: BTreeSet<String>,
+    /// The accounts that own the buckets of uploads.
+    owners: BTreeSet<String>,
     /// Keys that are looked at.
     keys: BTreeSet<String>,
     /// Keys that encrypt what is uploaded.
@@ -138,6 +140,11 @@ impl PolicyScope {
             makes_file_systems: !emit::fsx::file_systems(plan, &identity.digest).is_empty(),
             buckets,
             made: is_used.then_some(default),
+            owners: uploads
+                .iter()
+                .map(|upload| plan.job.bucket_owner(&bucket(upload)).unwrap_or(&account).to_owned())
+                .map(|owner| if owner == "*" { CALLERS_ACCOUNT.to_owned() } else { owner })
+                .collect(),
             uploads,
             keys: output.into_iter().chain(others).chain(storages).map(key).collect(),
             upload_keys: output.into_iter().map(key).collect(),
@@ -212,10 +219,13 @@ impl PolicyScope {
         self.boundary.is_none() && self.job.as_ref().is_none_or(|job| job.role.is_some())
     }
 
-    /// Returns the account that must own the buckets of uploads.
-    fn bucket_owner(&self) -> &str {
-        // The policy variable stands for the account of the caller.
-        if self.account == "*" { "${aws:PrincipalAccount}" } else { &self.account }
+    /// Returns the accounts that must own the buckets of uploads.
+    fn bucket_owners(&self) -> Vec<&str> {
+        match &self.job {
+            Some(job) => job.owners.iter().map(String::as_str).collect(),
+            None if self.account == "*" => vec![CALLERS_ACCOUNT],
+            None => vec![&self.account],
+        }
     }
 
     /// Keys that encrypt what is uploaded, and through which endpoint of S3.
@@ -278,6 +288,9 @@ fn sid(Subject { write, scope, guard, bounded }: Subject) -> String {
 /// The tag that everything of a job carries.
 const TAG: &str = "trainc:job";
 
+/// The policy variable for the account of the caller.
+const CALLERS_ACCOUNT: &str = "${aws:PrincipalAccount}";
+
 /// The condition key of the permissions boundary that a role has, or gets.
 const BOUNDARY: &str = "iam:PermissionsBoundary";
 
@@ -308,7 +321,7 @@ impl Subject {
         if self.write && self.scope == Scope::Object {
             // The bucket of another account with the same name would receive the program. Reads need no such
             // condition.
-            let all: BTreeSet<&str> = places.iter().map(PolicyScope::bucket_owner).collect();
+            let all: BTreeSet<&str> = places.iter().flat_map(PolicyScope::bucket_owners).collect();
             add("StringEquals", "aws:ResourceAccount".to_owned(), json!(all));
         }
         out

@@ -90,7 +90,7 @@ pub(super) async fn uploaded_object(
 ) -> Answer<Object> {
     let ask = async |mode: Option<ChecksumMode>| {
         let asked = client.head_object().bucket(&upload.bucket).key(&upload.key).set_checksum_mode(mode);
-        let asked = asked.set_expected_bucket_owner(upload.owner.clone());
+        let asked = asked.expected_bucket_owner(upload.owner.as_str());
         asked.send().await.map_err(|error| fault(Call::HeadObject, &error))
     };
     let answer = match ask(Some(ChecksumMode::Enabled)).await {
@@ -167,7 +167,7 @@ pub(super) async fn put_object(
         .checksum_sha256(checksum(&upload.bytes))
         .server_side_encryption(encryption(upload))
         .set_ssekms_key_id(upload.kms.clone())
-        .set_expected_bucket_owner(upload.owner.clone())
+        .expected_bucket_owner(upload.owner.as_str())
         .body(ByteStream::from(upload.bytes.clone()));
     let answer = asked.send().await.map_err(|error| fault(Call::PutObject, &error))?;
     Ok(answer.e_tag().map(str::to_owned))
@@ -200,7 +200,7 @@ pub(super) async fn put_random_key(client: &Client, key: &WantedKey) -> Answer<(
             None => ServerSideEncryption::Aes256,
         })
         .set_ssekms_key_id(key.kms.clone())
-        .set_expected_bucket_owner(key.owner.clone())
+        .expected_bucket_owner(key.owner.as_str())
         .body(ByteStream::from(text.into_bytes()));
     asked.send().await.map_err(|error| fault(Call::PutObject, &error))?;
     Ok(())
@@ -250,7 +250,7 @@ async fn begin_multipart(client: &Client, upload: &Upload) -> Answer<String> {
         .checksum_algorithm(ChecksumAlgorithm::Sha256)
         .server_side_encryption(encryption(upload))
         .set_ssekms_key_id(upload.kms.clone())
-        .set_expected_bucket_owner(upload.owner.clone());
+        .expected_bucket_owner(upload.owner.as_str());
     let begun = asked.send().await.map_err(|error| fault(call, &error))?;
     let id = begun.upload_id().map(str::to_owned);
     id.ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no upload"))
@@ -282,7 +282,7 @@ pub(super) async fn multipart_uploads(
 /// cannot be verified; all are, if they may not be listed.
 async fn uploaded_parts(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (String, String)> {
     let asked = client.list_parts().bucket(&upload.bucket).key(&upload.key).upload_id(id);
-    let Ok(found) = asked.set_expected_bucket_owner(upload.owner.clone()).send().await else {
+    let Ok(found) = asked.expected_bucket_owner(upload.owner.as_str()).send().await else {
         return BTreeMap::new();
     };
     let each = |part: &Part| {
@@ -316,7 +316,7 @@ async fn send_parts(
         .key(&upload.key)
         .upload_id(id)
         .set_if_none_match(unless(overwrite))
-        .set_expected_bucket_owner(upload.owner.clone())
+        .expected_bucket_owner(upload.owner.as_str())
         .multipart_upload(done.build());
     let answer = asked.send().await.map_err(|error| fault(Call::CompleteMultipartUpload, &error))?;
     Ok(answer.e_tag().map(str::to_owned))
@@ -338,7 +338,7 @@ async fn send_part(
         .upload_id(id)
         .part_number(number)
         .checksum_sha256(sum)
-        .set_expected_bucket_owner(upload.owner.clone())
+        .expected_bucket_owner(upload.owner.as_str())
         .body(ByteStream::from(part.to_vec()));
     let answer = asked.send().await.map_err(|error| fault(Call::UploadPart, &error))?;
     Ok(answer.e_tag().map(str::to_owned))

@@ -36,6 +36,8 @@ pub struct Context<'a> {
     pub sources: &'a SourceMap,
     /// Whether the plan must have everything that an artefact needs (`emit`, `apply`).
     pub complete: bool,
+    /// Whether an account of AWS is asked.
+    pub asks_account: bool,
     /// Constants of the cost model.
     pub constants: &'a Constants,
     /// Prices from the command line: instance type and US dollars per hour.
@@ -95,6 +97,7 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         today: &options.today,
         sources,
         complete: options.complete,
+        asks_account: options.asks_account,
         constants,
         prices: &options.prices,
         discount: options.discount,

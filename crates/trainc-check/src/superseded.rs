@@ -1,7 +1,7 @@
 //! Problems that are left out because another problem covers them.
 
 use trainc_diag::source::Span;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 
 /// The places at which a code supersedes others.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
     ("T0388", Scope::Value, &["T0386"]),
     // The container overwrites the variable, so that its value has no effect.
     ("T0411", Scope::Value, &["T0584", "T0585"]),
+    // The name is not meant to be valid.
+    ("T0760", Scope::Value, &["T0254", "T0437", "T0439", "T0440"]),
     // A launcher for several hosts also starts a process for each GPU.
     ("T0361", Scope::Value, &["T0360"]),
     // The option cannot run at all.
@@ -44,18 +46,21 @@ const TABLE: &[(&str, Scope, &[&str])] = &[
 
 /// Removes the problems that others supersede.
 pub(super) fn remove(problems: &mut Problems) {
-    let superseding: Vec<(&str, Span)> = problems
+    let superseding: Vec<(&str, Span, Severity)> = problems
         .iter()
         .filter(|problem| TABLE.iter().any(|(code, ..)| *code == problem.code.id))
-        .map(|problem| (problem.code.id, subject_span(problem)))
+        .map(|problem| (problem.code.id, subject_span(problem), problem.severity))
         .collect();
     if superseding.is_empty() {
         return;
     }
     let is_superseded = |problem: &Diagnostic| {
-        superseding.iter().any(|(code, span)| {
+        superseding.iter().any(|(code, span, severity)| {
+            // Nothing less than an error takes the place of an error.
+            let outweighs = problem.severity != Severity::Error || *severity == Severity::Error;
             TABLE.iter().any(|(by, scope, codes)| {
                 by == code
+                    && outweighs
                     && codes.contains(&problem.code.id)
                     && (*scope == Scope::Job || *span == subject_span(problem))
             })

@@ -51,6 +51,8 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// The output location of the model.
     pub output: Option<Output>,
+    /// Buckets of other accounts that the job may write to.
+    pub buckets: Vec<Bucket>,
     /// The execution role.
     pub role: Option<Role>,
     /// SageMaker Debugger.
@@ -766,6 +768,17 @@ pub struct Output {
     pub kms: Field<String>,
     /// Whether the model is packed into `model.tar.gz`.
     pub compress: Field<bool>,
+}
+
+/// `bucket`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bucket {
+    /// The word `bucket`.
+    pub span: Span,
+    /// Its name.
+    pub name: Field<String>,
+    /// The account that owns it.
+    pub owner: Field<String>,
 }
 
 /// `role`.

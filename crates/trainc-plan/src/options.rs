@@ -22,6 +22,8 @@ pub struct Options {
     pub complete: bool,
     /// True if git repositories are fetched, as a comparison with an account requires.
     pub fetch: bool,
+    /// True if an account of AWS is asked, where a name that is still a placeholder would be taken for someone's.
+    pub asks_account: bool,
     /// Codes of the stages after the checks, which an `allow` may also name.
     pub later_codes: &'static [&'static Code],
     /// Path of the worker's binary, if specified.

@@ -143,7 +143,8 @@ fn a_brace_or_a_quote_is_one_more() {
     }
     // In the middle of a line it takes in nothing: what stands behind it are properties, and they are read. One mistake
     // is one problem, wherever the quote is missing.
-    let starter = starter.replace("global-batch 63", "global-batch 64");
+    let starter =
+        starter.replace("global-batch 63", "global-batch 64").replace("your-bucket", "example-runs");
     let mut quoted = 0;
     for (at, _) in starter.match_indices('"').skip(1).step_by(2) {
         let line = starter[at..].lines().next().unwrap_or("");

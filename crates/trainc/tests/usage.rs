@@ -1,6 +1,6 @@
 //! How the program is called: what is left out, what is wrong usage, and what `emit` leaves alone.
 
-use crate::support::{Ran, Scratch, files, one_line, root, trainc_in};
+use crate::support::{Ran, Scratch, files, one_line, read, root, trainc_in};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -12,9 +12,11 @@ fn run(dir: &Path, args: &[&str]) -> Ran {
 /// A copy of the starter, with its scripts.
 fn starter(name: &str) -> Scratch {
     let dir = Scratch::new(name);
-    for file in ["trainc.kdl", "scripts/train.py", "scripts/requirements.txt"] {
+    for file in ["scripts/train.py", "scripts/requirements.txt"] {
         dir.write(file, fs::read(root().join("examples/starter").join(file)).unwrap());
     }
+    // Without its placeholder, which is a warning, and an error where an account is asked.
+    dir.write("trainc.kdl", read("examples/starter/trainc.kdl").replace("your-bucket", "example-runs"));
     dir
 }
 
@@ -113,7 +115,7 @@ fn wrong_usage_says_what_to_type() {
 #[test]
 fn denied_warnings_say_so_however_quiet() {
     let dir = starter("usage-denied");
-    let warned = ["check", "--deny-warnings", "--set", "checkpoint.s3=s3://your-bucket/x/"];
+    let warned = ["check", "--deny-warnings", "--set", "checkpoint.s3=s3://example-runs/x/"];
     let ran = run(&dir.0, &[&warned[..], &["-q"]].concat());
     assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
     assert_eq!(ran.err, "error: 1 warning, denied by `--deny-warnings`; omit `-q` to see them\n");

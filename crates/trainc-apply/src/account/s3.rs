@@ -44,6 +44,6 @@ pub struct Upload {
     pub sha256: String,
     /// KMS key that encrypts it; without one, S3 encrypts with AES-256.
     pub kms: Option<String>,
-    /// Expected bucket owner, if the bucket must belong to the caller's account.
-    pub owner: Option<String>,
+    /// The account that must own the bucket: S3 denies the request otherwise.
+    pub owner: String,
 }

@@ -261,6 +261,9 @@ impl Cloud for Fake {
                     "The specified bucket does not exist",
                 ));
             }
+            if upload.owner != account.bucket_owner(&upload.bucket) {
+                return Err(Fault::from_answer(call, Some(403), "AccessDenied", "Access Denied"));
+            }
             if !overwrite && account.objects.contains_key(&path) {
                 return Err(Fault::from_answer(call, Some(412), "PreconditionFailed", ""));
             }

@@ -3,12 +3,20 @@
 use super::state::Account;
 use crate::account::{GroupRule, SecurityGroup, Subnet};
 
+/// The account that owns the buckets of others.
+const OTHER_ACCOUNT: &str = "222233334444";
+
 /// Available addresses of a /20 subnet.
 const ROOM: u64 = 4_091;
 
 impl Account {
     pub(super) fn exists_by_default(&self, name: &str) -> bool {
         self.furnished && !self.missing.contains(name)
+    }
+
+    /// Returns the account that owns a bucket.
+    pub(super) fn bucket_owner(&self, name: &str) -> &str {
+        if self.foreign_buckets.contains(name) { OTHER_ACCOUNT } else { &self.account }
     }
 
     pub(super) fn has_bucket(&self, name: &str) -> bool {

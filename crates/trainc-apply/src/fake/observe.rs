@@ -163,8 +163,7 @@ impl Observe for Fake {
             if !account.has_bucket(name) {
                 return Err(Fault::from_answer(call, Some(404), "NotFound", ""));
             }
-            let other = account.foreign_buckets.contains(name) || owner != Some(&account.account);
-            if owner.is_some() && other {
+            if owner.is_some_and(|owner| owner != account.bucket_owner(name)) {
                 return Err(Fault::from_answer(call, Some(403), "AccessDenied", "Access Denied"));
             }
             let region = account.buckets.get(name).unwrap_or(&account.region).clone();
@@ -191,8 +190,7 @@ impl Observe for Fake {
                     "The specified bucket does not exist",
                 ));
             }
-            let other = account.foreign_buckets.contains(bucket) || owner != Some(&account.account);
-            if owner.is_some() && other {
+            if owner.is_some_and(|owner| owner != account.bucket_owner(bucket)) {
                 return Err(Fault::from_answer(call, Some(403), "AccessDenied", "Access Denied"));
             }
             let region = account.buckets.get(bucket).unwrap_or(&account.region);

@@ -7,7 +7,7 @@ use crate::verdict::T0629;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::Plan;
+use trainc_ir::{Access, Location, Plan, s3};
 
 declare_code!(T0628, "bucket-missing", Error, "a bucket that does not exist");
 declare_code!(T0630, "channel-empty", Error, "an input without any data");
@@ -27,7 +27,7 @@ declare_code!(
     "a Lustre file system in none of the job's subnets"
 );
 
-declare_code!(T0642, "bucket-of-other-account", Warning, "a bucket of another account");
+declare_code!(T0642, "bucket-of-other-account", Error, "a bucket of another account");
 
 pub(super) static CODES: &[&Code] = &[&T0628, &T0629, &T0630, &T0631, &T0634, &T0635, &T0637, &T0638, &T0642];
 
@@ -110,7 +110,7 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             );
         }
         if bucket.foreign {
-            problems.push(bucket_of_other_account(name, *span, account));
+            problems.push(bucket_of_other_account(plan, name, *span, account));
         }
     }
 }
@@ -124,11 +124,32 @@ fn mismatched_region<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
     }
 }
 
-/// Returns the problem for a bucket of another account, whose data can be read if the policies allow it. If the name
-/// contains the caller's account ID, someone else has registered it and would receive the job's output.
-fn bucket_of_other_account(name: &str, span: Span, account: &str) -> Diagnostic {
-    let one = Diagnostic::new(&T0642, span, format!("bucket `{name}` does not belong to account {account}"))
-        .note("S3 shows it to you, but returns 403 when your account is given as the expected owner (HeadBucket, ExpectedBucketOwner)");
+/// Returns the problem for a bucket that does not belong to the expected account. Data of others can be read if the
+/// policies allow it, but what the job writes is for them only if the manifest names the owner. If the name contains the
+/// caller's account ID, someone else has registered it and would receive the job's output.
+fn bucket_of_other_account(plan: &Plan, name: &str, span: Span, account: &str) -> Diagnostic {
+    let asked = |expected: &str| {
+        format!(
+            "S3 shows it to you, but returns 403 when {expected} is given as the expected owner (HeadBucket, ExpectedBucketOwner)"
+        )
+    };
+    let declared = plan.job.buckets.iter().find(|one| one.name.value().is_some_and(|known| known == name));
+    if let Some((bucket, owner)) = declared.and_then(|one| Some((one, one.owner.val()?))) {
+        let words = format!("bucket `{name}` does not belong to account {}", owner.value);
+        return Diagnostic::new(&T0642, owner.span_or(bucket.span), words).note(asked("this account"));
+    }
+    let words = format!("bucket `{name}` does not belong to account {account}");
+    let whole = plan.clone().with_account(account);
+    let is_here = |one: &Location| s3::parse(one.uri).is_some_and(|uri| uri.bucket == name);
+    let written = whole.job.locations().into_iter().find(|one| one.access == Access::Write && is_here(one));
+    let one = match &written {
+        Some(written) => Diagnostic::new(&T0642, written.span, format!("{words}, but the job writes to it"))
+            .help(format!(
+                "write to a bucket of the account, or name the owner in the job: `bucket \"{name}\" owner=\"ACCOUNT\"`"
+            )),
+        None => Diagnostic::new(&T0642, span, words).severity(Severity::Warning),
+    };
+    let one = one.note(asked("your account"));
     if !account.is_empty() && name.contains(account) {
         return one.severity(Severity::Error).note(
             "its name contains your account ID: someone else registered it and would receive what the job writes",

@@ -86,7 +86,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let asked = buckets.into_iter().map(async |(bucket, span)| {
             let seen = match known.get(&bucket) {
                 Some((_, Some(seen))) => seen.clone(),
-                _ => self.bucket_with_owner(&bucket, &desired.account).await,
+                _ => self.bucket_with_owner(&bucket, desired.bucket_owner(&bucket)).await,
             };
             (bucket, (span, Some(seen)))
         });
@@ -103,7 +103,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let mut data = data.clone();
             let place = split_uri(&data.uri).map(|(bucket, prefix)| (bucket.to_owned(), prefix.to_owned()));
             let (bucket, prefix) = place?;
-            let (found, foreign) = self.first_objects(&bucket, &prefix, &desired.account).await;
+            let owner = desired.bucket_owner(&bucket);
+            let (found, foreign) = self.first_objects(&bucket, &prefix, owner).await;
             let told = match &found {
                 Ok(_) => Ok(Bucket { name: bucket.clone(), foreign, ..Bucket::default() }),
                 Err(Fault { class: Class::OtherRegion, region, .. }) => Ok(Bucket {
@@ -125,14 +126,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (out, buckets)
     }
 
-    /// Lists the first objects of a location; returns them and whether the bucket belongs to another account. S3
+    /// Lists the first objects of a location; returns them and whether the bucket belongs to another account than the expected one. S3
     /// returns the same error for a missing permission and for a wrong expected owner, so a denied request is repeated
     /// without the owner.
-    async fn first_objects(&self, bucket: &str, prefix: &str, account: &str) -> (Answer<Vec<Object>>, bool) {
+    async fn first_objects(&self, bucket: &str, prefix: &str, owner: &str) -> (Answer<Vec<Object>>, bool) {
         let ask = async |owner: Option<&str>| {
             self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS, owner).await).await
         };
-        match ask(Some(account)).await {
+        match ask(Some(owner)).await {
             Err(Fault { class: Class::Denied, .. }) => {
                 let found = ask(None).await;
                 let is_seen = !matches!(&found, Err(Fault { class: Class::Denied, .. }));

@@ -9,7 +9,7 @@ use crate::prospect::Prospect;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_catalog::quotas::{self, Quota, Usage};
 use trainc_diag::source::Span;
-use trainc_ir::{Alternative, Alternatives, Plan};
+use trainc_ir::{Access, Alternative, Alternatives, Plan};
 
 /// The known state of the account when queries are selected.
 #[derive(Clone, Copy, Debug)]
@@ -118,34 +118,10 @@ pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     out
 }
 
-/// Returns every S3 location in the manifest with its span.
+/// Returns the S3 locations in the manifest that must exist, each with its span: all but those that only the program reads.
 pub(crate) fn s3_locations(plan: &Plan) -> Vec<(String, Span)> {
-    let job = &plan.job;
-    let mut out = Vec::new();
-    let mut add = |field: &trainc_ir::Field<String>, fallback: Span| {
-        out.extend(field.val().map(|val| (val.value.clone(), val.span_or(fallback))));
-    };
-    for channel in &job.channels {
-        for field in [&channel.s3, &channel.manifest, &channel.augmented_manifest] {
-            add(field, channel.span);
-        }
-    }
-    for storage in &job.storage {
-        for link in storage.imports.iter().chain(&storage.exports) {
-            add(&link.s3, link.span);
-        }
-    }
-    if let Some(checkpoint) = &job.checkpoint {
-        add(&checkpoint.s3, checkpoint.span);
-    }
-    if let Some(output) = &job.output {
-        add(&output.s3, output.span);
-    }
-    if let Some(program) = &job.program {
-        add(&program.s3, program.span);
-        add(&program.upload, program.span);
-    }
-    out
+    let needed = plan.job.locations().into_iter().filter(|one| one.access != Access::Grant);
+    needed.map(|one| (one.uri.to_owned(), one.span)).collect()
 }
 
 /// Returns the file systems that trainc creates, each with the existing one and its links.

@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
-use trainc_ir::{CheckpointInterval, Scalar};
+use trainc_ir::{Access, CheckpointInterval, LocationField, Scalar};
 
 declare_code!(
     T0448,
@@ -57,7 +57,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // An invalid S3 URI is reported by another rule.
     if let Some(uri) = checkpoint.s3.val().filter(|uri| trainc_ir::s3::parse(&uri.value).is_some()) {
         let span = uri.span_or(checkpoint.span);
-        if !uri.value.contains(trainc_ir::plan::DIGEST_MARK) && !has_digest_placeholder(context.sources.slice(span)) {
+        if !uri.value.contains(trainc_ir::plan::DIGEST_MARK)
+            && !has_digest_placeholder(context.sources.slice(span))
+        {
             let bound = context.sources.slice(span).contains("{{");
             let diagnostic = Diagnostic::new(
                 &T0448,
@@ -168,13 +170,12 @@ fn check_script_uses_directory(context: &Context, problems: &mut Problems) {
 
 /// Reports outputs under an input prefix, which the next run would read as data.
 fn check_overlaps(context: &Context, problems: &mut Problems) {
-    let all = s3::uris(context.plan);
-    let reads = ["import", "program s3=", s3::ROLE_READ];
-    let writes = |what: &str| !what.starts_with("channel") && !reads.contains(&what);
-    for (written, fallback, what) in all.iter().filter(|(_, _, what)| writes(what) && what != "export") {
+    let all = context.plan.job.location_fields();
+    let writes = |one: &&LocationField| one.access == Access::Write && one.name != "export";
+    for LocationField { field: written, span: fallback, name: what, .. } in all.iter().filter(writes) {
         let Some(uri) = written.val() else { continue };
-        for (read, _, channel) in all.iter().filter(|(_, _, what)| what == "channel s3=" || what == "import")
-        {
+        let reads = |one: &&LocationField| matches!(one.name, "channel s3=" | "import");
+        for LocationField { field: read, name: channel, .. } in all.iter().filter(reads) {
             let Some(prefix) = read.val() else { continue };
             let (Some(at), Some(from)) = (s3::parse(&uri.value), s3::parse(&prefix.value)) else { continue };
             // An S3 prefix is a key prefix: `…/train` also matches `…/train2/`.

@@ -85,6 +85,7 @@ rules! {
         option_hardware,
         other_region,
         pipeline,
+        placeholder_names,
         placement,
         precision,
         predicted_cost,

@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::s3::{self, Uri};
-use trainc_ir::ACCOUNT_MARK;
+use trainc_ir::{ACCOUNT_MARK, Bucket};
 
 declare_code!(T0439, "invalid-s3-uri", Error, "an invalid S3 URI");
 declare_code!(T0590, "literal-s3-pattern", Warning, "a pattern or an empty directory in an S3 key");
@@ -22,6 +22,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let longest = shapes::member_at_path("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
         .and_then(|shape| shape.max)
         .unwrap_or(f64::MAX);
+    for bucket in &context.plan.job.buckets {
+        check_bucket(bucket, problems);
+    }
     for (field, fallback, what) in uris(context.plan) {
         let Some(uri) = field.val() else { continue };
         let span = uri.span_or(fallback);
@@ -44,14 +47,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0439,
                     span,
-                    format!("`{what}`: `{}` contains a wildcard, but a prefix already grants everything below it", uri.value),
+                    format!(
+                        "`{what}`: `{}` contains a wildcard, but a prefix already grants everything below it",
+                        uri.value
+                    ),
                 )
                 .help(format!("write `\"{prefix}/\"` to grant read access to everything below it")),
             );
             continue;
         }
         // CreateTrainingJob accepts web URLs, and only these fields are sent as written.
-let accepts_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
+        let accepts_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
         let checked = if accepts_web { to_s3_uri(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
         // Show the placeholder instead of the mark for the digest, which is not known yet.
         let shown = uri.value.replace(DIGEST_MARK, "{{ job.digest }}");
@@ -77,6 +83,20 @@ let accepts_web = what.starts_with("channel") && s3::parse(&uri.value).is_some()
             );
         }
     }
+}
+
+/// Checks the name of a bucket of another account.
+fn check_bucket(bucket: &Bucket, problems: &mut Problems) {
+    let Some(name) = bucket.name.val() else { return };
+    let Some(why) = bucket_name_error(&name.value) else { return };
+    let span = name.span_or(bucket.span);
+    let words = format!("`bucket`: `{}` is an invalid bucket name, {why}", name.value);
+    let one = Diagnostic::new(&T0439, span, words);
+    let bare = s3::parse(&name.value).map(|uri| uri.bucket).filter(|bare| bucket_name_error(bare).is_none());
+    problems.push(match bare {
+        Some(bare) => one.help(format!("write `\"{bare}\"`")).fix(span, format!("\"{bare}\"")),
+        None => one,
+    });
 }
 
 /// Returns why a key is probably not meant as it is written, and what to write.
@@ -135,7 +155,10 @@ fn first_fault(uri: &str) -> Option<Fault> {
             return plain("is a web URL: an S3 URI starts with `s3://`", instead);
         }
         if scheme.is_empty() && rest.starts_with("s3:/") {
-            return plain("is missing a slash after `s3:/`", Some(format!("s3://{}", rest.trim_start_matches("s3:/"))));
+            return plain(
+                "is missing a slash after `s3:/`",
+                Some(format!("s3://{}", rest.trim_start_matches("s3:/"))),
+            );
         }
         let instead = bucket_of_arn(uri).map(|path| format!("s3://{path}"));
         return plain("is not an S3 URI: it does not start with `s3://`", instead);
@@ -149,11 +172,12 @@ fn first_fault(uri: &str) -> Option<Fault> {
         return None;
     }
     // Any account ID will do while the account is not known.
-let checked = bucket.replace(ACCOUNT_MARK, "000000000000");
+    let checked = bucket.replace(ACCOUNT_MARK, "000000000000");
     let why = bucket_name_error(&checked)?;
     let lower = bucket.to_ascii_lowercase().replace('_', "-");
-    let instead = (lower == bucket.to_ascii_lowercase() && lower != bucket && bucket_name_error(&lower).is_none())
-        .then(|| key.map_or_else(|| format!("s3://{lower}"), |key| format!("s3://{lower}/{key}")));
+    let instead =
+        (lower == bucket.to_ascii_lowercase() && lower != bucket && bucket_name_error(&lower).is_none())
+            .then(|| key.map_or_else(|| format!("s3://{lower}"), |key| format!("s3://{lower}/{key}")));
     Some(Fault {
         why: format!("has an invalid bucket name `{bucket}`, {why}"),
         instead,
@@ -234,7 +258,12 @@ mod tests {
             let found = pattern(uri).expect(uri).1;
             assert!(found.starts_with(help), "{uri}: {found}");
         }
-        for fine in ["s3://a-bucket/x/y/", "s3://a-bucket", "s3://sagemaker-us-east-1-${account}/${account}/x", "s3://a-bucket/"] {
+        for fine in [
+            "s3://a-bucket/x/y/",
+            "s3://a-bucket",
+            "s3://sagemaker-us-east-1-${account}/${account}/x",
+            "s3://a-bucket/",
+        ] {
             assert!(pattern(fine).is_none(), "{fine}");
         }
         assert!(pattern(&format!("s3://a-bucket/{DIGEST_MARK}/")).is_none());

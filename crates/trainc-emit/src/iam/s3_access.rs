@@ -7,7 +7,7 @@ use super::statements::{Condition, Statement};
 use crate::{names, start, worker};
 use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Plan, Raw, s3};
+use trainc_ir::{Access, Field, Plan, s3};
 
 /// The purpose of an access; each has one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,8 +138,11 @@ fn to_iam_pattern(key: &str) -> String {
 /// Returns the S3 locations that the job accesses.
 pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     let job = &plan.job;
+    fn value(field: &Field<String>) -> Option<&str> {
+        field.value().map(String::as_str)
+    }
     let mut out = Vec::new();
-    let mut add = |purpose: Purpose, uri: Option<&String>, object: bool, because: String| {
+    let mut add = |purpose: Purpose, uri: Option<&str>, object: bool, because: String| {
         let Some((bucket, key)) = uri.and_then(|uri| split(uri)) else { return };
         let because = if key.contains(DIGEST_MARK) { format!("{because} of any run") } else { because };
         let key = to_iam_pattern(&key);
@@ -148,37 +151,37 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     };
     for channel in &job.channels {
         let because = format!("channel `{}`", channel.name.value().map_or("", String::as_str));
-        add(Purpose::Channels, channel.s3.value(), false, because.clone());
-        add(Purpose::Channels, channel.manifest.value(), true, because.clone());
-        add(Purpose::Channels, channel.converse.value(), false, because.clone());
-        add(Purpose::Channels, channel.augmented_manifest.value(), true, because);
+        add(Purpose::Channels, value(&channel.s3), false, because.clone());
+        add(Purpose::Channels, value(&channel.manifest), true, because.clone());
+        add(Purpose::Channels, value(&channel.converse), false, because.clone());
+        add(Purpose::Channels, value(&channel.augmented_manifest), true, because);
     }
     let packed =
-        job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| program.s3.value());
+        job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| value(&program.s3));
     add(Purpose::Code, packed, true, "`program s3=`".to_owned());
     if plan.is_worker() {
-        add(Purpose::Worker, Some(&worker::worker_prefix(plan)), false, "engine `worker`".to_owned());
+        add(Purpose::Worker, Some(&*worker::worker_prefix(plan)), false, "engine `worker`".to_owned());
     }
     for read in job.role.iter().flat_map(|role| &role.reads) {
-        add(Purpose::Granted, read.s3.value(), false, "`role { read … }`".to_owned());
+        add(Purpose::Granted, value(&read.s3), false, "`role { read … }`".to_owned());
     }
-    add(Purpose::Output, plan.output_path(), false, "`output`".to_owned());
+    add(Purpose::Output, plan.output_path().map(String::as_str), false, "`output`".to_owned());
     if let Some(debugger) = plan.debugger() {
-        add(Purpose::Output, debugger.s3.value(), false, "`debugger`".to_owned());
+        add(Purpose::Output, value(&debugger.s3), false, "`debugger`".to_owned());
     }
     if let Some(profiler) = &job.profiler {
-        add(Purpose::Output, profiler.s3.value(), false, "`profiler`".to_owned());
+        add(Purpose::Output, value(&profiler.s3), false, "`profiler`".to_owned());
     }
     if let Some(tensorboard) = &job.tensorboard {
-        add(Purpose::Output, tensorboard.s3.value(), false, "`tensorboard`".to_owned());
+        add(Purpose::Output, value(&tensorboard.s3), false, "`tensorboard`".to_owned());
     }
     for member in &job.request {
-        for (name, uri) in s3_uris(&member.name, &member.value) {
-            let purpose = if name.ends_with("OutputPath") { Purpose::Output } else { Purpose::Channels };
-            add(purpose, Some(&uri), false, format!("`request {}`", member.name));
+        for location in member.locations() {
+            let purpose = if location.access == Access::Write { Purpose::Output } else { Purpose::Channels };
+            add(purpose, Some(location.uri), false, format!("`request {}`", member.name));
         }
     }
-    let checkpoint = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value());
+    let checkpoint = job.checkpoint.as_ref().and_then(|checkpoint| value(&checkpoint.s3));
     add(Purpose::Checkpoints, checkpoint, false, "`checkpoint`".to_owned());
     out.extend(archive(plan));
     out
@@ -208,9 +211,10 @@ fn archive(plan: &Plan) -> Vec<S3Access> {
     archive.into_iter().chain(key.map(|_| object(worker::KEY, "`budget enforce=`"))).collect()
 }
 
-/// Returns the statements of accesses: one to list each bucket, one for each purpose. With `owner`, an account, writes are
-/// restricted to its buckets. Reads are not: public data belongs to other accounts.
-pub(super) fn statements(partition: &str, accesses: &[S3Access], owner: Option<&str>) -> Vec<Statement> {
+/// Returns the statements of accesses: one to list each bucket, one for each purpose, and for each owner of the buckets
+/// that are written to, which is a condition. Reads have none: public data belongs to other accounts.
+pub(super) fn statements(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
+    let partition = names::partition(plan);
     let mut out = Vec::new();
     let mut buckets: Vec<&str> = Vec::new();
     for access in accesses.iter().filter(|access| access.is_listed()) {
@@ -238,9 +242,18 @@ pub(super) fn statements(partition: &str, accesses: &[S3Access], owner: Option<&
         });
     }
     for purpose in Purpose::ALL {
-        let here: Vec<&S3Access> = accesses.iter().filter(|access| access.purpose == purpose).collect();
-        if here.is_empty() {
-            continue;
+        let all = accesses.iter().filter(|access| access.purpose == purpose);
+        let owner_of = |access: &S3Access| {
+            let owner = || plan.job.bucket_owner(&access.bucket).unwrap_or_else(|| names::account(plan));
+            purpose.writes().then(owner)
+        };
+        let mut by_owner: Vec<(Option<&str>, Vec<&S3Access>)> = Vec::new();
+        for access in all {
+            let owner = owner_of(access);
+            match by_owner.iter_mut().find(|(known, _)| *known == owner) {
+                Some((_, here)) => here.push(access),
+                None => by_owner.push((owner, vec![access])),
+            }
         }
         let arn = |access: &&S3Access| -> Vec<String> {
             access
@@ -249,17 +262,19 @@ pub(super) fn statements(partition: &str, accesses: &[S3Access], owner: Option<&
                 .map(|pattern| format!("arn:{partition}:s3:::{}/{pattern}", access.bucket))
                 .collect()
         };
-        out.push(Statement {
-            sid: purpose.sid().to_owned(),
-            because: join_reasons(&here),
-            actions: purpose.actions(),
-            resources: remove_covered_patterns(&here.iter().flat_map(arn).collect::<Vec<_>>()),
-            conditions: owner
-                .filter(|_| purpose.writes())
-                .map(|account| Condition::single("StringEquals", "aws:ResourceAccount", account))
-                .into_iter()
-                .collect(),
-        });
+        for (at, (owner, here)) in by_owner.into_iter().enumerate() {
+            let condition = |account| Condition::single("StringEquals", "aws:ResourceAccount", account);
+            out.push(Statement {
+                sid: match at {
+                    0 => purpose.sid().to_owned(),
+                    more => format!("{}{}", purpose.sid(), more + 1),
+                },
+                because: join_reasons(&here),
+                actions: purpose.actions(),
+                resources: remove_covered_patterns(&here.iter().flat_map(arn).collect::<Vec<_>>()),
+                conditions: owner.map(condition).into_iter().collect(),
+            });
+        }
     }
     out
 }
@@ -293,20 +308,4 @@ fn remove_covered_patterns(patterns: &[String]) -> Vec<String> {
 fn split(uri: &str) -> Option<(String, String)> {
     let parts = s3::parse(uri)?;
     (!parts.bucket.is_empty()).then(|| (parts.bucket.to_owned(), parts.key.to_owned()))
-}
-
-/// Returns the S3 URIs of a raw member, each with the name of its member.
-fn s3_uris(name: &str, value: &Raw) -> Vec<(String, String)> {
-    match value {
-        Raw::Scalar(_) => value
-            .text()
-            .filter(|text| s3::parse(text).is_some())
-            .map(|text| (name.to_owned(), text.to_owned()))
-            .into_iter()
-            .collect(),
-        Raw::List(items) => items.iter().flat_map(|item| s3_uris(name, item)).collect(),
-        Raw::Object(members) => {
-            members.iter().flat_map(|member| s3_uris(&member.name, &member.value)).collect()
-        }
-    }
 }

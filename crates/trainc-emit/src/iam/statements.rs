@@ -94,8 +94,7 @@ fn widen(accesses: &mut [S3Access], writes: bool) -> bool {
 
 fn all_statements(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
     let scope = Scope { plan };
-    let owner = scope.is_bounded().then(|| names::account(plan));
-    let mut out = s3_access::statements(names::partition(plan), accesses, owner);
+    let mut out = s3_access::statements(plan, accesses);
     scope.keys(&mut out);
     scope.logs(&mut out);
     scope.image(&mut out);
@@ -130,12 +129,6 @@ impl Scope<'_> {
             "kms:ViaService",
             format!("{service}.{}.{suffix}", names::region(self.plan)),
         )
-    }
-
-    /// Returns whether the role has a permissions boundary. Such a role is also restricted in S3 writes and network
-    /// interfaces; policies of other roles do not change.
-    fn is_bounded(&self) -> bool {
-        self.plan.job.role.as_ref().is_some_and(|role| role.boundary.value().is_some())
     }
 
     fn logs(&self, out: &mut Vec<Statement>) {
@@ -195,12 +188,8 @@ impl Scope<'_> {
     }
 
     fn network(&self, out: &mut Vec<Statement>) {
-        let Some(network) = self
-            .plan
-            .job
-            .network
-            .as_ref()
-            .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
+        // Every interface is in one of the subnets: without them, there is nothing to allow.
+        let Some(network) = self.plan.job.network.as_ref().filter(|network| !network.subnets.is_empty())
         else {
             return;
         };
@@ -248,11 +237,7 @@ impl Scope<'_> {
                 "ec2:DeleteNetworkInterfacePermission",
             ],
             resources: vec![interfaces],
-            conditions: if self.is_bounded() && !subnets.is_empty() {
-                vec![Condition::new("ArnEquals", "ec2:Subnet", subnets)]
-            } else {
-                Vec::new()
-            },
+            conditions: vec![Condition::new("ArnEquals", "ec2:Subnet", subnets)],
         });
     }
 

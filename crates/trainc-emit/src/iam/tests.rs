@@ -280,25 +280,53 @@ fn conditions(plan: &Plan, sid: &str) -> Vec<(&'static str, &'static str, Vec<St
 }
 
 #[test]
-fn a_boundary_restricts_writes_and_network_interfaces() {
-    let bounded = sample::plan_with_all_nodes("full", "");
-    let account = ("StringEquals", "aws:ResourceAccount", vec![crate::names::account(&bounded).to_owned()]);
-    for sid in ["WriteOutput", "SyncCheckpoints"] {
-        assert_eq!(conditions(&bounded, sid), std::slice::from_ref(&account), "{sid}");
+fn writes_and_network_interfaces_are_restricted_with_and_without_a_boundary() {
+    let network = r#"network { subnets "subnet-0123456789abcdef0"; security-groups "sg-0123456789abcdef0"; }
+        checkpoint s3="s3://example-runs/checkpoints/""#;
+    for (plan, ids) in [
+        (
+            sample::plan_with_all_nodes("full", ""),
+            &["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"] as &[_],
+        ),
+        (sample::small_plan("free", network), &["subnet-0123456789abcdef0"]),
+    ] {
+        let account = crate::names::account(&plan).to_owned();
+        let owner = ("StringEquals", "aws:ResourceAccount", vec![account.clone()]);
+        for statement in statements(&plan).iter().filter(|one| one.actions.contains(&"s3:PutObject")) {
+            assert_eq!(conditions(&plan, &statement.sid), std::slice::from_ref(&owner), "{}", statement.sid);
+        }
+        let subnets =
+            ids.iter().map(|id| format!("arn:aws:ec2:us-west-2:{account}:subnet/{id}")).collect::<Vec<_>>();
+        assert_eq!(conditions(&plan, "NetworkUse"), [("ArnEquals", "ec2:Subnet", subnets)]);
     }
-    assert_eq!(conditions(&bounded, "ReadChannels"), [], "public data is read");
-    let subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"];
-    let subnets = subnets
-        .map(|id| format!("arn:aws:ec2:us-west-2:{}:subnet/{id}", crate::names::account(&bounded)))
-        .to_vec();
-    assert_eq!(conditions(&bounded, "NetworkUse"), [("ArnEquals", "ec2:Subnet", subnets)]);
-    // Without a boundary the policy is as before.
-    let network =
-        "network { subnets \"subnet-0123456789abcdef0\"; security-groups \"sg-0123456789abcdef0\"; }";
-    let free = sample::small_plan("free", network);
-    for sid in ["WriteOutput", "NetworkUse"] {
-        assert_eq!(conditions(&free, sid), [], "{sid}");
-    }
+    assert_eq!(
+        conditions(&sample::plan_with_all_nodes("full", ""), "ReadChannels"),
+        [],
+        "public data is read"
+    );
+}
+
+#[test]
+fn a_bucket_of_another_account_is_written_to_as_that_account_s() {
+    let plan = sample::small_plan(
+        "small",
+        r#"bucket "acme-artifacts" owner="222233334444"
+        checkpoint s3="s3://acme-artifacts/checkpoints/"
+        tensorboard s3="s3://acme-artifacts/tensorboard/""#,
+    );
+    check_policy(&plan);
+    let of = |sid, arn: &str, account: &str| {
+        let one = find(&plan, sid);
+        assert_eq!(one.resources, [arn], "{sid}");
+        assert_eq!(
+            conditions(&plan, sid),
+            [("StringEquals", "aws:ResourceAccount", vec![account.to_owned()])],
+            "{sid}"
+        );
+    };
+    of("WriteOutput", "arn:aws:s3:::example-runs/output/*", "${account}");
+    of("WriteOutput2", "arn:aws:s3:::acme-artifacts/tensorboard/*", "222233334444");
+    of("SyncCheckpoints", "arn:aws:s3:::acme-artifacts/checkpoints/*", "222233334444");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use trainc_diag::source::Spanned;
 use trainc_diag::{Code, Problems};
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::{
-    Adapter, Allow, Budget, CheckpointInterval, Cluster, Collection, CustomGpu, Dataset, Debugger,
+    Adapter, Allow, Bucket, Budget, CheckpointInterval, Cluster, Collection, CustomGpu, Dataset, Debugger,
     Experiment, Field, Hyperparameter, ImageRequest, InstanceGroup, Job, Metric, Model, MonitoringRule,
     Network, Optimizer, Origin, Placement, Probe, Profiler, Program, Quantize, Raw, Recompute, RequestMember,
     Role, RoleRead, Scalar, Secret, Spot, Tensorboard, Train, Val, Warmup,
@@ -108,6 +108,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         channels: node.children_named("channel").map(storage::channel).collect(),
         checkpoint: node.child("checkpoint").map(storage::checkpoint),
         output: node.child("output").map(storage::output),
+        buckets: node.children_named("bucket").map(bucket).collect(),
         role: node.child("role").map(role),
         debugger: node.child("debugger").map(debugger),
         profiler: node.child("profiler").map(profiler),
@@ -432,6 +433,10 @@ pub(super) fn checkpoint_interval(written: WrittenValue) -> Field<CheckpointInte
             Field::Is(Val { value, origin: Origin::Written(spanned.span) })
         }
     }
+}
+
+fn bucket(node: &Node) -> Bucket {
+    Bucket { span: node.name.span, name: text(node.arg(0)), owner: text(node.prop("owner")) }
 }
 
 fn role(node: &Node) -> Role {

@@ -28,6 +28,7 @@ pub(super) fn job(table: &mut OriginTable, it: &Job) {
         channels,
         checkpoint,
         output,
+        buckets,
         role,
         debugger,
         profiler,
@@ -70,6 +71,10 @@ pub(super) fn job(table: &mut OriginTable, it: &Job) {
     }
     section(table, "checkpoint", checkpoint.as_ref(), places::checkpoint);
     section(table, "output", output.as_ref(), places::output);
+    for it in buckets {
+        table.set_prefix(format_named("bucket", it.name.value()));
+        places::bucket(table, it);
+    }
     section(table, "role", role.as_ref(), places::role);
     section(table, "debugger", debugger.as_ref(), places::debugger);
     section(table, "profiler", profiler.as_ref(), places::profiler);

@@ -3,9 +3,9 @@
 use super::{OriginTable, scalar};
 use trainc_diag::text;
 use trainc_ir::{
-    Allow, Budget, Channel, Checkpoint, CheckpointInterval, Collection, Debugger, Experiment, Hyperparameter,
-    ImageRequest, Metric, MonitoringRule, Network, Output, Probe, Profiler, Program, Role, RoleRead, Secret,
-    Storage, StorageLink, Tensorboard,
+    Allow, Bucket, Budget, Channel, Checkpoint, CheckpointInterval, Collection, Debugger, Experiment,
+    Hyperparameter, ImageRequest, Metric, MonitoringRule, Network, Output, Probe, Profiler, Program, Role,
+    RoleRead, Secret, Storage, StorageLink, Tensorboard,
 };
 
 pub(super) fn program(table: &mut OriginTable, it: &Program) {
@@ -209,6 +209,11 @@ pub(super) fn output(table: &mut OriginTable, it: &Output) {
     table.text("s3", s3);
     table.text("kms", kms);
     table.switch("compress", compress);
+}
+
+pub(super) fn bucket(table: &mut OriginTable, it: &Bucket) {
+    let Bucket { span: _, name: _, owner } = it;
+    table.text("owner", owner);
 }
 
 pub(super) fn role(table: &mut OriginTable, it: &Role) {

@@ -1,4 +1,4 @@
-//! `storage`, `channel`, `checkpoint`, `output`.
+//! `storage`, `channel`, `checkpoint`, `output`, `bucket`.
 
 use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
@@ -130,5 +130,14 @@ pub(crate) static OUTPUT: NodeSpec = NodeSpec {
         prop("kms", Ty::Text, "KMS key that encrypts it"),
         prop("compress", Ty::Bool, "pack the model into model.tar.gz (the service's default)"),
     ],
+    ..NodeSpec::LEAF
+};
+
+pub(crate) static BUCKET: NodeSpec = NodeSpec {
+    name: "bucket",
+    doc: "a bucket of another account that the job may write to",
+    args: &[arg("name", Ty::Plain)],
+    props: &[required_prop("owner", Ty::Plain, "ID of the account that owns it, twelve digits")],
+    repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };

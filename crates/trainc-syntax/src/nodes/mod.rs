@@ -33,6 +33,7 @@ pub const JOB_CHILDREN: &[&NodeSpec] = &[
     &data::CHANNEL,
     &data::CHECKPOINT,
     &data::OUTPUT,
+    &data::BUCKET,
     &identity::ROLE,
     &identity::DEBUGGER,
     &identity::PROFILER,

@@ -31,6 +31,11 @@ impl AccountArgs {
         matches!(self.simulate, Some(None))
     }
 
+    /// Returns true if an account of AWS is asked.
+    pub(super) fn is_real(&self) -> bool {
+        self.simulate.is_none()
+    }
+
     /// The flag, quoted for a shell.
     pub(super) fn flag(&self) -> Option<String> {
         Some(match self.simulate.as_ref()? {

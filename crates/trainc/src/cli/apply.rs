@@ -106,6 +106,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let mut options = input.overlay.options(io, true);
     options.fetch = true;
+    options.asks_account = args.account.is_real();
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
         Ok(accounts) => accounts.with_constants(input.overlay.constants()),

@@ -305,6 +305,7 @@ pub(super) fn job_contexts(
     let paths = args.named.paths(command).map_err(|words| usage(io, words))?;
     let mut options = args.overlay.options(io, false);
     options.fetch = true;
+    options.asks_account = args.account.is_real();
     let set = compile_all(&paths, &options);
     let accounts = Accounts::new(&args.account, None).map_err(|words| usage(io, words))?;
     if let Form::Kept(kept) = form {

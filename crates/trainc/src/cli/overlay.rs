@@ -197,6 +197,7 @@ impl Overlay {
             constants: self.calibration.as_ref().map(|file| file.constants.clone()),
             complete,
             fetch: false,
+            asks_account: false,
             later_codes: crate::later_codes(),
             worker: self.worker.clone(),
         }

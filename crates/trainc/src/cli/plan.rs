@@ -166,6 +166,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let mut options = args.input.overlay.options(io, false);
     options.fetch = is_online(args);
+    options.asks_account = options.fetch && args.account.is_real();
     let mut set = compile_all(&paths, &options);
     if let Some(why) = args.save.as_ref().and_then(|file| describe_save_refusal(args, &set, file)) {
         io.note(&why);

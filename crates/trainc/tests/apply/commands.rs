@@ -731,6 +731,8 @@ fn what_cannot_be_kept_or_saved_is_said_first() {
 fn what_to_type_keeps_how_it_was_waited() {
     let repo = Repo::new("apply-again-waiting", &["starter"]);
     let path = "starter/trainc.kdl";
+    // Without a warning.
+    repo.0.write(path, read("examples/starter/trainc.kdl").replace("your-bucket", "example-runs"));
     repo.0.write("account.json", r#"{"denied": ["iam:CreateRole"]}"#);
     let flags = ["--wait-for-capacity", "90m", "--wait", "--yes", "--discount", "0.25", "--deny-warnings"];
     let ran = repo.run(&[&["apply", path][..], &flags].concat());

@@ -391,6 +391,18 @@ fn data_keys_secrets() {
     let theirs = finds(LLAMA, &[], &["T0642"], 0, foreign("example-corpus"));
     let one = theirs.iter().next().unwrap();
     assert_eq!(one.message, "bucket `example-corpus` does not belong to account 111122223333");
+    // Nothing is written to it, wherever the manifest names it, unless the manifest names its owner.
+    let theirs = "s3://theirs/x/";
+    for place in ["output.s3", "checkpoint.s3", "program.upload", "tensorboard.s3", "profiler.s3"] {
+        let set = format!("{place}={theirs}");
+        let found = finds(LLAMA, &[&set], &["T0642"], 3, foreign("theirs"));
+        let one = found.iter().find(|one| one.code.id == "T0642").unwrap();
+        assert!(one.message.ends_with("but the job writes to it"), "{}", one.message);
+        finds(LLAMA, &[&set, "bucket.theirs.owner=222233334444"], &[], 0, foreign("theirs"));
+        // Only the owner that the manifest names.
+        finds(LLAMA, &[&set, "bucket.theirs.owner=333344445555"], &["T0642"], 3, foreign("theirs"));
+    }
+    finds(LLAMA, &["bucket.example-runs.owner=222233334444"], &["T0642"], 3, |_| {});
     let taken = "runs-111122223333";
     let sets = [&*format!("output.s3=s3://{taken}/out/")];
     finds(LLAMA, &sets, &["T0642"], 3, foreign(taken));
