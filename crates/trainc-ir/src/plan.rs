@@ -81,6 +81,13 @@ impl Plan {
         self.job.budget.as_ref().filter(|budget| budget.is_enforced())
     }
 
+    /// Returns true if the program is in a git repository from which nothing was fetched: its digest is not that of a run
+    /// that was started from its content.
+    pub fn has_unread_source(&self) -> bool {
+        self.source.is_none()
+            && self.job.program.as_ref().is_some_and(|program| program.git.value().is_some())
+    }
+
     /// Returns the engine, if one is set.
     pub fn engine(&self) -> Option<Engine> {
         self.job.engine()

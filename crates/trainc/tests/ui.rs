@@ -25,7 +25,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0520", "packing: lines that are no documents"),
     ("T0521", "packing: lines that are no documents"),
     ("T0522", "packing: conversations that their template refuses"),
-    ("T0503", "apply/repositories: a program in git"),
+    ("T0503", "tests/account/test_git.py: a program in git"),
     ("T0523", "packing: what the tokenizer cannot do"),
     ("T0524", "packing: what the tokenizer cannot do"),
     ("T0525", "packing: too little to pack"),

@@ -105,8 +105,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         paths = vec![saved.manifest.clone()];
     }
     let mut options = input.overlay.options(io, true);
-    options.fetch = true;
     options.asks_account = args.account.is_real();
+    options.fetch = options.asks_account;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
         Ok(accounts) => accounts.with_constants(input.overlay.constants()),

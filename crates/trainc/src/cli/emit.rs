@@ -63,8 +63,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     let mut options = args.input.overlay.options(io, true);
-    options.fetch = args.resolve;
     options.asks_account = args.resolve && args.account.is_real();
+    options.fetch = options.asks_account;
     let mut set = compile_all(&paths, &options);
     let mut marks = Vec::new();
     if args.resolve && args.input.exit_code(&set) == exit::DONE {

@@ -304,7 +304,7 @@ pub(super) fn job_contexts(
     };
     let paths = args.named.paths(command).map_err(|words| usage(io, words))?;
     let mut options = args.overlay.options(io, false);
-    options.fetch = true;
+    // The name is enough to find the job: nothing is fetched.
     options.asks_account = args.account.is_real();
     let set = compile_all(&paths, &options);
     let accounts = Accounts::new(&args.account, None).map_err(|words| usage(io, words))?;
@@ -367,7 +367,8 @@ pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Pla
     }
     let Some(desired) = Desired::new(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
     let runs = look.runs(&desired, trainc_apply::diff::Choices::default()).await.map_err(failed)?;
-    let is_other = runs.latest.is_none();
+    // What a repository holds decides the digest, and nothing was fetched: the newest run of the name is meant.
+    let is_other = runs.latest.is_none() && !plan.has_unread_source();
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
 }
 

@@ -165,8 +165,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return super::change_bill::run(io, global, args, &paths, against);
     }
     let mut options = args.input.overlay.options(io, false);
-    options.fetch = is_online(args);
-    options.asks_account = options.fetch && args.account.is_real();
+    options.asks_account = is_online(args) && args.account.is_real();
+    options.fetch = options.asks_account;
     let mut set = compile_all(&paths, &options);
     if let Some(why) = args.save.as_ref().and_then(|file| describe_save_refusal(args, &set, file)) {
         io.note(&why);

@@ -2,6 +2,7 @@
 //!
 //! Credentials are left to git (its helpers, ssh): none is read, asked for or passed on here.
 
+mod limited;
 mod remote;
 mod revision;
 
@@ -36,7 +37,16 @@ impl Repository {
             .env("LC_ALL", "C")
             .arg("-C")
             .arg(&self.dir)
-            .args(["-c", "gc.auto=0", "-c", "protocol.ext.allow=never", "-c", "core.hooksPath=/dev/null"])
+            .args([
+                "-c",
+                "gc.auto=0",
+                "-c",
+                "fetch.unpackLimit=1",
+                "-c",
+                "protocol.ext.allow=never",
+                "-c",
+                "core.hooksPath=/dev/null",
+            ])
             .arg("--no-pager")
             .stdin(Stdio::null());
         command
