@@ -71,8 +71,11 @@ def asks(entry, roles):
         if operation == "SimulatePrincipalPolicy":
             return [(action, urllib.parse.unquote_plus(form["PolicySourceArn"]), {})]
         name = form["RoleName"]
-        keys = {key: urllib.parse.unquote_plus(value) for key, value in form.items() if key.endswith(".Key")}
-        context = {f"aws:requesttag/{value.lower()}": "job" for value in keys.values()}
+        keys = [key for key in form if key.endswith(".Key")]
+        text = {key: urllib.parse.unquote_plus(value) for key, value in form.items()}
+        context = {
+            f"aws:requesttag/{text[key].lower()}": text[key.removesuffix("Key") + "Value"] for key in keys
+        }
         if operation in ("DeleteRole", "DeleteRolePolicy", "PutRolePolicy", "UpdateAssumeRolePolicy"):
             context |= OWN  # CreateRole set the tags
         out = [(action, roles.get(name, f"arn:aws:iam::111122223333:role/trainc/{name}"), context)]
@@ -90,6 +93,8 @@ def asks(entry, roles):
         if operation == "CreateDataRepositoryAssociation":
             both = (f"file-system/{body['FileSystemId']}", "association/*")
             return [(action, arn(service, region, what), new) for what in both] + tagged
+        if operation == "UntagResource":
+            return [(action, body["ResourceARN"], OWN | {"aws:tagkeys": body["TagKeys"]})]
         if "AssociationId" in body:
             return [(action, arn(service, region, f"association/{body['AssociationId']}"), OWN)]
         return [(action, arn(service, region, f"file-system/{body['FileSystemId']}"), OWN)]
@@ -101,7 +106,7 @@ def asks(entry, roles):
         out = [(action, job, new or OWN)]
         if operation == "CreateTrainingJob":
             out.append(("iam:PassRole", body["RoleArn"], {"iam:passedtoservice": "sagemaker.amazonaws.com"}))
-            out.append(("sagemaker:AddTags", job, new))
+            out.append(("sagemaker:AddTags", job, new | {"sagemaker:taggingaction": operation}))
         return out
     if service == "logs":
         stream = body.get("logStreamName", "")
@@ -462,9 +467,13 @@ def test_the_boundary_itself_cannot_be_changed():
 
 @pytest.mark.parametrize("general", [True, False])
 def test_the_boundary_lets_jobs_run_and_no_role_change_permissions(general):
-    manifest = [] if general else ["--manifest", str(ROOT / "examples/llama-7b-fsdp/trainc.kdl")]
-    boundary = permissions("boundary", "--boundary", BOUNDARY, *manifest)
-    region = "us-west-2"
+    region, subnet = "us-west-2", "subnet-0123456789abcdef0"
+    key = arn("kms", region, "key/1234abcd-12ab-34cd-56ef-1234567890ab")
+    named = (
+        ["--bucket", "example-runs/llama-7b", "--bucket", "example-corpus", "--subnet", subnet, "--key", key]
+        if general else ["--manifest", str(ROOT / "examples/llama-7b-fsdp/trainc.kdl")]
+    )
+    boundary = permissions("boundary", "--boundary", BOUNDARY, *named)
 
     def allows(action, resource, **context):
         return decide(boundary, region, action, resource, context) == "Allow"
@@ -474,14 +483,50 @@ def test_the_boundary_lets_jobs_run_and_no_role_change_permissions(general):
     assert not allows("lambda:InvokeFunction", arn("lambda", region, "function:admin"))
     assert not allows("secretsmanager:GetSecretValue", arn("secretsmanager", region, "secret:prod-AbCdEf"))
     assert allows("s3:PutObject", "arn:aws:s3:::example-runs/llama-7b/output/x") is True
-    assert allows("s3:PutObject", "arn:aws:s3:::example-other/x") is general
-    # A network interface is only deleted in the job's subnets, where these are known.
+    for other in ("example-other/x", "example-runs/llama-7b2/x", "example-runs/x"):
+        for action in ("s3:PutObject", "s3:DeleteObject", "s3:GetObject"):
+            assert not allows(action, f"arn:aws:s3:::{other}"), (action, other)
+    for asked, allowed in ((key, general), (arn("kms", region, "key/other"), False)):
+        assert allows("kms:Decrypt", asked) is allowed, asked
+    # A network interface is only deleted in the job's subnets.
     interface = arn("ec2", region, "network-interface/eni-1")
-    for subnet, allowed in (("subnet-0123456789abcdef0", True), ("subnet-0fffffffffffffff0", general)):
-        key = {"ec2:subnet": arn("ec2", region, f"subnet/{subnet}")}
-        assert allows("ec2:DeleteNetworkInterface", interface, **key) is allowed, subnet
+    for asked, allowed in ((subnet, True), ("subnet-0fffffffffffffff0", False)):
+        place = {"ec2:subnet": arn("ec2", region, f"subnet/{asked}")}
+        assert allows("ec2:DeleteNetworkInterface", interface, **place) is allowed, asked
     secret = arn("secretsmanager", region, "secret:wandb-AbCdEf")
     assert allows("secretsmanager:GetSecretValue", secret) is not general, "the manifest names it"
+
+
+def test_a_boundary_of_any_job_names_what_it_covers():
+    for more, words in (
+        ([], "--bucket"), (["--key", arn("kms", "us-west-2", "key/1")], "--bucket"),
+        (["--bucket", "*"], "not a bucket"), (["--bucket", "a-bucket/*"], "not a bucket"),
+        (["--bucket", "a-bucket", "--key", arn("kms", "us-west-2", "key/*")], "not the ARN of a KMS key"),
+        (["--bucket", "a-bucket", "--subnet", "*"], "not the ID of a subnet"),
+        (["--bucket", "a-bucket", "--manifest", str(ROOT / "examples/llama-7b-fsdp/trainc.kdl")], "without `--manifest`"),
+    ):
+        command = [TRAINC, "catalog", "permissions", "boundary", "--boundary", BOUNDARY, *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and words in done.stderr and not done.stdout, (more, done)
+
+
+def test_tags_of_others_are_left_alone():
+    """Where a service tells what a request does to a tag, it is a condition."""
+    policy = permissions()
+    job = arn("sagemaker", "us-west-2", "training-job/somebody-elses")
+    taken = {"aws:requesttag/trainc:job": "job"}
+    assert decide(policy, "us-west-2", "sagemaker:AddTags", job, taken) != "Allow", "it exists already"
+    made = taken | {"sagemaker:taggingaction": "CreateTrainingJob"}
+    assert decide(policy, "us-west-2", "sagemaker:AddTags", job, made) == "Allow"
+    system = arn("fsx", "us-west-2", "file-system/fs-1")
+    for keys, allowed in ((["trainc:job:one"], True), (["trainc:job"], False), (["trainc:job:one", "team"], False)):
+        decided = decide(policy, "us-west-2", "fsx:UntagResource", system, OWN | {"aws:tagkeys": keys})
+        assert (decided == "Allow") is allowed, keys
+    narrow = policy_of("apply", str(ROOT / "examples/llama-7b-fsdp/trainc.kdl"))
+    for name, allowed in (("llama-7b-fsdp", True), ("other", False)):
+        new = {"aws:requesttag/trainc:job": name}
+        decided = decide(narrow, "us-west-2", "fsx:CreateFileSystem", system, new)
+        assert (decided == "Allow") is allowed, name
 
 
 def test_a_policy_without_a_boundary_says_what_it_allows():

@@ -49,13 +49,19 @@ pub enum TagCondition {
     Own,
     /// The request that creates or adopts the resource sets the tag (`aws:RequestTag`).
     New,
+    /// The request that creates the resource sets the tag, and the service tells it from a later one
+    /// (`sagemaker:TaggingAction`).
+    Made,
+    /// The changed resource carries the tag, and the request removes no tag but those of jobs that shared it
+    /// (`aws:TagKeys`).
+    Left,
 }
 
 impl TagCondition {
     /// Returns true if a permission under this tag is needed for these commands: only `apply` makes, or takes over. Whoever
     /// could give the tag to what has none, and delete what has it, could delete anything.
     pub fn is_for(self, commands: &[Command]) -> bool {
-        self == Self::Own || commands.contains(&Command::Apply)
+        matches!(self, Self::Own | Self::Left) || commands.contains(&Command::Apply)
     }
 }
 
@@ -150,7 +156,8 @@ pub struct CallRow {
 }
 
 // Effect, service, operation, what it is about; the tags under which it is allowed: drifted tags are set again without the
-// others, and `--adopt` gives them to what has none, before anything else is written into it; what else it needs; who makes it.
+// others, and `--adopt` gives them to what has none, before anything else is written into it, except to a training job, where
+// the service tells such a request from the one that creates it; what else it needs; who makes it.
 calls! {
     GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [] [Plan, Emit, Apply, Watch, Stop, Destroy];
     GetRole Read "iam" "GetRole" AnyRole [] [] [Plan, Emit, Apply, Destroy];
@@ -187,7 +194,7 @@ calls! {
     CreateFileSystem Write "fsx" "CreateFileSystem" FileSystem [New] ["fsx:TagResource", "ec2:GetSecurityGroupsForVpc"] [Apply];
     UpdateFileSystem Write "fsx" "UpdateFileSystem" FileSystem [Own] [] [Apply];
     TagResource Write "fsx" "TagResource" FileSystem [Own, New] [] [Apply, Destroy];
-    UntagResource Write "fsx" "UntagResource" FileSystem [Own] [] [Destroy];
+    UntagResource Write "fsx" "UntagResource" FileSystem [Left] [] [Destroy];
     DeleteFileSystem Write "fsx" "DeleteFileSystem" FileSystem [Own] [] [Destroy];
     CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem [New] ["fsx:TagResource"] [Apply];
     DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [Own] [] [Destroy];
@@ -201,7 +208,7 @@ calls! {
     AbortMultipartUpload Write "s3" "AbortMultipartUpload" Object [] [] [Apply, Destroy];
     DeleteObject Write "s3" "DeleteObject" Object [] [] [Destroy];
     CreateTrainingJob Write "sagemaker" "CreateTrainingJob" TrainingJob [New] ["sagemaker:AddTags", "iam:PassRole"] [Apply];
-    AddTags Write "sagemaker" "AddTags" TrainingJob [Own, New] [] [Apply];
+    AddTags Write "sagemaker" "AddTags" TrainingJob [Own, Made] [] [Apply];
     StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [Own] [] [Apply, Stop, Destroy];
 }
 

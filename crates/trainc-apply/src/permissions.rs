@@ -30,6 +30,8 @@ pub struct PolicyScope {
 /// What a job names and makes, as ARNs or parts of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobResources {
+    /// The name of the job, the value of its tag.
+    name: String,
     /// The role that is made.
     role: Option<String>,
     /// The role that the job runs as.
@@ -132,6 +134,7 @@ impl PolicyScope {
         let storages = plan.job.storage.iter().filter_map(|storage| storage.kms.value());
         let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
         let named = JobResources {
+            name: plan.job.name.value().cloned().unwrap_or_default(),
             judged: given.clone().into_iter().chain(callers).collect(),
             passed: given.or_else(|| role.clone()).unwrap_or_default(),
             role,
@@ -281,6 +284,8 @@ fn sid(Subject { write, scope, guard, bounded }: Subject) -> String {
         None => "",
         Some(TagCondition::Own) => "Own",
         Some(TagCondition::New) => "New",
+        Some(TagCondition::Made) => "Made",
+        Some(TagCondition::Left) => "Left",
     };
     format!("{}{guard}{what}", if write { "Change" } else { "See" })
 }
@@ -308,12 +313,31 @@ impl Subject {
     /// Returns the conditions of the statement, by operator and key.
     fn conditions(self, places: &[PolicyScope]) -> BTreeMap<&'static str, BTreeMap<String, Value>> {
         let mut out: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
-        let mut add = |operator, key: String, value| out.entry(operator).or_default().insert(key, value);
-        match self.guard {
-            Some(TagCondition::Own) => add("Null", format!("aws:ResourceTag/{TAG}"), json!("false")),
-            Some(TagCondition::New) => add("Null", format!("aws:RequestTag/{TAG}"), json!("false")),
-            None => None,
+        let mut add = |operator, key: String, value| {
+            out.entry(operator).or_default().insert(key, value);
         };
+        match self.guard {
+            Some(TagCondition::Own | TagCondition::Left) => {
+                add("Null", format!("aws:ResourceTag/{TAG}"), json!("false"));
+            }
+            // The tag of a job that is known is no other job's.
+            Some(TagCondition::New | TagCondition::Made) => match jobs(places) {
+                Some(jobs) => add("StringEquals", format!("aws:RequestTag/{TAG}"), json!(jobs)),
+                None => add("Null", format!("aws:RequestTag/{TAG}"), json!("false")),
+            },
+            None => {}
+        }
+        match self.guard {
+            Some(TagCondition::Made) => {
+                add("StringEquals", "sagemaker:TaggingAction".to_owned(), json!("CreateTrainingJob"));
+            }
+            Some(TagCondition::Left) => {
+                add("ForAllValues:StringLike", "aws:TagKeys".to_owned(), json!([format!("{TAG}:*")]));
+                // An empty set of keys fulfils the condition above.
+                add("Null", "aws:TagKeys".to_owned(), json!("false"));
+            }
+            Some(TagCondition::Own | TagCondition::New) | None => {}
+        }
         if self.bounded {
             let all: BTreeSet<&String> = places.iter().filter_map(|place| place.boundary.as_ref()).collect();
             add("StringEquals", BOUNDARY.to_owned(), json!(all));
@@ -326,6 +350,11 @@ impl Subject {
         }
         out
     }
+}
+
+/// Returns the names of the jobs, if all are known.
+fn jobs(places: &[PolicyScope]) -> Option<BTreeSet<&str>> {
+    places.iter().map(|place| place.job.as_ref().map(|job| job.name.as_str())).collect()
 }
 
 /// Actions by subject.
@@ -527,11 +556,35 @@ mod tests {
         for action in ["fsx:CreateFileSystem", "sagemaker:CreateTrainingJob", "iam:CreateRole"] {
             assert_eq!(conditions(action), [new], "{action}");
         }
-        for action in ["fsx:TagResource", "sagemaker:AddTags", "iam:TagRole"] {
+        for action in ["fsx:TagResource", "iam:TagRole"] {
             assert_eq!(conditions(action), [own, new], "{action}");
         }
+        // Only where the service tells that a request creates the job.
+        let made = r#"{"Null":{"aws:RequestTag/trainc:job":"false"},"StringEquals":{"sagemaker:TaggingAction":"CreateTrainingJob"}}"#;
+        assert_eq!(conditions("sagemaker:AddTags"), [own, made]);
+        // No tag is removed but that of a job that leaves what it shared.
+        let left = r#"{"ForAllValues:StringLike":{"aws:TagKeys":["trainc:job:*"]},"Null":{"aws:ResourceTag/trainc:job":"false","aws:TagKeys":"false"}}"#;
+        assert_eq!(conditions("fsx:UntagResource"), [left]);
         let pass = policy["Statement"].as_array().unwrap().iter().find(|one| one["Sid"] == "PassRoles");
         assert_eq!(pass.unwrap()["Resource"], json!(["arn:aws:iam::*:role/trainc/*"]));
+    }
+
+    #[test]
+    fn nothing_is_tagged_as_another_job_s_where_the_jobs_are_known() {
+        let named = |name: &str| PolicyScope {
+            job: Some(JobResources {
+                name: name.to_owned(),
+                makes_file_systems: true,
+                ..JobResources::default()
+            }),
+            ..PolicyScope::default()
+        };
+        let policy = policy(&[Command::Apply], &[named("one"), named("two")]);
+        let statements = policy["Statement"].as_array().unwrap();
+        let new = statements.iter().filter(|one| one["Condition"].to_string().contains("aws:RequestTag"));
+        let conditions: Vec<&Value> =
+            new.map(|one| &one["Condition"]["StringEquals"]["aws:RequestTag/trainc:job"]).collect();
+        assert!(!conditions.is_empty() && conditions.iter().all(|one| **one == json!(["one", "two"])));
     }
 
     /// Action and resource of every statement, and under which tag.

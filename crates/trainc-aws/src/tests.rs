@@ -155,7 +155,7 @@ fn an_upload_is_checked_encrypted_and_put_only_once() {
         bytes: b"hello".to_vec(),
         sha256: String::new(),
         kms: Some("arn:aws:kms:us-west-2:1:key/k".to_owned()),
-        owner: Some("111122223333".to_owned()),
+        owner: "111122223333".to_owned(),
     };
     assert_eq!(run(account.put_object(&upload, false)).unwrap_err().class, Class::Exists);
     let sent = &replay.sent()[0];
@@ -182,7 +182,7 @@ fn hello() -> Upload {
         bytes: b"hello".to_vec(),
         sha256: "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".to_owned(),
         kms: None,
-        owner: Some("111122223333".to_owned()),
+        owner: "111122223333".to_owned(),
     }
 }
 
@@ -237,7 +237,7 @@ fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
         bytes,
         sha256: String::new(),
         kms: None,
-        owner: None,
+        owner: "111122223333".to_owned(),
     };
     let left = |id: &str| {
         format!(

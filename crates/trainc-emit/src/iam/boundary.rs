@@ -9,13 +9,19 @@ use trainc_ir::Plan;
 /// The size limit of a managed policy, in characters without white space (IAM quotas).
 pub const MANAGED_POLICY_LIMIT: usize = 6_144;
 
-/// The partition and account of a boundary.
+/// What the boundary of any job covers: nothing that is not named here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundaryScope<'a> {
     /// `aws`, `aws-cn`, `aws-us-gov`.
     pub partition: &'a str,
     /// Twelve digits; `None` for the account in which the policy is created.
     pub account: Option<&'a str>,
+    /// Buckets of the account, each with a prefix of its keys, which may be empty.
+    pub buckets: &'a [(String, String)],
+    /// ARNs of KMS keys.
+    pub keys: &'a [String],
+    /// IDs of subnets.
+    pub subnets: &'a [String],
 }
 
 /// Returns the boundary for the roles of these jobs: the union of their policies. The plans must have a boundary, which
@@ -45,18 +51,17 @@ pub fn boundary_of_jobs<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Policy
     PolicyDocument::new(&union)
 }
 
-/// Returns a boundary for all jobs of an account: the statements that trainc writes, for any bucket, key, image and log
-/// stream. It contains no secret, function, MLflow server or hub, which [`boundary_of_jobs`] takes from the manifests.
+/// Returns a boundary for all jobs that use only these buckets, keys and subnets: the statements that trainc writes, for any
+/// image and log stream. It contains no secret, function, MLflow server or hub, which [`boundary_of_jobs`] takes from the
+/// manifests.
 pub fn general_boundary(scope: BoundaryScope) -> PolicyDocument {
-    let BoundaryScope { partition: p, account } = scope;
+    let BoundaryScope { partition: p, account, buckets, keys, subnets } = scope;
     let a = account.unwrap_or("*");
     // Without a known account: the account of the role itself.
     let owner = account.unwrap_or("${aws:PrincipalAccount}");
     let group = |jobs: &str| format!("arn:{p}:logs:*:{a}:log-group:/aws/sagemaker/{jobs}");
     let groups = || [group("TrainingJobs"), group("ProcessingJobs")];
-    let interfaces = format!("arn:{p}:ec2:*:{a}:network-interface/*");
     let any = || vec!["*".to_owned()];
-    let key = || vec![format!("arn:{p}:kms:*:*:key/*")];
     let new =
         |sid: &str, actions: &[&'static str], resources: Vec<String>, conditions: Vec<Condition>| Statement {
             sid: sid.to_owned(),
@@ -66,26 +71,39 @@ pub fn general_boundary(scope: BoundaryScope) -> PolicyDocument {
             conditions,
         };
     let namespaces = ["TrainingJobs", "ProcessingJobs"].map(|jobs| format!("/aws/sagemaker/{jobs}"));
-    PolicyDocument::new(&[
-        new("ReadData", &["s3:GetObject", "s3:ListBucket"], vec![format!("arn:{p}:s3:::*")], Vec::new()),
-        new(
-            "WriteData",
-            &["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
-            vec![format!("arn:{p}:s3:::*/*")],
-            vec![Condition::single("StringEquals", "aws:ResourceAccount", owner)],
-        ),
-        new(
-            "UseKeys",
-            &["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
-            key(),
-            Vec::new(),
-        ),
-        new(
-            "GrantVolumeKeys",
-            &["kms:CreateGrant"],
-            key(),
-            vec![Condition::single("Bool", "kms:GrantIsForAWSResource", "true")],
-        ),
+    let owned = || vec![Condition::single("StringEquals", "aws:ResourceAccount", owner)];
+    let mut out = Vec::new();
+    let objects: Vec<String> =
+        buckets.iter().map(|(bucket, prefix)| format!("arn:{p}:s3:::{bucket}/{prefix}*")).collect();
+    for (at, (bucket, prefix)) in buckets.iter().enumerate() {
+        let within = Condition::single("StringLike", "s3:prefix", format!("{prefix}*"));
+        let condition = Some(within).filter(|_| !prefix.is_empty());
+        out.push(new(
+            &format!("ListBucket{}", at + 1),
+            &["s3:ListBucket"],
+            vec![format!("arn:{p}:s3:::{bucket}")],
+            condition.into_iter().collect(),
+        ));
+    }
+    if !objects.is_empty() {
+        out.push(new("ReadData", &["s3:GetObject"], objects.clone(), Vec::new()));
+        let writes = ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"];
+        out.push(new("WriteData", &writes, objects, owned()));
+    }
+    // What trainc uploads unless the manifest names another place.
+    let home = format!("sagemaker-*-{owner}");
+    let code = vec![format!("arn:{p}:s3:::{home}/trainc/*")];
+    out.push(new("ReadCode", &["s3:GetObject"], code, owned()));
+    let mut listing = owned();
+    listing.push(Condition::single("StringLike", "s3:prefix", "trainc/*"));
+    out.push(new("ListCode", &["s3:ListBucket"], vec![format!("arn:{p}:s3:::{home}")], listing));
+    if !keys.is_empty() {
+        let actions = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"];
+        out.push(new("UseKeys", &actions, keys.to_vec(), Vec::new()));
+        let volumes = vec![Condition::single("Bool", "kms:GrantIsForAWSResource", "true")];
+        out.push(new("GrantVolumeKeys", &["kms:CreateGrant"], keys.to_vec(), volumes));
+    }
+    out.extend([
         new(
             "WriteLogs",
             &["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
@@ -105,38 +123,6 @@ pub fn general_boundary(scope: BoundaryScope) -> PolicyDocument {
             vec![format!("arn:{p}:ecr:*:*:repository/*")],
             Vec::new(),
         ),
-        new(
-            "NetworkRead",
-            &[
-                "ec2:DescribeDhcpOptions",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcs",
-            ],
-            any(),
-            Vec::new(),
-        ),
-        new(
-            "NetworkCreate",
-            &["ec2:CreateNetworkInterface"],
-            vec![
-                interfaces.clone(),
-                format!("arn:{p}:ec2:*:{a}:subnet/*"),
-                format!("arn:{p}:ec2:*:{a}:security-group/*"),
-            ],
-            Vec::new(),
-        ),
-        new(
-            "NetworkUse",
-            &[
-                "ec2:CreateNetworkInterfacePermission",
-                "ec2:DeleteNetworkInterface",
-                "ec2:DeleteNetworkInterfacePermission",
-            ],
-            vec![interfaces],
-            Vec::new(),
-        ),
         new("ReadStorage", &["fsx:DescribeFileSystems"], any(), Vec::new()),
         new(
             "RemoteDebug",
@@ -149,5 +135,48 @@ pub fn general_boundary(scope: BoundaryScope) -> PolicyDocument {
             any(),
             Vec::new(),
         ),
-    ])
+    ]);
+    if !subnets.is_empty() {
+        out.extend(
+            network(p, a, subnets)
+                .map(|(sid, actions, resources, conditions)| new(sid, actions, resources, conditions)),
+        );
+    }
+    PolicyDocument::new(&out)
+}
+
+/// A statement without its reason: its name, actions, resources and conditions.
+type Part = (&'static str, &'static [&'static str], Vec<String>, Vec<Condition>);
+
+/// Returns the statements for network interfaces in these subnets.
+fn network(p: &str, a: &str, subnets: &[String]) -> [Part; 3] {
+    let interfaces = format!("arn:{p}:ec2:*:{a}:network-interface/*");
+    let subnets: Vec<String> = subnets.iter().map(|id| format!("arn:{p}:ec2:*:{a}:subnet/{id}")).collect();
+    let parts = [interfaces.clone(), format!("arn:{p}:ec2:*:{a}:security-group/*")];
+    let parts = parts.into_iter().chain(subnets.iter().cloned()).collect();
+    [
+        (
+            "NetworkRead",
+            &[
+                "ec2:DescribeDhcpOptions",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcs",
+            ],
+            vec!["*".to_owned()],
+            Vec::new(),
+        ),
+        ("NetworkCreate", &["ec2:CreateNetworkInterface"], parts, Vec::new()),
+        (
+            "NetworkUse",
+            &[
+                "ec2:CreateNetworkInterfacePermission",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DeleteNetworkInterfacePermission",
+            ],
+            vec![interfaces],
+            vec![Condition::new("ArnLike", "ec2:Subnet", subnets)],
+        ),
+    ]
 }

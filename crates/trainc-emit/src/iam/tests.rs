@@ -348,9 +348,57 @@ fn the_boundary_of_jobs_contains_their_policies() {
     }
     let sids: std::collections::BTreeSet<String> = allowed.iter().map(|one| one["Sid"].to_string()).collect();
     assert_eq!(sids.len(), allowed.len(), "a Sid is unique");
-    let general = general_boundary(BoundaryScope { partition: "aws", account: None });
-    assert!(general.character_count() <= MANAGED_POLICY_LIMIT);
-    assert!(!serde_json::to_string(&general).unwrap().contains("iam:"), "no role changes permissions");
+}
+
+#[test]
+fn the_boundary_of_any_job_covers_what_is_named() {
+    let document = |buckets: &[(String, String)], keys: &[String], subnets: &[String]| {
+        let scope = BoundaryScope { partition: "aws", account: Some("111122223333"), buckets, keys, subnets };
+        let general = general_boundary(scope);
+        assert!(general.character_count() <= MANAGED_POLICY_LIMIT);
+        serde_json::to_value(&general).unwrap()
+    };
+    let allowed = |document: &serde_json::Value, action: &str| -> Vec<String> {
+        let statements = document["Statement"].as_array().unwrap().iter();
+        let allowing = statements.filter(|one| one["Action"].as_array().unwrap().contains(&json!(action)));
+        let resources = allowing.flat_map(|one| one["Resource"].as_array().unwrap().clone());
+        resources.map(|one| one.as_str().unwrap().to_owned()).collect()
+    };
+    let nothing = document(&[], &[], &[]);
+    for action in
+        ["s3:PutObject", "s3:DeleteObject", "kms:Decrypt", "kms:CreateGrant", "ec2:DeleteNetworkInterface"]
+    {
+        assert!(allowed(&nothing, action).is_empty(), "{action}");
+    }
+    assert_eq!(allowed(&nothing, "s3:GetObject"), ["arn:aws:s3:::sagemaker-*-111122223333/trainc/*"]);
+    assert!(!nothing.to_string().contains("iam:"), "no role changes permissions");
+    let bucket = |name: &str, prefix: &str| (name.to_owned(), prefix.to_owned());
+    let key = "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab".to_owned();
+    let named = document(
+        &[bucket("acme-runs", "team/"), bucket("acme-data", "")],
+        std::slice::from_ref(&key),
+        &["subnet-0123456789abcdef0".to_owned()],
+    );
+    let objects = ["arn:aws:s3:::acme-runs/team/*", "arn:aws:s3:::acme-data/*"];
+    assert_eq!(allowed(&named, "s3:PutObject"), objects);
+    assert_eq!(allowed(&named, "s3:DeleteObject"), objects);
+    for action in ["kms:Decrypt", "kms:Encrypt", "kms:CreateGrant"] {
+        assert_eq!(allowed(&named, action), std::slice::from_ref(&key), "{action}");
+    }
+    for statement in named["Statement"].as_array().unwrap() {
+        let actions = statement["Action"].as_array().unwrap();
+        let condition = &statement["Condition"];
+        if actions.contains(&json!("ec2:DeleteNetworkInterface")) {
+            let subnet = "arn:aws:ec2:*:111122223333:subnet/subnet-0123456789abcdef0";
+            assert_eq!(condition["ArnLike"]["ec2:Subnet"], json!([subnet]));
+        }
+        if actions.contains(&json!("s3:PutObject")) {
+            assert_eq!(condition["StringEquals"]["aws:ResourceAccount"], json!(["111122223333"]));
+        }
+        if statement["Resource"] == json!(["arn:aws:s3:::acme-runs"]) {
+            assert_eq!(condition["StringLike"]["s3:prefix"], json!(["team/*"]));
+        }
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use trainc_catalog::{generic_listing, models, regions, rules};
 use trainc_diag::text;
 use trainc_diag::{Code, Format, Status, page};
 use trainc_emit::canonical_json;
-use trainc_emit::iam::{self, BoundaryScope};
+use trainc_emit::iam::{self, BoundaryScope, PolicyDocument};
 use trainc_ir::Plan;
 use trainc_ir::date::days_between;
 use trainc_plan::Options;
@@ -26,7 +26,7 @@ use trainc_plan::resolve::Choices;
 /// List the known instances, images, models, prices and limits
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog instances us-west-2\n  trainc catalog instances g6e -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy, for the jobs of `--manifest`, or for any job that uses only the buckets, keys and subnets of `--bucket`, `--key` and `--subnet`.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog permissions boundary --bucket acme-runs/team/ --bucket acme-corpus\n  trainc catalog instances us-west-2\n  trainc catalog instances g6e -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules
@@ -43,6 +43,16 @@ pub(super) struct Args {
     /// take it from TRAINC_ROLE_BOUNDARY
     #[arg(long, value_name = "ARN")]
     boundary: Option<String>,
+    /// With `permissions boundary`: a bucket of the account that jobs may use, or a prefix of its keys, e.g.
+    /// acme-runs/team/
+    #[arg(long = "bucket", value_name = "BUCKET[/PREFIX]")]
+    buckets: Vec<String>,
+    /// With `permissions boundary`: a KMS key that jobs may use, an ARN
+    #[arg(long = "key", value_name = "ARN")]
+    keys: Vec<String>,
+    /// With `permissions boundary`: a subnet in which jobs may have network interfaces
+    #[arg(long = "subnet", value_name = "ID")]
+    subnets: Vec<String>,
     /// Output format: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
@@ -65,6 +75,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     for (is_given, flag) in
         [(!args.manifests.is_empty(), "--manifest"), (args.boundary.is_some(), "--boundary")]
+            .into_iter()
+            .chain(args.named_resources())
     {
         if is_given {
             io.note(&format!("error: `{flag}` is only valid with `trainc catalog permissions`\n"));
@@ -117,6 +129,14 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&format!("error: expected one of {}\n", known.join(", ")));
         return exit::USAGE;
     }
+    if let Some((_, flag)) = args.named_resources().into_iter().find(|(is_given, _)| *is_given)
+        && !(wants_boundary && args.manifests.is_empty())
+    {
+        io.note(&format!(
+            "error: `{flag}` is only valid with `trainc catalog permissions boundary` without `--manifest`\n"
+        ));
+        return exit::USAGE;
+    }
     let given = args.boundary.clone().or_else(role_boundary);
     if let Some(arn) = &given
         && !Arn::parse(arn).is_ok_and(|arn| arn.is_of_account() && arn.policy().is_some())
@@ -129,11 +149,10 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     if args.manifests.is_empty() {
         if wants_boundary {
-            print_general_boundary(io, given.as_deref());
-        } else {
-            let scope = given.as_deref().map_or_else(PolicyScope::default, PolicyScope::for_boundary);
-            print_policy(io, &commands, &[scope]);
+            return print_general_boundary(io, args, given.as_deref());
         }
+        let scope = given.as_deref().map_or_else(PolicyScope::default, PolicyScope::for_boundary);
+        print_policy(io, &commands, &[scope]);
         return exit::DONE;
     }
     let choices = Choices { role_boundary: given, ..Choices::default() };
@@ -179,15 +198,106 @@ fn print_policy(io: &mut Io, commands: &[Command], scopes: &[PolicyScope]) {
     }
 }
 
-/// Prints the boundary for any job.
-fn print_general_boundary(io: &mut Io, boundary: Option<&str>) {
+impl Args {
+    /// Returns the flags that name what a boundary covers, each with whether it is given.
+    fn named_resources(&self) -> [(bool, &'static str); 3] {
+        [
+            (!self.buckets.is_empty(), "--bucket"),
+            (!self.keys.is_empty(), "--key"),
+            (!self.subnets.is_empty(), "--subnet"),
+        ]
+    }
+}
+
+/// Parses a bucket and a prefix of its keys. A `*`, `?` or `$` would be a pattern of IAM.
+fn parse_bucket(written: &str) -> Result<(String, String), String> {
+    let bare = written.strip_prefix("s3://").unwrap_or(written);
+    let (bucket, prefix) = bare.split_once('/').unwrap_or((bare, ""));
+    let is_name = |name: &str| {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
+        (3..=63).contains(&name.len()) && name.bytes().all(plain)
+    };
+    if is_name(bucket) && !prefix.contains(['*', '?', '$']) {
+        // Keys below a prefix follow a slash: `team` is not `team2/`.
+        let prefix = prefix.trim_end_matches('/');
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        return Ok((bucket.to_owned(), prefix));
+    }
+    Err(format!(
+        "`{}` is not a bucket or a prefix of one; expected e.g. `acme-runs/team/`",
+        written.escape_debug()
+    ))
+}
+
+/// Parses the ARN of one KMS key.
+fn parse_key(written: &str) -> Result<String, String> {
+    let is_key = |arn: &Arn| arn.service == "kms" && arn.resource.strip_prefix("key/").is_some_and(is_id);
+    match Arn::parse(written) {
+        Ok(arn) if arn.is_of_account() && is_key(&arn) => Ok(written.to_owned()),
+        _ => Err(format!(
+            "`{}` is not the ARN of a KMS key; expected `arn:aws:kms:REGION:ACCOUNT:key/ID`",
+            written.escape_debug()
+        )),
+    }
+}
+
+/// Parses the ID of a subnet.
+fn parse_subnet(written: &str) -> Result<String, String> {
+    if written.strip_prefix("subnet-").is_some_and(is_id) {
+        return Ok(written.to_owned());
+    }
+    Err(format!(
+        "`{}` is not the ID of a subnet; expected e.g. `subnet-0123456789abcdef0`",
+        written.escape_debug()
+    ))
+}
+
+/// Returns whether a text is an ID: letters, digits and hyphens.
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+/// Prints the boundary for any job that uses only the buckets, keys and subnets of the flags.
+fn print_general_boundary(io: &mut Io, args: &Args, boundary: Option<&str>) -> u8 {
+    let buckets: Result<Vec<_>, _> = args.buckets.iter().map(|one| parse_bucket(one)).collect();
+    let keys: Result<Vec<_>, _> = args.keys.iter().map(|one| parse_key(one)).collect();
+    let subnets: Result<Vec<_>, _> = args.subnets.iter().map(|one| parse_subnet(one)).collect();
+    let (buckets, keys, subnets) = match (buckets, keys, subnets) {
+        (Ok(buckets), Ok(keys), Ok(subnets)) => (buckets, keys, subnets),
+        (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => {
+            io.note(&format!("error: {why}\n"));
+            return exit::USAGE;
+        }
+    };
+    if buckets.is_empty() {
+        io.note("error: a boundary for any job requires the buckets that jobs may use: pass `--bucket BUCKET/PREFIX` for each, or `--manifest`\n");
+        return exit::USAGE;
+    }
     let arn = boundary.and_then(|arn| Arn::parse(arn).ok());
     let scope = BoundaryScope {
         partition: arn.map_or("aws", |arn| arn.partition),
         account: arn.map(|arn| arn.account),
+        buckets: &buckets,
+        keys: &keys,
+        subnets: &subnets,
     };
-    io.print_json(&canonical_json::pretty(&json!(iam::general_boundary(scope))));
-    io.note("note: it allows the network interfaces of all subnets, and no secrets; `--manifest` restricts it to the subnets, buckets and secrets of these jobs\n");
+    let policy = iam::general_boundary(scope);
+    if let Some(why) = describe_excess(&policy) {
+        io.note(&format!("error: {why}; pass fewer buckets, keys and subnets\n"));
+        return exit::USAGE;
+    }
+    io.print_json(&canonical_json::pretty(&json!(policy)));
+    io.note("note: it covers the buckets, KMS keys and subnets of `--bucket`, `--key` and `--subnet`, and no secrets; `--manifest` takes them from jobs\n");
+    exit::DONE
+}
+
+/// Describes by how much a boundary exceeds the size limit of IAM.
+fn describe_excess(policy: &PolicyDocument) -> Option<String> {
+    let (has, most) = (policy.character_count(), iam::MANAGED_POLICY_LIMIT);
+    (has > most).then(|| {
+        let digits = |count: usize| text::group_digits(count as u64);
+        format!("the boundary has {} characters, and IAM allows {}", digits(has), digits(most))
+    })
 }
 
 /// Prints the boundary for these jobs, if it is known of which account it is, and unless it exceeds the size limit of IAM.
@@ -210,13 +320,8 @@ fn print_boundary_of_jobs(io: &mut Io, plans: &[&Plan]) -> u8 {
         return exit::USAGE;
     }
     let policy = iam::boundary_of_jobs(&bound);
-    let (has, most) = (policy.character_count(), iam::MANAGED_POLICY_LIMIT);
-    if has > most {
-        io.note(&format!(
-            "error: the boundary of these jobs has {} characters, and IAM allows {}; pass fewer manifests, or none for a boundary of any job\n",
-            text::group_digits(has as u64),
-            text::group_digits(most as u64)
-        ));
+    if let Some(why) = describe_excess(&policy) {
+        io.note(&format!("error: {why}; pass fewer manifests, or `--bucket` for any job that uses it\n"));
         return exit::USAGE;
     }
     io.print_json(&canonical_json::pretty(&json!(policy)));
