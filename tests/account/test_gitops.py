@@ -173,10 +173,13 @@ def test_gitlab_checks_and_keeps_one_note(repository):
     # A stub of GitLab's API: it records its requests and returns the existing notes.
     told = repository.folder / "runner/asked"
     curl = repository.folder / "bin/curl"
-    ours = {"id": 7, "body": "<!-- trainc-plan -->"}
-    others = [{"id": 100 + one, "body": "looks good"} for one in range(100)]
+    ours = {"id": 7, "body": "<!-- trainc-plan -->", "author": {"id": 5}}
+    # Somebody else begins a note like ours.
+    theirs = {"id": 8, "body": "<!-- trainc-plan -->", "author": {"id": 6}}
+    others = [{"id": 100 + one, "body": "looks good", "author": {"id": 6}} for one in range(100)]
     for pages, verb, end in (
         ([[]], "POST", "/notes"), ([[ours]], "PUT", "/notes/7"),
+        ([[theirs]], "POST", "/notes"), ([[theirs, ours]], "PUT", "/notes/7"),
         # A long discussion: the note is on the second page, or on neither of two.
         ([others, [ours]], "PUT", "/notes/7"), ([others, []], "POST", "/notes"),
     ):
@@ -184,6 +187,7 @@ def test_gitlab_checks_and_keeps_one_note(repository):
             (repository.folder / f"runner/page-{number}").write_text(json.dumps(notes))
         curl.write_text(
             f'#!/bin/sh\necho "$@" >> {told}\n'
+            f'case "$*" in */user) echo \'{{"id": 5}}\';; esac\n'
             f'case "$*" in *per_page=100*) set -- "$*"; cat "{repository.folder}/runner/page-${{1##*&page=}}";; esac\n'
         )
         curl.chmod(0o755)
@@ -194,7 +198,7 @@ def test_gitlab_checks_and_keeps_one_note(repository):
         )
         assert done.returncode == 0, done
         asked = told.read_text().splitlines()
-        assert len(asked) == len(pages) + 1 and f"-X {verb} " in asked[-1] and asked[-1].endswith(end), asked
+        assert len(asked) == len(pages) + 2 and f"-X {verb} " in asked[-1] and asked[-1].endswith(end), asked
         # Not truncated: GitLab accepts a million characters, and each of the two parts has at most 65,536.
         assert "body@comment.md" in asked[-1], asked
         body = (repository.folder / "comment.md").read_text()

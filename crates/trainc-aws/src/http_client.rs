@@ -275,6 +275,7 @@ mod tests {
             part_bytes: None,
             idle_timeout: IDLE,
             notice,
+            credentials: crate::CredentialCache::default(),
         };
         Account::from_config(config.build(), &settings)
     }

@@ -38,6 +38,7 @@ mod tests;
 mod xml;
 
 pub use clock::RealClock;
+pub use credentials::CredentialCache;
 pub use http_client::Notice;
 pub use settings::Settings;
 

@@ -18,17 +18,7 @@ pub(super) fn missing_profile(
     if given("AWS_ACCESS_KEY_ID").is_some() {
         return None;
     }
-    let home = given("HOME").or_else(|| given("USERPROFILE"));
-    let path = |name: &str, usual: &str| {
-        let shown = given(name).unwrap_or_else(|| usual.to_owned());
-        let full = match (shown.strip_prefix("~/"), &home) {
-            (Some(rest), Some(home)) => format!("{home}/{rest}"),
-            _ => shown.clone(),
-        };
-        (shown, full)
-    };
-    let (config, config_path) = path("AWS_CONFIG_FILE", "~/.aws/config");
-    let (keys, keys_path) = path("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials");
+    let [(config, config_path), (keys, keys_path)] = files(given);
     let mut known = profiles(&read(&config_path).unwrap_or_default(), true);
     known.extend(profiles(&read(&keys_path).unwrap_or_default(), false));
     if known.contains(wanted) {
@@ -41,6 +31,64 @@ pub(super) fn missing_profile(
         more => format!("they have {} and {more} more", shown.join(", ")),
     };
     Some(format!("the profile `{wanted}` of AWS_PROFILE does not exist in {config} or {keys}; {have}"))
+}
+
+/// Returns the files of the configuration and of the credentials, each as shown and as a path.
+fn files(given: impl Fn(&str) -> Option<String>) -> [(String, String); 2] {
+    let home = given("HOME").or_else(|| given("USERPROFILE"));
+    let path = |name: &str, usual: &str| {
+        let shown = given(name).unwrap_or_else(|| usual.to_owned());
+        let full = match (shown.strip_prefix("~/"), &home) {
+            (Some(rest), Some(home)) => format!("{home}/{rest}"),
+            _ => shown.clone(),
+        };
+        (shown, full)
+    };
+    [path("AWS_CONFIG_FILE", "~/.aws/config"), path("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")]
+}
+
+/// Returns the selected profile and the program of its `credential_process`, without its arguments, which may be secret;
+/// also that of the profile whose credentials it uses (`source_profile`). Keys in the environment take precedence.
+pub(super) fn credential_process(
+    variable: impl Fn(&str) -> Option<String>,
+    read: impl Fn(&str) -> Option<String>,
+) -> Option<(String, String)> {
+    /// Maximum number of profiles that name each other.
+    const MOST_SOURCES: usize = 8;
+    let given = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    if given("AWS_ACCESS_KEY_ID").is_some() {
+        return None;
+    }
+    let texts = files(given).map(|(_, path)| read(&path).unwrap_or_default());
+    let [config, keys] = &texts;
+    let setting = |profile: &str, name: &str| {
+        setting(config, true, profile, name).or_else(|| setting(keys, false, profile, name))
+    };
+    let mut profile =
+        given("AWS_PROFILE").map_or_else(|| "default".to_owned(), |name| name.trim().to_owned());
+    for _ in 0..MOST_SOURCES {
+        if let Some(command) = setting(&profile, "credential_process") {
+            let program = match command.strip_prefix('"') {
+                Some(quoted) => quoted.split('"').next(),
+                None => command.split_whitespace().next(),
+            };
+            return Some((profile, program.unwrap_or_default().to_owned()));
+        }
+        profile = setting(&profile, "source_profile")?;
+    }
+    None
+}
+
+/// Returns a setting of a profile in a file.
+fn setting(text: &str, is_config: bool, profile: &str, name: &str) -> Option<String> {
+    let mut is_here = false;
+    text.lines().find_map(|line| {
+        if line.trim_start().starts_with('[') {
+            is_here = profiles(line, is_config).contains(profile);
+        }
+        let (key, value) = line.split_once('=').filter(|_| is_here)?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
 }
 
 /// Returns the names of the profiles in a file: `[profile NAME]` or `[default]` in the config, `[NAME]` in the credentials
@@ -74,6 +122,25 @@ mod tests {
             "/etc/aws" => Some("[profile other]".to_owned()),
             _ => None,
         })
+    }
+
+    #[test]
+    fn the_process_of_a_profile_is_found() {
+        let config = "[default]\ncredential_process = /opt/one --secret x\n[profile a]\nsource_profile = b\n\
+            [profile b]\ncredential_process=\"/opt/my helper\" y\n[profile c]\nregion = x\n[profile d]\nsource_profile = d\n";
+        let of = |profile: &str, key: Option<&str>| {
+            let variable = |name: &str| match name {
+                "AWS_PROFILE" => Some(profile.to_owned()),
+                "AWS_ACCESS_KEY_ID" => key.map(str::to_owned),
+                "HOME" => Some("/h".to_owned()),
+                _ => None,
+            };
+            credential_process(variable, |path| (path == "/h/.aws/config").then(|| config.to_owned()))
+        };
+        let found = |profile: &str, program: &str| Some((profile.to_owned(), program.to_owned()));
+        assert_eq!(of("", None), found("default", "/opt/one"));
+        assert_eq!(of("a", None), found("b", "/opt/my helper"));
+        assert_eq!((of("c", None), of("d", None), of("", Some("AKIA"))), (None, None, None));
     }
 
     #[test]

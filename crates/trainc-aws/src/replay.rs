@@ -76,6 +76,7 @@ impl Replay {
             part_bytes: Some(1_024),
             idle_timeout: Duration::from_mins(1),
             notice: Notice { after: Duration::MAX, print: |_| {} },
+            credentials: crate::CredentialCache::default(),
         };
         (Account::from_config(config.build(), &settings), replay)
     }

@@ -1,10 +1,11 @@
 //! AWS's settings, as in other AWS tools: `AWS_PROFILE`, `AWS_ENDPOINT_URL[_SERVICE]`, `~/.aws/config`, SSO, instance
 //! metadata.
 
-use super::credentials::TrimmedCredentials;
+use super::credentials::{CredentialCache, TrimmedCredentials};
 use super::http_client::Notice;
-use super::profiles::missing_profile;
+use super::profiles::{credential_process, missing_profile};
 use super::{endpoints, http_client};
+use aws_config::identity::IdentityCache;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Printed when a request is slow.
     pub notice: Notice,
+    /// The credentials, which all accounts of a command share.
+    pub credentials: CredentialCache,
 }
 
 impl Settings {
@@ -46,6 +49,7 @@ impl Settings {
             .timeout_config(
                 TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT.min(self.idle_timeout)).build(),
             )
+            .identity_cache(IdentityCache::lazy().load_timeout(self.idle_timeout * 2).build())
             // The client implements one idle timeout for the whole request.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(client) = http_client::client(self.idle_timeout, self.notice) {
@@ -57,8 +61,15 @@ impl Settings {
         let config = endpoints::trimmed(loader.load().await);
         endpoints::Endpoints::new(config.clone()).check()?;
         let Some(provider) = config.credentials_provider() else { return Ok(config) };
-        let missing = missing_profile(variable, |path| std::fs::read_to_string(path).ok());
-        let trimmed = SharedCredentialsProvider::new(TrimmedCredentials::new(provider, missing));
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let trimmed = SharedCredentialsProvider::new(TrimmedCredentials {
+            provider,
+            missing_profile: missing_profile(variable, read),
+            process: credential_process(variable, read),
+            cache: self.credentials.clone(),
+            limit: self.idle_timeout,
+            notice: self.notice,
+        });
         Ok(config.into_builder().credentials_provider(trimmed).build())
     }
 
@@ -100,6 +111,7 @@ mod tests {
             part_bytes: None,
             idle_timeout: Duration::from_mins(1),
             notice: Notice { after: Duration::MAX, print: |_| {} },
+            credentials: CredentialCache::default(),
         };
         let read = |mode, attempts| {
             settings.retry_config(mode, attempts).map(|config| (config.mode(), config.max_attempts()))

@@ -5,9 +5,13 @@
 
 /// Returns true for characters that are never printed: control characters except line ends, and marks of direction.
 fn is_unsafe(character: char) -> bool {
-    character.is_control() && character != '\n'
-        || matches!(character,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    character.is_control() && character != '\n' || is_direction_mark(character)
+}
+
+/// Returns true for marks that change the direction of text, and separators that end a line, wherever text is shown.
+pub fn is_direction_mark(character: char) -> bool {
+    matches!(character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Replaces a control character with its symbol, and a mark of direction with a replacement character.

@@ -29,7 +29,7 @@ pub mod text;
 mod truncate;
 
 pub use code::{Allowable, Code, Ends, Status, find};
-pub use escape::{escape_control_characters, escape_json, escape_line, escape_output};
+pub use escape::{escape_control_characters, escape_json, escape_line, escape_output, is_direction_mark};
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use position::Paths;

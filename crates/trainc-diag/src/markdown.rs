@@ -118,20 +118,23 @@ fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
 fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
     let options = human::Options::default();
     let drawn = human::problem(run.sources, one.problem, one.also_in_note().as_deref(), options);
-    let fence = "`".repeat(longest_ticks(&drawn).max(2) + 1);
     let title = escape(&short::join_lines(&one.problem.message), "&<>");
     format!(
-        "<details><summary><code>{}</code> {title}</summary>\n\n{fence}text\n{drawn}{fence}\n\n</details>\n",
-        one.problem.code.id
+        "<details><summary><code>{}</code> {title}</summary>\n\n{}\n</details>\n",
+        one.problem.code.id,
+        code_block("text", &drawn)
     )
 }
 
 /// Returns text for a table cell: one line, with all markup escaped except code in backticks.
+///
+/// Only single backticks in pairs are code. A run of them is part of a name that somebody chose: Markdown would end the code
+/// at another place, and take what follows for markup.
 pub fn escape_cell(text: &str) -> String {
     let line = short::join_lines(text);
     // Between backticks only the bar of the table needs an escape.
     let pieces: Vec<&str> = line.split('`').collect();
-    let paired = pieces.len() % 2 == 1;
+    let paired = pieces.len() % 2 == 1 && longest_ticks(&line) <= 1;
     let mut out = String::new();
     for (at, piece) in pieces.iter().enumerate() {
         let inside = paired && at % 2 == 1;
@@ -145,8 +148,15 @@ pub fn escape_cell(text: &str) -> String {
     out
 }
 
-/// Returns a path as code in a cell.
-fn code_span(text: &str) -> String {
+/// Returns a block of any text.
+pub fn code_block(language: &str, text: &str) -> String {
+    let fence = "`".repeat(longest_ticks(text).max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}\n")
+}
+
+/// Returns any text as code in a cell.
+pub fn code_span(text: &str) -> String {
     let text = short::join_lines(text).replace('|', "\\|");
     let ticks = "`".repeat(longest_ticks(&text) + 1);
     if text.contains('`') { format!("{ticks} {text} {ticks}") } else { format!("{ticks}{text}{ticks}") }
@@ -216,6 +226,9 @@ mod tests {
             "a \\| b c &lt;x&gt; `d\\|<e>*` \\*f\\* @\u{200b}me"
         );
         assert_eq!(escape_cell("one ` tick"), "one \\` tick");
+        // A name with backticks in backticks.
+        assert_eq!(escape_cell("of ```<i>`"), "of \\`\\`\\`&lt;i&gt;\\`");
+        assert_eq!(escape_cell("of `a`<i>`b`"), "of `a`&lt;i&gt;`b`");
         assert_eq!(code_span("a`b|c"), "`` a`b\\|c ``");
     }
 

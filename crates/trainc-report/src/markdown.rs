@@ -5,7 +5,7 @@ use super::terminal_page::Options;
 use super::{Subject, cost, human, sections, speed};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use trainc_diag::markdown::{COMMENT_LIMIT, escape_cell};
+use trainc_diag::markdown::{COMMENT_LIMIT, code_block, escape_cell};
 use trainc_diag::text;
 
 /// Characters reserved for the lines on what was left out.
@@ -213,10 +213,6 @@ fn origins(subject: &Subject) -> String {
 }
 
 fn collapsed_block(title: &str, text: &str) -> String {
-    let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1;
-    let fence = "`".repeat(ticks);
-    format!(
-        "<details><summary>{title}</summary>\n\n{fence}text\n{}\n{fence}\n\n</details>\n\n",
-        text.trim_end()
-    )
+    let block = code_block("text", text.trim_end());
+    format!("<details><summary>{title}</summary>\n\n{block}\n</details>\n\n")
 }

@@ -408,3 +408,74 @@ fn a_missing_profile_is_named() {
         }
     }
 }
+
+#[test]
+fn a_plan_hides_only_the_files_that_it_lists() {
+    let dir = starter("usage-plan-hides");
+    let text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+    // A program beside a plan that somebody wrote is packed, but for what the plan lists.
+    dir.write("scripts/own/plan.json", r#"{"trainc_version": "1", "files": ["listed.py", "../train.py"]}"#);
+    dir.write("scripts/own/listed.py", "");
+    dir.write("scripts/own/more.py", "");
+    assert_eq!(run(&dir.0, &["emit", "-q", "--out", "out", "trainc.kdl"]).code, Some(0));
+    let packed: Vec<bool> = ["train.py", "own/more.py", "own/listed.py", "own/plan.json"]
+        .iter()
+        .map(|file| dir.0.join("out/source").join(file).exists())
+        .collect();
+    assert_eq!(packed, [true, true, false, false]);
+    // A broken manifest beside it is found.
+    let broken =
+        text.replace("my-first-job", "second").replace("    region \"us-west-2\"", "    region \"nowhere\"");
+    assert_ne!(broken, text.replace("my-first-job", "second"));
+    dir.write("jobs/broken.kdl", broken);
+    for files in ["[]", r#"["other.kdl", "../jobs/broken.kdl"]"#] {
+        dir.write("jobs/plan.json", format!(r#"{{"trainc_version": "1", "files": {files}}}"#));
+        let ran = run(&dir.0, &["check", "."]);
+        assert!(ran.code == Some(3) && (ran.out + &ran.err).contains("broken.kdl"), "{files}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_a_link_out_of_the_root() {
+    let dir = starter("usage-link-out");
+    let text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+    let ugly = text.replacen("    region", "  region", 1);
+    dir.write("outside/outside.kdl", &ugly);
+    dir.write("repository/.git/HEAD", "");
+    let link = dir.0.join("repository/link.kdl");
+    std::os::unix::fs::symlink("../outside/outside.kdl", &link).unwrap();
+    dir.write("repository/inside/inside.kdl", &ugly);
+    std::os::unix::fs::symlink("inside/inside.kdl", dir.0.join("repository/near.kdl")).unwrap();
+    let here = dir.0.join("repository");
+    for command in [&["fmt"][..], &["check", "--fix"], &["tune", "--write"]] {
+        let ran = run(&here, &[command, &["link.kdl"]].concat());
+        assert_eq!(
+            fs::read_to_string(dir.0.join("outside/outside.kdl")).unwrap(),
+            ugly,
+            "{command:?}: {}",
+            ran.err
+        );
+    }
+    let ran = run(&here, &["fmt", "link.kdl"]);
+    assert!(ran.code == Some(3) && ran.err.contains("leads outside the root directory"), "{}", ran.err);
+    // Inside, a link is followed, and stays one.
+    assert_eq!(run(&here, &["fmt", "near.kdl"]).code, Some(0));
+    assert_ne!(fs::read_to_string(here.join("inside/inside.kdl")).unwrap(), ugly);
+    assert!(here.join("near.kdl").is_symlink());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_over_the_limit_is_refused_by_its_size() {
+    let dir = starter("usage-large");
+    for name in ["a.bin", "b.bin"] {
+        // Sparse: it takes no room on the disk, only in the memory of who reads it.
+        let file = fs::File::create(dir.0.join("scripts").join(name)).unwrap();
+        file.set_len(300 << 20).unwrap();
+    }
+    let limited = format!("ulimit -d 262144 && exec {} check", env!("CARGO_BIN_EXE_trainc"));
+    let ran = std::process::Command::new("sh").args(["-c", &limited]).current_dir(&dir.0).output().unwrap();
+    let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    assert!(ran.status.code() == Some(3) && text.contains("holds over 512"), "{text}");
+}

@@ -2,6 +2,7 @@
 //! nowhere else.
 
 use std::fmt::Write as _;
+use trainc_diag::is_direction_mark;
 
 /// The anchor of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,8 @@ impl Svg {
     }
 }
 
-/// Escapes text for HTML and XML elements and quoted attributes; replaces characters that are not valid in XML.
+/// Escapes text for HTML and XML elements and quoted attributes; replaces characters that are not valid in XML, and those that
+/// change the direction of the text.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -121,7 +123,7 @@ pub(super) fn escape(text: &str) -> String {
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(character),
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            other if other.is_control() => out.push('\u{fffd}'),
+            other if other.is_control() || is_direction_mark(other) => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }

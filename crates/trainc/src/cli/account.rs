@@ -75,7 +75,14 @@ pub(super) struct Accounts {
     patience: Patience,
     /// Constants from which the speed of simulated jobs is predicted.
     constants: Option<Constants>,
+    /// The credentials of all regions and tasks.
+    credentials: CredentialCache,
 }
+
+#[cfg(feature = "aws")]
+type CredentialCache = trainc_aws::CredentialCache;
+#[cfg(not(feature = "aws"))]
+type CredentialCache = ();
 
 impl Accounts {
     /// Opens the account; fails with a usage error.
@@ -98,7 +105,7 @@ impl Accounts {
         if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
             patience.poll = interval("TRAINC_POLL_SECONDS", &text)?;
         }
-        Ok(Self { simulated, runtime, patience, constants: None })
+        Ok(Self { simulated, runtime, patience, constants: None, credentials: CredentialCache::default() })
     }
 
     /// Makes simulated jobs train as fast as these constants predict.
@@ -136,8 +143,9 @@ impl Accounts {
     ) -> u8 {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
+            let credentials = &self.credentials;
             return self.runtime.block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| {
-                on_aws(io, region, patience, task).await
+                on_aws(io, region, patience, credentials, task).await
             }));
         };
         let seen = if region.is_empty() { fake.clone() } else { fake.in_region(region, steps, None) };
@@ -163,7 +171,10 @@ impl Accounts {
         let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
-            let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &permits, tasks).await;
+            let credentials = &self.credentials;
+            let work = async |io: &mut Io<'_>| {
+                all_on_aws(io, &regions, patience, credentials, &permits, tasks).await
+            };
             return self.runtime.block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, work));
         };
         let seen: Vec<Fake> = plans
@@ -218,8 +229,14 @@ async fn run_until_interrupted(
 }
 
 #[cfg(feature = "aws")]
-async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
-    let account = match connect(region, patience).await {
+async fn on_aws(
+    io: &mut Io<'_>,
+    region: &str,
+    patience: Patience,
+    credentials: &CredentialCache,
+    task: impl Task,
+) -> u8 {
+    let account = match connect(region, patience, credentials).await {
         Ok(account) => account,
         Err(why) => {
             io.note(&why);
@@ -258,7 +275,11 @@ fn print_notice(line: &str) {
 const NOTICE_AFTER: Duration = Duration::from_secs(10);
 
 #[cfg(feature = "aws")]
-async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account, String> {
+async fn connect(
+    region: &str,
+    patience: Patience,
+    credentials: &CredentialCache,
+) -> Result<trainc_aws::Account, String> {
     let first_wait = patience.poll.min(Duration::from_secs(1));
     let part_bytes = std::env::var("TRAINC_PART_BYTES").ok().and_then(|text| text.parse().ok());
     let idle_timeout = match std::env::var("TRAINC_TIMEOUT_SECONDS") {
@@ -266,8 +287,14 @@ async fn connect(region: &str, patience: Patience) -> Result<trainc_aws::Account
         Err(_) => IDLE_TIMEOUT,
     };
     let notice = trainc_aws::Notice { after: NOTICE_AFTER, print: print_notice };
-    let settings =
-        trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes, idle_timeout, notice };
+    let settings = trainc_aws::Settings {
+        region: region.to_owned(),
+        first_wait,
+        part_bytes,
+        idle_timeout,
+        notice,
+        credentials: credentials.clone(),
+    };
     trainc_aws::Account::connect(&settings).await
 }
 
@@ -277,13 +304,14 @@ async fn all_on_aws(
     io: &mut Io<'_>,
     regions: &[String],
     patience: Patience,
+    credentials: &CredentialCache,
     permits: &Semaphore,
     tasks: impl Tasks,
 ) -> u8 {
     let mut accounts = std::collections::BTreeMap::new();
     for region in regions {
         if !accounts.contains_key(region) {
-            match connect(region, patience).await {
+            match connect(region, patience, credentials).await {
                 Ok(account) => accounts.insert(region, account),
                 Err(why) => {
                     io.note(&why);
@@ -311,13 +339,20 @@ async fn all_on_aws(
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
-async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
+async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, (): &CredentialCache, _: impl Task) -> u8 {
     report_missing_aws_feature(io)
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
-async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Semaphore, _: impl Tasks) -> u8 {
+async fn all_on_aws(
+    io: &mut Io<'_>,
+    _: &[String],
+    _: Patience,
+    (): &CredentialCache,
+    _: &Semaphore,
+    _: impl Tasks,
+) -> u8 {
     report_missing_aws_feature(io)
 }
 

@@ -3,7 +3,7 @@
 use super::args::{Global, Input, problems};
 use super::completion_values::{any_text, with_values};
 use super::exit;
-use super::files::{Edits, describe};
+use super::files::{Edits, describe, write_in_root};
 use super::io::Io;
 use super::manifests::{Keep, Manifest, Set, compile_edited, compile_keeping};
 use crate::fixes::{self, Kept};
@@ -174,7 +174,7 @@ fn write_fixes(
     let mut written = 0;
     for (source, text) in &selection.texts {
         let Some(name) = name_of(*source).filter(|name| is_file(name)) else { continue };
-        std::fs::write(&name, text)
+        write_in_root(Path::new(&name), text)
             .map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
         let old = sources.get(*source).map_or("", |source| &source.text);
         io.note(&format!("fixed {name}\n{}", format_diff(old, text)));

@@ -63,25 +63,33 @@ fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
     out
 }
 
+/// The name of the plan that `emit` writes.
+const PLAN: &str = "plan.json";
+
 /// Returns the files that an earlier `emit` wrote, as listed in `plan.json`. `None` without the list, e.g. in the
 /// `plan.json` of another tool.
 fn files_of_earlier_emit(dir: &Path) -> Option<BTreeSet<PathBuf>> {
     read_emitted_plan(dir).map(|(_, files)| files)
 }
 
-/// Returns true if `emit` wrote the directory: its files are not part of a program, and its manifests are not compiled.
-pub(super) fn is_emitted(dir: &Path) -> bool {
-    read_emitted_plan(dir).is_some()
+/// Returns the files that `emit` wrote into a directory, with their paths: they are not part of a program, and its manifests
+/// are not compiled. Other files of the directory are: anyone can write a `plan.json`.
+pub(super) fn emitted_files(dir: &Path) -> Vec<PathBuf> {
+    let listed = read_emitted_plan(dir).map(|(_, files)| files);
+    let names = listed.into_iter().flat_map(|files| files.into_iter().chain([PathBuf::from(PLAN)]));
+    names.map(|file| dir.join(file)).collect()
 }
 
-/// Returns true if a `plan.json` was written by `emit`.
-pub(super) fn is_emitted_plan(plan: &[u8]) -> bool {
-    parse_emitted_plan(plan).is_some()
+/// Returns the files that a `plan.json` lists, and itself, if `emit` wrote it.
+pub(super) fn files_of_plan(plan: &[u8]) -> Option<BTreeSet<PathBuf>> {
+    let (_, mut files) = parse_emitted_plan(plan)?;
+    files.insert(PathBuf::from(PLAN));
+    Some(files)
 }
 
 /// Returns the manifest for which `emit` wrote a directory, and the files.
 fn read_emitted_plan(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
-    parse_emitted_plan(&read_regular(&dir.join("plan.json"), MOST_PLAN_BYTES).ok()?)
+    parse_emitted_plan(&read_regular(&dir.join(PLAN), MOST_PLAN_BYTES).ok()?)
 }
 
 fn parse_emitted_plan(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {

@@ -1,8 +1,8 @@
 //! The file system: manifests, layers and program directories below the root of the repository.
 
-use super::directory::is_emitted;
-use super::manifest_paths::{MOST_NESTED, Named};
-use std::collections::BTreeMap;
+use super::directory::emitted_files;
+use super::manifest_paths::{MOST_NESTED, Named, root_of};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -227,6 +227,16 @@ impl Tree for Files {
     }
 }
 
+/// Writes a manifest or a layer in place. A link is followed inside its root only: what a repository holds decides about no file
+/// outside of it.
+pub(super) fn write_in_root(path: &Path, text: &str) -> io::Result<()> {
+    let target = path.canonicalize()?;
+    if !target.starts_with(root_of(path, None)) {
+        return Err(io::Error::other("the link leads outside the root directory; name its target"));
+    }
+    fs::write(target, text)
+}
+
 /// Reads a text file that a manifest names.
 fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
     read_regular_text(path, most).map_err(|error| ReadError::Unreadable(describe(&error)))
@@ -385,10 +395,12 @@ fn read_tree(root: &Path, written: &str) -> Result<SourceTree, ReadError> {
     if !root.is_dir() {
         return Err(ReadError::Unreadable("not a directory".to_owned()));
     }
-    let mut files: Vec<SourceFile> = Vec::new();
     // All faults are reported together.
     let mut faults: Vec<String> = Vec::new();
+    // Sizes are added up before a file is read.
+    let mut found: Vec<(String, PathBuf, bool)> = Vec::new();
     let mut total = 0_u64;
+    let mut hidden: BTreeSet<PathBuf> = BTreeSet::new();
     // A directory, its path in the tree, and its parents.
     let mut pending: Vec<(PathBuf, String, Vec<PathBuf>)> =
         vec![(root.to_path_buf(), String::new(), Vec::new())];
@@ -401,6 +413,9 @@ fn read_tree(root: &Path, written: &str) -> Result<SourceTree, ReadError> {
             return Err(too_large());
         }
         above.push(dir.clone());
+        if dir != root {
+            hidden.extend(emitted_files(&dir));
+        }
         if above.len() > MOST_NESTED + 1 {
             let why = format!("it holds directories more than {MOST_NESTED} deep");
             return Err(ReadError::Unreadable(why));
@@ -447,9 +462,10 @@ fn read_tree(root: &Path, written: &str) -> Result<SourceTree, ReadError> {
                     faults.push(format!("the link `{path}` leads in a circle"));
                     continue;
                 }
-                if !is_emitted(&target) {
-                    pending.push((target, path, above.clone()));
-                }
+                pending.push((target, path, above.clone()));
+                continue;
+            }
+            if hidden.contains(&entry.path()) {
                 continue;
             }
             let metadata = fs::metadata(&target).map_err(unreadable)?;
@@ -458,15 +474,25 @@ fn read_tree(root: &Path, written: &str) -> Result<SourceTree, ReadError> {
                 continue;
             }
             total += metadata.len();
-            if total > MOST_SOURCE_BYTES || files.len() >= MOST_SOURCE_FILES {
+            if total > MOST_SOURCE_BYTES || found.len() >= MOST_SOURCE_FILES {
                 return Err(too_large());
             }
-            let bytes = read_regular(&target, MOST_SOURCE_BYTES).map_err(unreadable)?;
-            files.push(SourceFile::new(path, bytes, is_executable(&metadata)));
+            found.push((path, target, is_executable(&metadata)));
         }
     }
     if !faults.is_empty() {
         return Err(ReadError::Unreadable(list_faults(faults)));
+    }
+    let mut left = MOST_SOURCE_BYTES;
+    let mut files: Vec<SourceFile> = Vec::new();
+    for (path, target, executable) in found {
+        // A file that grows meanwhile is not read past the limit either.
+        let bytes = read_regular(&target, left).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => too_large(),
+            _ => unreadable(error),
+        })?;
+        left -= bytes.len() as u64;
+        files.push(SourceFile::new(path, bytes, executable));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(SourceTree { dir: written.to_owned(), files })

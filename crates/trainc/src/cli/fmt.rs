@@ -2,10 +2,9 @@
 
 use super::args::Named;
 use super::exit;
-use super::files::{MOST_MANIFEST_BYTES, describe, read_named_text, read_regular_text};
+use super::files::{MOST_MANIFEST_BYTES, describe, read_named_text, read_regular_text, write_in_root};
 use super::io::Io;
 use super::manifest_paths::{self, expand, root_of};
-use std::fs;
 use trainc_diag::source::SourceMap;
 use trainc_diag::{self as diag, Format, ManifestReport, Problems};
 use trainc_syntax::{document, format};
@@ -92,7 +91,7 @@ fn format_file(io: &mut Io, file: &manifest_paths::Named, check: bool) -> Result
     } else if !writable {
         io.print_verbatim(&formatted);
     } else if changes {
-        fs::write(path, &formatted)
+        write_in_root(path, &formatted)
             .map_err(|error| format!("error: `{shown}` cannot be written: {}\n", describe(&error)))?;
         io.print(&format!("formatted {shown}\n"));
     }

@@ -22,6 +22,7 @@ use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_catalog::shapes;
 use trainc_check::compile;
+use trainc_diag::markdown::{code_block, escape_cell};
 use trainc_diag::source::{SourceId, SourceMap, Span};
 use trainc_diag::{self as diag, Diagnostic, Format, Problems, Severity};
 use trainc_plan::Compiled;
@@ -654,10 +655,11 @@ fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
 
 /// Formats manifest, unsupported members, outcome and problems for a pull request.
 fn markdown(imported: &Imported, review: &Review) -> String {
-    let mut out = format!("# {}\n\n```kdl\n{}```\n", imported.job, imported.manifest);
+    let job = escape_cell(&imported.job);
+    let mut out = format!("# {job}\n\n{}", code_block("kdl", &imported.manifest));
     let mut list = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {
-            let lines: Vec<String> = lines.iter().map(|line| format!("- {line}\n")).collect();
+            let lines: Vec<String> = lines.iter().map(|line| format!("- {}\n", escape_cell(line))).collect();
             out.push_str(&format!("\n## {title}\n\n{}", lines.concat()));
         }
     };

@@ -1,7 +1,8 @@
 //! Expands an argument to manifest files: a file, a directory, a glob, or standard input.
 
-use super::directory::is_emitted;
+use super::directory::emitted_files;
 use super::files::{describe, names_pipe};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_diag::declare_code;
@@ -82,6 +83,8 @@ pub(super) fn is_skipped_name(name: &str) -> bool {
 #[derive(Default)]
 struct Walk {
     found: Vec<PathBuf>,
+    /// Files that `emit` wrote.
+    hidden: BTreeSet<PathBuf>,
     /// True if a directory was nested too deeply.
     too_deep: bool,
 }
@@ -102,6 +105,9 @@ impl Walk {
             return Ok(());
         }
         let entries = fs::read_dir(dir).map_err(|error| describe(&error))?;
+        if depth > 0 {
+            self.hidden.extend(emitted_files(dir));
+        }
         for entry in entries.flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -109,12 +115,12 @@ impl Walk {
                 continue;
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if path.is_dir() && !is_link && is_emitted(&path) {
-                // An emitted directory contains a copy of its manifest.
-            } else if path.is_dir() && !is_link {
+            if path.is_dir() && !is_link {
                 // An unreadable directory does not stop the search.
                 let _ = self.walk_dir(&path, depth + 1);
-            } else if path.extension().is_some_and(|extension| extension == "kdl") {
+            } else if path.extension().is_some_and(|extension| extension == "kdl")
+                && !self.hidden.contains(&path)
+            {
                 self.found.push(path);
             }
         }

@@ -3,13 +3,13 @@
 //! `git cat-file --batch` reads all objects, by names on its standard input.
 
 use super::{Repository, last_error_line};
-use crate::cli::directory::is_emitted_plan;
+use crate::cli::directory::files_of_plan;
 use crate::cli::files::{
     MOST_MANIFEST_BYTES, MOST_SOURCE_BYTES, MOST_SOURCE_FILES, TOO_LARGE, Tree, describe,
     is_excluded_from_archive,
 };
 use crate::cli::manifest_paths::Named;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -57,6 +57,8 @@ struct Entry {
     id: String,
     /// Relative to the directory that was listed.
     path: String,
+    /// Size in bytes, if it was asked for.
+    size: u64,
 }
 
 enum Object {
@@ -108,7 +110,7 @@ impl Revision {
     /// Returns the files below a directory (empty for the whole repository), relative to the repository.
     pub(in crate::cli) fn files(&mut self, dir: &str) -> Result<Vec<String>, String> {
         let at = if dir.is_empty() { self.commit.clone() } else { format!("{}:{dir}", self.commit) };
-        let entries = self.list(&at)?;
+        let entries = self.list(&at, &[])?;
         let entries = self.without_emitted(dir, entries);
         let files = entries.into_iter().filter(|entry| entry.mode.starts_with('1') && entry.mode != "160000");
         Ok(files
@@ -121,29 +123,41 @@ impl Revision {
         self.object(path).is_ok()
     }
 
-    fn list(&self, tree: &str) -> Result<Vec<Entry>, String> {
-        let output = self.repository.run(&["ls-tree", "-r", "-z", "--full-tree", tree])?;
+    /// Lists the files of a tree. With the option `-l` it also reads their sizes.
+    fn list(&self, tree: &str, options: &[&str]) -> Result<Vec<Entry>, String> {
+        let words = [&["ls-tree", "-r", "-z", "--full-tree"], options, &[tree]].concat();
+        let output = self.repository.run(&words)?;
         let text = String::from_utf8_lossy(&output);
         Ok(text
             .split('\0')
             .filter_map(|line| line.split_once('\t'))
-            .map(|(about, path)| Entry {
-                mode: about.split(' ').next().unwrap_or("").to_owned(),
-                id: about.split(' ').nth(2).unwrap_or("").to_owned(),
-                path: path.to_owned(),
+            .map(|(about, path)| {
+                let mut words = about.split_whitespace();
+                let (mode, _, id) = (words.next(), words.next(), words.next());
+                Entry {
+                    mode: mode.unwrap_or("").to_owned(),
+                    id: id.unwrap_or("").to_owned(),
+                    path: path.to_owned(),
+                    size: words.next().and_then(|size| size.parse().ok()).unwrap_or(0),
+                }
             })
             .collect())
     }
 
-    /// Removes the directories that `emit` wrote.
+    /// Removes the files that `emit` wrote.
     fn without_emitted(&mut self, root: &str, mut entries: Vec<Entry>) -> Vec<Entry> {
         let plans = entries.iter().filter_map(|entry| entry.path.strip_suffix("plan.json"));
-        let mut dirs: Vec<String> = plans.filter(|dir| dir.ends_with('/')).map(str::to_owned).collect();
-        dirs.retain(|dir| {
-            let plan = self.object(format!("{root}/{dir}plan.json").trim_start_matches('/'));
-            matches!(plan, Ok(Object::Blob(bytes)) if is_emitted_plan(&bytes))
-        });
-        entries.retain(|entry| !dirs.iter().any(|dir| entry.path.starts_with(dir)));
+        let dirs: Vec<String> = plans.filter(|dir| dir.ends_with('/')).map(str::to_owned).collect();
+        let mut hidden: BTreeSet<PathBuf> = BTreeSet::new();
+        for dir in dirs {
+            if let Ok(Object::Blob(bytes)) =
+                self.object(format!("{root}/{dir}plan.json").trim_start_matches('/'))
+            {
+                let files = files_of_plan(&bytes).unwrap_or_default();
+                hidden.extend(files.iter().map(|file| Path::new(&dir).join(file)));
+            }
+        }
+        entries.retain(|entry| !hidden.contains(Path::new(&entry.path)));
         entries
     }
 
@@ -239,16 +253,20 @@ impl Revision {
             Object::Blob(_) => return Err(ReadError::Unreadable("not a directory".to_owned())),
         }
         let at = format!("{}:{root}", self.commit);
-        let entries = self.list(&at).map_err(ReadError::Unreadable)?;
+        let entries = self.list(&at, &["-l"]).map_err(ReadError::Unreadable)?;
         if entries.iter().any(|entry| entry.mode == "160000") {
             return Err(ReadError::Unreadable("it has submodules, which are not supported".to_owned()));
         }
+        let mut entries = self.without_emitted(root, entries);
+        entries.retain(|entry| !entry.path.split('/').any(is_excluded_from_archive));
+        // Before any of them is read.
+        let size = entries.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.size));
+        if size > MOST_SOURCE_BYTES || entries.len() > MOST_SOURCE_FILES {
+            return Err(ReadError::Unreadable(TOO_LARGE.to_owned()));
+        }
         let mut files: Vec<SourceFile> = Vec::new();
         let mut total = 0;
-        for entry in self.without_emitted(root, entries) {
-            if entry.path.split('/').any(is_excluded_from_archive) {
-                continue;
-            }
+        for entry in entries {
             let path = &entry.path;
             if path.contains('\u{fffd}') {
                 return Err(ReadError::Unreadable(format!("the name `{path}` is not valid UTF-8")));

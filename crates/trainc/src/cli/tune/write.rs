@@ -2,10 +2,10 @@
 
 use super::checked_layouts::CheckedLayouts;
 use crate::cli::exit;
+use crate::cli::files::{describe, write_in_root};
 use crate::cli::io::Io;
 use crate::cli::loaded_manifest::LoadedManifest;
 use crate::cli::overlay::Overlay;
-use std::fs;
 use std::path::Path;
 use trainc_diag::source::is_file;
 use trainc_emit::quote;
@@ -119,8 +119,8 @@ pub(super) fn edit_and_write(
     if text == held.text {
         return Ok(Put::Stood);
     }
-    if let Err(error) = fs::write(Path::new(&held.path), text) {
-        io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
+    if let Err(error) = write_in_root(Path::new(&held.path), &text) {
+        io.note(&format!("error: `{}` cannot be written: {}\n", held.path, describe(&error)));
         return Err(exit::USAGE);
     }
     Ok(Put::Written)
