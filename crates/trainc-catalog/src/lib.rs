@@ -8,7 +8,7 @@ pub mod accelerators;
 pub mod algorithms;
 pub mod arn;
 pub mod container_paths;
-pub mod credentials;
+pub mod credential_files;
 pub mod cuda;
 pub mod debugger_rules;
 pub mod efa;
@@ -47,9 +47,9 @@ const TABLES: &[table::Table] = &[
     accelerators::TABLE,
     algorithms::TABLE,
     container_paths::TABLE,
-    credentials::FILES,
-    credentials::NAMES,
-    credentials::TABLE,
+    credential_files::FILES,
+    credential_files::NAMES,
+    credential_files::PATTERNS,
     cuda::TABLE,
     debugger_rules::TABLE,
     efa::TABLE,

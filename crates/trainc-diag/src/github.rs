@@ -34,7 +34,7 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
             let _ = writeln!(out, "::group::further {}s", severity.word());
             for one in rest {
                 // A command may be preceded by spaces, so the line must not start with colons.
-                let line = short::problem(run.sources, one.problem, one.also_in_note().as_deref());
+                let line = short::problem(run.sources, &one.problem, one.also_in_note().as_deref());
                 let _ = writeln!(out, "- {}", escape_output(&line, false));
             }
             out.push_str("::endgroup::\n");
@@ -54,7 +54,7 @@ fn workflow_command(
     fallback: &str,
     paths: Paths<'_>,
 ) -> String {
-    let problem = one.problem;
+    let problem = &one.problem;
     let word = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

@@ -37,7 +37,7 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
 }
 
 fn finding(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>, prints: &mut Fingerprints) -> Finding {
-    let problem = one.problem;
+    let problem = &one.problem;
     let name = position::source_name(run.sources, problem.span);
     // Problems outside of any file (standard input, `--set`) are located in the manifest.
     let fallback = run.manifests.first().map_or("", |manifest| manifest.path);

@@ -77,14 +77,14 @@ pub fn render(run: &Run<'_>, options: Options) -> String {
     let mut out = String::new();
     let is_drawn = |one: &&ReportedProblem<'_>| options.notes || one.problem.severity != Severity::Note;
     for one in shown.iter().filter(is_drawn) {
-        out.push_str(&problem(run.sources, one.problem, one.also_in_note().as_deref(), options));
+        out.push_str(&draw(run.sources, &one.problem, one.also_in_note().as_deref(), options));
         out.push('\n');
     }
     let notes: Vec<&ReportedProblem<'_>> = shown.iter().filter(|one| !is_drawn(one)).collect();
     let one_manifest = run.manifests.len() == 1;
     if one_manifest {
         for one in &notes {
-            out.push_str(&brief(run.sources, one.problem, options));
+            out.push_str(&brief(run.sources, &one.problem, options));
         }
         if !notes.is_empty() {
             out.push('\n');
@@ -119,6 +119,16 @@ fn brief(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String 
 
 /// Renders one problem. `also` is a last note, such as the other manifests that have it.
 pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>, options: Options) -> String {
+    draw(sources, &problem.masked(sources), also, options)
+}
+
+/// Renders a problem whose texts are masked.
+pub(super) fn draw(
+    sources: &SourceMap,
+    problem: &Diagnostic,
+    also: Option<&str>,
+    options: Options,
+) -> String {
     let mut out = heading(problem, options);
     let cut = if options.unicode { "…" } else { "..." };
     // Room for the line number, two bars with spaces, and two truncation marks.

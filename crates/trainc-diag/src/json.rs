@@ -139,8 +139,9 @@ pub fn document(run: &Run<'_>) -> Document {
     }
 }
 
-/// Builds a problem as it appears here and in `plan.json`.
+/// Builds a problem as it appears here and in `plan.json`, without the credentials of the sources.
 pub fn problem(sources: &SourceMap, problem: &Diagnostic) -> Problem {
+    let problem = problem.masked(sources);
     Problem {
         code: problem.code.id,
         name: problem.code.name,

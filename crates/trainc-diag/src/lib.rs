@@ -4,6 +4,7 @@
 //! Independent of the stages; only `human` deals with terminals and colour.
 
 mod code;
+pub mod credentials;
 mod escape;
 mod excerpt;
 pub mod fix;
@@ -13,6 +14,7 @@ pub mod gitlab;
 pub mod human;
 pub mod json;
 pub mod markdown;
+mod masking;
 mod next_command;
 pub mod page;
 pub mod placeholder_value;
@@ -37,7 +39,7 @@ pub use run::{Counts, ManifestReport, ReportedProblem, Run};
 pub use sparkline::sparkline;
 pub use suggestion::Suggestion;
 
-use crate::source::Span;
+use crate::source::{SourceMap, Span};
 use std::collections::BTreeMap;
 use truncate::{HELP_LIMIT, MESSAGE_LIMIT, quote_empty, truncate_quotes};
 
@@ -226,6 +228,22 @@ impl Diagnostic {
         self
     }
 
+    /// Returns the problem as it is shown: no text of it contains a credential of the sources. An edit that contains one is
+    /// left out, since its text would be applied masked.
+    pub fn masked(&self, sources: &SourceMap) -> Self {
+        let mask = |text: &String| sources.mask(text);
+        Self {
+            label: mask(&self.label),
+            message: mask(&self.message),
+            labels: self.labels.iter().map(|one| Label { text: mask(&one.text), ..one.clone() }).collect(),
+            help: self.help.clone().map(|help| help.map_text(|text| mask(&text))),
+            notes: self.notes.iter().map(mask).collect(),
+            facts: self.facts.iter().map(|(name, fact)| (*name, mask_fact(fact, sources))).collect(),
+            fix: self.fix.clone().filter(|fix| mask(&fix.text) == fix.text),
+            ..self.clone()
+        }
+    }
+
     /// Adds a note.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
@@ -245,6 +263,19 @@ impl Diagnostic {
     pub fn fix(mut self, span: Span, text: impl Into<String>) -> Self {
         self.fix = Some(Fix { span, text: text.into() });
         self
+    }
+}
+
+/// Masks the texts of a fact.
+fn mask_fact(fact: &serde_json::Value, sources: &SourceMap) -> serde_json::Value {
+    use serde_json::Value;
+    match fact {
+        Value::String(text) => Value::String(sources.mask(text)),
+        Value::Array(items) => items.iter().map(|item| mask_fact(item, sources)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, item)| (name.clone(), mask_fact(item, sources))).collect()
+        }
+        other => other.clone(),
     }
 }
 

@@ -106,7 +106,7 @@ fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
     let what = escape_cell(&format!("{}{also}", one.problem.message));
     let place = location(run, one, paths);
     let place = if place.is_empty() { place } else { code_span(&place) };
-    let problem = one.problem;
+    let problem = &one.problem;
     format!(
         "| {} | `{}` {} | {place} | {what} |\n",
         problem.severity.word(),
@@ -117,7 +117,7 @@ fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
 
 fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
     let options = human::Options::default();
-    let drawn = human::problem(run.sources, one.problem, one.also_in_note().as_deref(), options);
+    let drawn = human::draw(run.sources, &one.problem, one.also_in_note().as_deref(), options);
     let title = escape(&short::join_lines(&one.problem.message), "&<>");
     format!(
         "<details><summary><code>{}</code> {title}</summary>\n\n{}\n</details>\n",

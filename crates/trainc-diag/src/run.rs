@@ -28,8 +28,8 @@ pub struct Run<'a> {
 /// A problem that is reported once, although several manifests may have it through a shared layer.
 #[derive(Clone, Debug)]
 pub struct ReportedProblem<'a> {
-    /// The problem as the first manifest has it.
-    pub problem: &'a Diagnostic,
+    /// The problem as the first manifest has it, without the credentials of the sources.
+    pub problem: Diagnostic,
     /// The other manifests that have it, except the file of its primary span.
     pub also_in: Vec<&'a str>,
 }
@@ -104,6 +104,7 @@ impl<'a> Run<'a> {
                     }
                 } else {
                     seen.insert(key, out.len());
+                    let problem = problem.masked(self.sources);
                     out.push(ReportedProblem { problem, also_in: vec![manifest.path] });
                 }
             }

@@ -201,7 +201,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn finding(&self, one: &ReportedProblem<'_>, rule_index: usize, prints: &mut Fingerprints) -> Finding {
-        let problem = one.problem;
+        let problem = &one.problem;
         let uri = self.artifact(problem.span).uri;
         let print = prints.fingerprint(self.run, problem, &uri);
         let labels = problem.labels.iter().zip(1..).map(|(label, id)| Location {

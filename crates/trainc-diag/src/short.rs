@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub fn render(run: &Run<'_>) -> String {
     let mut out = String::new();
     for one in run.problems() {
-        out.push_str(&problem(run.sources, one.problem, one.also_in_note().as_deref()));
+        out.push_str(&problem(run.sources, &one.problem, one.also_in_note().as_deref()));
         out.push('\n');
     }
     out

@@ -3,8 +3,8 @@
 //! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and line and column
 //! numbers for reports. Independent of KDL and manifests.
 
-use std::ops::Range;
-use std::sync::Arc;
+use crate::masking::{self, FoundCredential};
+use std::sync::{Arc, OnceLock};
 
 /// The replacement of each character that must not be shown.
 pub const MASK: char = '*';
@@ -91,8 +91,10 @@ pub struct Source {
     /// The whole text. The caller has reported and replaced bytes that are not UTF-8.
     pub text: Arc<str>,
     line_starts: Arc<[u32]>,
-    /// Bytes that must not be shown.
-    hidden: Vec<Range<u32>>,
+    /// The credentials in the text, found when they are first needed.
+    found: OnceLock<Arc<[FoundCredential]>>,
+    /// Further credentials, which only the rules recognise.
+    hidden: Vec<FoundCredential>,
 }
 
 impl Source {
@@ -115,9 +117,15 @@ impl Source {
         self.line_starts.get(index).map(|&start| start as usize)
     }
 
-    /// Returns whether the byte must not be shown.
+    /// Iterates over the credentials in the text.
+    fn credentials(&self) -> impl Iterator<Item = &FoundCredential> {
+        let find = || masking::find_credentials(&self.name, &self.text).into();
+        self.found.get_or_init(find).iter().chain(&self.hidden)
+    }
+
+    /// Returns whether the byte is part of a credential, which must not be shown.
     pub fn is_hidden(&self, at: usize) -> bool {
-        self.hidden.iter().any(|range| u32::try_from(at).is_ok_and(|at| range.contains(&at)))
+        self.credentials().any(|one| one.range.contains(&at))
     }
 
     /// Returns the text of the line (from 0) with hidden characters masked.
@@ -133,6 +141,12 @@ impl Source {
         let end = self.line_starts.get(index + 1).map_or(self.text.len(), |&next| next as usize);
         self.text.get(start..end).map(|line| line.trim_end_matches(['\n', '\r']))
     }
+}
+
+/// Masks the credentials in the name of a source that is no file, as of a `--set`.
+fn mask_name(name: &str) -> Arc<str> {
+    let found = masking::find_credentials("", name.trim_matches(['<', '>']));
+    masking::mask(name, found.iter().flat_map(|one| &one.values).map(String::as_str)).into()
 }
 
 /// All sources of one run, in the order in which they were added.
@@ -172,10 +186,13 @@ impl SourceMap {
         for (at, _) in text.match_indices('\n') {
             line_starts.push(u32::try_from(at + 1).unwrap_or(u32::MAX));
         }
+        let name: Arc<str> = name.into();
+        let name = if is_file(&name) { name } else { mask_name(&name) };
         self.sources.push(Source {
-            name: name.into(),
+            name,
             text,
             line_starts: line_starts.into(),
+            found: OnceLock::new(),
             hidden: Vec::new(),
         });
         id
@@ -195,13 +212,9 @@ impl SourceMap {
             .unwrap_or("")
     }
 
-    /// Hides the text of a span, except quotes around it, from all output. The same text in the name of its source, as of
-    /// a `--set`, is masked too.
+    /// Hides the text of a span, except quotes around it, from all output: a credential that only a rule recognises. The
+    /// same text in the name of its source, as of a `--set`, is masked too.
     pub fn hide(&mut self, span: Span) {
-        let marks = |c| matches!(c, '"' | '#');
-        let text = self.slice(span);
-        let begins = text.len() - text.trim_start_matches(marks).len();
-        let text = text.trim_matches(marks).to_owned();
         let part = span.source.0 >> PART_BITS;
         let map = if part == self.part {
             Some(self)
@@ -209,24 +222,25 @@ impl SourceMap {
             self.absorbed.iter_mut().find(|map| map.part == part)
         };
         let at = (span.source.0 & ((1 << PART_BITS) - 1)) as usize;
-        let Some(source) = map.and_then(|map| map.sources.get_mut(at)).filter(|_| !text.is_empty()) else {
-            return;
-        };
-        let place =
-            Span::new(span.source, span.start as usize + begins, span.start as usize + begins + text.len());
-        source.hidden.push(place.start..place.end);
-        if source.name.contains(&text) {
-            source.name = source.name.replace(&text, &MASK.to_string().repeat(3)).into();
+        let Some(source) = map.and_then(|map| map.sources.get_mut(at)) else { return };
+        let inner = masking::content(&source.text, span.start as usize..span.end as usize);
+        let one = FoundCredential::new(&source.text, inner);
+        if !is_file(&source.name) {
+            source.name = masking::mask(&source.name, one.values.iter().map(String::as_str)).into();
         }
+        source.hidden.push(one);
     }
 
-    /// Masks all hidden text in a text, for output that is made of values, not of source lines.
+    /// Masks the credentials of all sources in a text that is shown, and whatever has the form of one. Digests, ARNs and
+    /// addresses stay.
     pub fn mask(&self, text: &str) -> String {
-        let hidden = self.iter().flat_map(|(_, source)| {
-            source.hidden.iter().filter_map(|range| source.text.get(range.start as usize..range.end as usize))
-        });
-        let mask = MASK.to_string().repeat(3);
-        hidden.fold(text.to_owned(), |text, secret| text.replace(secret, &mask))
+        let found = self.iter().flat_map(|(_, source)| source.credentials());
+        masking::mask(text, found.flat_map(|one| one.values.iter().map(String::as_str)))
+    }
+
+    /// Masks like [`Self::mask`] in the strings of a JSON document.
+    pub fn mask_json(&self, json: &str) -> String {
+        masking::mask_json(json, |text| self.mask(text))
     }
 
     /// Renames every source.
@@ -275,7 +289,7 @@ mod tests {
         assert_eq!(source.masked_line(1).as_deref(), Some("a \"******\" b"));
         assert_eq!(source.masked_line(0).as_deref(), Some("one"));
         assert_eq!(&*source.name, "<--set a=\"***\">");
-        assert_eq!(map.mask("x geheim y"), "x *** y");
+        assert_eq!(map.mask("x geheim y, geheimnis"), "x *** y, geheimnis");
         assert_eq!(map.slice(Span::new(id, 7, 13)), "geheim", "the text itself is unchanged");
     }
 

@@ -34,7 +34,10 @@ pub(super) fn hover(
         None => words,
     };
     Some(Hover {
-        contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value: words }),
+        contents: HoverContents::Markup(MarkupContent {
+            kind: MarkupKind::Markdown,
+            value: opened.sources.mask(&words),
+        }),
         range: Some(encoding.range(text, start, end)),
     })
 }

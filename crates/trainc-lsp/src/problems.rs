@@ -61,6 +61,7 @@ pub(super) fn location(opened: &OpenDocument, span: Span, encoding: Encoding) ->
 }
 
 fn diagnostic(opened: &OpenDocument, problem: &Problem, range: Range, encoding: Encoding) -> Diagnostic {
+    let problem = &problem.masked(&opened.sources);
     let related: Vec<DiagnosticRelatedInformation> = problem
         .labels
         .iter()
@@ -119,7 +120,7 @@ pub(super) fn actions(
             // Built as JSON, because the map of the type is unordered.
             let changes = serde_json::json!({"changes": {uri.as_str(): [edit]}});
             out.push(CodeActionOrCommand::CodeAction(CodeAction {
-                title: diag::escape_control_characters(&title),
+                title: diag::escape_control_characters(&opened.sources.mask(&title)),
                 kind: Some(CodeActionKind::QUICKFIX),
                 diagnostics: Some(vec![diagnostic(opened, problem, at, encoding)]),
                 edit: serde_json::from_value::<WorkspaceEdit>(changes).ok(),

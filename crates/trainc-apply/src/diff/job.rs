@@ -6,7 +6,7 @@ use crate::desired::Desired;
 use crate::observed::Runs;
 use crate::ownership::{is_run_of_digest, missing_tags, owner, tag_differences};
 use serde_json::Value;
-use trainc_catalog::credentials::{self, NamedCredential};
+use trainc_diag::credentials::{self, NamedCredential};
 use trainc_emit::{is_unresolved, sort_named_lists};
 
 /// Decides which training job to attach to or start.

@@ -1,7 +1,8 @@
 //! Program files that would be packed although their names or contents are those of credentials.
 
 use crate::Context;
-use trainc_catalog::credentials;
+use trainc_catalog::credential_files::credential_kind_of_file;
+use trainc_diag::credentials;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -59,7 +60,7 @@ impl std::fmt::Display for Evidence {
 }
 
 fn find_evidence(file: &SourceFile) -> Option<Evidence> {
-    let by_name = credentials::credential_kind_of_file(&file.path).filter(|_| !is_public_key(file));
+    let by_name = credential_kind_of_file(&file.path).filter(|_| !is_public_key(file));
     by_name.map(Evidence::Name).or_else(|| {
         let text = Some(&file.bytes).filter(|bytes| bytes.len() <= MAX_SEARCHED_BYTES)?;
         credentials::find_token(std::str::from_utf8(text).ok()?).map(Evidence::Content)

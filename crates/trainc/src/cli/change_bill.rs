@@ -53,7 +53,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
     match args.output.as_str() {
         "json" => {
             let text = serde_json::to_string_pretty(&bill::document(&bill)).unwrap_or_default();
-            io.print_json(&bill.sources.mask(&format!("{text}\n")));
+            io.print_json(&bill.sources.mask_json(&format!("{text}\n")));
         }
         "markdown" => io.print_unwrapped(&bill.sources.mask(&bill::markdown(&bill))),
         _ => {

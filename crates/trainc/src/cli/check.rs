@@ -177,7 +177,7 @@ fn write_fixes(
         write_in_root(Path::new(&name), text)
             .map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
         let old = sources.get(*source).map_or("", |source| &source.text);
-        io.note(&format!("fixed {name}\n{}", format_diff(old, text)));
+        io.note(&sources.mask(&format!("fixed {name}\n{}", format_diff(old, text))));
         written += 1;
     }
     if written == 0 && selection.kept.is_empty() {

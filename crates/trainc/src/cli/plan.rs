@@ -324,7 +324,7 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
         _ => serde_json::to_string_pretty(documents),
     };
     match text {
-        Ok(text) => io.print_json(&set.sources.mask(&format!("{text}\n"))),
+        Ok(text) => io.print_json(&set.sources.mask_json(&format!("{text}\n"))),
         Err(error) => io.note(&format!("error: {error}\n")),
     }
 }

@@ -242,7 +242,8 @@ pub(super) fn compile(
         .manifests
         .pop()
         .map_or_else(|| Compiled::unreadable_file(Problems::default()), |manifest| manifest.compiled);
-    let error = compiled.problems.iter().find(|one| one.severity == Severity::Error).cloned();
+    let error = compiled.problems.iter().find(|one| one.severity == Severity::Error);
+    let error = error.map(|error| error.masked(&set.sources));
     let Some(error) = error else { return Ok(compiled) };
     let cluster = compiled.plan.as_ref().and_then(|plan| plan.job.cluster.as_ref());
     let instance = cluster.and_then(|cluster| cluster.instance.span());
