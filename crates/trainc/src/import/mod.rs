@@ -24,7 +24,7 @@ mod unsupported;
 pub use origin::{Origin, ProgramSource};
 pub use reading::decode;
 pub use recording::{
-    Failure, GitSource, Ignored, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording,
+    Failure, GitSource, Ignored, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording, Unknown,
 };
 
 use document::FoundJob;
@@ -78,6 +78,8 @@ pub struct Imported {
     pub lost: Vec<String>,
     /// Those of them that the same request needs, or has in place of what only the account knows.
     pub caveats: Vec<String>,
+    /// What the script asked before the request that only the account knows: there the request may be another one.
+    pub unknown: Vec<String>,
     /// Members that are only known at run time: they are not in `request`, so no comparison finds them.
     computed: Vec<String>,
     /// Whether the manifest has the source of the archive that the request names.
@@ -196,6 +198,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         unsupported,
         lost,
         caveats,
+        unknown: origin.unknown().to_vec(),
         computed,
         has_source: reader.has_source,
         is_tuned,
@@ -212,6 +215,10 @@ impl Imported {
     /// Says whether the manifest produces the same request.
     pub fn verdict(&self) -> String {
         match self.lost.len() {
+            0 if !self.unknown.is_empty() => {
+                let answers = trainc_diag::text::count(self.unknown.len() as u64, "answer");
+                format!("a request that may differ: the script used {answers} that only your account knows, in its header")
+            }
             0 if self.is_tuned => "a training job of the tuning job, without the tuned parameters".to_owned(),
             0 if self.caveats.is_empty() => "the same request".to_owned(),
             0 => "the same request, with the caveats in its header".to_owned(),
@@ -224,7 +231,12 @@ impl Imported {
     pub fn lists(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
         let is_note = |line: &&String| !self.lost.contains(line) && !self.caveats.contains(line);
         let notes = self.unsupported.iter().filter(is_note).cloned().collect();
-        let lists = [("Differences", self.lost.clone()), ("Caveats", self.caveats.clone()), ("Notes", notes)];
+        let lists = [
+            ("Differences", self.lost.clone()),
+            ("Not known", self.unknown.clone()),
+            ("Caveats", self.caveats.clone()),
+            ("Notes", notes),
+        ];
         lists.into_iter().filter(|(_, lines)| !lines.is_empty())
     }
 
@@ -238,7 +250,7 @@ impl Imported {
                 .children(children)
                 .with_blank_line()
         });
-        let mut out = header(&self.description, &self.lost, &self.caveats, self.is_tuned);
+        let mut out = header(&self.description, self);
         let nodes = self.nodes.iter().cloned().chain(request).collect();
         Node::text("job", &self.job).children(nodes).write(0, &mut out);
         out

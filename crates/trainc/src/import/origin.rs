@@ -1,7 +1,7 @@
 //! Where a request comes from, if it is not a file of its own: the script that would have sent it.
 
 use super::account_of;
-use super::kdl::{Node, escape_placeholders, string};
+use super::kdl::{Node, escape_line, escape_placeholders, string};
 use super::recording::{
     ACCOUNT, GitSource, LocalChannel, ROLE_PLACEHOLDER, RecordedDocument, Recording, fill_account,
     in_account, made_up_members,
@@ -32,6 +32,8 @@ pub struct Origin {
     made_up: Vec<String>,
     /// Lines of the script that failed before the request and were skipped.
     ignored: Vec<(usize, usize)>,
+    /// What the script asked before the request that only the account knows.
+    unknown: Vec<String>,
 }
 
 /// Launchers of SDK v3, and the nodes for them.
@@ -72,6 +74,7 @@ impl Origin {
             failed.filter_map(|one| Some((one.line?, one.last.or(one.line)?))).collect();
         ignored.sort_unstable();
         ignored.dedup();
+        let asked = recording.unknown.iter().take(document.unknown);
         let relative = |path: &str| relative(directory, Path::new(path));
         let sources = recording.sources.iter().map(|(uri, source)| {
             let name =
@@ -101,7 +104,13 @@ impl Origin {
             roles: recording.roles.clone(),
             made_up: Vec::new(),
             ignored,
+            unknown: asked.map(|one| escape_line(&in_account(&one.to_string(), None))).collect(),
         }
+    }
+
+    /// Returns what the script asked before the request that only the account knows.
+    pub(super) fn unknown(&self) -> &[String] {
+        &self.unknown
     }
 
     /// Replaces the recorder's account in a recorded request, and returns the origin of that request. The account is that of

@@ -8,6 +8,9 @@ RECORD receives one JSON object a line, which `recording.rs` reads, and RECORD.h
 a statement that fails is skipped. Nothing but the standard library is imported here.
 botocore's `Endpoint.make_request` is replaced: it comes after botocore has validated and serialized a request, and before
 credentials, signature and network. An audit hook, which Python code cannot remove, rejects sockets and programs.
+
+The account is not known. Each question whose answer only the account has is recorded as `unknown`, with its line: a request that
+comes after it may be another one there. Known are the whole account ID, a role by its name, and what the script has made itself.
 """
 
 import ast
@@ -50,7 +53,21 @@ MOST_KEPT = 1 << 20
 # Programs that are started: they only read this machine, or create a directory. Of git, only what reads the local repository.
 PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date", "pwd", "mkdir",
             "ls", "cat", "echo", "head", "tail", "wc", "nproc", "basename", "dirname"}
+SHELLS = {"sh", "bash", "dash"}
 GIT_READS = {"rev-parse", "status", "log", "describe", "diff", "show", "branch", "ls-files", "symbolic-ref"}
+
+# Operations that change something begin with these words, and answer with what the script says; all others ask for what the
+# account has. IDs that they return contain the text of `MADE_UP`.
+WRITES = (
+    *("Abort", "Add", "Associate", "Assume", "Attach", "Authorize", "BatchDelete", "BatchPut", "BatchWrite", "Complete", "Copy"),
+    *("Create", "Delete", "Deregister", "Detach", "Disable", "Disassociate", "Enable", "Grant", "Modify", "Publish", "Put"),
+    *("Register", "Remove", "Restore", "Revoke", "RunInstances", "Send", "Set", "Start", "Stop", "Submit", "Tag", "Terminate"),
+    *("Untag", "Update", "Upload"),
+)
+# Operations by which the SageMaker SDK makes sure of its default bucket and role, and follows the logs of a job: no answer changes
+# the request.
+READS_OF_SDK = {"s3_HeadBucket", "s3_ListBuckets", "s3_GetBucketLocation", "iam_SimulatePrincipalPolicy", "logs_DescribeLogStreams",
+                "logs_GetLogEvents"}
 
 # Values of a status, the best first, in lowercase.
 STATUSES = ("completed", "succeeded", "inservice", "active", "available", "ready", "created")
@@ -74,7 +91,14 @@ class Recorder:
         self.directory = os.path.dirname(os.path.abspath(path))
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.lock = threading.Lock()
-        self.created = {}
+        # Training jobs by their name, and the settings of other things by service and kind.
+        self.jobs = {}
+        self.made = {}
+        self.tuned = {}
+        # Paths of the roles that it has created.
+        self.roles = {}
+        # Buckets that the script has created, and objects that it has written; None for content that is not kept.
+        self.buckets = set()
         self.objects = {}
         self.params = threading.local()
         self.clones = {}
@@ -82,6 +106,7 @@ class Recorder:
         # Whether files belong to the script, by name.
         self.script_files = {}
         self.script_directory = ""
+        self.script = ""
         self.skipper = None
 
     def add(self, kind, **members):
@@ -89,6 +114,15 @@ class Recorder:
         with self.lock:
             self.requests += kind == "request"
             os.write(self.file, line.encode())
+
+    def created_names(self):
+        """Returns the names of what the script has created."""
+        made = [settings for all_settings in self.made.values() for settings in all_settings]
+        return {value for settings in made for value in settings.values() if isinstance(value, str)} | set(self.jobs)
+
+    def add_unknown(self, what):
+        """Records what the script has done that only the account could answer, at its line."""
+        self.add("unknown", what=what, line=line_of_script())
 
 
 recorder = None
@@ -132,11 +166,53 @@ def describe_program(command):
     return " ".join(words_of(command))[:200]
 
 
+def frames_of_caller():
+    """Yields the frames that led here: those of this thread, then those of the main thread, which waits for it."""
+    for frame in (sys._getframe(1), sys._current_frames().get(threading.main_thread().ident)):
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+
+def line_of_script():
+    """Returns the line of the script that led here; None if there is none, as in a magic."""
+    lines = (frame.f_lineno for frame in frames_of_caller() if frame.f_code.co_filename == recorder.script)
+    return next(lines, None)
+
+
+STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+# Packages through which a call of AWS goes.
+CLIENTS = ("botocore", "boto3", "s3transfer")
+
+
+def asker():
+    """Returns who asks, through the standard library and boto3: the `script`, or the name of a package."""
+    for frame in frames_of_caller():
+        filename = frame.f_code.co_filename
+        if filename != __file__ and is_of_script(filename):
+            return "script"
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        is_standard = filename.startswith(("<", STANDARD_LIBRARY)) and "-packages" not in filename
+        if filename != __file__ and package not in CLIENTS and not is_standard:
+            return package
+    return ""
+
+
+def is_asked_by(filename):
+    """Returns whether a file of a library led here."""
+    return any(frame.f_code.co_filename.endswith(filename) for frame in frames_of_caller())
+
+
 def is_allowed(command):
     words = words_of(command)
-    if not words or any(sign in word for word in words for sign in ";|&`$<>"):
+    if not words:
         return False
     name = pathlib.PurePath(words[0]).name
+    if name in SHELLS and len(words) == 3 and words[1] == "-c":
+        # A shell that starts a program is no other program.
+        return "\n" not in words[2] and is_allowed(words[2])
+    if any(sign in word for word in words for sign in ";|&`$<>"):
+        return False
     if name == "git":
         return next((word for word in words[1:] if not word.startswith("-")), None) in GIT_READS
     return name in PROGRAMS
@@ -149,16 +225,24 @@ def patch_programs():
     start = subprocess.Popen.__init__
 
     def popen(self, args, *rest, **options):
-        if not is_allowed(args):
-            recorder.add("skipped", what=describe_program(args))
+        command = args
+        if options.get("shell"):
+            # Only the first word of a list is the command of the shell.
+            words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+            command = ["sh", "-c", *map(os.fsdecode, words)]
+        if not is_allowed(command):
+            what = describe_program(args)
+            recorder.add("skipped", what=what)
+            if options.get("stdout") == subprocess.PIPE and asker() == "script":
+                recorder.add_unknown(f"reads the output of `{what}`, which trainc does not run: it is empty")
             options.pop("executable", None)
             options["shell"] = False
             args = ["true"]
         return start(self, args, *rest, **options)
 
     def system(command):
-        recorder.add("skipped", what=describe_program(command))
-        return 0
+        # The exit code of the process, shifted as that of `os.system`.
+        return subprocess.call(command, shell=True) << 8
 
     subprocess.Popen.__init__ = popen
     os.system = system
@@ -202,7 +286,11 @@ class Response:
 
 
 class NotFound(Exception):
-    pass
+    """An answer of the service: there is no such thing."""
+
+    def __init__(self, message, code="404"):
+        super().__init__(message)
+        self.code = code
 
 
 def patch_endpoint(module):
@@ -212,12 +300,14 @@ def patch_endpoint(module):
         region, partition, params = getattr(recorder.params, "call", (None, "aws", {}))
         call = Call(service, operation_model, region or REGION, partition, params)
         recorder.add("call", service=service, operation=operation)
-        status, parsed = 200, None
+        status = 200
         try:
-            body = request_dict.get("body")
-            parsed = call.answer(body)
+            parsed = call.answer(request_dict.get("body"))
         except NotFound as missing:
-            status, parsed = 404, {"Error": {"Code": "404", "Message": str(missing)}}
+            status, parsed = 404, {"Error": {"Code": missing.code, "Message": str(missing)}}
+            call.unknown = "that it does not exist"
+        if call.unknown and not (call.key in READS_OF_SDK and asker().startswith("sagemaker")):
+            recorder.add_unknown(f"asks for `{service} {operation}`, which trainc answers with {call.unknown}")
         parsed["ResponseMetadata"] = {
             "RequestId": MADE_UP,
             "HTTPStatusCode": status,
@@ -237,6 +327,18 @@ def patch_client(module):
         return call(self, operation_name, api_params)
 
     module.BaseClient._make_api_call = make_api_call
+
+
+def patch_waiter(module):
+    """Ends each wait at once: what a script waits for is there, as far as it goes on."""
+
+    def wait(self, **options):
+        names = {value for value in options.values() if isinstance(value, str)}
+        is_own = any(name in recorder.created_names() for name in names)
+        if not is_own:
+            recorder.add_unknown(f"waits for `{self.name}`, which trainc answers at once")
+
+    module.Waiter.wait = wait
 
 
 def patch_validation(module):
@@ -282,22 +384,34 @@ class Call:
         self.partition = partition
         self.params = params
         self.shape = model.output_shape
+        self.key = f"{service}_{model.name}".replace("-", "_")
+        # What the answer is, if only the account knows it.
+        self.unknown = None
 
     def arn(self, kind, name):
         return f"arn:{self.partition}:{self.service}:{self.region}:{ACCOUNT}:{kind}/{name}"
 
     def answer(self, body):
-        known = getattr(self, f"{self.service}_{self.operation}".replace("-", "_"), None)
+        known = getattr(self, self.key, None)
         if known is not None:
             return known(body)
         verb = re.match(r"[A-Z][a-z]*", self.operation)
         verb = verb[0] if verb else ""
+        kind = self.service, self.operation[len(verb) :]
         if verb == "Create":
             if "Definition" in "".join(self.params):
                 self.record(body)
-            recorder.created[self.service, self.operation[len(verb) :]] = dict(self.params)
-        known = recorder.created.get((self.service, self.operation[len(verb) :]), {}) if verb in ("Describe", "Get") else {}
-        return self.describe(known, {**known, **self.params})
+            recorder.made.setdefault(kind, []).append(dict(self.params))
+        known = self.find_made(kind) if verb in ("Describe", "Get") else {}
+        answer = self.describe(known, {**known, **self.params})
+        if not known and not self.operation.startswith(WRITES):
+            self.unknown = describe_answer(answer)
+        return answer
+
+    def find_made(self, kind):
+        """Returns how the script has created what it asks for by its name; empty if it has not."""
+        said = {name: value for name, value in self.params.items() if isinstance(value, str)}
+        return next((made for made in reversed(recorder.made.get(kind, [])) if said and said.items() <= made.items()), {})
 
     def describe(self, known, said):
         """Returns an output: of what the script has created, without the members that it has not set."""
@@ -351,7 +465,7 @@ class Call:
     def sagemaker_CreateTrainingJob(self, body):
         self.record(body)
         name = self.params["TrainingJobName"]
-        recorder.created["job", name] = dict(self.params)
+        recorder.jobs[name] = dict(self.params)
         return {"TrainingJobArn": self.arn("training-job", name)}
 
     def sagemaker_DescribeTrainingJob(self, _body):
@@ -360,7 +474,9 @@ class Call:
         name = self.params["TrainingJobName"]
         now = datetime.datetime.now(datetime.timezone.utc)
         # SageMaker names the training jobs of a tuning job.
-        known = recorder.created.get(("job", name)) or recorder.created.get("tuned", {})
+        known = recorder.jobs.get(name) or recorder.tuned
+        if not known:
+            self.unknown = "made-up values"
         said = {**known, "TrainingJobName": name}
         output = {"KmsKeyId": "", "S3OutputPath": f"s3://{MADE_UP}", **said.get("OutputDataConfig", {})}
 
@@ -405,10 +521,10 @@ class Call:
             if definition:
                 definition.setdefault("TrainingJobName", definition.get("DefinitionName", name))
         recorder.add("request", operation=self.operation, region=self.region, request=request)
-        recorder.created[self.service, "HyperParameterTuningJob"] = dict(self.params)
+        recorder.made.setdefault((self.service, "HyperParameterTuningJob"), []).append(dict(self.params))
         for definition in [self.params.get("TrainingJobDefinition"), *self.params.get("TrainingJobDefinitions", [])]:
             if definition:
-                recorder.created["tuned"] = {
+                recorder.tuned = {
                     "ResourceConfig": definition.get("HyperParameterTuningResourceConfig", {}),
                     **definition,
                     "HyperParameters": definition.get("StaticHyperParameters", {}),
@@ -459,15 +575,15 @@ class Call:
     def sts_GetCallerIdentity(self, _body):
         role = ROLE.rpartition("/")[2]
         arn = f"arn:{self.partition}:sts::{ACCOUNT}:assumed-role/{role}/trainc"
-        return {"UserId": f"{MADE_UP}:trainc", "Account": ACCOUNT, "Arn": arn}
+        return {"UserId": f"{MADE_UP}:trainc", "Account": AccountText(ACCOUNT), "Arn": AccountText(arn)}
 
     def iam_GetRole(self, _body):
         name = self.params["RoleName"]
         path = "/service-role/" if name.startswith(CONSOLE_ROLE) else "/"
-        return self.role(recorder.created.get(("role", name), path), created=False)
+        return self.role(recorder.roles.get(name, path), created=False)
 
     def iam_CreateRole(self, _body):
-        path = recorder.created["role", self.params["RoleName"]] = self.params.get("Path", "/")
+        path = recorder.roles[self.params["RoleName"]] = self.params.get("Path", "/")
         return self.role(path, created=True)
 
     def role(self, path, created):
@@ -488,24 +604,40 @@ class Call:
         answer["Role"].update(
             RoleName=name,
             Path=path,
-            Arn=arn,
+            Arn=AccountText(arn),
             AssumeRolePolicyDocument=json.dumps(trust),
         )
         return answer
 
     def iam_SimulatePrincipalPolicy(self, _body):
         actions = self.params.get("ActionNames", [])
+        self.unknown = "that all are allowed"
         return {"EvaluationResults": [{"EvalActionName": name, "EvalDecision": "allowed"} for name in actions]}
 
     # --- S3: every bucket exists, and objects are those that the script has written
+
+    def is_own_bucket(self):
+        """Returns whether the script has created the bucket, or it is the default one, which the SDK creates."""
+        name = self.params.get("Bucket")
+        return name in recorder.buckets or name == f"sagemaker-{self.region}-{ACCOUNT}"
+
+    def s3_CreateBucket(self, _body):
+        recorder.buckets.add(self.params["Bucket"])
+        return self.make_up(self.shape, self.params)
+
+    def s3_HeadBucket(self, _body):
+        self.unknown = None if self.is_own_bucket() else "that it exists"
+        return self.make_up(self.shape, self.params)
 
     def s3_ListBuckets(self, _body):
         import datetime
 
         now = datetime.datetime.now(datetime.timezone.utc)
+        self.unknown = "the default bucket alone"
         return {"Buckets": [{"Name": f"sagemaker-{self.region}-{ACCOUNT}", "CreationDate": now}]}
 
     def s3_GetBucketLocation(self, _body):
+        self.unknown = None if self.is_own_bucket() else "the region of the client"
         return {"LocationConstraint": None if self.region == "us-east-1" else self.region}
 
     def s3_PutObject(self, _body):
@@ -517,37 +649,58 @@ class Call:
         recorder.add("uploaded", uri=f"s3://{self.params['Bucket']}/{self.params['Key']}")
         return {"ETag": f'"{MADE_UP}"'}
 
+    def s3_CopyObject(self, _body):
+        source = self.params["CopySource"]
+        bucket, _, key = source.partition("/") if isinstance(source, str) else (source["Bucket"], "/", source["Key"])
+        recorder.objects[self.params["Bucket"], self.params["Key"]] = recorder.objects.get((bucket, key))
+        return self.make_up(self.shape, {})
+
     def s3_CreateMultipartUpload(self, _body):
+        recorder.objects[self.params["Bucket"], self.params["Key"]] = None
         recorder.add("uploaded", uri=f"s3://{self.params['Bucket']}/{self.params['Key']}")
         return {"UploadId": MADE_UP, "Bucket": self.params["Bucket"], "Key": self.params["Key"]}
 
     def s3_UploadPart(self, _body):
         return {"ETag": f'"{MADE_UP}"'}
 
+    def object(self):
+        """Returns the content of an object that the script has written; what else there is, only the account knows."""
+        place = self.params["Bucket"], self.params["Key"]
+        data = recorder.objects.get(place)
+        if data is None and not (self.operation == "HeadObject" and place in recorder.objects):
+            code = "404" if self.operation == "HeadObject" else "NoSuchKey"
+            raise NotFound(f"{NO_OBJECTS}s3://{'/'.join(place)}", code)
+        if data is None:
+            self.unknown = "the length 0"
+        return data or b""
+
     def s3_HeadObject(self, _body):
+        # A copy asks for the length alone.
+        return self.head(b"" if is_asked_by(os.path.join("s3transfer", "copies.py")) else self.object())
+
+    def head(self, data):
         import datetime
 
-        data = recorder.objects.get((self.params["Bucket"], self.params["Key"]), b"")
         now = datetime.datetime.now(datetime.timezone.utc)
         return {"ContentLength": len(data), "ETag": f'"{MADE_UP}"', "LastModified": now, "Metadata": {}}
 
     def s3_GetObject(self, _body):
         from botocore.response import StreamingBody
 
-        data = recorder.objects.get((self.params["Bucket"], self.params["Key"]))
-        if data is None:
-            raise NotFound(f"{NO_OBJECTS}s3://{self.params['Bucket']}/{self.params['Key']}")
-        return {**self.s3_HeadObject(None), "Body": StreamingBody(io.BytesIO(data), len(data))}
+        data = self.object()
+        return {**self.head(data), "Body": StreamingBody(io.BytesIO(data), len(data))}
 
     def s3_ListObjectsV2(self, _body):
         import datetime
 
         now = datetime.datetime.now(datetime.timezone.utc)
         found = [
-            {"Key": key, "Size": len(data), "LastModified": now, "ETag": f'"{MADE_UP}"'}
+            {"Key": key, "Size": len(data or b""), "LastModified": now, "ETag": f'"{MADE_UP}"'}
             for (bucket, key), data in recorder.objects.items()
             if bucket == self.params["Bucket"] and key.startswith(self.params.get("Prefix", ""))
         ]
+        if self.params["Bucket"] not in recorder.buckets:
+            self.unknown = "what the script has written" if found else "an empty list"
         return {"Contents": found, "KeyCount": len(found), "IsTruncated": False, "Name": self.params["Bucket"]}
 
     s3_ListObjects = s3_ListObjectsV2
@@ -562,10 +715,101 @@ class Call:
     # --- logs
 
     def logs_DescribeLogStreams(self, _body):
+        self.unknown = "an empty list"
         return {"logStreams": []}
 
     def logs_GetLogEvents(self, _body):
+        self.unknown = "an empty list"
         return {"events": [], "nextForwardToken": MADE_UP, "nextBackwardToken": MADE_UP}
+
+
+def describe_answer(answer):
+    """Says what an answer is that is made up."""
+    if any(value == [] for value in answer.values()):
+        return "an empty list"
+    return "made-up values" if MADE_UP in str(answer) else "zeros and empty values"
+
+
+class AccountText(str):
+    """A text that contains the made-up account. As a whole it is replaced by the account's own; what the script computes from its
+    parts, or from a comparison, is not."""
+
+    def __radd__(self, other):
+        return AccountText(str.__add__(other, self))
+
+
+def is_computed(text, result):
+    """Returns whether a result of a method depends on the digits of the account in a text."""
+    pieces = result if isinstance(result, (list, tuple)) else [result]
+    if text == ACCOUNT:
+        return not any(isinstance(piece, str) and ACCOUNT in piece for piece in pieces)
+    rest = text.replace(ACCOUNT, "\0")
+    return any(isinstance(piece, str) and piece not in rest and ACCOUNT not in piece for piece in pieces)
+
+
+def with_account(value):
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(with_account, value))
+    return AccountText(value) if isinstance(value, str) and ACCOUNT in value else value
+
+
+def watch(name):
+    """Records that the script computes with the digits of the account."""
+    own = getattr(str, name, None)
+
+    def method(self, *arguments, **options):
+        text = str.__str__(self)
+        result = own(text, *arguments, **options) if own else int(text)
+        if result is not NotImplemented and is_of_script(sys._getframe(1).f_code.co_filename) and is_computed(text, result):
+            recorder.add_unknown("computes with a part of the account ID, which trainc does not know")
+        return with_account(result)
+
+    setattr(AccountText, name, method)
+
+
+for _name in "getitem add iter contains eq ne lt le gt ge hash int mod mul rmul".split():
+    watch(f"__{_name}__")
+for _name in dir(str):
+    # The length and the class of its characters are those of every account.
+    if not _name.startswith(("_", "is")) and _name not in ("maketrans", "format", "format_map"):
+        watch(_name)
+
+
+class Hash:
+    """A digest to which the script adds data."""
+
+    def __init__(self, digest):
+        self.digest_object = digest
+
+    def __getattr__(self, name):
+        return getattr(self.digest_object, name)
+
+    def update(self, data):
+        note_digest(data)
+        self.digest_object.update(data)
+
+
+def note_digest(data):
+    if isinstance(data, (bytes, bytearray)) and ACCOUNT.encode() in data and asker() == "script":
+        recorder.add_unknown("computes a digest of the account ID, which trainc does not know")
+
+
+def patch_hashes():
+    """Records that the script computes a digest of the account, with `hashlib` or through `uuid`."""
+    import hashlib
+
+    for name in ("new", *hashlib.algorithms_guaranteed):
+        make = getattr(hashlib, name, None)
+        if make is None:
+            continue
+
+        def hashed(*arguments, make=make, **options):
+            made = make(*arguments, **options)
+            for data in (*arguments, *options.values()):
+                note_digest(data)
+            return Hash(made) if is_of_script(sys._getframe(1).f_code.co_filename) else made
+
+        setattr(hashlib, name, hashed)
 
 
 def with_defaults(value, defaults):
@@ -697,6 +941,7 @@ PATCHES = {
     "botocore.client": patch_client,
     "botocore.session": patch_session,
     "botocore.validate": patch_validation,
+    "botocore.waiter": patch_waiter,
     "boto3.s3.transfer": patch_transfer,
     "multiprocessing.popen_forkserver": patch_spawn,
     "multiprocessing.popen_spawn_posix": patch_spawn,
@@ -1189,6 +1434,7 @@ def main():
     sys.meta_path.insert(0, Finder)
     patch_programs()
     patch_sleep()
+    patch_hashes()
     sys.argv = [str(script), *arguments]
     sys.path[0] = str(script.parent)
     module = types.ModuleType("__main__")
@@ -1196,6 +1442,7 @@ def main():
     module.__builtins__ = builtins
     sys.modules["__main__"] = module
     recorder.script_directory = os.path.dirname(os.path.abspath(script))
+    recorder.script = str(script)
     running = Script(script, module.__dict__, on_failure == "go-on")
     shell = Shell(running)
     builtins.get_ipython = lambda: shell

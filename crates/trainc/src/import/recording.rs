@@ -3,6 +3,7 @@
 use super::document;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
 use trainc_ir::account::{ACCOUNT_MARK, substitution_end};
 
 /// The program that runs a script and records its training jobs.
@@ -46,6 +47,8 @@ pub struct Recording {
     pub stopped: Option<(String, Option<usize>)>,
     /// Statements that failed and were skipped.
     pub ignored: Vec<Ignored>,
+    /// What it asked that only the account knows, and with what it computed although it was made up.
+    pub unknown: Vec<Unknown>,
     /// Whether it ran to its end, or to its failure.
     pub ended: bool,
 }
@@ -59,6 +62,26 @@ pub struct RecordedDocument {
     pub value: Value,
     /// Number of the statements that had failed before it.
     pub ignored: usize,
+    /// Number of the questions before it whose answers only the account knows.
+    pub unknown: usize,
+}
+
+/// A question of a script whose answer only the account knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// What the script does, and the answer that it got: ``asks for `ec2 DescribeSubnets`, which …``.
+    pub what: String,
+    /// Its line, from 1.
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line} {}", self.what),
+            None => write!(f, "the script {}", self.what),
+        }
+    }
 }
 
 /// A statement of a script that failed and was skipped.
@@ -143,8 +166,8 @@ impl Recording {
             "started" => self.python = text("python").zip(text("executable")),
             "request" => {
                 let value = line.get("request").cloned().unwrap_or_default();
-                let ignored = self.ignored.len();
-                self.documents.push(RecordedDocument { region: text("region"), value, ignored });
+                let (ignored, unknown) = (self.ignored.len(), self.unknown.len());
+                self.documents.push(RecordedDocument { region: text("region"), value, ignored, unknown });
             }
             "call" => {
                 let key = (text("service").unwrap_or_default(), text("operation").unwrap_or_default());
@@ -189,6 +212,13 @@ impl Recording {
                     line: number("line"),
                     last: number("last"),
                 });
+            }
+            "unknown" => {
+                let one = Unknown { what: text("what").unwrap_or_default(), line: number("line") };
+                // A loop asks again.
+                if !self.unknown.contains(&one) {
+                    self.unknown.push(one);
+                }
             }
             "ended" => self.ended = true,
             _ => {}

@@ -683,7 +683,7 @@ fn the_role_of_a_script_is_kept() {
         let roles = roles.iter().map(|(arn, created)| ((*arn).to_owned(), *created)).collect();
         let recording = Recording { roles, ..Recording::default() };
         let document =
-            RecordedDocument { region: Some("us-west-2".to_owned()), value: Value::Null, ignored: 0 };
+            RecordedDocument { region: Some("us-west-2".to_owned()), value: Value::Null, ignored: 0, unknown: 0 };
         Origin::from_recording("job.py", &document, &recording, std::path::Path::new("/"))
     };
     let with_role = |arn: &str, roles: &[(&str, bool)]| {

@@ -1,24 +1,38 @@
 //! Parts of a request that a manifest does not express, and the header comment that lists them.
 
+use super::Imported;
 use super::kdl::{Node, escape_line};
 
-/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences, and the caveats. A
-/// tuning job sets hyperparameters of its own in each request.
-pub(super) fn header(description: &str, lost: &[String], caveats: &[String], is_tuned: bool) -> String {
-    let verdict = match (lost.is_empty(), is_tuned) {
-        (false, _) => "does not produce the same request; differences:",
-        (true, true) => {
+/// Maximum number of questions to the account in the header; a script may ask in a loop.
+const MOST_UNKNOWN: usize = 12;
+
+/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences, what only the account
+/// knows, and the caveats. A tuning job sets hyperparameters of its own in each request.
+pub(super) fn header(description: &str, imported: &Imported) -> String {
+    let Imported { lost, caveats, unknown, is_tuned, .. } = imported;
+    let verdict = match (lost.is_empty(), unknown.is_empty(), is_tuned) {
+        (false, _, _) => "does not produce the same request; differences:",
+        (true, false, _) => {
+            "the request may differ in your account, since the script uses answers that only the account knows:"
+        }
+        (true, true, true) => {
             "produces one training job with its parameters that are not tuned, not the tuning job"
         }
-        (true, false) => "produces the same request",
+        (true, true, false) => "produces the same request",
     };
-    let end = match (lost.is_empty(), caveats.is_empty()) {
+    let end = match (lost.is_empty() && unknown.is_empty(), caveats.is_empty()) {
         (false, _) => "",
         (true, false) => ", but:",
         (true, true) => ".",
     };
     let mut lines = vec![format!("Imported from {description}: {verdict}{end}")];
-    lines.extend(lost.iter().chain(caveats).map(|line| format!("- {line}")));
+    let hidden = unknown.len().saturating_sub(MOST_UNKNOWN);
+    let more = (hidden > 0).then(|| format!("{hidden} more lines ask for what only the account knows"));
+    let asked = unknown.iter().take(MOST_UNKNOWN).chain(&more);
+    lines.extend(lost.iter().chain(asked).chain(caveats).map(|line| format!("- {line}")));
+    if !unknown.is_empty() {
+        lines.push("Compare the manifest with the request of a run in your account.".to_owned());
+    }
     lines.push("Comments mark what a request does not contain.".to_owned());
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let mut out = String::new();
