@@ -628,3 +628,239 @@ def test_other_files_are_named(name, place):
     done = trainc(place, "import", name)
     assert done.returncode == 3
     assert said in " ".join(done.stderr.split()), done.stderr
+
+
+REQUEST = """import boto3, botocore, hashlib, os, subprocess, uuid
+def start(**more):
+    request = dict(
+        TrainingJobName="job-1",
+        RoleArn="arn:aws:iam::111122223333:role/train",
+        AlgorithmSpecification=dict(
+            TrainingImage="111122223333.dkr.ecr.us-west-2.amazonaws.com/train:1",
+            ContainerEntrypoint=["python", "/opt/train.py"],
+            TrainingInputMode="File",
+        ),
+        OutputDataConfig=dict(S3OutputPath="s3://example-runs/out/"),
+        StoppingCondition=dict(MaxRuntimeInSeconds=3600),
+        ResourceConfig=dict(InstanceType="ml.g5.xlarge", InstanceCount=1, VolumeSizeInGB=100),
+    )
+    request.update(more)
+    boto3.client("sagemaker").create_training_job(**request)
+def channel(uri):
+    source = dict(S3DataType="S3Prefix", S3Uri=uri)
+    return dict(InputDataConfig=[dict(ChannelName="train", DataSource=dict(S3DataSource=source))])
+account = boto3.client("sts").get_caller_identity()["Account"]
+s3 = boto3.client("s3")
+"""
+
+# Honest scripts whose request depends on what only the account knows: what is named, and the script.
+UNKNOWN = {
+    "subnets_of_a_tag": (
+        "asks for `ec2 DescribeSubnets`: trainc answers with an empty list",
+        "found = [one['SubnetId'] for one in boto3.client('ec2').describe_subnets()['Subnets']]\n"
+        "start(**({'VpcConfig': {'Subnets': found, 'SecurityGroupIds': ['sg-0123456789abcdef0']}} if found else {}))\n",
+    ),
+    "a_key_of_the_bucket": (
+        "asks for `s3 GetBucketEncryption`: trainc answers with an empty list",
+        "rules = s3.get_bucket_encryption(Bucket='example-runs')['ServerSideEncryptionConfiguration']['Rules']\n"
+        "keys = [one['ApplyServerSideEncryptionByDefault']['KMSMasterKeyID'] for one in rules]\n"
+        "start(OutputDataConfig=dict(S3OutputPath='s3://example-runs/out/', **(dict(KmsKeyId=keys[0]) if keys else {})))\n",
+    ),
+    "an_alias": (
+        "asks for `kms ListAliases`",
+        "aliases = [one['AliasName'] for one in boto3.client('kms').list_aliases()['Aliases']]\n"
+        "key = dict(KmsKeyId='alias/train') if 'alias/train' in aliases else {}\n"
+        "start(OutputDataConfig=dict(S3OutputPath='s3://example-runs/out/', **key))\n",
+    ),
+    "a_channel_for_data_that_is_there": (
+        "asks for `s3 ListObjectsV2`: trainc answers with an empty list",
+        "pages = s3.get_paginator('list_objects_v2').paginate(Bucket='example-data', Prefix='train/')\n"
+        "keys = [one['Key'] for page in pages for one in page.get('Contents', [])]\n"
+        "start(**(channel('s3://example-data/train/') if keys else {}))\n",
+    ),
+    "resume_from_a_checkpoint": (
+        "asks for `s3 HeadObject`: trainc answers that it does not exist",
+        "more = {}\n"
+        "try:\n    s3.head_object(Bucket='example-runs', Key='last.pt')\n    more['resume'] = 's3://example-runs/last.pt'\n"
+        "except botocore.exceptions.ClientError as error:\n    assert error.response['Error']['Code'] == '404'\n"
+        "start(HyperParameters={'epochs': '3', **more})\n",
+    ),
+    "settings_in_an_object": (
+        "asks for `s3 GetObject`: trainc answers that it does not exist",
+        "try:\n    rate = s3.get_object(Bucket='example-runs', Key='rate')['Body'].read().decode()\n"
+        "except s3.exceptions.NoSuchKey:\n    rate = '0.1'\n"
+        "start(HyperParameters={'rate': rate})\n",
+    ),
+    "a_count_of_images": (
+        "asks for `ecr DescribeImages`",
+        "images = boto3.client('ecr').describe_images(repositoryName='train')['imageDetails']\n"
+        "start(HyperParameters={'version': str(len(images) + 1)})\n",
+    ),
+    "a_bucket_that_exists": (
+        "asks for `s3 HeadBucket`: trainc answers that it exists",
+        "try:\n    s3.head_bucket(Bucket='example-data-west')\n    where = 'west'\n"
+        "except botocore.exceptions.ClientError:\n    where = 'east'\n"
+        "start(**channel(f's3://example-data-{where}/'))\n",
+    ),
+    "a_waiter": (
+        "waits for `ObjectExists`: trainc answers at once",
+        "s3.get_waiter('object_exists').wait(Bucket='example-data', Key='ready')\nstart(**channel('s3://example-data/'))\n",
+    ),
+    "a_parameter_in_small_letters": (
+        "asks for `ssm GetParameter`: trainc answers with made-up values",
+        "team = boto3.client('ssm').get_parameter(Name='/ml/team')['Parameter']['Value'].lower().replace('-', '')\n"
+        "start(OutputDataConfig=dict(S3OutputPath=f's3://{team}-models/out/'))\n",
+    ),
+    "a_job_of_somebody_else": (
+        "asks for `sagemaker DescribeTrainingJob`: trainc answers with made-up values",
+        "old = boto3.client('sagemaker').describe_training_job(TrainingJobName='other')\n"
+        "start(StoppingCondition=dict(MaxRuntimeInSeconds=3600 * old['BillableTimeInSeconds']))\n",
+    ),
+    "a_model_of_another_name": (
+        "asks for `sagemaker DescribeModel`",
+        "client = boto3.client('sagemaker')\nclient.create_model(ModelName='a', ExecutionRoleArn='arn:aws:iam::111122223333:role/train')\n"
+        "start(EnableNetworkIsolation=client.describe_model(ModelName='b')['EnableNetworkIsolation'])\n",
+    ),
+    "digits_of_the_account": (
+        "computes with a part of the account ID",
+        "start(OutputDataConfig=dict(S3OutputPath=f's3://ml-{account[-4:]}-artifacts/out/'))\n",
+    ),
+    "digits_of_an_arn": (
+        "computes with a part of the account ID",
+        "role = boto3.client('iam').get_role(RoleName='train')['Role']['Arn']\n"
+        "start(OutputDataConfig=dict(S3OutputPath=f\"s3://ml-{role.split(':')[4][:6]}-artifacts/out/\"))\n",
+    ),
+    "a_number_of_the_account": (
+        "computes with a part of the account ID",
+        "start(HyperParameters={'seed': str(int(account) % 7)})\n",
+    ),
+    "a_stage_of_the_account": (
+        "computes with a part of the account ID",
+        "stage = {'111122223333': 'prod'}.get(account, 'dev')\nstart(HyperParameters={'stage': stage})\n",
+    ),
+    "a_digest_of_the_account": (
+        "computes a digest of the account ID",
+        "digest = hashlib.sha256(f'{account}-us-west-2'.encode()).hexdigest()[:8]\n"
+        "start(OutputDataConfig=dict(S3OutputPath=f's3://ml-{digest}/out/'))\n",
+    ),
+    "a_digest_in_parts": (
+        "computes a digest of the account ID",
+        "digest = hashlib.new('md5')\ndigest.update(('%s' % account).encode())\n"
+        "start(OutputDataConfig=dict(S3OutputPath=f's3://ml-{digest.hexdigest()[:8]}/out/'))\n",
+    ),
+    "an_identifier_of_the_account": (
+        "computes a digest of the account ID",
+        "name = uuid.uuid5(uuid.NAMESPACE_DNS, f'{account}.example.com')\n"
+        "start(OutputDataConfig=dict(S3OutputPath=f's3://ml-{name}/out/'))\n",
+    ),
+    "the_output_of_a_program": (
+        "reads the output of `make tag`: trainc does not run it",
+        "tag = subprocess.check_output(['make', 'tag'], text=True).strip() or 'latest'\nstart(HyperParameters={'tag': tag})\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_an_answer_that_only_the_account_knows_is_named(case, place):
+    """The header does not claim the same request, and names the line."""
+    what, script = UNKNOWN[case]
+    done = run_import(place, "job.py", "--region", "us-west-2", "--out", "job.kdl", text=REQUEST + script)
+    assert done.returncode == 0, done.stderr
+    header = (place / "job.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
+    assert "produces the same request" not in header, header
+    assert f"// - line {{}} {what}".format(line_of(script, header)) in header, header
+    assert "wrote job.kdl: a request that may differ" in done.stderr, done.stderr
+    assert f" {what}" in done.stderr.split("wrote", maxsplit=1)[0], done.stderr
+    shown = run_import(place, "job.py", "--region", "us-west-2", "-o", "json", text=REQUEST + script)
+    document = json.loads(shown.stdout)
+    assert document["same_request"] is False and any(what in line for line in document["unknown"]), document
+
+
+def line_of(script, header):
+    """Returns the line that the header names, which is one of the script's own after the shared part."""
+    line = int(re.search(r"// - line (\d+) ", header)[1])
+    first = REQUEST.count("\n") + 1
+    assert first <= line < first + script.count("\n"), (line, first)
+    return line
+
+
+# What is known without the account.
+KNOWN = {
+    "the_account": "start(OutputDataConfig=dict(S3OutputPath=f's3://ml-{account}-us-west-2/out/'))\n",
+    "the_account_of_an_arn": "arn = boto3.client('sts').get_caller_identity()['Arn']\n"
+    "start(OutputDataConfig=dict(S3OutputPath='s3://ml-' + arn.split(':')[4] + '/out/'))\n",
+    "a_role_by_name": "start(RoleArn=boto3.client('iam').get_role(RoleName='train')['Role']['Arn'])\n",
+    "an_object_of_the_script": "s3.put_object(Bucket='example-runs', Key='rate', Body=b'0.1')\n"
+    "s3.head_object(Bucket='example-runs', Key='rate')\n"
+    "start(HyperParameters={'rate': s3.get_object(Bucket='example-runs', Key='rate')['Body'].read().decode()})\n",
+    "a_bucket_of_the_script": "s3.create_bucket(Bucket='example-new')\ns3.head_bucket(Bucket='example-new')\n"
+    "start(HyperParameters={'files': str(s3.list_objects_v2(Bucket='example-new')['KeyCount'])})\n",
+    "a_model_of_the_script": "client = boto3.client('sagemaker')\n"
+    "client.create_model(ModelName='a', ExecutionRoleArn='arn:aws:iam::111122223333:role/train')\n"
+    "client.describe_model(ModelName='a')\nstart()\n",
+    "a_question_after_the_request": "start()\nboto3.client('ec2').describe_subnets()\n",
+    "a_digest_without_the_account": "start(HyperParameters={'digest': hashlib.sha256(b'a').hexdigest()})\n",
+    "a_program_whose_output_is_not_read": "subprocess.run(['make', 'all'], check=True)\nstart()\n",
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_what_is_known_stays_the_same_request(case, place):
+    done = run_import(place, "job.py", "--region", "us-west-2", "--out", "job.kdl", text=REQUEST + KNOWN[case])
+    assert done.returncode == 0, done.stderr
+    header = (place / "job.kdl").read_text(encoding="utf-8").split('job "', maxsplit=1)[0]
+    assert ": produces the same request" in header, header
+
+
+def test_a_shell_starts_what_a_script_may_start(place):
+    """A program is allowed, or skipped, with a shell as without it."""
+    for line in (
+        "subprocess.run('mkdir -p made', shell=True, check=True)",
+        "subprocess.run(['mkdir -p made'], shell=True, check=True)",
+        "subprocess.run(['sh', '-c', 'mkdir -p made'], check=True)",
+        "assert os.system('mkdir -p made') == 0",
+        "os.popen('mkdir -p made').read()",
+    ):
+        done = run_import(place, "job.py", "--region", "us-west-2", text=f"{REQUEST}{line}\nassert os.path.isdir('made')\nstart()\n")
+        assert done.returncode == 0, (line, done.stderr)
+        (place / "made").rmdir()
+    read = "assert 'job.py' in subprocess.check_output('ls *.py', shell=True, text=True)\nstart()\n"
+    assert run_import(place, "job.py", "--region", "us-west-2", text=REQUEST + read).returncode == 0
+    for line in (
+        "subprocess.run('touch touched', shell=True)",
+        "subprocess.run('ls\\ntouch touched', shell=True)",
+        "subprocess.run('ls && touch touched', shell=True)",
+        "subprocess.run('ls $(touch touched)', shell=True)",
+        "subprocess.run(['sh', '-c', 'ls | touch touched'])",
+        "subprocess.run(['bash', '-c', 'ls', 'touched', '-c', 'touch touched'])",
+        "os.system('touch touched')",
+    ):
+        done = run_import(place, "job.py", "--region", "us-west-2", text=f"{REQUEST}{line}\nstart()\n")
+        assert done.returncode == 0 and "skipped: " in done.stderr, (line, done.stderr)
+        assert not (place / "touched").exists(), line
+
+
+def test_no_credential_is_written(place):
+    """A token in the environment of the script, and a password by its name."""
+    token = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+    text = f"import os\nprint('with {token}')\n{REQUEST}" + (
+        f"subprocess.run(['curl', '-H', 'Bearer {token}'], stdout=subprocess.PIPE)\n"
+        f"start(Environment={{'HF_TOKEN': '{token}', 'DB_PASSWORD': 'geheim-7'}}, HyperParameters={{'token': '{token}'}})\n"
+    )
+    outputs = []
+    for arguments in (("--out", "job.kdl", "--request", "job.json"), ("-o", "json"), ("-o", "markdown"), ()):
+        done = run_import(place, "job.py", "--region", "us-west-2", *arguments, text=text)
+        assert done.returncode == 0, done.stderr
+        outputs += [done.stdout, done.stderr]
+    manifest, request = ((place / name).read_text(encoding="utf-8") for name in ("job.kdl", "job.json"))
+    failed = run_import(place, "job.py", text=f"{text}raise ValueError('{token}')\n")
+    assert failed.returncode == 3 and "the script printed:" in failed.stderr, failed.stderr
+    for shown in (*outputs, manifest, request, failed.stderr):
+        assert token not in shown and "geheim-7" not in shown, shown
+    for name in ("HF_TOKEN", "DB_PASSWORD", "TOKEN"):
+        assert re.search(rf'// A credential, [^\n]*\n *secret "{name}" from="…"', manifest), manifest
+        assert f'`secret "{name}"`' in manifest, manifest
+    assert json.loads(request)["Environment"] == {"HF_TOKEN": "***", "DB_PASSWORD": "***"}
+    assert "does not produce the same request" in manifest
+    checked = trainc(place, "check", "job.kdl")
+    assert checked.returncode == 3 and "T0437" in checked.stdout, checked.stdout

@@ -299,6 +299,30 @@ fn what_a_help_says_to_type_is_an_action() {
     );
 }
 
+/// Titles and messages are shown; an edit is applied to the text that has the credential.
+#[test]
+fn no_answer_shows_a_credential() {
+    let token = concat!("hf_", "AbCdEfGhIjKlMnOpQrStUvWxYz01234567");
+    for place in [
+        format!("environment \"HF_TOKEN\" \"{token}\""),
+        format!("hyperparameter token=\"{token}\""),
+        format!("HF_TOKEN \"{token}\""),
+    ] {
+        let text = STARTER.replace(
+            "program \"train.py\" source=\"./scripts\" {",
+            &format!("program \"train.py\" source=\"./scripts\" {{\n        {place}"),
+        );
+        assert!(text.contains(token));
+        let server = server(Encoding::Utf16, &[("a.kdl", &text)]);
+        for action in ask(&server, "codeAction", "a.kdl") {
+            let shown = format!("{} {}", action["title"], action["diagnostics"]);
+            assert!(!shown.contains(token), "{place}: {shown}");
+        }
+        let shown = hover(&server, "a.kdl", &text, token);
+        assert!(!shown.contains(token), "{place}: {shown}");
+    }
+}
+
 #[test]
 fn of_several_jobs_in_a_file_the_first_is_planned() {
     let text = format!("{STARTER}\njob \"second\" {{\n}}\n");

@@ -99,3 +99,46 @@ fn a_credential_of_the_command_line_is_shown_in_no_format() {
         silent(&ran, &format!("plan -o {format} --set"));
     }
 }
+
+/// At a place where no credential is expected, other problems quote what stands there.
+#[test]
+fn a_credential_at_a_wrong_place_is_shown_in_no_format() {
+    let [key, _, wandb, password, random] = SECRETS;
+    let places = [
+        format!("environment {{\n            WANDB_API_KEY \"{wandb}\"\n        }}"),
+        format!("environment \"AWS\" \"{key}\""),
+        format!("environment DB_PASSWORD {password}"),
+        format!("hyperparameter session=\"{random}\""),
+        format!("hyperparameter \"db-password\" \"x\" \"{password}\""),
+        format!("secret \"SESSION\" \"{random}\""),
+        format!("environment KEY=\"{key}"),
+        format!("DB_PASSWORD \"{password}\""),
+        format!("{key} 1"),
+        format!("environment AWS=\"{}\"", key.replace("AKIA", "AK\\u{49}A")),
+    ];
+    let scratch = scratch("secrets-places");
+    let text = read("examples/starter/trainc.kdl");
+    let program = "program \"train.py\" source=\"./scripts\" {";
+    for place in places {
+        scratch.write("job.kdl", text.replace(program, &format!("{program}\n        {place}\n")));
+        for format in ["human", "json", "markdown", "short", "sarif", "github", "gitlab"] {
+            let ran =
+                trainc_in(&scratch.0, &["check", "job.kdl", "-v", "-o", format], b"", Duration::from_mins(1));
+            assert_eq!(ran.code, Some(3), "{place}: {}", ran.err);
+            silent(&ran, &format!("{place}: check -o {format}"));
+        }
+        for args in [
+            &["emit", "job.kdl", "--out", "out"][..],
+            &["plan", "--offline", "job.kdl", "-v"],
+            &["plan", "--offline", "job.kdl", "-o", "json"],
+            &["tune", "job.kdl"],
+            &["fmt", "--check", "job.kdl"],
+            &["check", "--fix", "--", "job.kdl"],
+        ] {
+            silent(
+                &trainc_in(&scratch.0, args, b"", Duration::from_mins(1)),
+                &format!("{place}: {}", args.join(" ")),
+            );
+        }
+    }
+}

@@ -37,7 +37,8 @@ const MOST_BYTES: u64 = 4 << 20;
 ///
 /// Reads a Python script that starts training jobs (SageMaker SDK v2 and v3, boto3), a CreateTrainingJob request or a
 /// DescribeTrainingJob response (JSON or YAML, also nested in another document), or the training job of that name from the
-/// account. The manifest is compiled, and its header states whether it produces the same request, or what differs.
+/// account. The manifest is compiled, and its header states whether it produces the same request, what differs, or what only
+/// the account knows. Credentials are not written: `secret` takes their place.
 ///
 /// A script is run with your Python. Its AWS calls are answered by trainc and not sent: it needs neither credentials nor
 /// network. Python's sockets are blocked, `time.sleep` returns at once, and programs that it starts are skipped, except those
@@ -177,13 +178,13 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
         run.recording.stopped = Some((format!("the script did not end within {} s", args.timeout), line));
         run.recording.ended = true;
     }
-    if !global.quiet {
-        io.note(&script::summary(&run.recording));
-    }
     let mut sources = SourceMap::default();
     let source = sources.add(args.file.as_str(), text);
+    if !global.quiet {
+        io.note(&sources.mask(&script::summary(&run.recording)));
+    }
     if let Some(problem) = script_problem(&run, source, text, args) {
-        print_script_output(io, &run);
+        print_script_output(io, &run, &sources);
         return reject(io, global, &args.sink(), &args.file, sources, problem);
     }
     for source in run.recording.sources.values_mut() {
@@ -206,7 +207,7 @@ fn import_script(io: &mut Io, global: &Global, args: &Args, text: &str) -> u8 {
 }
 
 /// Prints the traceback of a script, or the end of what it printed.
-fn print_script_output(io: &mut Io, run: &ScriptRun) {
+fn print_script_output(io: &mut Io, run: &ScriptRun, sources: &SourceMap) {
     const LAST_LINES: usize = 20;
     let traceback = run.recording.failure.as_ref().map(|failure| &failure.traceback);
     let printed: Vec<&str> = run.output.lines().collect();
@@ -214,11 +215,11 @@ fn print_script_output(io: &mut Io, run: &ScriptRun) {
     if !last.is_empty() {
         io.note("the script printed:\n");
         for line in last {
-            io.note(&format!("  {line}\n"));
+            io.note(&sources.mask(&format!("  {line}\n")));
         }
     }
     for line in traceback.or(run.hang.as_ref()).into_iter().flat_map(|text| text.lines()) {
-        io.note(&format!("  {line}\n"));
+        io.note(&sources.mask(&format!("  {line}\n")));
     }
 }
 
@@ -513,9 +514,10 @@ fn import_jobs(
         if imported.has_source && !imported.lost.is_empty() {
             let mut other = without_source.reconcile(|manifest| compiled(io, &name, manifest).0);
             if other.lost.len() < imported.lost.len() {
-                let found = compiled(io, &name, &imported.manifest).0.problems;
-                let errors = found.iter().filter(|one| one.severity == Severity::Error);
-                other.unsupported.extend(errors.map(|one| format!("`program source=`: {}", one.message)));
+                let (found, sources) = compiled(io, &name, &imported.manifest);
+                let errors = found.problems.iter().filter(|one| one.severity == Severity::Error);
+                let errors = errors.map(|one| one.masked(&sources).message);
+                other.unsupported.extend(errors.map(|message| format!("`program source=`: {message}")));
                 imported = other;
             }
         }
@@ -671,7 +673,10 @@ fn markdown(imported: &Imported, review: &Review) -> String {
     let problems = review.problems();
     list(
         "Problems",
-        problems.map(|one| format!("{} `{}`: {}", one.severity.word(), one.code.id, one.message)).collect(),
+        problems
+            .map(|one| one.masked(&review.set.sources))
+            .map(|one| format!("{} `{}`: {}", one.severity.word(), one.code.id, one.message))
+            .collect(),
     );
     out
 }

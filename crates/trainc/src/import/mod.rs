@@ -6,6 +6,7 @@
 
 mod cluster;
 mod comparison;
+mod credentials;
 mod data;
 mod document;
 mod image;
@@ -27,6 +28,7 @@ pub use recording::{
     Failure, GitSource, Ignored, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording, Unknown,
 };
 
+use credentials::Withheld;
 use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
 pub use outcome::Outcome;
@@ -82,6 +84,8 @@ pub struct Imported {
     pub unknown: Vec<String>,
     /// Members that are only known at run time: they are not in `request`, so no comparison finds them.
     computed: Vec<String>,
+    /// Credentials, which are not written.
+    withheld: Vec<Withheld>,
     /// Whether the manifest has the source of the archive that the request names.
     pub has_source: bool,
     /// Whether it is a training job of a tuning job, which sets further hyperparameters.
@@ -155,7 +159,9 @@ pub fn rename_duplicates(jobs: &mut [Imported]) {
     }
 }
 
-fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
+fn import_job(mut job: FoundJob, origin: &Origin) -> Option<Imported> {
+    let withheld = credentials::withhold(&mut job.members);
+    job.computed.extend(withheld.iter().map(Withheld::describe));
     let (request, answer) = request_of(job.members)?;
     let outcome = answer.as_ref().and_then(Outcome::from_response);
     let described = answer
@@ -168,6 +174,7 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         unsupported: Unsupported::default(),
         described,
         origin,
+        withheld: &withheld,
         has_source: false,
     };
     for line in &job.computed {
@@ -181,8 +188,10 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
     }
     let (is_tuned, computed) = (job.is_tuned, job.computed);
     let (job, nodes, members) = reader.job();
+    let reader_has_source = reader.has_source;
+    let is_described = reader.described.is_some();
     let Unsupported { all: unsupported, lost, caveats } = reader.unsupported;
-    let kind = match (&origin.script, reader.described.is_some()) {
+    let kind = match (&origin.script, is_described) {
         (Some(script), _) if is_tuned => format!("the tuning job that {script} starts"),
         (None, _) if is_tuned => "a tuning job".to_owned(),
         (Some(script), _) => format!("the request that {script} sends"),
@@ -200,7 +209,8 @@ fn import_job(job: FoundJob, origin: &Origin) -> Option<Imported> {
         caveats,
         unknown: origin.unknown().to_vec(),
         computed,
-        has_source: reader.has_source,
+        withheld,
+        has_source: reader_has_source,
         is_tuned,
         description,
         nodes,
@@ -217,7 +227,9 @@ impl Imported {
         match self.lost.len() {
             0 if !self.unknown.is_empty() => {
                 let answers = trainc_diag::text::count(self.unknown.len() as u64, "answer");
-                format!("a request that may differ: the script used {answers} that only your account knows, in its header")
+                format!(
+                    "a request that may differ: the script used {answers} that only your account knows, in its header"
+                )
             }
             0 if self.is_tuned => "a training job of the tuning job, without the tuned parameters".to_owned(),
             0 if self.caveats.is_empty() => "the same request".to_owned(),
@@ -373,6 +385,7 @@ struct Reader<'a> {
     /// The job's ARN, if the input is a response.
     described: Option<String>,
     origin: &'a Origin,
+    withheld: &'a [Withheld],
     /// Whether the program has its source instead of an archive.
     has_source: bool,
 }
@@ -453,8 +466,14 @@ impl Reader<'_> {
             data::channels(&mut self.unmapped, by_channel, described, self.origin, &mut self.unsupported);
         let environment = self.unmapped.take_string_map("Environment");
         script.find_source(self.origin);
-        let program =
-            script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
+        let program = script.node(
+            toolkit,
+            code.as_deref(),
+            &environment,
+            self.withheld,
+            &mut algorithm,
+            &mut self.unsupported,
+        );
         self.has_source = script.has_source;
         if self.has_source {
             self.unsupported

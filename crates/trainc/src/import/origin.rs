@@ -1,12 +1,12 @@
 //! Where a request comes from, if it is not a file of its own: the script that would have sent it.
 
 use super::account_of;
-use super::kdl::{Node, escape_line, escape_placeholders, string};
+use super::kdl::{Node, escape_placeholders, string};
 use super::recording::{
     ACCOUNT, GitSource, LocalChannel, ROLE_PLACEHOLDER, RecordedDocument, Recording, fill_account,
     in_account, made_up_members,
 };
-use super::unsupported::Unsupported;
+use super::unsupported::{Unsupported, shown};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -104,7 +104,7 @@ impl Origin {
             roles: recording.roles.clone(),
             made_up: Vec::new(),
             ignored,
-            unknown: asked.map(|one| escape_line(&in_account(&one.to_string(), None))).collect(),
+            unknown: asked.map(|one| shown(&in_account(&one.to_string(), None))).collect(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The program: script, archive, hyperparameters and environment.
 
+use super::credentials::Withheld;
 use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::launch::Decoded;
 use super::origin::{Origin, ProgramSource};
@@ -102,6 +103,7 @@ impl Script {
         toolkit: bool,
         code: Option<&str>,
         environment: &[(String, String)],
+        withheld: &[Withheld],
         algorithm: &mut UnmappedMembers,
         unsupported: &mut Unsupported,
     ) -> Node {
@@ -156,6 +158,10 @@ impl Script {
         }
         let script = self.is_script();
         for (name, text) in std::mem::take(&mut self.arguments_sent) {
+            if let Some(variable) = Withheld::variable_of(withheld, "HyperParameters", &name) {
+                node = node.child(secret_node(&variable));
+                continue;
+            }
             let (literal, exact) = argument_literal(&text, script);
             if !exact {
                 unsupported.add_difference(&format!(
@@ -165,6 +171,10 @@ impl Script {
             node = node.child(Node::text("hyperparameter", &name).arg(&literal));
         }
         for (name, value) in environment {
+            if Withheld::variable_of(withheld, "Environment", name).is_some() {
+                node = node.child(secret_node(name));
+                continue;
+            }
             node = node.child(Node::new("environment").prop(name, &integer_or_string(value)));
         }
         for metric in algorithm.take_list("MetricDefinitions") {
@@ -185,6 +195,13 @@ impl Script {
         }
         node
     }
+}
+
+/// Returns the node that fetches a credential, whose ARN the request does not contain.
+fn secret_node(variable: &str) -> Node {
+    Node::text("secret", variable).prop("from", &string("…")).with_comment(
+        "A credential, which is not written here: store it in AWS Secrets Manager, and write the secret's ARN.",
+    )
 }
 
 /// Returns a hyperparameter as a literal, and whether trainc sends it unchanged.

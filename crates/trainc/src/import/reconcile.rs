@@ -3,6 +3,7 @@
 
 use super::Imported;
 use super::comparison::{Difference, differences};
+use super::credentials::Withheld;
 use super::kdl::{Node, string};
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
@@ -66,11 +67,18 @@ impl Imported {
             .map_or(Value::Null, |plan| emit::training_job_request(plan, &emit::identity(plan)));
         let mut found = differences(&self.request, &sent);
         found.retain(|difference| !differs_in_digest(difference));
+        found.retain(|difference| !self.withheld.iter().any(|one| one.is_at(&difference.path)));
+        // The script that fetches secrets starts the program.
+        let fetches = self.withheld.iter().any(Withheld::is_fetched);
+        found.retain(|difference| !(fetches && difference.path == PROGRAM));
         // trainc uploads the source to a place of its own.
         found.retain(|difference| !(self.has_source && difference.path == SUBMIT_DIRECTORY));
         found
     }
 }
+
+/// Path of the script that the toolkit starts.
+const PROGRAM: [&str; 2] = ["HyperParameters", "sagemaker_program"];
 
 /// Path of the location of the source archive.
 const SUBMIT_DIRECTORY: [&str; 2] = ["HyperParameters", "sagemaker_submit_directory"];

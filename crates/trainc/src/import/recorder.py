@@ -234,7 +234,7 @@ def patch_programs():
             what = describe_program(args)
             recorder.add("skipped", what=what)
             if options.get("stdout") == subprocess.PIPE and asker() == "script":
-                recorder.add_unknown(f"reads the output of `{what}`, which trainc does not run: it is empty")
+                recorder.add_unknown(f"reads the output of `{what}`: trainc does not run it, and answers with nothing")
             options.pop("executable", None)
             options["shell"] = False
             args = ["true"]
@@ -307,7 +307,7 @@ def patch_endpoint(module):
             status, parsed = 404, {"Error": {"Code": missing.code, "Message": str(missing)}}
             call.unknown = "that it does not exist"
         if call.unknown and not (call.key in READS_OF_SDK and asker().startswith("sagemaker")):
-            recorder.add_unknown(f"asks for `{service} {operation}`, which trainc answers with {call.unknown}")
+            recorder.add_unknown(f"asks for `{service} {operation}`: trainc answers {call.unknown}")
         parsed["ResponseMetadata"] = {
             "RequestId": MADE_UP,
             "HTTPStatusCode": status,
@@ -336,7 +336,7 @@ def patch_waiter(module):
         names = {value for value in options.values() if isinstance(value, str)}
         is_own = any(name in recorder.created_names() for name in names)
         if not is_own:
-            recorder.add_unknown(f"waits for `{self.name}`, which trainc answers at once")
+            recorder.add_unknown(f"waits for `{self.name}`: trainc answers at once")
 
     module.Waiter.wait = wait
 
@@ -476,7 +476,7 @@ class Call:
         # SageMaker names the training jobs of a tuning job.
         known = recorder.jobs.get(name) or recorder.tuned
         if not known:
-            self.unknown = "made-up values"
+            self.unknown = "with made-up values"
         said = {**known, "TrainingJobName": name}
         output = {"KmsKeyId": "", "S3OutputPath": f"s3://{MADE_UP}", **said.get("OutputDataConfig", {})}
 
@@ -633,11 +633,11 @@ class Call:
         import datetime
 
         now = datetime.datetime.now(datetime.timezone.utc)
-        self.unknown = "the default bucket alone"
+        self.unknown = "with the default bucket alone"
         return {"Buckets": [{"Name": f"sagemaker-{self.region}-{ACCOUNT}", "CreationDate": now}]}
 
     def s3_GetBucketLocation(self, _body):
-        self.unknown = None if self.is_own_bucket() else "the region of the client"
+        self.unknown = None if self.is_own_bucket() else "with the region of the client"
         return {"LocationConstraint": None if self.region == "us-east-1" else self.region}
 
     def s3_PutObject(self, _body):
@@ -671,7 +671,7 @@ class Call:
             code = "404" if self.operation == "HeadObject" else "NoSuchKey"
             raise NotFound(f"{NO_OBJECTS}s3://{'/'.join(place)}", code)
         if data is None:
-            self.unknown = "the length 0"
+            self.unknown = "with the length 0"
         return data or b""
 
     def s3_HeadObject(self, _body):
@@ -700,7 +700,7 @@ class Call:
             if bucket == self.params["Bucket"] and key.startswith(self.params.get("Prefix", ""))
         ]
         if self.params["Bucket"] not in recorder.buckets:
-            self.unknown = "what the script has written" if found else "an empty list"
+            self.unknown = "with what the script has written" if found else "with an empty list"
         return {"Contents": found, "KeyCount": len(found), "IsTruncated": False, "Name": self.params["Bucket"]}
 
     s3_ListObjects = s3_ListObjectsV2
@@ -715,19 +715,20 @@ class Call:
     # --- logs
 
     def logs_DescribeLogStreams(self, _body):
-        self.unknown = "an empty list"
+        self.unknown = "with an empty list"
         return {"logStreams": []}
 
     def logs_GetLogEvents(self, _body):
-        self.unknown = "an empty list"
+        self.unknown = "with an empty list"
         return {"events": [], "nextForwardToken": MADE_UP, "nextBackwardToken": MADE_UP}
 
 
 def describe_answer(answer):
     """Says what an answer is that is made up."""
-    if any(value == [] for value in answer.values()):
-        return "an empty list"
-    return "made-up values" if MADE_UP in str(answer) else "zeros and empty values"
+    shown = str(answer)
+    if "[]" in shown:
+        return "with an empty list"
+    return "with made-up values" if MADE_UP in shown else "with zeros and empty values"
 
 
 class AccountText(str):
@@ -761,7 +762,7 @@ def watch(name):
         text = str.__str__(self)
         result = own(text, *arguments, **options) if own else int(text)
         if result is not NotImplemented and is_of_script(sys._getframe(1).f_code.co_filename) and is_computed(text, result):
-            recorder.add_unknown("computes with a part of the account ID, which trainc does not know")
+            recorder.add_unknown("computes with a part of the account ID: trainc does not know it")
         return with_account(result)
 
     setattr(AccountText, name, method)
@@ -791,7 +792,7 @@ class Hash:
 
 def note_digest(data):
     if isinstance(data, (bytes, bytearray)) and ACCOUNT.encode() in data and asker() == "script":
-        recorder.add_unknown("computes a digest of the account ID, which trainc does not know")
+        recorder.add_unknown("computes a digest of the account ID: trainc does not know it")
 
 
 def patch_hashes():

@@ -646,8 +646,12 @@ fn requests_of_a_script_have_its_source_and_account() {
     let uri = "s3://sagemaker-us-west-2-000000000000/a/sourcedir.tar.gz".to_owned();
     let uploaded = [(uri.clone(), None)].into();
     let mut recording = Recording { sources: [(uri, source)].into(), uploaded, ..Recording::default() };
-    let document =
-        RecordedDocument { region: Some("us-west-2".to_owned()), value: request.clone(), ignored: 1 };
+    let document = RecordedDocument {
+        region: Some("us-west-2".to_owned()),
+        value: request.clone(),
+        ignored: 1,
+        unknown: 0,
+    };
     let origin = |recording: &Recording| {
         Origin::from_recording("job.py", &document, recording, std::path::Path::new("/repository"))
     };
@@ -682,8 +686,12 @@ fn the_role_of_a_script_is_kept() {
     let origin = |roles: &[(&str, bool)]| {
         let roles = roles.iter().map(|(arn, created)| ((*arn).to_owned(), *created)).collect();
         let recording = Recording { roles, ..Recording::default() };
-        let document =
-            RecordedDocument { region: Some("us-west-2".to_owned()), value: Value::Null, ignored: 0, unknown: 0 };
+        let document = RecordedDocument {
+            region: Some("us-west-2".to_owned()),
+            value: Value::Null,
+            ignored: 0,
+            unknown: 0,
+        };
         Origin::from_recording("job.py", &document, &recording, std::path::Path::new("/"))
     };
     let with_role = |arn: &str, roles: &[(&str, bool)]| {

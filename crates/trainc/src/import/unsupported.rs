@@ -2,6 +2,7 @@
 
 use super::Imported;
 use super::kdl::{Node, escape_line};
+use trainc_diag::source::SourceMap;
 
 /// Maximum number of questions to the account in the header; a script may ask in a loop.
 const MOST_UNKNOWN: usize = 12;
@@ -40,6 +41,11 @@ pub(super) fn header(description: &str, imported: &Imported) -> String {
     out
 }
 
+/// Returns a line as it is written: it is printed to a terminal unchanged, and may quote what a script has done.
+pub(super) fn shown(line: &str) -> String {
+    escape_line(&SourceMap::default().mask(line))
+}
+
 /// What the manifest does not express, in the order found.
 #[derive(Default)]
 pub(super) struct Unsupported {
@@ -53,8 +59,7 @@ pub(super) struct Unsupported {
 impl Unsupported {
     /// Adds what a request does not contain, or the manifest expresses differently.
     pub(super) fn add(&mut self, line: &str) {
-        // The line is printed to a terminal unchanged.
-        let line = escape_line(line);
+        let line = shown(line);
         if !self.all.contains(&line) {
             self.all.push(line);
         }
@@ -63,7 +68,7 @@ impl Unsupported {
     /// Adds what makes a job of the same request another one: a value that stands for that of the account, or files that are
     /// not there.
     pub(super) fn add_caveat(&mut self, line: &str) {
-        let shown = escape_line(line);
+        let shown = shown(line);
         if !self.caveats.contains(&shown) {
             self.caveats.push(shown);
         }
@@ -72,7 +77,7 @@ impl Unsupported {
 
     /// Adds a difference: what the request contains and the manifest's request does not.
     pub(super) fn add_difference(&mut self, line: &str) {
-        let shown = escape_line(line);
+        let shown = shown(line);
         if !self.lost.contains(&shown) {
             self.lost.push(shown);
         }

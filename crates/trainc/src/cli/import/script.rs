@@ -213,9 +213,13 @@ pub(super) fn summary(recording: &Recording) -> String {
     let at = |line: Option<usize>| line.map_or_else(String::new, |line| format!(" at line {line}"));
     let ignored: Vec<String> =
         recording.ignored.iter().map(|one| format!("{}{}", one.message, at(one.line))).collect();
-    for (what, lines) in
-        [("blocked", &recording.blocked), ("skipped", &recording.skipped), ("failed, and skipped", &ignored)]
-    {
+    let unknown: Vec<String> = recording.unknown.iter().map(ToString::to_string).collect();
+    for (what, lines) in [
+        ("blocked", &recording.blocked),
+        ("skipped", &recording.skipped),
+        ("not known", &unknown),
+        ("failed, and skipped", &ignored),
+    ] {
         // The first may be the cause, and the last what it led to.
         let more = lines.len().saturating_sub(MOST_SHOWN);
         for (index, line) in lines.iter().enumerate() {
