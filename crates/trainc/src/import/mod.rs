@@ -117,17 +117,20 @@ pub fn import_all(
     text: &str,
     problems: &mut Problems,
 ) -> Option<Vec<Imported>> {
-    let value: Value = match reading::read(text) {
-        Ok(value) => value,
+    let read = match reading::read(text) {
+        Ok(read) => read,
         Err(error) => {
             problems.push(not_readable(source, name, text, &error));
             return None;
         }
     };
-    let jobs = import_document(&value, &Origin::default());
+    let mut jobs = import_document(&read.value, &Origin::default());
     if jobs.is_empty() {
-        problems.push(no_job(source, name, text, &value));
+        problems.push(no_job(source, name, text, &read.value));
         return None;
+    }
+    if !read.repeated.is_empty() {
+        jobs.iter_mut().for_each(|job| job.add_caveats(&read.repeated));
     }
     Some(jobs)
 }
@@ -239,6 +242,13 @@ impl Imported {
         }
     }
 
+    /// Adds caveats about the document that the job is read from.
+    fn add_caveats(&mut self, caveats: &[String]) {
+        self.unsupported.extend_from_slice(caveats);
+        self.caveats.extend_from_slice(caveats);
+        self.manifest = self.render();
+    }
+
     /// Returns the titles and lines of what the manifest does not express, without empty lists.
     pub fn lists(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
         let is_note = |line: &&String| !self.lost.contains(line) && !self.caveats.contains(line);
@@ -269,27 +279,21 @@ impl Imported {
     }
 }
 
-/// Returns the byte offset of a line and column, both from 1.
-fn offset(text: &str, line: usize, column: usize) -> usize {
-    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    (before + column.saturating_sub(1)).min(text.len())
-}
-
 /// Returns the problem of a file that is neither JSON nor YAML, with the format that it has.
-fn not_readable(source: SourceId, name: &str, text: &str, error: &serde_json::Error) -> Diagnostic {
-    let at = offset(text, error.line(), error.column());
+fn not_readable(source: SourceId, name: &str, text: &str, error: &trainc_document::Error) -> Diagnostic {
     if let Some(described) = document::describe_text(name, text) {
         return other_format(source, described);
     }
     if text.trim().is_empty() {
         return Diagnostic::new(&T0530, Span::whole(source), "the file is empty").help(SAVE_A_REQUEST);
     }
-    let message = if text.trim_start().starts_with(['{', '[']) {
-        "invalid JSON"
-    } else {
-        "neither valid JSON nor YAML"
+    let message = match error.is_limit {
+        true => error.message.clone(),
+        false if reading::is_bracketed(text) => format!("invalid JSON: {}", error.message),
+        false => format!("neither valid JSON nor YAML: {}", error.message),
     };
-    Diagnostic::new(&T0530, Span::new(source, at, at), message).note(error.to_string()).help(SAVE_A_REQUEST)
+    let at = Span::new(source, error.span.start, error.span.end);
+    Diagnostic::new(&T0530, at, message).help(SAVE_A_REQUEST)
 }
 
 fn other_format(source: SourceId, (what, help): (&str, &str)) -> Diagnostic {
@@ -325,8 +329,7 @@ pub fn several_jobs(source: SourceId, jobs: usize) -> Diagnostic {
 fn no_job(source: SourceId, name: &str, text: &str, document: &Value) -> Diagnostic {
     let at = Span::whole(source);
     // Many texts are valid YAML.
-    let is_json = text.trim_start().starts_with(['{', '[']);
-    let other_text = || document::describe_text(name, text).filter(|_| !is_json);
+    let other_text = || document::describe_text(name, text).filter(|_| !reading::is_bracketed(text));
     match document::describe(document).or_else(other_text) {
         Some((what, help)) => {
             Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {what}")).help(help)

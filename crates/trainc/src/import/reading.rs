@@ -3,6 +3,7 @@
 
 use super::document;
 use serde_json::{Map, Value};
+use trainc_document::{Error, Limits, Node, read_json_stream, read_yaml_stream};
 
 /// Decodes the text of a file. The error says what the file is, if that is known, and what to do instead.
 pub fn decode(bytes: &[u8]) -> Result<String, Option<(&'static str, &'static str)>> {
@@ -22,63 +23,87 @@ pub fn decode(bytes: &[u8]) -> Result<String, Option<(&'static str, &'static str
     text.ok_or_else(|| document::describe_bytes(bytes))
 }
 
-/// Reads JSON, otherwise YAML; the error is that of the JSON parser.
-pub(super) fn read(text: &str) -> Result<Value, serde_json::Error> {
-    let text = text.trim_start_matches('\u{feff}');
-    serde_json::from_str(text).or_else(|error| {
-        let plain: String =
-            text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-        let several = || {
-            let documents = serde_json::Deserializer::from_str(&plain)
-                .into_iter::<Value>()
-                .collect::<Result<Vec<_>, _>>();
-            documents.ok().filter(|documents| !documents.is_empty() && documents.iter().all(Value::is_object))
-        };
-        let found = several().or_else(|| read_yaml(text)).map(|mut documents| match documents.len() {
-            1 => documents.remove(0),
-            _ => Value::Array(documents),
+/// Reads one document or several: JSON, otherwise YAML. The error is that of the format that the text seems to have.
+pub(super) fn read(text: &str) -> Result<Read, Error> {
+    let limits = Limits::default();
+    let json = read_json_stream(text, &limits).and_then(|documents| match documents.len() {
+        1 => Ok(documents),
+        _ => all_maps(documents),
+    });
+    let documents = match json {
+        Ok(documents) => documents,
+        Err(error) if error.is_limit => return Err(error),
+        Err(error) => {
+            let yaml = read_yaml_stream(text, &limits).and_then(all_maps);
+            yaml.map_err(|other| if is_bracketed(text) && !other.is_limit { error } else { other })?
+        }
+    };
+    let mut values: Vec<Value> = documents.iter().map(|document| document.to_json(&short_function)).collect();
+    let value = match values.len() {
+        1 => values.remove(0),
+        _ => Value::Array(values),
+    };
+    Ok(Read { value, repeated: describe_repeated(&documents, text) })
+}
+
+/// What a text contains.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// Its document, or a list of several.
+    pub(super) value: Value,
+    /// Keys that are written twice, of which the last counts.
+    pub(super) repeated: Vec<String>,
+}
+
+/// Returns whether a text is written as JSON.
+pub(super) fn is_bracketed(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '['])
+}
+
+/// Returns the documents that are not empty, which must be maps: any text is valid YAML.
+fn all_maps(documents: Vec<Node>) -> Result<Vec<Node>, Error> {
+    let mut documents: Vec<Node> = documents;
+    documents.retain(|document| document.value != trainc_document::Value::Null || document.tag.is_some());
+    let other =
+        documents.iter().find(|document| !matches!(document.value, trainc_document::Value::Mapping(_)));
+    let error =
+        |span| Error { span, message: "expected a map of names and values".to_owned(), is_limit: false };
+    match other {
+        Some(other) => Err(error(other.span.start..other.span.start)),
+        None if documents.is_empty() => Err(error(0..0)),
+        None => Ok(documents),
+    }
+}
+
+/// Converts a short function of CloudFormation: `!Sub x` is `{"Fn::Sub": x}`. Other tags have no meaning here.
+fn short_function(tag: &str, value: Value) -> Value {
+    match tag.strip_prefix('!') {
+        Some("Ref") => Value::Object(Map::from_iter([("Ref".to_owned(), value)])),
+        Some(name) if !name.is_empty() => Value::Object(Map::from_iter([(format!("Fn::{name}"), value)])),
+        _ => value,
+    }
+}
+
+/// Names the keys that are written twice in one map, with their lines.
+fn describe_repeated(documents: &[Node], text: &str) -> Vec<String> {
+    const MOST_NAMED: usize = 5;
+    let line = |at: usize| text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    let (mut out, mut more) = (Vec::new(), 0);
+    for document in documents {
+        document.visit_replaced(&mut |entry| {
+            if out.len() == MOST_NAMED {
+                more += 1;
+                return;
+            }
+            let places = entry.replaced.iter().chain([&entry.key.span]);
+            let lines: Vec<String> =
+                places.take(MOST_NAMED).map(|place| line(place.start).to_string()).collect();
+            let (key, lines) = (entry.key.key_text(), trainc_diag::text::list(&lines, "and"));
+            out.push(format!("`{key}` is written more than once, in the lines {lines}: the last one counts"));
         });
-        found.ok_or(error)
-    })
-}
-
-/// Reads the documents of a YAML text. A text without a mapping is valid YAML, too.
-fn read_yaml(text: &str) -> Option<Vec<Value>> {
-    let mut out = Vec::new();
-    for document in serde_yaml_ng::Deserializer::from_str(text) {
-        let mut value: serde_yaml_ng::Value = serde::Deserialize::deserialize(document).ok()?;
-        value.apply_merge().ok()?;
-        let value = from_yaml(value);
-        if !value.is_null() {
-            out.push(value);
-        }
     }
-    (!out.is_empty() && out.iter().all(Value::is_object)).then_some(out)
-}
-
-/// Converts YAML to JSON. `!Sub x` becomes `{"Fn::Sub": x}`, as CloudFormation defines its short functions.
-fn from_yaml(value: serde_yaml_ng::Value) -> Value {
-    use serde_yaml_ng::Value as Yaml;
-    match value {
-        Yaml::Null => Value::Null,
-        Yaml::Bool(value) => Value::Bool(value),
-        Yaml::Number(value) => serde_json::to_value(&value).unwrap_or(Value::Null),
-        Yaml::String(text) => Value::String(text),
-        Yaml::Sequence(items) => Value::Array(items.into_iter().map(from_yaml).collect()),
-        Yaml::Mapping(members) => {
-            let key = |key: Yaml| match from_yaml(key) {
-                Value::String(text) => text,
-                other => other.to_string(),
-            };
-            Value::Object(members.into_iter().map(|(name, value)| (key(name), from_yaml(value))).collect())
-        }
-        Yaml::Tagged(tagged) => {
-            let name = tagged.tag.to_string();
-            let name = match name.trim_start_matches('!') {
-                "Ref" => "Ref".to_owned(),
-                other => format!("Fn::{other}"),
-            };
-            Value::Object(Map::from_iter([(name, from_yaml(tagged.value))]))
-        }
+    if more > 0 {
+        out.push(format!("{more} more keys are written more than once: the last one counts"));
     }
+    out
 }

@@ -472,6 +472,58 @@ fn reports_input_without_a_job() {
     }
 }
 
+/// The place is that of the error, in the format that the file seems to have.
+#[test]
+fn unreadable_documents_are_rejected_at_their_place() {
+    let deep = |n: usize| "{\"a\":".repeat(n) + "1" + &"}".repeat(n);
+    let too_deep = "the document is nested more than 128 levels deep";
+    let laughs: String = (1..40).map(|at| format!("a{at}: &a{at} [*a{0}, *a{0}]\n", at - 1)).collect();
+    for (text, message, at) in [
+        ("{\n  \"a\": 1,\n  \"b\" 2\n}", "invalid JSON: expected `:`, found `2`", (3, 7)),
+        ("{\"a\": [1, 2}", "invalid JSON: expected `,` or `]`, found `}`", (1, 12)),
+        (
+            "a: 1\nb: [2",
+            "neither valid JSON nor YAML: while parsing a flow sequence, expected ',' or ']'",
+            (2, 6),
+        ),
+        ("a: 1\nb: 2026-02-30\n", "neither valid JSON nor YAML: a date or time that does not exist", (2, 4)),
+        ("some words", "neither valid JSON nor YAML: expected a map of names and values", (1, 1)),
+        (&deep(40_000), too_deep, (1, 641)),
+        (&format!("a: {}", deep(40_000)), too_deep, (1, 639)),
+        (&format!("a0: &a0 [1]\n{laughs}"), "the document has more than 1000000 keys and values", (1, 10)),
+    ] {
+        let mut sources = trainc_diag::source::SourceMap::default();
+        let source = sources.add("x", text);
+        let mut problems = Problems::default();
+        assert!(import(source, text, &mut problems).is_none());
+        let found: Vec<_> = problems
+            .iter()
+            .map(|found| {
+                (
+                    found.code.id,
+                    found.message.as_str(),
+                    sources.get(source).unwrap().line_column(found.span.start),
+                )
+            })
+            .collect();
+        let shown: String = text.chars().take(60).collect();
+        assert_eq!(found, [("T0530", message, at)], "{shown}");
+    }
+}
+
+/// Scalars are those of YAML 1.1, and a key that is written twice is a caveat.
+#[test]
+fn yaml_is_read_as_by_python() {
+    let request = "AlgorithmSpecification: &a {TrainingImage: x, TrainingInputMode: File}\n\
+        HyperParameters:\n  lr: 1e-5\n  flag: no\n  lr: 2e-5\n<<: {TrainingJobName: merged}\n";
+    let found = imported(request);
+    assert_eq!(found.request["HyperParameters"], serde_json::json!({"lr": "2e-5", "flag": false}));
+    assert_eq!(found.job, "merged");
+    let caveat = "`lr` is written more than once, in the lines 3 and 5: the last one counts";
+    assert!(found.caveats.iter().any(|line| line == caveat), "{:?}", found.caveats);
+    assert!(found.manifest.contains("`lr` is written more than once"), "{}", found.manifest);
+}
+
 #[test]
 fn other_texts_are_named() {
     for (text, expected) in [
