@@ -42,7 +42,7 @@ struct Reader<'a> {
 }
 
 /// A collection whose end is not read yet.
-struct Open {
+struct OpenCollection {
     start: usize,
     collection: Collection,
 }
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a document, at whose first character the reader is.
     fn document(&mut self) -> Result<Node, Error> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenCollection> = Vec::new();
         loop {
             // At a value.
             let start = self.at;
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
                         b'{' => Collection::Object(Members::default(), Some(self.key()?)),
                         _ => Collection::Array(Vec::new()),
                     };
-                    open.push(Open { start, collection });
+                    open.push(OpenCollection { start, collection });
                     if !is_empty {
                         continue;
                     }
@@ -149,7 +149,9 @@ impl<'a> Reader<'a> {
                     self.skip_space();
                     if !is_array {
                         let key = self.key()?;
-                        if let Some(Open { collection: Collection::Object(_, next), .. }) = open.last_mut() {
+                        if let Some(OpenCollection { collection: Collection::Object(_, next), .. }) =
+                            open.last_mut()
+                        {
                             *next = Some(key);
                         }
                     }
@@ -163,8 +165,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends the innermost collection, whose bracket has been read.
-    fn close(&mut self, open: &mut Vec<Open>) -> Result<Option<Node>, Error> {
-        let Some(Open { start, collection }) = open.pop() else { return Ok(None) };
+    fn close(&mut self, open: &mut Vec<OpenCollection>) -> Result<Option<Node>, Error> {
+        let Some(OpenCollection { start, collection }) = open.pop() else { return Ok(None) };
         let value = match collection {
             Collection::Array(items) => Value::Sequence(items),
             Collection::Object(members, _) => members.into_value(),

@@ -39,7 +39,7 @@ enum Content {
 }
 
 /// A collection whose end is not read yet, or a document.
-struct Open {
+struct OpenCollection {
     /// Its number; a document has none.
     node: Option<usize>,
     /// The key of the value that is read.
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     /// Reads all documents, `most` at most.
     fn documents(mut self, most: usize) -> Result<Vec<Node>, Error> {
         let mut documents = Vec::new();
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenCollection> = Vec::new();
         while let Some(event) = self.parser.next_event() {
             let (event, span) = event.map_err(|error| self.syntax(&error))?;
             let span = self.place(&span);
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
                     self.nodes.clear();
                     self.anchors.clear();
                     self.anchor_names.clear();
-                    open = vec![Open { node: None, key: None, root: None }];
+                    open = vec![OpenCollection { node: None, key: None, root: None }];
                     continue;
                 }
                 Event::DocumentEnd => {
@@ -164,14 +164,14 @@ impl<'a> Reader<'a> {
             }
             self.add(number, open.last_mut());
             if is_collection {
-                open.push(Open { node: Some(number), key: None, root: None });
+                open.push(OpenCollection { node: Some(number), key: None, root: None });
             }
         }
         Ok(documents)
     }
 
     /// Adds a node to the collection in which it is written.
-    fn add(&mut self, number: usize, parent: Option<&mut Open>) {
+    fn add(&mut self, number: usize, parent: Option<&mut OpenCollection>) {
         let Some(parent) = parent else { return };
         let Some(node) = parent.node else {
             parent.root = Some(number);

@@ -36,9 +36,12 @@ fn spans_are_bytes_of_the_text() {
     let expected = ["ä", "1", "'x'", "z", "b", "d", "e", "f\n    ", "g", "d"];
     assert_eq!(places(&node, &yaml), expected);
 
-    let toml = "\u{feff}ä = [1, 'x']\n[b.c]\nd = 2026-01-01\n\"e f\" = { g = true }\n";
+    let toml = "\u{feff}\"ä\" = [1, 'x']\n[b.c]\nd = 2026-01-01\n\"e f\" = { g = true }\n";
     let node = read_toml(toml, &limits).unwrap();
-    assert_eq!(places(&node, toml), ["ä", "1", "'x'", "b", "c", "d", "2026-01-01", "\"e f\"", "g", "true"]);
+    assert_eq!(
+        places(&node, toml),
+        ["\"ä\"", "1", "'x'", "b", "c", "d", "2026-01-01", "\"e f\"", "g", "true"]
+    );
 }
 
 #[test]

@@ -377,30 +377,76 @@ fn conversations_that_their_template_refuses() {
     );
 }
 
-/// A template comes with a model from elsewhere: it is bounded, and its line is named. The unit tests of
-/// `data/template.rs` have one template for each operation.
+/// A template comes with a model from elsewhere: what it does is bounded, and its steps and its syntax have a line.
 #[test]
 fn hostile_templates() {
     let dir = Scratch::new("pack-hostile");
-    dir.write("a.jsonl", format!("{}\n", json!({"messages": [{"role": "user", "content": "hello"}]})));
-    for (template, why) in [
+    let line = |content: &str| json!({"messages": [{"role": "user", "content": content}]});
+    dir.write("a.jsonl", format!("{}\n{}\n{}\n", line("hi"), line("hello"), line("hi")));
+    let nested = "{% set n = namespace(s=['a'], t=['a']) %}{% for i in range(60) %}{% set n.s = [n.s, n.s] %}{% set n.t = [n.t, n.t] %}{% endfor %}";
+    for (template, whys) in [
         (
             "{% for a in range(100000) %}{% for b in range(100000) %}{% set x = 1 %}{% endfor %}{% endfor %}",
-            "too many steps",
+            &["too many steps in its line 3"][..],
         ),
+        (&"{% if true %}".repeat(100_000), &["recursion limits", "in its line 3"]),
+        ("{{ 'a' * 10 ** 15 }}", &[]),
+        ("{{ 'a' | indent(9999999999999) }}", &[]),
         (
-            "{% set n = namespace(x='x') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
-            "256 MiB",
+            "{% set n = namespace(l=[1]) %}{% for a in range(100000) %}{% set n.l = [n.l] %}{% endfor %}{{ n.l }}",
+            &[],
         ),
-        ("{{ 'a' | indent(9999999999) }}", "the maximum is 9999"),
-        (&"{% if true %}".repeat(100_000), "recursion limits"),
+        (&format!("{nested}{{{{ n.s == n.t }}}}"), &["more than 2 s of processor time"]),
+        (
+            "{% set l = range(100000) | list %}{% for i in range(100000) %}{% set x = -1 in l %}{% endfor %}",
+            &["more than 2 s of processor time"],
+        ),
     ] {
+        let only_hello = format!("{{% if messages[0].content == 'hello' %}}{template}{{% endif %}}");
+        let template = if whys.contains(&"recursion limits") { template.to_owned() } else { only_hello };
         dir.write("hostile.jinja", format!("{{# a comment #}}\n\n{template}\n"));
         let ran = pack(&dir.0, &["--template", "hostile.jinja", "--threads", "1", "a.jsonl"]);
-        refused(&ran, &["T0522"], &[]);
+        let is_read = !ran.err.contains("cannot be read");
+        refused(&ran, &["T0522"], if is_read { &["a.jsonl:2:"] } else { &[] });
         let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("in its line 3") && said.contains(why), "{}", ran.err);
+        assert!(whys.iter().all(|why| said.contains(why)), "{whys:?} {}", ran.err);
     }
+}
+
+/// A tokenizer comes with a model from elsewhere: it is read apart, with limits.
+#[test]
+fn hostile_tokenizers() {
+    let dir = Scratch::new("pack-hostile-tokenizer");
+    dir.write("a.jsonl", "{\"text\": \"b\"}\n{\"text\": \"a\"}\n{\"text\": \"b\"}\n");
+    let byte_level =
+        json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+    let special = json!({"id": 2, "content": "<e>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true});
+    let mut tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [special], "normalizer": null,
+        "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+            "vocab": {"a": 0, "b": 1, "<e>": 2}, "merges": []},
+    });
+    let run = || {
+        let args = ["--tokenizer", "tokenizer.json", "--sequence-length", "2", "--eos", "<e>", "a.jsonl"];
+        pack(&dir.0, &args)
+    };
+    dir.write("tokenizer.json", tokenizer.to_string());
+    let whole = run();
+    assert_eq!(whole.code, 0, "{}", whole.err);
+    let text = tokenizer.to_string();
+    for at in (0..text.len()).step_by(13) {
+        dir.write("tokenizer.json", &text[..at]);
+        refused(&run(), &["T0523"], &["tokenizer.json"]);
+    }
+    let doubling = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+    tokenizer["normalizer"] = json!({"type": "Sequence", "normalizers": vec![doubling; 40]});
+    dir.write("tokenizer.json", tokenizer.to_string());
+    dir.write("a.jsonl", "{\"text\": \"b\"}\n{\"text\": \"a\"}\n{\"text\": \"b\"}\n");
+    let ran = run();
+    refused(&ran, &["T0770"], &["a.jsonl:2:", "cannot be tokenized: it takes more than"]);
+    assert!(!dir.0.join("packed.partial").exists());
 }
 
 #[test]

@@ -33,6 +33,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0527", "packing: what the tokenizer cannot do"),
     ("T0680", "the unit tests of the autopsy"),
     ("T0681", "the unit tests of the autopsy"),
+    ("T0770", "packing: hostile tokenizers"),
     ("T0690", "packing: a document that is too large"),
     ("T0528", "calibrate/impossible.rs: rows that cannot be"),
     ("T0530", "import/tests.rs: a file that is no JSON"),

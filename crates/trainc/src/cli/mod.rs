@@ -125,6 +125,10 @@ pub fn command() -> clap::Command {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
+    // No command: `data pack` starts it, and what it reads is its own business.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == data::READING_PROCESS) {
+        return data::run_reading_process();
+    }
     let app = match App::try_parse() {
         Ok(app) => app,
         Err(error) => {

@@ -15,6 +15,16 @@ pub struct Document {
     pub trained: Vec<bool>,
 }
 
+/// The text of a document that is not tokenized yet.
+pub struct DocumentText {
+    text: String,
+    /// The bytes of it that are answers.
+    answers: Vec<Range<usize>>,
+    additions: Additions,
+    /// Every token is learnt.
+    is_trained: bool,
+}
+
 /// Which tokens are learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrainOn {
@@ -35,8 +45,13 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// Makes a document of a record. A document ends with the end-of-text token: added where it is not there already.
+    /// Makes a document of a record.
     pub fn make(&self, record: &Record) -> Result<Document, Fault> {
+        self.tokenize(self.text_of(record)?)
+    }
+
+    /// Makes the text of a record: renders the template of a conversation.
+    pub fn text_of(&self, record: &Record) -> Result<DocumentText, Fault> {
         let (text, answers, additions) = match record {
             Record::Text(text) => (text.clone(), std::iter::once(0..text.len()).collect(), Additions::Made),
             Record::Pair { prompt, completion } => {
@@ -60,14 +75,17 @@ impl Maker {
                 (rendered.text, rendered.answers, Additions::LeftOut)
             }
         };
+        let is_trained = self.train_on == TrainOn::All || matches!(record, Record::Text(_));
+        Ok(DocumentText { text, answers, additions, is_trained })
+    }
+
+    /// Makes a document of its text. It ends with the end-of-text token: added where it is not there already.
+    pub fn tokenize(&self, document: DocumentText) -> Result<Document, Fault> {
+        let DocumentText { text, answers, additions, is_trained } = document;
         let encoded = self.vocabulary.encode(&text, additions)?;
         let mut document = Document { trained: Vec::with_capacity(encoded.ids.len() + 1), ids: encoded.ids };
         for start in encoded.starts {
-            document.trained.push(
-                self.train_on == TrainOn::All
-                    || matches!(record, Record::Text(_))
-                    || answers.iter().any(|answer| answer.contains(&start)),
-            );
+            document.trained.push(is_trained || answers.iter().any(|answer| answer.contains(&start)));
         }
         if document.ids.last() != Some(&self.vocabulary.eos) {
             // The end of the last answer is learnt, or generation would not stop.

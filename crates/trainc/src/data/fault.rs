@@ -22,10 +22,12 @@ declare_code!(
     "a template whose answers cannot be separated from the rest"
 );
 declare_code!(T0690, "document-too-large", Error, "a document over 8 MiB in training data");
+declare_code!(T0770, "tokenization-failed", Error, "a document that the tokenizer cannot tokenize");
 declare_code!(T0527, "token-outside-vocabulary", Error, "a token outside the model's vocabulary");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0520, &T0521, &T0522, &T0523, &T0524, &T0525, &T0526, &T0527, &T0690];
+pub(super) static CODES: &[&Code] =
+    &[&T0520, &T0521, &T0522, &T0523, &T0524, &T0525, &T0526, &T0527, &T0690, &T0770];
 
 /// One thing that is wrong, before it has a place in a file.
 #[derive(Clone, Debug)]

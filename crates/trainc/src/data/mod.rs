@@ -2,16 +2,17 @@
 //!
 //! In: a tokenizer, a chat template, lines of text or JSON. Out: documents as tokens with their loss mask, then
 //! sequences of one length in the form that the worker reads. It must not know files, threads or manifests: the
-//! command line reads, writes and runs it in parallel.
+//! command line reads, writes and runs it in processes of its own, in parallel.
 
 pub mod document;
 pub mod fault;
+pub mod message;
 pub mod pack;
 pub mod python;
 pub mod record;
 pub mod shard;
 pub mod template;
-mod template_limits;
+mod template_functions;
 pub mod vocabulary;
 
 use trainc_diag::Code;

@@ -1,16 +1,15 @@
 //! A tokenizer as Hugging Face writes it (`tokenizer.json`), with what stands beside it in `tokenizer_config.json`.
 
-use super::fault::{Fault, T0523, T0524, T0527, T0690};
+use super::fault::{Fault, T0523, T0524, T0527, T0690, T0770};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use tokenizers::Tokenizer;
 use trainc_diag::text;
 
 /// Maximum size of a document in bytes.
 pub const MOST_DOCUMENT_BYTES: usize = 8 << 20;
-/// Size in bytes over which documents are tokenized one at a time.
-const LARGE_TEXT_BYTES: usize = 1 << 20;
+/// Maximum size of a line in bytes: a document, in which JSON may escape some characters.
+pub const MOST_LINE_BYTES: usize = 2 * MOST_DOCUMENT_BYTES;
 
 /// Fails if a document is too large to be tokenized.
 pub fn check_size(bytes: usize) -> Result<(), Fault> {
@@ -102,14 +101,10 @@ impl Vocabulary {
     /// Tokens of a text.
     pub fn encode(&self, text: &str, additions: Additions) -> Result<Encoded, Fault> {
         check_size(text.len())?;
-        // The tokenizer takes more than 100 times the size of its text.
-        static LARGE: Mutex<()> = Mutex::new(());
-        let _turn =
-            (text.len() > LARGE_TEXT_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
         let encoding = self
             .tokenizer
             .encode(text, additions == Additions::Made)
-            .map_err(|error| Fault::new(&T0524, format!("the tokenizer cannot read the text: {error}")))?;
+            .map_err(|error| Fault::new(&T0770, format!("the tokenizer cannot read the text: {error}")))?;
         let starts = encoding.get_offsets().iter().map(|(start, _)| *start).collect();
         Ok(Encoded { ids: encoding.get_ids().to_vec(), starts })
     }

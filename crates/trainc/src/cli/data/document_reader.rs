@@ -1,20 +1,17 @@
 //! Reads documents from files of training data, in several threads but in order.
 
-use crate::data::document::{Document, Maker};
+use super::fence::Fence;
+use crate::data::document::Document;
 use crate::data::fault::Fault;
-use crate::data::record::{self, Lines, Record};
-use crate::data::vocabulary::{MOST_DOCUMENT_BYTES, check_size};
+use crate::data::message::LineResult;
+use crate::data::record::{self, Lines};
+use crate::data::vocabulary::{MOST_DOCUMENT_BYTES, MOST_LINE_BYTES, check_size};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum size of a line in bytes: a document, in which JSON may escape some characters.
-const MOST_LINE_BYTES: usize = 2 * MOST_DOCUMENT_BYTES;
-/// Stack of a thread that renders templates: a value with a depth of all steps of a template is dropped recursively. Only
-/// what is used takes memory.
-const STACK_BYTES: usize = 128 << 20;
 /// Bytes of a line with a fault that are shown.
 const MOST_SHOWN_BYTES: usize = 64 << 10;
 
@@ -50,10 +47,18 @@ struct Batch {
     lines: Vec<Vec<u8>>,
 }
 
+/// The documents of a batch.
+struct ReadBatch {
+    number: usize,
+    /// Bytes of its lines.
+    bytes: u64,
+    documents: Vec<ReadDocument>,
+}
+
 /// Reads a file and passes its documents to `take` in order, with the bytes read for them. The result does not depend on
 /// the number of threads.
 pub(super) fn read_documents(
-    maker: &Maker,
+    fence: &Fence,
     name: &str,
     reader: &mut (dyn BufRead + Send),
     threads: usize,
@@ -61,30 +66,38 @@ pub(super) fn read_documents(
 ) -> std::io::Result<InputSummary> {
     let kind = record::detect_format(name, reader.fill_buf()?);
     if kind == Lines::Text {
-        return read_as_one_document(maker, reader, take);
+        return read_as_one_document(fence, reader, take);
     }
     let (send, batches) = sync_channel::<Batch>(threads);
     let batches = Mutex::new(batches);
     std::thread::scope(|scope| {
-        let (done, made) = sync_channel::<(usize, u64, Vec<ReadDocument>)>(threads);
+        let (done, made) = sync_channel::<std::io::Result<ReadBatch>>(threads);
         for _ in 0..threads {
             let (done, batches) = (done.clone(), &batches);
-            std::thread::Builder::new()
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || process_batches(maker, batches, &done))?;
+            scope.spawn(move || process_batches(fence, batches, &done));
         }
         drop(done);
         let reading = scope.spawn(move || split(reader, &send));
         let mut waiting = BTreeMap::new();
         let mut next = 0;
-        for (number, bytes, documents) in made {
-            waiting.insert(number, (bytes, documents));
+        let mut failure = None;
+        for read in made {
+            match read {
+                Ok(ReadBatch { number, bytes, documents }) => waiting.insert(number, (bytes, documents)),
+                // The batches that follow are read to their end: the thread that reads the file waits for them.
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    continue;
+                }
+            };
             while let Some((bytes, documents)) = waiting.remove(&next) {
                 take(documents, bytes);
                 next += 1;
             }
         }
-        reading.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread ended")))
+        let summary =
+            reading.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread ended")));
+        failure.map_or(summary, Err)
     })
 }
 
@@ -134,47 +147,46 @@ fn read_line(reader: &mut dyn BufRead, hash: &mut Sha256) -> std::io::Result<(Ve
 }
 
 fn process_batches(
-    maker: &Maker,
+    fence: &Fence,
     batches: &Mutex<Receiver<Batch>>,
-    done: &SyncSender<(usize, u64, Vec<ReadDocument>)>,
+    done: &SyncSender<std::io::Result<ReadBatch>>,
 ) {
     loop {
         let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(batch) = batch else { return };
-        let bytes = batch.lines.iter().map(|line| line.len() as u64).sum();
-        let made = batch
-            .lines
+        let Batch { number, first_line, lines } = batch;
+        let bytes = lines.iter().map(|line| line.len() as u64).sum();
+        let bare: Vec<&[u8]> = lines
             .iter()
-            .enumerate()
-            .filter_map(|(at, line)| {
-                let line = line.strip_suffix(b"\n").unwrap_or(line);
-                let line = line.strip_suffix(b"\r").unwrap_or(line);
-                let record = if line.len() > MOST_LINE_BYTES {
-                    check_size(line.len()).map(|()| None)
-                } else {
-                    record::read(line)
-                };
-                let made = record.and_then(|record| record.map(|r| maker.make(&r)).transpose());
-                made.transpose().map(|made| {
-                    made.map_err(|fault| {
-                        let shown = line.get(..MOST_SHOWN_BYTES).unwrap_or(line);
-                        let text = String::from_utf8_lossy(shown).into_owned();
-                        let is_shown = fault.at.1 > 0 && fault.at.0 < text.len();
-                        let fault = if is_shown { fault } else { fault.at(0, text.len()) };
-                        Box::new(RejectedLine { line: batch.first_line + at, text, fault })
-                    })
-                })
-            })
+            .map(|line| line.strip_suffix(b"\n").unwrap_or(line))
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
             .collect();
-        if done.send((batch.number, bytes, made)).is_err() {
+        let read = fence.read_lines(&bare).map(|results| {
+            let place = |((at, line), result): ((usize, &&[u8]), LineResult)| match result {
+                Ok(document) => document.map(Ok),
+                Err(fault) => Some(Err(Box::new(reject(first_line + at, line, fault)))),
+            };
+            let documents = bare.iter().enumerate().zip(results).filter_map(place).collect();
+            ReadBatch { number, bytes, documents }
+        });
+        if done.send(read).is_err() {
             return;
         }
     }
 }
 
+/// Shows a line that has a fault.
+fn reject(line: usize, bytes: &[u8], fault: Fault) -> RejectedLine {
+    let shown = bytes.get(..MOST_SHOWN_BYTES).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(shown).into_owned();
+    let is_shown = fault.at.1 > 0 && fault.at.0 < text.len();
+    let fault = if is_shown { fault } else { fault.at(0, text.len()) };
+    RejectedLine { line, text, fault }
+}
+
 /// Reads a plain text file as one document.
 fn read_as_one_document(
-    maker: &Maker,
+    fence: &Fence,
     reader: &mut dyn BufRead,
     take: &mut dyn FnMut(Vec<ReadDocument>, u64),
 ) -> std::io::Result<InputSummary> {
@@ -188,11 +200,9 @@ fn read_as_one_document(
     let text = String::from_utf8(bytes)
         .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "not UTF-8 text"))?;
     if !text.trim().is_empty() {
-        let made = maker.make(&Record::Text(text));
-        take(
-            vec![made.map_err(|fault| Box::new(RejectedLine { line: 0, text: String::new(), fault }))],
-            seen.bytes,
-        );
+        let reject = |fault| Box::new(RejectedLine { line: 0, text: String::new(), fault });
+        let made = fence.read_text(&text)?.into_iter().filter_map(|made| made.map_err(reject).transpose());
+        take(made.collect(), seen.bytes);
     }
     Ok(seen)
 }

@@ -1,6 +1,8 @@
 //! `trainc data`.
 
 mod document_reader;
+mod fence;
+mod reading_process;
 mod shard_writer;
 mod splits;
 
@@ -9,13 +11,14 @@ use super::exit;
 use super::files::{describe, open_named, read_named, read_named_text, read_regular_text};
 use super::io::Io;
 use super::manifests::{Manifest, Set};
-use crate::data::document::{Maker, TrainOn};
 use crate::data::fault::Fault;
+use crate::data::message::Setup;
 use crate::data::shard::{self, Index, Layout};
-use crate::data::template::{ELI5, Template};
-use crate::data::vocabulary::{self, Vocabulary};
+use crate::data::template::ELI5;
+use crate::data::vocabulary;
 use clap::{Subcommand, ValueEnum};
 use document_reader::{ReadDocument, RejectedLine, hex};
+use fence::{Fence, Inputs, Unread};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sha2::{Digest as _, Sha256};
 use shard_writer::check_replaceable;
@@ -27,6 +30,8 @@ use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_diag::{Format, Problems};
 use trainc_plan::Compiled;
+
+pub(super) use reading_process::{ARGUMENT as READING_PROCESS, run as run_reading_process};
 
 /// Prepare training data for engine `worker`
 #[derive(clap::Args, Debug)]
@@ -184,11 +189,11 @@ impl Findings {
 fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Result<String, Stop> {
     let held_out = HeldOut::read(&args.validation)?;
     check_replaceable(&args.out)?;
-    let (maker, index) = maker(io, args, found)?;
+    let (fence, index) = start_fence(io, args, found)?;
     let threads = args
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
-    let layout = Layout::new(index.sequence_length, maker.vocabulary.size);
+    let layout = Layout::new(index.sequence_length, fence.tokens.size);
     let discard = |parts: &[SplitWriter]| parts.iter().for_each(SplitWriter::discard);
     let mut parts = vec![SplitWriter::new(&args.out, layout, args.seed)?];
     if held_out.is_some() {
@@ -226,7 +231,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
             bar.inc(bytes);
         };
         let shown = if input == "-" { "<stdin>" } else { input.as_str() };
-        let seen = document_reader::read_documents(&maker, input, &mut reader, threads, &mut take)
+        let seen = document_reader::read_documents(&fence, input, &mut reader, threads, &mut take)
             .map_err(|error| file_error(shown, "read", &error))
             .inspect_err(|_| discard(&parts))?;
         if !refused.is_empty() {
@@ -283,8 +288,8 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
     Ok(said)
 }
 
-/// Reads the tokenizer with its template; returns them with their entries of the index.
-fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), Stop> {
+/// Has the tokenizer and its template read; returns the processes that do so, and the index without data.
+fn start_fence(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Fence, Index), Stop> {
     let shown = args.tokenizer.display().to_string();
     let json = read_named(&args.tokenizer, MOST_TOKENIZER_BYTES)
         .map_err(|error| file_error(&shown, "read", &error))?;
@@ -294,8 +299,23 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(file_error(&beside.display().to_string(), "read", &error)),
     };
-    let vocabulary = Vocabulary::new(&json, config.as_deref(), args.eos.as_deref(), args.vocab_size)
-        .map_err(|fault| found.add_fault(&shown, "", fault))?;
+    let mut unread = |name: &str, content: &str, unread: Unread| match unread {
+        Unread::Fault(fault) => found.add_fault(name, content, fault),
+        Unread::Process(error) => {
+            let why = describe(&error);
+            Stop(exit::USAGE, format!("error: the process that reads `{name}` cannot be used: {why}\n"))
+        }
+    };
+    let setup = Setup {
+        eos: args.eos.clone(),
+        width: args.vocab_size,
+        all: args.train_on == Learnt::All,
+        today: io.today.clone(),
+        memory: Inputs::memory(&json),
+    };
+    let tokenizer = hex(&Sha256::digest(&json));
+    let inputs = Inputs { setup, config: config.clone(), tokenizer: json, template: None };
+    let mut fence = Fence::start(inputs).map_err(|error| unread(&shown, "", error))?;
     let (name, template) = match &args.template {
         Some(name) if name == "eli5" && !Path::new(name).exists() => (name.clone(), Some(ELI5.to_owned())),
         Some(path) => {
@@ -311,41 +331,36 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
             (beside_template.display().to_string(), own.or_else(inside))
         }
     };
-    let made = match &template {
-        None => None,
-        Some(text) => Some(
-            Template::new(text, vocabulary.tokens.clone(), &io.today)
-                .map_err(|fault| found.add_fault(&name, text, fault))?,
-        ),
-    };
-    let layout = Layout::new(args.sequence_length.try_into().unwrap_or(usize::MAX), vocabulary.size);
-    let (train_on, learnt) = match args.train_on {
-        Learnt::Answers => (TrainOn::Answers, "answers"),
-        Learnt::All => (TrainOn::All, "all"),
-    };
-    let eos = vocabulary.tokens.get("eos_token").cloned().unwrap_or_default();
+    if let Some(text) = &template {
+        fence.set_template(text).map_err(|error| unread(&name, text, error))?;
+    }
+    let tokens = fence.tokens.clone();
+    let layout = Layout::new(args.sequence_length.try_into().unwrap_or(usize::MAX), tokens.size);
     let index = Index {
         form: shard::FORM,
         dtype: layout.dtype(),
         sequence_length: layout.sequence_length,
         sequences: 0,
-        vocab_size: vocabulary.size,
+        vocab_size: tokens.size,
         masked: false,
         documents: 0,
         tokens: 0,
         trained_labels: 0,
         dropped_tokens: 0,
-        eos: shard::Token { token: eos, id: vocabulary.eos },
-        train_on: learnt,
+        eos: shard::Token { token: tokens.eos, id: tokens.eos_id },
+        train_on: match args.train_on {
+            Learnt::Answers => "answers",
+            Learnt::All => "all",
+        },
         seed: args.seed,
-        tokenizer: hex(&Sha256::digest(&json)),
+        tokenizer,
         template: template.map(|text| hex(&Sha256::digest(text.as_bytes()))),
         inputs: Vec::new(),
         files: Vec::new(),
         digest: String::new(),
         split: None,
     };
-    Ok((Maker { vocabulary, template: made, train_on }, index))
+    Ok((fence, index))
 }
 
 fn open(input: &str) -> Result<Box<dyn BufRead + Send>, Stop> {
