@@ -4,7 +4,7 @@
 
 #![allow(clippy::unused_self, reason = "all operators are called alike, whether or not they differ on a GPU")]
 
-use super::ffi::{Argument as A, Kind, Output, Place, Tensor, call};
+use super::ffi::{Argument as A, Kind, Place, Tensor, call};
 use super::trace::{self, Stand};
 use crate::exit::{Code, Failure};
 
@@ -41,9 +41,8 @@ pub(crate) struct Device {
 #[derive(Debug)]
 pub(crate) struct SavedAttention {
     log_sum: Tensor,
-    /// Sequence bounds and random state, which PyTorch's kernels return and require.
-    extra: Vec<Tensor>,
-    lengths: (i64, i64),
+    /// Random state, which PyTorch's kernels return and require, although nothing is dropped.
+    random: Option<[Tensor; 2]>,
     /// Ends of the documents, for kernels that take documents one after the other.
     ends: Option<(Tensor, i64)>,
     /// Scores that a CPU adds: minus infinity between documents.
@@ -85,18 +84,22 @@ impl HeadShape {
         rows.strided(&self.sizes(), &[self.sequence * width, self.dim, width, 1], 0)
     }
 
-    fn flat(self, rows: &Tensor) -> Result<Tensor> {
-        rows.view(&[self.batch * self.sequence, self.heads, self.dim], 0)
+    /// Returns a view as flash attention takes it: rows x heads x dim of all documents, or batch x sequence x heads x dim.
+    fn flat(self, rows: &Tensor, documents: bool) -> Result<Tensor> {
+        if documents {
+            rows.view(&[self.batch * self.sequence, self.heads, self.dim], 0)
+        } else {
+            rows.view(&[self.batch, self.sequence, self.heads, self.dim], 0)
+        }
     }
 }
 
-fn tensors<const N: usize>(outputs: Vec<Output>) -> Result<[Tensor; N]> {
-    let all = outputs.into_iter().map(Output::tensor).collect::<Result<Vec<_>>>()?;
-    let found = all.len();
-    all.try_into().map_err(|_| Failure::new(Code::Bug, format!("{found} results, expected {N}")))
+fn tensors<const N: usize>(outputs: Vec<Tensor>) -> Result<[Tensor; N]> {
+    let found = outputs.len();
+    outputs.try_into().map_err(|_| Failure::new(Code::Bug, format!("{found} results, expected {N}")))
 }
 
-fn one(outputs: Vec<Output>) -> Result<Tensor> {
+fn one(outputs: Vec<Tensor>) -> Result<Tensor> {
     let [tensor] = tensors(outputs)?;
     Ok(tensor)
 }
@@ -358,22 +361,21 @@ impl Device {
         documents: Option<&Documents>,
         out: &Tensor,
     ) -> Result<SavedAttention> {
-        let (tq, tk, tv) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-        let turned = shape.turned(out)?;
         if !self.is_cpu() {
-            return match documents {
-                Some(documents) => self.attention_of_documents(shape, (q, k, v), documents, out),
-                None => self.attention_of_sequences((&tq, &tk, &tv), &turned),
+            return match self.kernels(documents.is_some()) {
+                Attention::Flash => Self::flash_attention(shape, (q, k, v), documents, out),
+                Attention::Cudnn => Self::cudnn_attention(shape, (q, k, v), out),
             };
         }
         let mask = documents.and_then(|documents| documents.mask.as_ref());
         let mut saved = trace::muted(|| -> Result<_> {
+            let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
             let outputs = call(
                 "aten::_scaled_dot_product_flash_attention_for_cpu",
                 &[
-                    A::T(&tq),
-                    A::T(&tk),
-                    A::T(&tv),
+                    A::T(&q),
+                    A::T(&k),
+                    A::T(&v),
                     A::F(0.0),
                     A::B(mask.is_none()),
                     mask.map_or(A::None, A::T),
@@ -381,9 +383,9 @@ impl Device {
                 ],
             )?;
             let [o, log_sum] = tensors(outputs)?;
-            turned.copy(&o)?;
+            shape.turned(out)?.copy(&o)?;
             let mask = mask.map(Tensor::alias).transpose()?;
-            Ok(SavedAttention { log_sum, extra: Vec::new(), lengths: (0, 0), ends: None, mask })
+            Ok(SavedAttention { log_sum, random: None, ends: None, mask })
         })?;
         if trace::is_active() {
             self.trace_attention(shape, (q, k, v), documents, out, &mut saved)?;
@@ -391,82 +393,59 @@ impl Device {
         Ok(saved)
     }
 
-    fn attention_of_sequences(
-        self,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
-        out: &Tensor,
-    ) -> Result<SavedAttention> {
-        let mut outputs = match self.attention {
-            Attention::Flash => call(
-                "aten::_scaled_dot_product_flash_attention",
-                &[A::T(q), A::T(k), A::T(v), A::F(0.0), A::B(true), A::B(false), A::None],
-            )?,
-            Attention::Cudnn => call(
-                "aten::_scaled_dot_product_cudnn_attention",
-                &[
-                    A::T(q),
-                    A::T(k),
-                    A::T(v),
-                    A::None,
-                    A::B(true),
-                    A::F(0.0),
-                    A::B(true),
-                    A::B(false),
-                    A::None,
-                ],
-            )?,
-        }
-        .into_iter();
-        let mut next = || outputs.next().ok_or_else(|| Failure::new(Code::Bug, "attention: too few results"));
-        let (o, log_sum) = (next()?.tensor()?, next()?.tensor()?);
-        let bounds = [next()?.tensor()?, next()?.tensor()?];
-        let lengths = (next()?.integer()?, next()?.integer()?);
-        let random = [next()?.tensor()?, next()?.tensor()?];
-        out.copy(&o)?;
-        let extra = bounds.into_iter().chain(random).collect();
-        Ok(SavedAttention { log_sum, extra, lengths, ends: None, mask: None })
+    /// Returns the kernels of attention. cuDNN's do not take documents one after the other.
+    fn kernels(self, documents: bool) -> Attention {
+        if documents { Attention::Flash } else { self.attention }
     }
 
-    /// Returns the arguments of flash attention over documents: as many as this version of PyTorch has.
-    fn document_arguments<'a>(
+    /// Returns the arguments of flash attention: as many as this version of PyTorch has.
+    fn flash_arguments<'a>(
         (q, k, v): (&'a Tensor, &'a Tensor, &'a Tensor),
-        ends: &'a Tensor,
-        longest: i64,
+        documents: Option<&'a Documents>,
+        sequence: i64,
     ) -> Result<Vec<A<'a>>> {
+        let ends = documents.map_or(A::None, |documents| A::T(&documents.ends));
+        let longest = documents.map_or(sequence, |documents| documents.longest);
         let mut arguments = vec![
             A::T(q),
             A::T(k),
             A::T(v),
-            A::T(ends),
-            A::T(ends),
+            ends,
+            ends,
             A::I(longest),
             A::I(longest),
             A::F(0.0),
             A::B(true),
             A::B(false),
         ];
-        arguments.resize(super::ffi::count_arguments("aten::_flash_attention_forward")?, A::None);
+        arguments.resize(super::ffi::count_arguments(FLASH)?, A::None);
         Ok(arguments)
     }
 
-    fn attention_of_documents(
-        self,
+    fn flash_attention(
         shape: HeadShape,
         (q, k, v): (&Tensor, &Tensor, &Tensor),
-        documents: &Documents,
+        documents: Option<&Documents>,
         out: &Tensor,
     ) -> Result<SavedAttention> {
-        let (q, k, v) = (shape.flat(q)?, shape.flat(k)?, shape.flat(v)?);
-        let arguments = Self::document_arguments((&q, &k, &v), &documents.ends, documents.longest)?;
-        let [o, log_sum, random, unused, _] = tensors(call("aten::_flash_attention_forward", &arguments)?)?;
-        shape.flat(out)?.copy(&o)?;
-        Ok(SavedAttention {
-            log_sum,
-            extra: vec![random, unused],
-            lengths: (documents.longest, documents.longest),
-            ends: Some((documents.ends.alias()?, documents.longest)),
-            mask: None,
-        })
+        let flat = |rows: &Tensor| shape.flat(rows, documents.is_some());
+        let (q, k, v) = (flat(q)?, flat(k)?, flat(v)?);
+        let arguments = Self::flash_arguments((&q, &k, &v), documents, shape.sequence)?;
+        let [o, log_sum, random, unused, _] = tensors(call(FLASH, &arguments)?)?;
+        flat(out)?.copy(&o)?;
+        let ends = documents.map(|documents| Ok((documents.ends.alias()?, documents.longest)));
+        Ok(SavedAttention { log_sum, random: Some([random, unused]), ends: ends.transpose()?, mask: None })
+    }
+
+    fn cudnn_attention(
+        shape: HeadShape,
+        (q, k, v): (&Tensor, &Tensor, &Tensor),
+        out: &Tensor,
+    ) -> Result<SavedAttention> {
+        let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
+        let [o, log_sum, seed, offset] = super::ffi::cudnn_attention(&q, &k, &v)?;
+        shape.turned(out)?.copy(&o)?;
+        Ok(SavedAttention { log_sum, random: Some([seed, offset]), ends: None, mask: None })
     }
 
     /// Computes the gradients of q, k and v from that of the output; all are rows x heads x dim.
@@ -479,11 +458,11 @@ impl Device {
         saved: &SavedAttention,
         (dq, dk, dv): (&Tensor, &Tensor, &Tensor),
     ) -> Result<()> {
-        let (td, tq, tk, tv) = (shape.turned(d)?, shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-        let to = shape.turned(out)?;
-        let results: [Tensor; 3] = if self.is_cpu() {
-            let results = trace::muted(|| {
-                tensors(call(
+        if self.is_cpu() {
+            let (td, tq, tk, tv) = (shape.turned(d)?, shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
+            let to = shape.turned(out)?;
+            let results: [Tensor; 3] = trace::muted(|| {
+                let results = call(
                     "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
                     &[
                         A::T(&td),
@@ -497,42 +476,84 @@ impl Device {
                         saved.mask.as_ref().map_or(A::None, A::T),
                         A::None,
                     ],
-                )?)
-            })?;
-            if trace::is_active() {
-                return self.trace_attention_backward(
-                    shape,
-                    d,
-                    (q, k, v),
-                    out,
-                    saved,
-                    &results,
-                    (dq, dk, dv),
-                );
-            }
-            results
-        } else if let Some((ends, longest)) = &saved.ends {
-            let (d, q, k, v) = (shape.flat(d)?, shape.flat(q)?, shape.flat(k)?, shape.flat(v)?);
-            let out = shape.flat(out)?;
-            let arguments = document_backward(&d, (&q, &k, &v), &out, saved, ends, *longest);
-            let results: [Tensor; 3] = tensors(call("aten::_flash_attention_backward", &arguments)?)?;
-            for (to, from) in [dq, dk, dv].into_iter().zip(&results) {
-                shape.flat(to)?.copy(from)?;
-            }
-            return Ok(());
-        } else {
-            let none = Tensor::undefined()?;
-            tensors(match self.attention {
-                Attention::Flash => call(FLASH_BACKWARD, &flash_backward(&td, (&tq, &tk, &tv), &to, saved))?,
-                Attention::Cudnn => {
-                    call(CUDNN_BACKWARD, &cudnn_backward(&td, (&tq, &tk, &tv), &to, saved, &none))?
+                )?;
+                let results = tensors(results)?;
+                for (to, from) in [dq, dk, dv].into_iter().zip(&results) {
+                    shape.turned(to)?.copy(from)?;
                 }
-            })?
-        };
-        for (to, from) in [dq, dk, dv].into_iter().zip(&results) {
-            shape.turned(to)?.copy(from)?;
+                Ok::<_, Failure>(results)
+            })?;
+            if !trace::is_active() {
+                return Ok(());
+            }
+            let stands = results.each_ref().map(Stand::Unknown);
+            self.backward_call(shape, d, (q, k, v), out, saved, |name, arguments| {
+                trace::instead(name, arguments, &stands);
+                Ok(())
+            })?;
+            return self.copy_gradients(shape, saved, [dq, dk, dv], &results, |to, from| {
+                trace::copied(to, from);
+                Ok(())
+            });
         }
-        Ok(())
+        let mut results = Vec::new();
+        self.backward_call(shape, d, (q, k, v), out, saved, |name, arguments| {
+            results = call(name, arguments)?;
+            Ok(())
+        })?;
+        self.copy_gradients(shape, saved, [dq, dk, dv], &tensors(results)?, Tensor::copy)
+    }
+
+    /// Copies gradients from the kernel's form.
+    fn copy_gradients(
+        self,
+        shape: HeadShape,
+        saved: &SavedAttention,
+        to: [&Tensor; 3],
+        from: &[Tensor; 3],
+        copy: impl Fn(&Tensor, &Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let documents = saved.ends.is_some();
+        to.into_iter().zip(from).try_for_each(|(to, from)| match self.kernels(documents) {
+            Attention::Flash => copy(&shape.flat(to, documents)?, from),
+            Attention::Cudnn => copy(&shape.turned(to)?, from),
+        })
+    }
+
+    /// Runs `work` with the operator of a GPU that computes the gradients, and its arguments.
+    fn backward_call(
+        self,
+        shape: HeadShape,
+        d: &Tensor,
+        (q, k, v): (&Tensor, &Tensor, &Tensor),
+        out: &Tensor,
+        saved: &SavedAttention,
+        work: impl FnOnce(&str, &[A<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let documents = saved.ends.is_some();
+        let kernels = self.kernels(documents);
+        let view = |rows: &Tensor| match kernels {
+            Attention::Flash => shape.flat(rows, documents),
+            Attention::Cudnn => shape.turned(rows),
+        };
+        let (d, q, k, v, out) = (view(d)?, view(q)?, view(k)?, view(v)?, view(out)?);
+        let none = trace::muted(Tensor::undefined)?;
+        let (ends, longest) = saved.ends.as_ref().map_or((&none, shape.sequence), |(ends, n)| (ends, *n));
+        let random = saved.random.as_ref().map(|[a, b]| [A::T(a), A::T(b)]);
+        let [seed, offset] =
+            random.ok_or_else(|| Failure::new(Code::Bug, "attention has no random state"))?;
+        let first = [A::T(&d), A::T(&q), A::T(&k), A::T(&v), A::T(&out), A::T(&saved.log_sum)];
+        let bounds = [A::T(ends), A::T(ends), A::I(longest), A::I(longest), A::F(0.0), A::B(true)];
+        match kernels {
+            Attention::Flash => work(
+                FLASH_BACKWARD,
+                &[&first[..], &bounds, &[seed, offset, A::None, A::None, A::None]].concat(),
+            ),
+            Attention::Cudnn => {
+                let bias = A::T(&none);
+                work(CUDNN_BACKWARD, &[&first[..], &[seed, offset, bias], &bounds, &[A::None]].concat())
+            }
+        }
     }
 
     /// Records the GPU's operators for what a CPU has computed.
@@ -545,50 +566,22 @@ impl Device {
         saved: &mut SavedAttention,
     ) -> Result<()> {
         let unknown = || trace::muted(|| self.empty(&[0], Kind::F32));
-        let o = trace::muted(|| self.empty(&[0], Kind::F32))?;
+        let (o, random, last) = (unknown()?, [unknown()?, unknown()?], unknown()?);
         if let Some(documents) = documents {
-            let (q, k, v) = (shape.flat(q)?, shape.flat(k)?, shape.flat(v)?);
-            let arguments = Self::document_arguments((&q, &k, &v), &documents.ends, documents.longest)?;
-            saved.log_sum = trace::muted(|| saved.log_sum.alias())?;
-            saved.extra = vec![unknown()?, unknown()?];
             saved.ends = Some((documents.ends.alias()?, documents.longest));
-            let last = unknown()?;
-            let stands = [
-                Stand::Unknown(&o),
-                Stand::Unknown(&saved.log_sum),
-                Stand::Unknown(&saved.extra[0]),
-                Stand::Unknown(&saved.extra[1]),
-                Stand::Unknown(&last),
-            ];
-            trace::instead("aten::_flash_attention_forward", &arguments, &stands);
-            trace::copied(&shape.flat(out)?, &o);
-            return Ok(());
         }
-        let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-        saved.extra = (0..4).map(|_| unknown()).collect::<Result<_>>()?;
-        saved.lengths = (shape.sequence, shape.sequence);
-        let last = unknown()?;
-        let stands = [
-            Stand::Unknown(&o),
-            Stand::For(&saved.log_sum),
-            Stand::Unknown(&saved.extra[0]),
-            Stand::Unknown(&saved.extra[1]),
-            Stand::Integer,
-            Stand::Integer,
-            Stand::Unknown(&saved.extra[2]),
-            Stand::Unknown(&saved.extra[3]),
-            Stand::Unknown(&last),
-        ];
-        match self.attention {
-            Attention::Flash => trace::instead(
-                "aten::_scaled_dot_product_flash_attention",
-                &[A::T(&q), A::T(&k), A::T(&v), A::F(0.0), A::B(true), A::B(false), A::None],
-                &stands,
-            ),
+        match self.kernels(documents.is_some()) {
+            Attention::Flash => {
+                let flat = |rows: &Tensor| shape.flat(rows, documents.is_some());
+                let (q, k, v) = (flat(q)?, flat(k)?, flat(v)?);
+                let arguments = Self::flash_arguments((&q, &k, &v), documents, shape.sequence)?;
+                let results = [&o, &saved.log_sum, &random[0], &random[1], &last].map(Stand::Unknown);
+                trace::instead(FLASH, &arguments, &results);
+                trace::copied(&flat(out)?, &o);
+            }
             Attention::Cudnn => {
-                let log_sum = Stand::Unknown(&saved.log_sum);
-                let [o, _, rest @ ..] = stands;
-                let stands: Vec<Stand<'_>> = [o, log_sum].into_iter().chain(rest).collect();
+                let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
+                let unused = [unknown()?, unknown()?];
                 trace::instead(
                     "aten::_scaled_dot_product_cudnn_attention",
                     &[
@@ -602,53 +595,22 @@ impl Device {
                         A::B(false),
                         A::None,
                     ],
-                    &stands,
+                    &[
+                        Stand::Unknown(&o),
+                        Stand::Unknown(&saved.log_sum),
+                        Stand::Unknown(&unused[0]),
+                        Stand::Unknown(&unused[1]),
+                        Stand::Integer,
+                        Stand::Integer,
+                        Stand::Unknown(&random[0]),
+                        Stand::Unknown(&random[1]),
+                        Stand::Unknown(&last),
+                    ],
                 );
+                trace::copied(&shape.turned(out)?, &o);
             }
         }
-        trace::copied(&shape.turned(out)?, &o);
-        Ok(())
-    }
-
-    fn trace_attention_backward(
-        self,
-        shape: HeadShape,
-        d: &Tensor,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
-        out: &Tensor,
-        saved: &SavedAttention,
-        results: &[Tensor; 3],
-        to: (&Tensor, &Tensor, &Tensor),
-    ) -> Result<()> {
-        let documents = saved.ends.is_some();
-        let view = |rows: &Tensor| if documents { shape.flat(rows) } else { shape.turned(rows) };
-        let (td, tq, tk, tv, tout) = (view(d)?, view(q)?, view(k)?, view(v)?, view(out)?);
-        let stands = results
-            .each_ref()
-            .map(|result| if documents { Stand::Unknown(result) } else { Stand::For(result) });
-        let none = trace::muted(Tensor::undefined)?;
-        match (&saved.ends, self.attention) {
-            (Some((ends, longest)), _) => trace::instead(
-                "aten::_flash_attention_backward",
-                &document_backward(&td, (&tq, &tk, &tv), &tout, saved, ends, *longest),
-                &stands,
-            ),
-            (None, Attention::Flash) => {
-                let arguments = flash_backward(&td, (&tq, &tk, &tv), &tout, saved);
-                trace::instead(FLASH_BACKWARD, &arguments, &stands);
-            }
-            (None, Attention::Cudnn) => {
-                trace::instead(
-                    CUDNN_BACKWARD,
-                    &cudnn_backward(&td, (&tq, &tk, &tv), &tout, saved, &none),
-                    &stands,
-                );
-            }
-        }
-        for (to, from) in [to.0, to.1, to.2].into_iter().zip(results) {
-            trace::copied(&view(to)?, from);
-            trace::muted(|| shape.turned(to)?.copy(from))?;
-        }
+        saved.random = Some(random);
         Ok(())
     }
 
@@ -687,88 +649,6 @@ impl Device {
     }
 }
 
-const FLASH_BACKWARD: &str = "aten::_scaled_dot_product_flash_attention_backward";
+const FLASH: &str = "aten::_flash_attention_forward";
+const FLASH_BACKWARD: &str = "aten::_flash_attention_backward";
 const CUDNN_BACKWARD: &str = "aten::_scaled_dot_product_cudnn_attention_backward";
-
-fn flash_backward<'a>(
-    d: &'a Tensor,
-    (q, k, v): (&'a Tensor, &'a Tensor, &'a Tensor),
-    out: &'a Tensor,
-    saved: &'a SavedAttention,
-) -> [A<'a>; 15] {
-    let e = &saved.extra;
-    [
-        A::T(d),
-        A::T(q),
-        A::T(k),
-        A::T(v),
-        A::T(out),
-        A::T(&saved.log_sum),
-        A::T(&e[0]),
-        A::T(&e[1]),
-        A::I(saved.lengths.0),
-        A::I(saved.lengths.1),
-        A::F(0.0),
-        A::B(true),
-        A::T(&e[2]),
-        A::T(&e[3]),
-        A::None,
-    ]
-}
-
-fn cudnn_backward<'a>(
-    d: &'a Tensor,
-    (q, k, v): (&'a Tensor, &'a Tensor, &'a Tensor),
-    out: &'a Tensor,
-    saved: &'a SavedAttention,
-    none: &'a Tensor,
-) -> [A<'a>; 16] {
-    let e = &saved.extra;
-    [
-        A::T(d),
-        A::T(q),
-        A::T(k),
-        A::T(v),
-        A::T(out),
-        A::T(&saved.log_sum),
-        A::T(&e[2]),
-        A::T(&e[3]),
-        A::T(none),
-        A::T(&e[0]),
-        A::T(&e[1]),
-        A::I(saved.lengths.0),
-        A::I(saved.lengths.1),
-        A::F(0.0),
-        A::B(true),
-        A::None,
-    ]
-}
-
-fn document_backward<'a>(
-    d: &'a Tensor,
-    (q, k, v): (&'a Tensor, &'a Tensor, &'a Tensor),
-    out: &'a Tensor,
-    saved: &'a SavedAttention,
-    ends: &'a Tensor,
-    longest: i64,
-) -> [A<'a>; 17] {
-    [
-        A::T(d),
-        A::T(q),
-        A::T(k),
-        A::T(v),
-        A::T(out),
-        A::T(&saved.log_sum),
-        A::T(ends),
-        A::T(ends),
-        A::I(longest),
-        A::I(longest),
-        A::F(0.0),
-        A::B(true),
-        A::T(&saved.extra[0]),
-        A::T(&saved.extra[1]),
-        A::None,
-        A::None,
-        A::None,
-    ]
-}

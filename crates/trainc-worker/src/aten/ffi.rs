@@ -90,6 +90,14 @@ functions!(Torch {
     torch_new_string_handle: fn(*const c_char, usize, *mut Handle) -> i32;
 });
 
+functions!(TorchCuda {
+    aoti_torch_cuda_add_Tensor: fn(Handle, Handle, f64, *mut Handle) -> i32;
+    aoti_torch_cuda__scaled_dot_product_cudnn_attention: fn(
+        Handle, Handle, Handle, *const Handle, i32, f64, i32, i32, *const f64,
+        *mut Handle, *mut Handle, *mut Handle, *mut Handle, *mut i64, *mut i64, *mut Handle, *mut Handle, *mut Handle
+    ) -> i32;
+});
+
 /// Since PyTorch 2.13.
 #[derive(Clone, Copy)]
 struct Torch213 {
@@ -101,12 +109,18 @@ struct Torch213 {
 struct Loaded {
     torch: Torch,
     newer: Option<Torch213>,
-    cuda_add: Option<unsafe extern "C" fn(Handle, Handle, f64, *mut Handle) -> i32>,
+    kernels: Option<TorchCuda>,
     operators: Operators,
     version: (u64, u64, u64),
     cpu: i32,
     cuda: i32,
     kinds: [(Kind, i32); 5],
+}
+
+impl Loaded {
+    fn kernels(&self) -> Result<&TorchCuda, Failure> {
+        self.kernels.as_ref().ok_or_else(|| bug("libtorch was loaded without CUDA"))
+    }
 }
 
 static LOADED: OnceLock<Result<Loaded, Failure>> = OnceLock::new();
@@ -235,7 +249,7 @@ pub(crate) fn find_loaded(names: &[&str]) -> Result<PathBuf, Failure> {
 pub(crate) fn load(directory: &Path, cuda: bool) -> Result<(), Failure> {
     LOADED.get_or_init(|| load_once(directory, cuda));
     let torch = loaded()?;
-    if cuda && torch.cuda_add.is_none() {
+    if cuda && torch.kernels.is_none() {
         return Err(bug("libtorch was loaded without CUDA before"));
     }
     // SAFETY: sets a flag of this thread. Gradients are computed here, never recorded.
@@ -256,12 +270,12 @@ fn load_once(directory: &Path, cuda: bool) -> Result<Loaded, Failure> {
     let operators = Operators::of_version(version.0, version.1)?;
     // SAFETY: the version is known, and the library is forgotten below.
     let torch = unsafe { Torch::lookup(&library) }?;
-    let mut cuda_add = None;
+    let mut kernels = None;
     if cuda {
-        let kernels = open(&directory.join("libtorch_cuda.so"))?;
+        let library = open(&directory.join("libtorch_cuda.so"))?;
         // SAFETY: as for `Torch`.
-        cuda_add = Some(*unsafe { kernels.get(b"aoti_torch_cuda_add_Tensor\0") }.map_err(|e| missing(&e))?);
-        std::mem::forget(kernels);
+        kernels = Some(unsafe { TorchCuda::lookup(&library) }?);
+        std::mem::forget(library);
     }
     let newer = (version >= (2, 13, 0)).then(|| {
         // SAFETY: as for `Torch`.
@@ -291,7 +305,7 @@ fn load_once(directory: &Path, cuda: bool) -> Result<Loaded, Failure> {
             ],
         )
     };
-    Ok(Loaded { torch, newer: newer.transpose()?, cuda_add, operators, version, cpu, cuda: gpu, kinds })
+    Ok(Loaded { torch, newer: newer.transpose()?, kernels, operators, version, cpu, cuda: gpu, kinds })
 }
 
 /// Returns the version of the loaded libtorch: major, minor, patch.
@@ -491,7 +505,7 @@ impl Tensor {
         let torch = loaded()?;
         let add = match place {
             Place::Cpu => torch.torch.aoti_torch_cpu_add_Tensor,
-            Place::Cuda => torch.cuda_add.ok_or_else(|| bug("libtorch was loaded without CUDA"))?,
+            Place::Cuda => torch.kernels()?.aoti_torch_cuda_add_Tensor,
         };
         count_operation();
         let mut handle = null_mut();
@@ -677,33 +691,6 @@ pub(crate) enum Argument<'a> {
     K(Kind),
 }
 
-/// A result of an operator.
-#[derive(Debug)]
-pub(crate) enum Output {
-    /// A tensor.
-    T(Tensor),
-    /// An integer.
-    I(i64),
-}
-
-impl Output {
-    /// Returns the tensor.
-    pub(crate) fn tensor(self) -> Result<Tensor, Failure> {
-        match self {
-            Self::T(tensor) => Ok(tensor),
-            Self::I(_) => Err(bug("an operator returned an integer for a tensor")),
-        }
-    }
-
-    /// Returns the integer.
-    pub(crate) fn integer(self) -> Result<i64, Failure> {
-        match self {
-            Self::I(value) => Ok(value),
-            Self::T(_) => Err(bug("an operator returned a tensor for an integer")),
-        }
-    }
-}
-
 /// Encodes an argument as a `StableIValue`, whose ownership passes to the callee.
 fn encode(torch: &Loaded, kind: &Type, argument: &Argument<'_>) -> Result<u64, Failure> {
     let list = |values: &mut dyn ExactSizeIterator<Item = Result<u64, Failure>>| -> Result<u64, Failure> {
@@ -771,7 +758,7 @@ fn malloc_value() -> *mut u64 {
 
 /// Calls an operator, as `aten::mm.out`, with all arguments of its schema, in order. Returns its results except those
 /// that alias an argument.
-pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Output>, Failure> {
+pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>, Failure> {
     let torch = loaded()?;
     let schema = torch.operators.find(name).ok_or_else(|| bug(format!("`{name}` is not in the schemas")))?;
     if schema.arguments.len() != arguments.len() {
@@ -799,22 +786,58 @@ pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Output>
     check(name, result)?;
     let mut outputs = Vec::new();
     for (kind, value) in schema.returns.iter().zip(stack) {
-        match kind.base() {
-            "Tensor" => {
-                let tensor = if kind.is_alias() {
-                    // Dropped: the caller has the tensor that it aliases.
-                    drop(Tensor::own(value as Handle, Storage::new(0), 0));
-                    continue;
-                } else {
-                    Tensor::result(torch, value as Handle)?
-                };
-                outputs.push(Output::T(tensor));
-            }
-            _ => outputs.push(Output::I(value.cast_signed())),
+        if kind.is_alias() {
+            // Dropped: the caller has the tensor that it aliases.
+            drop(Tensor::own(value as Handle, Storage::new(0), 0));
+        } else {
+            outputs.push(Tensor::result(torch, value as Handle)?);
         }
     }
     trace::call(name, arguments, &outputs);
     Ok(outputs)
+}
+
+/// Computes cuDNN's causal attention of batch x heads x sequence x dim on a GPU. Returns its output, the logarithms of its
+/// sums, and the two tensors of its random state. The dispatcher cannot return this operator's results: see
+/// [`super::schemas`].
+pub(crate) fn cudnn_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<[Tensor; 4], Failure> {
+    let torch = loaded()?;
+    let attention = torch.kernels()?.aoti_torch_cuda__scaled_dot_product_cudnn_attention;
+    count_operation();
+    let mut tensors = [null_mut(); 7];
+    let mut lengths = [0; 2];
+    let [o, sums, starts_q, starts_k, seed, offset, mask] = tensors.each_mut().map(std::ptr::from_mut);
+    let [longest_q, longest_k] = lengths.each_mut().map(std::ptr::from_mut);
+    // SAFETY: handles are owned by live tensors; null stands for absent optional arguments; each result is written to a
+    // place of its own.
+    let result = unsafe {
+        attention(
+            q.handle,
+            k.handle,
+            v.handle,
+            std::ptr::null(),
+            1,
+            0.0,
+            1,
+            0,
+            std::ptr::null(),
+            o,
+            sums,
+            starts_q,
+            starts_k,
+            longest_q,
+            longest_k,
+            seed,
+            offset,
+            mask,
+        )
+    };
+    check("aten::_scaled_dot_product_cudnn_attention", result)?;
+    let all = tensors.map(|handle| Tensor::result(torch, handle));
+    let [o, sums, starts_q, starts_k, seed, offset, mask] = all;
+    // Undefined: there are no documents, and no mask was asked for.
+    drop((starts_q?, starts_k?, mask?));
+    Ok([o?, sums?, seed?, offset?])
 }
 
 /// Returns the number of arguments of an operator in the loaded version.

@@ -1,5 +1,10 @@
 //! Schemas of PyTorch's operators by version. libtorch does not check the number of arguments of a call, so a version
 //! whose schemas are not in the table is refused.
+//!
+//! `aoti_torch_call_dispatcher` pops the results from the last to the first, but converts each by the type of the result
+//! at the mirrored place: `schema.returns()[idx]` for `stack[num_returns - idx - 1]` (torch/csrc/shim_common.cpp of 2.10 to
+//! 2.15). An operator with results of different types therefore fails, or returns garbage, and is refused
+//! here: only tensors are results. Others have a typed function (`ffi::cudnn_attention`).
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -110,6 +115,11 @@ impl Schema {
         };
         Some((format!("aten::{name}"), schema))
     }
+
+    /// Returns whether the dispatcher's C function can return its results.
+    fn is_callable(&self) -> bool {
+        self.returns.iter().all(|kind| kind.base == "Tensor" && !kind.optional)
+    }
 }
 
 /// The operators of one version of PyTorch.
@@ -138,7 +148,9 @@ impl Operators {
             let mut fields = line.splitn(3, '\t');
             let range = fields.next().and_then(number).zip(fields.next().and_then(number));
             let parsed = fields.next().and_then(Schema::parse);
-            let Some(((first, last), (name, schema))) = range.zip(parsed) else {
+            let Some(((first, last), (name, schema))) =
+                range.zip(parsed).filter(|(_, (_, schema))| schema.is_callable())
+            else {
                 return Err(Failure::new(Code::Bug, format!("schemas.tsv: `{line}`")));
             };
             if (first..=last).contains(&version) {
@@ -181,6 +193,25 @@ mod tests {
         assert_eq!(counts, [15, 17]);
         for types in all.0.values().flat_map(|schema| &schema.arguments) {
             assert_ne!(types.base(), "unsupported");
+        }
+    }
+
+    /// The dispatcher's C function converts results by the types at mirrored places.
+    #[test]
+    fn results_of_different_types_are_refused() {
+        let callable = |text: &str| Schema::parse(text).unwrap().1.is_callable();
+        assert!(callable("mm(Tensor self, Tensor mat2) -> Tensor"));
+        assert!(callable("f(Tensor self) -> ()"));
+        assert!(!callable(
+            "_choose_qparams_per_tensor(Tensor self, bool reduce_range=False) -> (float, int)"
+        ));
+        assert!(!callable("f(Tensor self) -> (Tensor, Tensor?)"));
+        let attention = "_scaled_dot_product_cudnn_attention(Tensor query) -> (Tensor output, Tensor logsumexp, Tensor \
+                         cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, Tensor \
+                         philox_offset, Tensor debug_attn_mask)";
+        assert!(!callable(attention));
+        for minor in FIRST.1..=LAST.1 {
+            Operators::of_version(FIRST.0, minor).unwrap();
         }
     }
 

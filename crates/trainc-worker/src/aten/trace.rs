@@ -8,7 +8,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::ffi::{Argument, Output, Tensor};
+use super::ffi::{Argument, Tensor};
 
 thread_local! {
     static NEXT: Cell<u64> = const { Cell::new(1) };
@@ -98,15 +98,9 @@ pub(super) fn add(sum: &Tensor, a: &Tensor, b: &Tensor, alpha: f64) {
     record(|| json!(["add", described(sum), a.id(), b.id(), alpha]));
 }
 
-pub(super) fn call(name: &str, arguments: &[Argument<'_>], outputs: &[Output]) {
+pub(super) fn call(name: &str, arguments: &[Argument<'_>], outputs: &[Tensor]) {
     record(|| {
-        let outputs: Vec<Value> = outputs
-            .iter()
-            .map(|output| match output {
-                Output::T(tensor) => described(tensor),
-                Output::I(_) => Value::Null,
-            })
-            .collect();
+        let outputs: Vec<Value> = outputs.iter().map(described).collect();
         json!(["call", name, arguments.iter().map(argument).collect::<Vec<_>>(), outputs])
     });
 }
