@@ -26,12 +26,11 @@ pub(super) struct Pass {
     scale: Option<Tensor>,
 }
 
-/// Tables of rotary positions: 1 x sequence x 1 x pairs.
+/// Complex numbers of rotary positions: 1 x sequence x 1 x pairs.
 struct Rotation {
-    cos: Tensor,
-    sin: Tensor,
+    forward: Tensor,
     /// Turns back.
-    minus_sin: Tensor,
+    backward: Tensor,
 }
 
 /// Gathered parameters of a unit.
@@ -88,9 +87,7 @@ impl Adapters<'_> {
 pub(super) struct Saved {
     stats1: Vec<Tensor>,
     h1: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    qkv: Tensor,
     attended: Tensor,
     attention: SavedAttention,
     /// Input of the second norm, unless it is that of the first.
@@ -114,17 +111,14 @@ impl Pass {
             None
         } else {
             let frequencies = shape.frequencies();
-            let sizes = [1, positions as i64, 1, frequencies.len() as i64];
-            let table = |f: &dyn Fn(f64) -> f64| {
+            let sizes = [1, positions as i64, 1, frequencies.len() as i64, 2];
+            let table = |sign: f64| -> Result<Tensor> {
                 let angles = (0..positions).flat_map(|p| frequencies.iter().map(move |w| p as f64 * w));
-                let values: Vec<f32> = angles.map(|angle| f(angle) as f32).collect();
-                Tensor::upload(&values, &sizes, device.place)
+                let values: Vec<f32> =
+                    angles.flat_map(|a| [a.cos() as f32, (sign * a.sin()) as f32]).collect();
+                device.complex(&Tensor::upload(&values, &sizes, device.place)?)
             };
-            Some(Rotation {
-                cos: table(&f64::cos)?,
-                sin: table(&f64::sin)?,
-                minus_sin: table(&|a| -a.sin())?,
-            })
+            Some(Rotation { forward: table(1.0)?, backward: table(-1.0)? })
         };
         let scale = shape.adapter.as_ref().map(|lora| Tensor::upload(&[lora.scale], &[], device.place));
         Ok(Self {
@@ -145,6 +139,7 @@ impl Pass {
             batch: self.rows / h.sequence as i64,
             sequence: h.sequence as i64,
             heads: h.heads as i64,
+            kv_heads: h.kv_heads as i64,
             dim: h.dim as i64,
         }
     }
@@ -262,57 +257,17 @@ impl Pass {
         if bias.is_empty() { Ok(sum) } else { self.device.add(&sum, &weights.vector(bias)?, 1.0) }
     }
 
-    /// Turns the heads at element `at` of rows of `width` elements, and writes them to rows of `to_width` at `to_at`.
-    fn rotate(
-        &self,
-        (from, width, at): (&Tensor, i64, i64),
-        (to, to_width, to_at): (&Tensor, i64, i64),
-        heads: i64,
-        forward: bool,
-    ) -> Result<()> {
-        let HeadShape { batch, sequence, dim, .. } = self.heads();
-        let part = |tensor: &Tensor, width: i64, at: i64, elements: i64| {
-            let sizes = [batch, sequence, heads, elements];
-            tensor.strided(&sizes, &[sequence * width, width, dim, 1], at as usize)
-        };
-        let rotated = self.shape.rotated as i64;
-        if let Some(table) = &self.rotation {
-            let half = rotated / 2;
-            let sin = if forward { &table.sin } else { &table.minus_sin };
-            let (low, high) = (part(from, width, at, half)?, part(from, width, at + half, half)?);
-            let d = self.device;
-            let first = d.add(&d.multiply(&low, &table.cos)?, &d.multiply(&high, sin)?, -1.0)?;
-            let second = d.add(&d.multiply(&high, &table.cos)?, &d.multiply(&low, sin)?, 1.0)?;
-            part(to, to_width, to_at, half)?.copy(&first)?;
-            part(to, to_width, to_at + half, half)?.copy(&second)?;
-        }
-        if rotated < dim {
-            let rest = part(from, width, at + rotated, dim - rotated)?;
-            part(to, to_width, to_at + rotated, dim - rotated)?.copy(&rest)?;
-        }
-        Ok(())
-    }
-
-    /// Repeats each of `kv_heads` heads, at element `at` of rows of `width`, for its group of query heads.
-    fn repeat(&self, from: &Tensor, width: i64, at: i64) -> Result<Tensor> {
-        let HeadShape { heads, dim, .. } = self.heads();
-        let kv = self.shape.heads.kv_heads as i64;
-        let group = heads / kv;
-        let to = self.device.empty(&[self.rows, heads, dim], self.kind)?;
-        let sizes = [self.rows, kv, group, dim];
-        to.view(&sizes, 0)?.copy(&from.strided(&sizes, &[width, dim, 0, 1], at as usize)?)?;
-        Ok(to)
-    }
-
-    /// Sums the gradients of repeated heads.
-    fn sum_groups(&self, d: Tensor) -> Result<Tensor> {
-        let HeadShape { heads, dim, .. } = self.heads();
-        let kv = self.shape.heads.kv_heads as i64;
-        if kv == heads {
-            return Ok(d);
-        }
-        let sum = self.device.sum_over(&d.view(&[self.rows, kv, heads / kv, dim], 0)?, 2, self.kind)?;
-        self.device.to(&sum, &[self.rows, kv, dim], self.kind)
+    /// Turns queries and keys, in place.
+    fn rotate(&self, qkv: &Tensor, forward: bool) -> Result<()> {
+        let (Some(rotation), d, shape) = (&self.rotation, self.device, self.heads()) else { return Ok(()) };
+        let HeadShape { batch, sequence, heads, kv_heads, dim } = shape;
+        let (width, half) = (shape.width(), self.shape.rotated as i64 / 2);
+        // Queries and keys are next to each other. An element is turned with the one half a head further.
+        let sizes = [batch, sequence, heads + kv_heads, half, 2];
+        let pairs = qkv.strided(&sizes, &[sequence * width, width, dim, 1, half], 0)?;
+        let numbers = d.complex(&d.to(&pairs, &sizes, Kind::F32)?)?;
+        let by = if forward { &rotation.forward } else { &rotation.backward };
+        pairs.copy(&d.real(&d.multiply(&numbers, by)?)?)
     }
 
     /// Returns the block's output in f32 and what its backward pass requires.
@@ -325,19 +280,13 @@ impl Pass {
         let (s, l, d, n) = (&self.shape, &self.layout, self.device, self.rows);
         let (h, f) = (s.hidden as i64, s.inner as i64);
         let heads = self.heads();
-        let (kv, wide, a) = (s.heads.kv_heads as i64, s.heads.width() as i64, heads.heads * heads.dim);
+        let a = heads.heads * heads.dim;
         let (h1, stats1) = self.norm(x, weights, (&l.norm1, &l.norm1_bias))?;
         let qkv = self.product(&h1, h, weights, &l.qkv, adapters)?;
         self.add_bias(&qkv, weights, &l.qkv_bias)?;
-        let q = d.empty(&[n, heads.heads, heads.dim], self.kind)?;
-        self.rotate((&qkv, wide, 0), (&q, a, 0), heads.heads, true)?;
-        let k = d.empty(&[n, kv, heads.dim], self.kind)?;
-        self.rotate((&qkv, wide, a), (&k, kv * heads.dim, 0), kv, true)?;
-        let k = if kv == heads.heads { k } else { self.repeat(&k, kv * heads.dim, 0)? };
-        let v = self.repeat(&qkv, wide, a + kv * heads.dim)?;
-        drop(qkv);
+        self.rotate(&qkv, true)?;
         let attended = d.empty(&[n, a], self.kind)?;
-        let attention = d.attention(heads, (&q, &k, &v), self.documents.as_ref(), &attended)?;
+        let attention = d.attention(heads, &qkv, self.documents.as_ref(), &attended)?;
         let y = self.product(&attended, a, weights, &l.out, adapters)?;
         let after = self.add_to_stream(x, &y, weights, &l.out_bias)?;
         let input = if s.parallel { x } else { &after };
@@ -352,7 +301,7 @@ impl Pass {
         let y = self.product(&act, f, weights, &l.down, adapters)?;
         let out = self.add_to_stream(&after, &y, weights, &l.down_bias)?;
         let middle = (!s.parallel).then_some(after);
-        let saved = Saved { stats1, h1, q, k, v, attended, attention, middle, stats2, h2, up, act };
+        let saved = Saved { stats1, h1, qkv, attended, attention, middle, stats2, h2, up, act };
         Ok((out, saved))
     }
 
@@ -413,7 +362,7 @@ impl Pass {
         let (s, l, d, n) = (&self.shape, &self.layout, self.device, self.rows);
         let (h, f) = (s.hidden as i64, s.inner as i64);
         let (up_width, heads) = (s.up_width() as i64, self.heads());
-        let (kv, wide, a) = (s.heads.kv_heads as i64, s.heads.width() as i64, heads.heads * heads.dim);
+        let (wide, a) = (heads.width(), heads.heads * heads.dim);
         let norms = adapters.is_none().then_some(gradient);
         let back = |dy: (&Tensor, i64), x: (&Tensor, i64), weight: &Range<usize>, bias: &Range<usize>| {
             self.product_backward(dy, x, weights, (weight, bias), gradient, adapters)
@@ -424,8 +373,8 @@ impl Pass {
             Act::SwiGlu => {
                 let dup = d.empty(&[n, up_width], self.kind)?;
                 let (g, v) = (gate(&saved.up, n, f)?, value(&saved.up, n, f)?);
-                value(&dup, n, f)?.copy(&d.multiply(&dact, &d.silu(&g)?)?)?;
-                gate(&dup, n, f)?.copy(&d.silu_backward(&d.multiply(&dact, &v)?, &g)?)?;
+                d.multiply_to(&value(&dup, n, f)?, &dact, &d.silu(&g)?)?;
+                d.silu_backward_to(&gate(&dup, n, f)?, &d.multiply(&dact, &v)?, &g)?;
                 dup
             }
             // Views of the product below require a tensor of our own.
@@ -444,25 +393,11 @@ impl Pass {
         let dy = if s.parallel { dy } else { self.low(&dstream, h)? };
         let dattended = back((&dy, h), (&saved.attended, a), &l.out, &l.out_bias)?;
         drop(dy);
-        let each = || d.empty(&[n, heads.heads, heads.dim], self.kind);
-        let (dq, dk, dv) = (each()?, each()?, each()?);
-        d.attention_backward(
-            heads,
-            &dattended,
-            (&saved.q, &saved.k, &saved.v),
-            &saved.attended,
-            &saved.attention,
-            (&dq, &dk, &dv),
-        )?;
-        drop(dattended);
-        let (dk, dv) = (self.sum_groups(dk)?, self.sum_groups(dv)?);
         let dqkv = d.empty(&[n, wide], self.kind)?;
-        let kv_width = kv * heads.dim;
-        self.rotate((&dq, a, 0), (&dqkv, wide, 0), heads.heads, false)?;
-        self.rotate((&dk, kv_width, 0), (&dqkv, wide, a), kv, false)?;
-        let place = dqkv.strided(&[n, kv_width], &[wide, 1], (a + kv_width) as usize)?;
-        place.copy(&dv.view(&[n, kv_width], 0)?)?;
-        drop((dq, dk, dv));
+        let (qkv, attended) = (&saved.qkv, &saved.attended);
+        d.attention_backward(heads, &dattended, qkv, attended, &saved.attention, &dqkv)?;
+        drop(dattended);
+        self.rotate(&dqkv, false)?;
         let dh1 = back((&dqkv, wide), (&saved.h1, h), &l.qkv, &l.qkv_bias)?;
         drop(dqkv);
         let norm1 = (&l.norm1, &l.norm1_bias);

@@ -59,7 +59,7 @@ pub(crate) struct Documents {
     mask: Option<Tensor>,
 }
 
-/// Shape of the arguments of attention, which are rows x heads x dim.
+/// Shape of attention: rows of queries, keys and values of all heads, and rows of outputs.
 #[allow(clippy::struct_field_names, reason = "the number of heads is called heads everywhere")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeadShape {
@@ -67,30 +67,52 @@ pub(crate) struct HeadShape {
     pub batch: i64,
     /// Rows of a sequence.
     pub sequence: i64,
-    /// HeadShape.
+    /// Heads of queries and outputs.
     pub heads: i64,
+    /// Heads of keys and values.
+    pub kv_heads: i64,
     /// Elements of a head.
     pub dim: i64,
 }
 
+/// Order of dimensions that a kernel of attention takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// batch x heads x sequence x dim.
+    HeadsFirst,
+    /// batch x sequence x heads x dim.
+    RowsFirst,
+    /// rows x heads x dim: documents one after the other.
+    Documents,
+}
+
 impl HeadShape {
-    fn sizes(self) -> [i64; 4] {
-        [self.batch, self.heads, self.sequence, self.dim]
+    /// Returns the elements of a row of queries, keys and values.
+    pub(crate) fn width(self) -> i64 {
+        (self.heads + 2 * self.kv_heads) * self.dim
     }
 
-    /// Returns a view as batch x heads x sequence x dim, as PyTorch's attention takes it.
-    fn turned(self, rows: &Tensor) -> Result<Tensor> {
-        let width = self.heads * self.dim;
-        rows.strided(&self.sizes(), &[self.sequence * width, self.dim, width, 1], 0)
+    /// Returns a view of `heads` heads at element `at` of rows of `width` elements.
+    fn view(self, rows: &Tensor, width: i64, heads: i64, at: i64, form: Form) -> Result<Tensor> {
+        let Self { batch, sequence, dim, .. } = self;
+        let (sizes, strides): (&[i64], &[i64]) = match form {
+            Form::HeadsFirst => (&[batch, heads, sequence, dim], &[sequence * width, dim, width, 1]),
+            Form::RowsFirst => (&[batch, sequence, heads, dim], &[sequence * width, width, dim, 1]),
+            Form::Documents => (&[batch * sequence, heads, dim], &[width, dim, 1]),
+        };
+        rows.strided(sizes, strides, at as usize)
     }
 
-    /// Returns a view as flash attention takes it: rows x heads x dim of all documents, or batch x sequence x heads x dim.
-    fn flat(self, rows: &Tensor, documents: bool) -> Result<Tensor> {
-        if documents {
-            rows.view(&[self.batch * self.sequence, self.heads, self.dim], 0)
-        } else {
-            rows.view(&[self.batch, self.sequence, self.heads, self.dim], 0)
-        }
+    /// Returns views of queries, keys and values.
+    fn parts(self, qkv: &Tensor, form: Form) -> Result<[Tensor; 3]> {
+        let (width, q, k) = (self.width(), self.heads * self.dim, self.kv_heads * self.dim);
+        let part = |heads, at| self.view(qkv, width, heads, at, form);
+        Ok([part(self.heads, 0)?, part(self.kv_heads, q)?, part(self.kv_heads, q + k)?])
+    }
+
+    /// Returns a view of outputs.
+    fn outputs(self, rows: &Tensor, form: Form) -> Result<Tensor> {
+        self.view(rows, self.heads * self.dim, self.heads, 0, form)
     }
 }
 
@@ -148,6 +170,21 @@ impl Device {
         one(call("aten::mul.Tensor", &[A::T(a), A::T(b)])?)
     }
 
+    /// Computes out = a b, element by element, in the format of `out`.
+    pub(crate) fn multiply_to(self, out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+        call("aten::mul.out", &[A::T(a), A::T(b), A::T(out)]).map(drop)
+    }
+
+    /// Returns a view of f32 numbers as complex numbers; the last dimension has real and imaginary parts.
+    pub(crate) fn complex(self, pairs: &Tensor) -> Result<Tensor> {
+        one(call("aten::view_as_complex", &[A::T(pairs)])?)
+    }
+
+    /// Returns a view of complex numbers as f32 numbers.
+    pub(crate) fn real(self, complex: &Tensor) -> Result<Tensor> {
+        one(call("aten::view_as_real", &[A::T(complex)])?)
+    }
+
     /// Computes out = a b of matrices of one format.
     pub(crate) fn product(self, out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
         call("aten::mm.out", &[A::T(a), A::T(b), A::T(out)]).map(drop)
@@ -181,16 +218,13 @@ impl Device {
         one(call("aten::sum.dim_IntList", &[A::T(tensor), A::Is(&[dim]), A::B(false), A::K(kind)])?)
     }
 
-    /// Returns the sum of squares of the first `n` elements of an f32 tensor in f64. It is summed by chunks, since PyTorch
-    /// converts the squares to f64 in memory.
+    /// Returns the sum of squares of the first `n` elements of an f32 tensor in f64: sums of chunks in f32, which read it once.
     pub(crate) fn sum_of_squares(self, tensor: &Tensor, n: usize) -> Result<Tensor> {
-        /// 12 bytes each.
-        const CHUNK: usize = 1 << 22;
+        const CHUNK: usize = 1 << 24;
         let mut sum = self.zeros(&[], Kind::F64)?;
         for from in (0..n).step_by(CHUNK) {
             let part = tensor.view(&[CHUNK.min(n - from) as i64], from)?;
-            let squares = self.multiply(&part, &part)?;
-            sum = self.add(&sum, &one(call("aten::sum", &[A::T(&squares), A::K(Kind::F64)])?)?, 1.0)?;
+            sum = self.add(&sum, &one(call("aten::dot", &[A::T(&part), A::T(&part)])?)?, 1.0)?;
         }
         Ok(sum)
     }
@@ -280,9 +314,9 @@ impl Device {
         one(call("aten::silu", &[A::T(x)])?)
     }
 
-    /// Returns the gradient of `x` of silu(x).
-    pub(crate) fn silu_backward(self, dy: &Tensor, x: &Tensor) -> Result<Tensor> {
-        one(call("aten::silu_backward", &[A::T(dy), A::T(x)])?)
+    /// Computes out = the gradient of `x` of silu(x).
+    pub(crate) fn silu_backward_to(self, out: &Tensor, dy: &Tensor, x: &Tensor) -> Result<()> {
+        call("aten::silu_backward.grad_input", &[A::T(dy), A::T(x), A::T(out)]).map(drop)
     }
 
     /// Returns gelu(x); `approximate` is `none` or `tanh`.
@@ -353,54 +387,52 @@ impl Device {
         Ok(Documents { ends: Tensor::upload(&ends, &[count], self.place)?, longest, mask })
     }
 
-    /// Computes out = causal attention; all are rows x heads x dim.
+    /// Computes out = causal attention. Rows of `qkv` have the queries, keys and values of all heads, and rows of `out` the
+    /// outputs.
     pub(crate) fn attention(
         self,
         shape: HeadShape,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
+        qkv: &Tensor,
         documents: Option<&Documents>,
         out: &Tensor,
     ) -> Result<SavedAttention> {
-        if !self.is_cpu() {
-            return match self.kernels(documents.is_some()) {
-                Attention::Flash => Self::flash_attention(shape, (q, k, v), documents, out),
-                Attention::Cudnn => Self::cudnn_attention(shape, (q, k, v), out),
-            };
+        let form = self.form(documents.is_some());
+        if self.is_cpu() {
+            let mut saved = trace::muted(|| self.attention_on_cpu(shape, qkv, documents, out))?;
+            if trace::is_active() {
+                let parts = shape.parts(qkv, form)?;
+                let to = shape.outputs(out, form)?;
+                self.trace_attention(shape.sequence, &parts, documents, &to, &mut saved)?;
+            }
+            return Ok(saved);
         }
-        let mask = documents.and_then(|documents| documents.mask.as_ref());
-        let mut saved = trace::muted(|| -> Result<_> {
-            let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-            let outputs = call(
-                "aten::_scaled_dot_product_flash_attention_for_cpu",
-                &[
-                    A::T(&q),
-                    A::T(&k),
-                    A::T(&v),
-                    A::F(0.0),
-                    A::B(mask.is_none()),
-                    mask.map_or(A::None, A::T),
-                    A::None,
-                ],
-            )?;
-            let [o, log_sum] = tensors(outputs)?;
-            shape.turned(out)?.copy(&o)?;
-            let mask = mask.map(Tensor::alias).transpose()?;
-            Ok(SavedAttention { log_sum, random: None, ends: None, mask })
-        })?;
-        if trace::is_active() {
-            self.trace_attention(shape, (q, k, v), documents, out, &mut saved)?;
-        }
-        Ok(saved)
+        let parts = shape.parts(qkv, form)?;
+        let (o, log_sum, random) = if form == Form::HeadsFirst {
+            let [q, k, v] = &parts;
+            let [o, log_sum, seed, offset] = super::ffi::cudnn_attention(q, k, v)?;
+            (o, log_sum, [seed, offset])
+        } else {
+            let arguments = Self::flash_arguments(&parts, documents, shape.sequence)?;
+            let [o, log_sum, state, unused, _] = tensors(call(FLASH, &arguments)?)?;
+            (o, log_sum, [state, unused])
+        };
+        shape.outputs(out, form)?.copy(&o)?;
+        let ends = documents.map(|documents| Ok((documents.ends.alias()?, documents.longest)));
+        Ok(SavedAttention { log_sum, random: Some(random), ends: ends.transpose()?, mask: None })
     }
 
-    /// Returns the kernels of attention. cuDNN's do not take documents one after the other.
-    fn kernels(self, documents: bool) -> Attention {
-        if documents { Attention::Flash } else { self.attention }
+    /// Returns what the kernels on a GPU take. cuDNN's do not take documents one after the other.
+    fn form(self, documents: bool) -> Form {
+        match self.attention {
+            _ if documents => Form::Documents,
+            Attention::Flash => Form::RowsFirst,
+            Attention::Cudnn => Form::HeadsFirst,
+        }
     }
 
     /// Returns the arguments of flash attention: as many as this version of PyTorch has.
     fn flash_arguments<'a>(
-        (q, k, v): (&'a Tensor, &'a Tensor, &'a Tensor),
+        [q, k, v]: &'a [Tensor; 3],
         documents: Option<&'a Documents>,
         sequence: i64,
     ) -> Result<Vec<A<'a>>> {
@@ -422,194 +454,182 @@ impl Device {
         Ok(arguments)
     }
 
-    fn flash_attention(
+    fn attention_on_cpu(
+        self,
         shape: HeadShape,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
+        qkv: &Tensor,
         documents: Option<&Documents>,
         out: &Tensor,
     ) -> Result<SavedAttention> {
-        let flat = |rows: &Tensor| shape.flat(rows, documents.is_some());
-        let (q, k, v) = (flat(q)?, flat(k)?, flat(v)?);
-        let arguments = Self::flash_arguments((&q, &k, &v), documents, shape.sequence)?;
-        let [o, log_sum, random, unused, _] = tensors(call(FLASH, &arguments)?)?;
-        flat(out)?.copy(&o)?;
-        let ends = documents.map(|documents| Ok((documents.ends.alias()?, documents.longest)));
-        Ok(SavedAttention { log_sum, random: Some([random, unused]), ends: ends.transpose()?, mask: None })
+        let mask = documents.and_then(|documents| documents.mask.as_ref());
+        let [q, k, v] = self.repeated_parts(shape, qkv)?;
+        let outputs = call(
+            "aten::_scaled_dot_product_flash_attention_for_cpu",
+            &[
+                A::T(&q),
+                A::T(&k),
+                A::T(&v),
+                A::F(0.0),
+                A::B(mask.is_none()),
+                mask.map_or(A::None, A::T),
+                A::None,
+            ],
+        )?;
+        let [o, log_sum] = tensors(outputs)?;
+        shape.outputs(out, Form::HeadsFirst)?.copy(&o)?;
+        let mask = mask.map(Tensor::alias).transpose()?;
+        Ok(SavedAttention { log_sum, random: None, ends: None, mask })
     }
 
-    fn cudnn_attention(
-        shape: HeadShape,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
-        out: &Tensor,
-    ) -> Result<SavedAttention> {
-        let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-        let [o, log_sum, seed, offset] = super::ffi::cudnn_attention(&q, &k, &v)?;
-        shape.turned(out)?.copy(&o)?;
-        Ok(SavedAttention { log_sum, random: Some([seed, offset]), ends: None, mask: None })
+    /// Returns queries, keys and values for a CPU's kernel, which takes as many keys and values as queries.
+    fn repeated_parts(self, shape: HeadShape, qkv: &Tensor) -> Result<[Tensor; 3]> {
+        let HeadShape { batch, sequence, heads, kv_heads, dim } = shape;
+        let [q, k, v] = shape.parts(qkv, Form::HeadsFirst)?;
+        if heads == kv_heads {
+            return Ok([q, k, v]);
+        }
+        let (width, kind) = (shape.width(), qkv.kind()?);
+        let repeat = |at: i64| -> Result<Tensor> {
+            let to = self.empty(&[batch, heads, sequence, dim], kind)?;
+            let sizes = [batch, kv_heads, heads / kv_heads, sequence, dim];
+            let strides = [sequence * width, dim, 0, width, 1];
+            to.view(&sizes, 0)?.copy(&qkv.strided(&sizes, &strides, at as usize)?)?;
+            Ok(to)
+        };
+        Ok([q, repeat(heads * dim)?, repeat((heads + kv_heads) * dim)?])
     }
 
-    /// Computes the gradients of q, k and v from that of the output; all are rows x heads x dim.
+    /// Computes the gradients of `qkv` from that of the output.
     pub(crate) fn attention_backward(
         self,
         shape: HeadShape,
         d: &Tensor,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
+        qkv: &Tensor,
         out: &Tensor,
         saved: &SavedAttention,
-        (dq, dk, dv): (&Tensor, &Tensor, &Tensor),
+        dqkv: &Tensor,
     ) -> Result<()> {
         if self.is_cpu() {
-            let (td, tq, tk, tv) = (shape.turned(d)?, shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-            let to = shape.turned(out)?;
-            let results: [Tensor; 3] = trace::muted(|| {
-                let results = call(
-                    "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-                    &[
-                        A::T(&td),
-                        A::T(&tq),
-                        A::T(&tk),
-                        A::T(&tv),
-                        A::T(&to),
-                        A::T(&saved.log_sum),
-                        A::F(0.0),
-                        A::B(saved.mask.is_none()),
-                        saved.mask.as_ref().map_or(A::None, A::T),
-                        A::None,
-                    ],
-                )?;
-                let results = tensors(results)?;
-                for (to, from) in [dq, dk, dv].into_iter().zip(&results) {
-                    shape.turned(to)?.copy(from)?;
-                }
-                Ok::<_, Failure>(results)
-            })?;
+            trace::muted(|| self.attention_backward_on_cpu(shape, d, qkv, out, saved, dqkv))?;
             if !trace::is_active() {
                 return Ok(());
             }
-            let stands = results.each_ref().map(Stand::Unknown);
-            self.backward_call(shape, d, (q, k, v), out, saved, |name, arguments| {
-                trace::instead(name, arguments, &stands);
-                Ok(())
-            })?;
-            return self.copy_gradients(shape, saved, [dq, dk, dv], &results, |to, from| {
-                trace::copied(to, from);
-                Ok(())
-            });
         }
-        let mut results = Vec::new();
-        self.backward_call(shape, d, (q, k, v), out, saved, |name, arguments| {
-            results = call(name, arguments)?;
-            Ok(())
-        })?;
-        self.copy_gradients(shape, saved, [dq, dk, dv], &tensors(results)?, Tensor::copy)
-    }
-
-    /// Copies gradients from the kernel's form.
-    fn copy_gradients(
-        self,
-        shape: HeadShape,
-        saved: &SavedAttention,
-        to: [&Tensor; 3],
-        from: &[Tensor; 3],
-        copy: impl Fn(&Tensor, &Tensor) -> Result<()>,
-    ) -> Result<()> {
-        let documents = saved.ends.is_some();
-        to.into_iter().zip(from).try_for_each(|(to, from)| match self.kernels(documents) {
-            Attention::Flash => copy(&shape.flat(to, documents)?, from),
-            Attention::Cudnn => copy(&shape.turned(to)?, from),
-        })
-    }
-
-    /// Runs `work` with the operator of a GPU that computes the gradients, and its arguments.
-    fn backward_call(
-        self,
-        shape: HeadShape,
-        d: &Tensor,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
-        out: &Tensor,
-        saved: &SavedAttention,
-        work: impl FnOnce(&str, &[A<'_>]) -> Result<()>,
-    ) -> Result<()> {
-        let documents = saved.ends.is_some();
-        let kernels = self.kernels(documents);
-        let view = |rows: &Tensor| match kernels {
-            Attention::Flash => shape.flat(rows, documents),
-            Attention::Cudnn => shape.turned(rows),
-        };
-        let (d, q, k, v, out) = (view(d)?, view(q)?, view(k)?, view(v)?, view(out)?);
+        let form = self.form(saved.ends.is_some());
+        let [q, k, v] = &shape.parts(qkv, form)?;
+        let (d, out) = (shape.outputs(d, form)?, shape.outputs(out, form)?);
         let none = trace::muted(Tensor::undefined)?;
         let (ends, longest) = saved.ends.as_ref().map_or((&none, shape.sequence), |(ends, n)| (ends, *n));
         let random = saved.random.as_ref().map(|[a, b]| [A::T(a), A::T(b)]);
         let [seed, offset] =
             random.ok_or_else(|| Failure::new(Code::Bug, "attention has no random state"))?;
-        let first = [A::T(&d), A::T(&q), A::T(&k), A::T(&v), A::T(&out), A::T(&saved.log_sum)];
+        let first = [A::T(&d), A::T(q), A::T(k), A::T(v), A::T(&out), A::T(&saved.log_sum)];
         let bounds = [A::T(ends), A::T(ends), A::I(longest), A::I(longest), A::F(0.0), A::B(true)];
-        match kernels {
-            Attention::Flash => work(
-                FLASH_BACKWARD,
-                &[&first[..], &bounds, &[seed, offset, A::None, A::None, A::None]].concat(),
-            ),
-            Attention::Cudnn => {
-                let bias = A::T(&none);
-                work(CUDNN_BACKWARD, &[&first[..], &[seed, offset, bias], &bounds, &[A::None]].concat())
-            }
+        let (name, arguments) = if form == Form::HeadsFirst {
+            (CUDNN_BACKWARD, [&first[..], &[seed, offset, A::T(&none)], &bounds, &[A::None]].concat())
+        } else {
+            (FLASH_BACKWARD, [&first[..], &bounds, &[seed, offset, A::None, A::None, A::None]].concat())
+        };
+        let parts = shape.parts(dqkv, form)?;
+        if self.is_cpu() {
+            let unknown = || trace::muted(|| self.empty(&[0], Kind::F32));
+            let results = [unknown()?, unknown()?, unknown()?];
+            trace::instead(name, &arguments, &results.each_ref().map(Stand::Unknown));
+            parts.iter().zip(&results).for_each(|(to, from)| trace::copied(to, from));
+            return Ok(());
         }
+        let results: [Tensor; 3] = tensors(call(name, &arguments)?)?;
+        parts.iter().zip(&results).try_for_each(|(to, from)| to.copy(from))
+    }
+
+    fn attention_backward_on_cpu(
+        self,
+        shape: HeadShape,
+        d: &Tensor,
+        qkv: &Tensor,
+        out: &Tensor,
+        saved: &SavedAttention,
+        dqkv: &Tensor,
+    ) -> Result<()> {
+        let HeadShape { batch, sequence, heads, kv_heads, dim } = shape;
+        let [q, k, v] = self.repeated_parts(shape, qkv)?;
+        let (d, out) = (shape.outputs(d, Form::HeadsFirst)?, shape.outputs(out, Form::HeadsFirst)?);
+        let results = call(
+            "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+            &[
+                A::T(&d),
+                A::T(&q),
+                A::T(&k),
+                A::T(&v),
+                A::T(&out),
+                A::T(&saved.log_sum),
+                A::F(0.0),
+                A::B(saved.mask.is_none()),
+                saved.mask.as_ref().map_or(A::None, A::T),
+                A::None,
+            ],
+        )?;
+        drop((k, v));
+        let (results, parts): ([Tensor; 3], _) = (tensors(results)?, shape.parts(dqkv, Form::HeadsFirst)?);
+        for (number, (from, to)) in results.into_iter().zip(parts).enumerate() {
+            if number == 0 || heads == kv_heads {
+                to.copy(&from)?;
+                continue;
+            }
+            // The gradients of repeated heads are summed.
+            let kind = qkv.kind()?;
+            let all = self.to(&from, &[batch, heads, sequence, dim], kind)?;
+            let all = all.view(&[batch, kv_heads, heads / kv_heads, sequence, dim], 0)?;
+            to.copy(&self.sum_over(&all, 2, kind)?)?;
+        }
+        Ok(())
     }
 
     /// Records the GPU's operators for what a CPU has computed.
     fn trace_attention(
         self,
-        shape: HeadShape,
-        (q, k, v): (&Tensor, &Tensor, &Tensor),
+        sequence: i64,
+        parts: &[Tensor; 3],
         documents: Option<&Documents>,
         out: &Tensor,
         saved: &mut SavedAttention,
     ) -> Result<()> {
         let unknown = || trace::muted(|| self.empty(&[0], Kind::F32));
         let (o, random, last) = (unknown()?, [unknown()?, unknown()?], unknown()?);
-        if let Some(documents) = documents {
-            saved.ends = Some((documents.ends.alias()?, documents.longest));
+        if self.form(documents.is_some()) == Form::HeadsFirst {
+            let ([q, k, v], unused) = (parts, [unknown()?, unknown()?]);
+            trace::instead(
+                "aten::_scaled_dot_product_cudnn_attention",
+                &[
+                    A::T(q),
+                    A::T(k),
+                    A::T(v),
+                    A::None,
+                    A::B(true),
+                    A::F(0.0),
+                    A::B(true),
+                    A::B(false),
+                    A::None,
+                ],
+                &[
+                    Stand::Unknown(&o),
+                    Stand::Unknown(&saved.log_sum),
+                    Stand::Unknown(&unused[0]),
+                    Stand::Unknown(&unused[1]),
+                    Stand::Integer,
+                    Stand::Integer,
+                    Stand::Unknown(&random[0]),
+                    Stand::Unknown(&random[1]),
+                    Stand::Unknown(&last),
+                ],
+            );
+        } else {
+            let arguments = Self::flash_arguments(parts, documents, sequence)?;
+            let results = [&o, &saved.log_sum, &random[0], &random[1], &last].map(Stand::Unknown);
+            trace::instead(FLASH, &arguments, &results);
         }
-        match self.kernels(documents.is_some()) {
-            Attention::Flash => {
-                let flat = |rows: &Tensor| shape.flat(rows, documents.is_some());
-                let (q, k, v) = (flat(q)?, flat(k)?, flat(v)?);
-                let arguments = Self::flash_arguments((&q, &k, &v), documents, shape.sequence)?;
-                let results = [&o, &saved.log_sum, &random[0], &random[1], &last].map(Stand::Unknown);
-                trace::instead(FLASH, &arguments, &results);
-                trace::copied(&flat(out)?, &o);
-            }
-            Attention::Cudnn => {
-                let (q, k, v) = (shape.turned(q)?, shape.turned(k)?, shape.turned(v)?);
-                let unused = [unknown()?, unknown()?];
-                trace::instead(
-                    "aten::_scaled_dot_product_cudnn_attention",
-                    &[
-                        A::T(&q),
-                        A::T(&k),
-                        A::T(&v),
-                        A::None,
-                        A::B(true),
-                        A::F(0.0),
-                        A::B(true),
-                        A::B(false),
-                        A::None,
-                    ],
-                    &[
-                        Stand::Unknown(&o),
-                        Stand::Unknown(&saved.log_sum),
-                        Stand::Unknown(&unused[0]),
-                        Stand::Unknown(&unused[1]),
-                        Stand::Integer,
-                        Stand::Integer,
-                        Stand::Unknown(&random[0]),
-                        Stand::Unknown(&random[1]),
-                        Stand::Unknown(&last),
-                    ],
-                );
-                trace::copied(&shape.turned(out)?, &o);
-            }
-        }
+        trace::copied(out, &o);
+        saved.ends = documents.map(|d| Ok::<_, Failure>((d.ends.alias()?, d.longest))).transpose()?;
         saved.random = Some(random);
         Ok(())
     }

@@ -599,6 +599,16 @@ impl Tensor {
         result
     }
 
+    /// Returns the format of its elements.
+    pub(crate) fn kind(&self) -> Result<Kind, Failure> {
+        let torch = loaded()?;
+        let mut code = 0;
+        // SAFETY: writes one value.
+        check("dtype", unsafe { (torch.torch.aoti_torch_get_dtype)(self.handle, &raw mut code) })?;
+        let kind = torch.kinds.iter().find(|(_, other)| *other == code);
+        kind.map(|(kind, _)| *kind).ok_or_else(|| bug(format!("a tensor of format {code}")))
+    }
+
     fn sizes_and_code(&self, torch: &Loaded) -> Result<(Vec<i64>, i32), Failure> {
         let (mut dimensions, mut sizes, mut code) = (0, std::ptr::null(), 0);
         // SAFETY: the functions write one value each.
@@ -789,6 +799,8 @@ pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>
         if kind.is_alias() {
             // Dropped: the caller has the tensor that it aliases.
             drop(Tensor::own(value as Handle, Storage::new(0), 0));
+        } else if kind.is_view() {
+            outputs.push(Tensor::own(value as Handle, Storage::new(0), 0));
         } else {
             outputs.push(Tensor::result(torch, value as Handle)?);
         }

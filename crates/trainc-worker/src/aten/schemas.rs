@@ -27,6 +27,7 @@ pub(crate) struct Type {
     base: &'static str,
     optional: bool,
     alias: bool,
+    view: bool,
 }
 
 impl Type {
@@ -47,7 +48,8 @@ impl Type {
             // No call has such an argument: the check of each call refuses it.
             _ => "unsupported",
         };
-        Self { base, optional, alias: text.contains("!)") }
+        let alias = text.contains("!)");
+        Self { base, optional, alias, view: !alias && text.contains('(') }
     }
 
     /// Returns the type without `?`, sizes and aliases; symbolic integers are integers.
@@ -58,6 +60,11 @@ impl Type {
     /// Returns whether it may be absent.
     pub(crate) fn is_optional(&self) -> bool {
         self.optional
+    }
+
+    /// Returns whether a result is a view of an argument.
+    pub(crate) fn is_view(&self) -> bool {
+        self.view
     }
 
     /// Returns whether a result is one of the arguments.

@@ -59,14 +59,15 @@ impl MemoryParts {
         let (h, f, up) = (shape.hidden, shape.inner, shape.up_width());
         let (a, wide) = (shape.attention_width(), shape.heads.width());
         let middle = if shape.parallel { 0 } else { h };
-        let block = k * (2 * h + 4 * a + up + f) + 4 * (shape.heads.heads + middle + 4);
+        let block = k * (2 * h + wide + a + up + f) + 4 * (shape.heads.heads + middle + 4);
         let again = config.memory.recompute == Recompute::Block;
         let kept = 4 * h * shape.layers + block * if again { 1 } else { shape.layers };
         // The most that is alive beside it: in the feed-forward layers, the attention, or its projection.
-        let feed_forward = 4 * h + k * (h + up + 3 * f);
-        let attention = 8 * h + k * (h + 7 * a);
-        let projection = 8 * h + k * (3 * a + wide + h) + 12 * h;
-        let passing = feed_forward.max(attention).max(projection);
+        let feed_forward = 4 * h + k * (h + up + 2 * f);
+        let attention = 8 * h + k * (a + 2 * wide);
+        let rotation = 8 * h + k * wide + 8 * wide;
+        let projection = 8 * h + k * (wide + h) + 12 * h;
+        let passing = feed_forward.max(attention).max(rotation).max(projection);
         let chunk = crate::aten::chunk_rows(rows, shape.vocab);
         // Logits in the compute format, four f32 tensors of a chunk, and the gradient of the token table.
         let head = k * rows * shape.vocab + 16 * chunk * shape.vocab + rows * (k + 4) * h;

@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 KINDS = {"F32": torch.float32, "F64": torch.float64, "Bf16": torch.bfloat16, "I64": torch.int64, "I32": torch.int32}
 # PyTorch's numbers of the formats (c10/core/ScalarType.h).
-CODES = {6: torch.float32, 7: torch.float64, 15: torch.bfloat16, 4: torch.int64, 3: torch.int32, 28: torch.uint64}
+CODES = {6: torch.float32, 7: torch.float64, 15: torch.bfloat16, 4: torch.int64, 3: torch.int32, 28: torch.uint64,
+         9: torch.complex64}
 KEYS = ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 
 
