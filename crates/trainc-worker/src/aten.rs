@@ -30,6 +30,7 @@ use device::Device;
 use ffi::{Group, Limits, Links, Place, UniqueId};
 
 pub use device::Attention;
+pub(crate) use device::CUDNN_HEAD;
 pub(crate) use embedding_head::chunk_rows;
 pub use engine::AtenEngine;
 pub use ffi::{allocated, version};
@@ -83,6 +84,8 @@ fn share_id(group: &mut dyn crate::comm::Collectives, links: &Links) -> Result<U
 pub struct Connection {
     comm: Comm,
     device: Device,
+    /// The GPU's other kernels of attention.
+    others: Vec<Attention>,
 }
 
 /// Loads the libraries and connects the ranks of each group. `board` is where the ranks of this host report.
@@ -138,14 +141,17 @@ pub fn connect(
         }
         links = Some(made);
     }
-    let device = match &links {
-        Some(links) if runtime.gpu => Device {
-            place: Place::Cuda,
-            attention: device::attention_kernels(links.capability()?, config.model.head_dim),
-        },
-        _ => Device::cpu(runtime.traced),
-    };
-    Ok(Connection { comm: Comm::new(links, device.place, shard, replica.1), device })
+    let (mut device, mut others) = (Device::cpu(runtime.traced), Vec::new());
+    if let Some(links) = links.as_ref().filter(|_| runtime.gpu) {
+        let (capability, dim) = (links.capability()?, config.model.head_dim);
+        let attention = device::attention_kernels(config.gpu.attention, capability, dim);
+        device = Device { place: Place::Cuda, attention };
+        // Documents are masked by flash attention alone.
+        if device::has_cudnn_attention(capability, dim) && !config.data.document_mask {
+            others = [Attention::Flash, Attention::Cudnn].into_iter().filter(|a| *a != attention).collect();
+        }
+    }
+    Ok(Connection { comm: Comm::new(links, device.place, shard, replica.1), device, others })
 }
 
 impl Connection {
@@ -171,13 +177,14 @@ impl Connection {
                 return Ok((groups, self, None));
             }
         }
-        let (groups, comm, found) = selfcheck::run(config, groups, self.comm, self.device)?;
-        if let Some(path) = passed {
+        let (groups, comm, found) = selfcheck::run(config, groups, self.comm, self.device, &self.others)?;
+        let clean = found["warnings"].as_array().is_some_and(Vec::is_empty);
+        if let Some(path) = passed.filter(|_| clean) {
             // Without the file the check only runs again.
             let _ = path.parent().map(std::fs::create_dir_all);
             let _ = std::fs::write(path, format!("{found:#}\n"));
         }
-        Ok((groups, Self { comm, device: self.device }, Some(found)))
+        Ok((groups, Self { comm, ..self }, Some(found)))
     }
 
     /// Creates the engine with fresh weights. The peak of its memory is measured from here on.

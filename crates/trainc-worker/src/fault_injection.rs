@@ -26,6 +26,11 @@ pub(crate) fn is_wrong_kernel() -> bool {
     is_set("kernel")
 }
 
+/// Returns whether the self-check finds wrong attention at the job's length.
+pub(crate) fn is_wrong_attention() -> bool {
+    is_set("attention")
+}
+
 /// Returns a shorter preflight limit for tests: `TRAINC_WORKER_MINUTE=<seconds>`.
 pub(crate) fn preflight_limit() -> Option<Duration> {
     let text = std::env::var("TRAINC_WORKER_MINUTE").ok().filter(|_| cfg!(debug_assertions))?;

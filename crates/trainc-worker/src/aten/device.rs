@@ -6,6 +6,7 @@
 
 use super::ffi::{Argument as A, Kind, Place, Tensor, call};
 use super::trace::{self, Stand};
+use crate::config::AttentionKernels;
 use crate::exit::{Code, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -20,12 +21,22 @@ pub enum Attention {
 }
 
 /// Largest head of cuDNN's attention with a backward pass (cuDNN developer guide, on fused attention).
-const CUDNN_HEAD: usize = 128;
+pub(crate) const CUDNN_HEAD: usize = 128;
+
+/// Returns whether a GPU of this compute capability has cuDNN's attention for a head of `dim` elements.
+pub(crate) fn has_cudnn_attention(capability: (i32, i32), dim: usize) -> bool {
+    capability.0 >= 8 && dim <= CUDNN_HEAD
+}
 
 /// Returns the kernels of attention for a GPU's compute capability and a head of `dim` elements. On Hopper cuDNN's are
 /// 1.7 to 2.3 times as fast as PyTorch's flash attention, on Ampere slower (huggingface/transformers #48163).
-pub(crate) fn attention_kernels(capability: (i32, i32), dim: usize) -> Attention {
-    if capability.0 >= 9 && dim <= CUDNN_HEAD { Attention::Cudnn } else { Attention::Flash }
+pub(crate) fn attention_kernels(setting: AttentionKernels, capability: (i32, i32), dim: usize) -> Attention {
+    let faster = capability.0 >= 9 && has_cudnn_attention(capability, dim);
+    match setting {
+        AttentionKernels::Auto if faster => Attention::Cudnn,
+        AttentionKernels::Cudnn => Attention::Cudnn,
+        AttentionKernels::Auto | AttentionKernels::Flash => Attention::Flash,
+    }
 }
 
 /// Where and with which kernels a rank computes.

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::comm::{Comm, Timing};
-use super::device::Device;
+use super::device::{Attention, Device, HeadShape};
 use super::engine::AtenEngine;
 use super::ffi::{self, Buffer, Kind, Place, Tensor};
 use super::find;
 use crate::checkpoint::model_settings;
 use crate::comm::Groups;
 use crate::comm::single_rank::SingleRank;
-use crate::comm::topology::Kind as Members;
+use crate::comm::topology::{Kind as Members, Step};
 use crate::config::{Config, Format, Optimizer, Scaling};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
@@ -56,6 +56,27 @@ const BYTES: usize = 34;
 
 fn differs(what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Loss, format!("self-check: {what}"))
+}
+
+/// Receives what is wrong: ends the check, or notes it if the config says that a failed check is a warning.
+struct Judge {
+    setting: crate::config::SelfCheck,
+    warnings: Vec<String>,
+}
+
+impl Judge {
+    fn reject(&mut self, failure: Failure) -> Result<()> {
+        match self.setting {
+            crate::config::SelfCheck::Enforce => {
+                let way = "; `gpu.self_check` \"warn\" makes this a warning";
+                Err(Failure::new(failure.code, failure.message + way))
+            }
+            crate::config::SelfCheck::Warn => {
+                self.warnings.push(failure.message);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A config of one rank without files.
@@ -142,14 +163,14 @@ fn documents(config: &Config) -> Vec<u32> {
 }
 
 /// Loss of a step, and each tensor's gradient.
-struct Step {
+struct StepResult {
     loss: f64,
     gradients: Vec<(String, Vec<f32>)>,
     moments: Vec<(String, Vec<f32>)>,
 }
 
 /// Trains an engine of one rank.
-fn steps(config: &Config, device: Device, count: usize, fault: bool) -> Result<Vec<Step>> {
+fn steps(config: &Config, device: Device, count: usize, fault: bool) -> Result<Vec<StepResult>> {
     let mut engine = engine_alone(config, device)?;
     if fault {
         // As if a kernel were wrong.
@@ -180,7 +201,7 @@ fn steps(config: &Config, device: Device, count: usize, fault: bool) -> Result<V
             let name = engine.shards()[at].unit.name.clone();
             moments.push((name, engine.read_shard(at, StateKind::ExpAvg)?.into_owned()));
         }
-        all.push(Step { loss, gradients, moments });
+        all.push(StepResult { loss, gradients, moments });
     }
     Ok(all)
 }
@@ -215,35 +236,39 @@ fn compare(
     config: &Config,
     device: Device,
     count: usize,
-    bounds: Option<&Bounds>,
+    judge: Option<&mut Judge>,
     fault: bool,
 ) -> Result<Deviation> {
     let mut reference = config.clone();
     reference.precision.compute = Format::F32;
     let expected = steps(&reference, Device::cpu(device.attention), count, false)?;
     let found = steps(config, device, count, fault)?;
-    let mut worst = Deviation::default();
+    let (mut worst, mut wrong) = (Deviation::default(), None);
+    let mut check = |step: usize, name: &str, value: f64, bound: f64| {
+        if wrong.is_none() && exceeds(value, bound) {
+            wrong = Some(differs(format!(
+                "{what}, step {step}: {name} deviates by {value:.2e}, expected at most {bound:.1e}"
+            )));
+        }
+    };
     for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let step = number + 1;
-        let check = |name: &str, value: f64, bound: Option<f64>| match bound {
-            Some(bound) if exceeds(value, bound) => Err(differs(format!(
-                "{what}, step {step}: {name} deviates by {value:.2e}, expected at most {bound:.1e}"
-            ))),
-            _ => Ok(()),
-        };
         let loss = (found.loss / expected.loss - 1.0).abs();
-        check("the loss", loss, bounds.map(|b| b.loss))?;
+        check(step, "the loss", loss, BF16.loss);
         worst.loss = worst.loss.max(loss);
         for ((name, values), (_, expected)) in found.gradients.iter().zip(&expected.gradients) {
             let gradient = apart(values, expected);
-            check(&format!("the gradient of `{name}`"), gradient, bounds.map(|b| b.gradient))?;
+            check(step, &format!("the gradient of `{name}`"), gradient, BF16.gradient);
             worst.gradient = worst.gradient.max(gradient);
         }
         for ((name, values), (_, expected)) in found.moments.iter().zip(&expected.moments) {
             let moment = apart(values, expected);
-            check(&format!("the first moment of `{name}`"), moment, bounds.map(|b| b.moment))?;
+            check(step, &format!("the first moment of `{name}`"), moment, BF16.moment);
             worst.moment = worst.moment.max(moment);
         }
+    }
+    if let (Some(judge), Some(wrong)) = (judge, wrong) {
+        judge.reject(wrong)?;
     }
     Ok(worst)
 }
@@ -279,7 +304,13 @@ fn exact_numbers(format: Kind, ranks: usize) -> (usize, f32) {
 }
 
 /// Checks every collective at the size of the largest unit, and measures its bandwidth.
-fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) -> Result<Bandwidth> {
+fn collectives(
+    config: &Config,
+    groups: &Groups,
+    comm: &Comm,
+    device: Device,
+    judge: &mut Judge,
+) -> Result<Bandwidth> {
     let (rank, degree) = comm.shard;
     let units = Shape::from_model(&config.model).units();
     let n = units.iter().map(|unit| shard_len(unit.len, degree)).max().unwrap_or(0);
@@ -297,14 +328,14 @@ fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) ->
         let size = [values.len() as i64];
         buffer.view(&size, 0)?.copy(&Tensor::upload(values, &size, device.place)?)
     };
-    let verify = |what: &str, values: &[f32], allowed: f32, expected: &dyn Fn(usize) -> f32| {
+    let mut verify = |what: &str, values: &[f32], allowed: f32, expected: &dyn Fn(usize) -> f32| {
         let wrong = |(place, value): &(usize, &f32)| {
             let expected = expected(*place);
             value.is_nan() || (**value - expected).abs() > allowed * expected
         };
         values.iter().enumerate().find(wrong).map_or(Ok(()), |(place, value)| {
             let (count, expected) = (values.len(), expected(place));
-            Err(differs(format!(
+            judge.reject(differs(format!(
                 "{what} of {count} elements: element {place} is {value}, expected {expected}"
             )))
         })
@@ -384,7 +415,13 @@ fn collectives(config: &Config, groups: &Groups, comm: &Comm, device: Device) ->
 }
 
 /// Trains the tiny model on the job's mesh in each timing, with NaN in freed buffers.
-fn timings(config: &Config, groups: Groups, comm: Comm, device: Device) -> Result<(Groups, Comm)> {
+fn timings(
+    config: &Config,
+    groups: Groups,
+    comm: Comm,
+    device: Device,
+    judge: &mut Judge,
+) -> Result<(Groups, Comm)> {
     let mut c = tiny(config);
     c.mesh = config.mesh.clone();
     c.cluster = config.cluster.clone();
@@ -413,11 +450,12 @@ fn timings(config: &Config, groups: Groups, comm: Comm, device: Device) -> Resul
                 let deviation = (value / expected[at] - 1.0).abs();
                 let bound = if name == "loss" { BF16.loss } else { BF16.gradient };
                 if exceeds(deviation, bound) {
-                    return Err(differs(format!(
-                        "the {name} of step {} is {value} with {timing}, but {} when each collective is waited for: collectives and compute are not ordered",
+                    judge.reject(differs(format!(
+                        "the {name} of step {} is {value} with {timing}, but {} when each collective is waited for: \
+                         collectives and compute are not ordered",
                         step + 1,
                         expected[at]
-                    )));
+                    )))?;
                 }
             }
             engine.update(&c.optimizer, step, 1e-3, optim::clip_factor(norm, c.optimizer.clip_norm))?;
@@ -441,6 +479,8 @@ pub(super) fn key(config: &Config, comm: &Comm, gpu: &str) -> Result<String> {
         gpu,
         model_settings(config),
         config.data.document_mask,
+        config.batch.micro,
+        config.gpu,
         config.mesh,
         config.precision,
         config.cluster
@@ -449,32 +489,267 @@ pub(super) fn key(config: &Config, comm: &Comm, gpu: &str) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Runs all checks. Every rank must call it. Returns the groups, and what was found.
+/// Rows of a sequence whose deviation is measured together.
+const TILE: usize = 64;
+
+/// Attention at the job's micro-batch, length, heads and width: random queries, keys and values, and the gradient of the
+/// output.
+struct AttentionCase {
+    shape: HeadShape,
+    begins: Vec<u32>,
+    qkv: Tensor,
+    gradient: Tensor,
+}
+
+/// What a kernel computes: the output, and the gradients of queries, keys and values, each as rows of heads.
+struct AttentionResult {
+    out: Tensor,
+    dqkv: Tensor,
+}
+
+impl AttentionCase {
+    fn new(config: &Config, device: Device) -> Result<Self> {
+        let m = &config.model;
+        let shape = HeadShape {
+            batch: config.batch.micro as i64,
+            sequence: m.sequence_length as i64,
+            heads: m.heads as i64,
+            kv_heads: m.kv_heads as i64,
+            dim: m.head_dim as i64,
+        };
+        let rows = shape.batch * shape.sequence;
+        // Of variance 1, so that the softmax is neither flat nor a choice.
+        let random = |width: i64, seed: u64| -> Result<Tensor> {
+            let number = |i: i64| (mix(seed << 40 ^ i as u64) >> 40) as f32 / (1 << 24) as f32 - 0.5;
+            let values: Vec<f32> = (0..rows * width).map(|i| number(i) * 12f32.sqrt()).collect();
+            device.to(&Tensor::upload(&values, &[rows, width], device.place)?, &[rows, width], Kind::Bf16)
+        };
+        Ok(Self {
+            shape,
+            begins: documents(config),
+            qkv: random(shape.width(), 1)?,
+            gradient: random(shape.heads * shape.dim, 2)?,
+        })
+    }
+
+    fn compute(
+        &self,
+        device: Device,
+        qkv: &Tensor,
+        gradient: &Tensor,
+        shape: HeadShape,
+    ) -> Result<AttentionResult> {
+        let (rows, kind) = (shape.batch * shape.sequence, qkv.kind()?);
+        let begins = &self.begins[..self.begins.len().min(rows as usize)];
+        let documents = (!begins.is_empty()).then(|| device.documents(begins, shape.sequence as usize));
+        let documents = documents.transpose()?;
+        let out = device.empty(&[rows, shape.heads * shape.dim], kind)?;
+        let dqkv = device.empty(&[rows, shape.width()], kind)?;
+        let saved = device.attention(shape, qkv, documents.as_ref(), &out)?;
+        device.attention_backward(shape, gradient, qkv, &out, &saved, &dqkv)?;
+        Ok(AttentionResult { out, dqkv })
+    }
+
+    /// Returns the f32 values of some heads of one sequence: `count` heads from `head` on of rows of `heads` heads.
+    fn part(
+        &self,
+        device: Device,
+        from: &Tensor,
+        heads: i64,
+        batch: i64,
+        (head, count): (i64, i64),
+    ) -> Result<Vec<f32>> {
+        let HeadShape { sequence, dim, .. } = self.shape;
+        let at = batch * sequence * heads * dim + head * dim;
+        let sizes = [sequence, count * dim];
+        device.to(&from.strided(&sizes, &[heads * dim, 1], at as usize)?, &sizes, Kind::F32)?.read()
+    }
+
+    /// Returns one group of heads of one sequence: its queries, keys and values side by side.
+    fn group(&self, device: Device, from: &Tensor, batch: i64, group: i64) -> Result<Vec<f32>> {
+        let HeadShape { sequence, heads, kv_heads, dim, .. } = self.shape;
+        let (each, all) = (heads / kv_heads, heads + 2 * kv_heads);
+        let parts = [(group * each, each), (heads + group, 1), (heads + kv_heads + group, 1)];
+        let parts = parts.map(|part| Ok((part.1, self.part(device, from, all, batch, part)?)));
+        let [q, k, v] = parts;
+        let mut rows = Vec::new();
+        let parts = [q?, k?, v?];
+        for row in 0..sequence as usize {
+            for (count, values) in &parts {
+                let width = (count * dim) as usize;
+                rows.extend(&values[row * width..(row + 1) * width]);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns the largest deviation of a tile of rows of one head, relative to the head's whole tile.
+fn largest_of_tiles(found: &[f32], expected: &[f32], heads: usize, dim: usize) -> f64 {
+    let rows = found.len() / (heads * dim);
+    let mut most = 0.0f64;
+    for head in 0..heads {
+        for first in (0..rows).step_by(TILE) {
+            let (mut difference, mut size) = (0.0f64, 0.0f64);
+            for row in first..rows.min(first + TILE) {
+                let at = (row * heads + head) * dim..(row * heads + head + 1) * dim;
+                for (a, b) in found[at.clone()].iter().zip(&expected[at]) {
+                    difference += (f64::from(*a) - f64::from(*b)).powi(2);
+                    size += f64::from(*b).powi(2);
+                }
+            }
+            let deviation = (difference / size.max(f64::MIN_POSITIVE)).sqrt();
+            most = if deviation.is_nan() { f64::INFINITY } else { most.max(deviation) };
+        }
+    }
+    most
+}
+
+/// Checks attention and its gradients at the job's micro-batch, length and heads on each kernel of this GPU: all heads of all
+/// sequences against the other kernel, and as many groups of heads as a CPU computes in seconds against f32. Returns the
+/// largest deviation.
+fn attention(config: &Config, device: Device, others: &[Attention], judge: &mut Judge) -> Result<f64> {
+    let case = AttentionCase::new(config, device)?;
+    let shape = case.shape;
+    let (heads, groups, dim) = (shape.heads as usize, shape.kv_heads, shape.dim as usize);
+    let kernels: Vec<Attention> = std::iter::once(device.attention).chain(others.iter().copied()).collect();
+    let mut results = Vec::new();
+    for attention in &kernels {
+        let result =
+            case.compute(Device { attention: *attention, ..device }, &case.qkv, &case.gradient, shape)?;
+        if fault_injection::is_wrong_attention() && results.is_empty() {
+            // As if the kernel were wrong in the last rows of a long sequence.
+            let rows = (shape.batch * shape.sequence) as usize;
+            let last = result.out.view(&[1, heads as i64 * shape.dim], (rows - 1) * heads * dim)?;
+            last.copy(&Tensor::upload(&[0.5f32], &[1], device.place)?)?;
+        }
+        results.push(result);
+    }
+    let mut worst = 0.0f64;
+    let mut check = |what: String, found: &[f32], expected: &[f32], heads: usize| {
+        let deviation = largest_of_tiles(found, expected, heads, dim);
+        worst = worst.max(deviation);
+        if exceeds(deviation, BF16.gradient) {
+            let (batch, sequence, bound) = (shape.batch, shape.sequence, BF16.gradient);
+            return judge.reject(differs(format!(
+                "attention of {batch} x {sequence} tokens, {what}: {TILE} rows of a head deviate by {deviation:.2e}, expected \
+                 at most {bound:.1e}"
+            )));
+        }
+        Ok(())
+    };
+    let all = (heads as i64, shape.heads + 2 * shape.kv_heads);
+    for (kernel, other) in kernels.iter().zip(&results).skip(1) {
+        let names = format!("{:?} and {kernel:?}", kernels[0]).to_lowercase();
+        for batch in 0..shape.batch {
+            let out = |r: &AttentionResult| case.part(device, &r.out, all.0, batch, (0, all.0));
+            check(format!("output of {names}"), &out(&results[0])?, &out(other)?, heads)?;
+            let back = |r: &AttentionResult| case.part(device, &r.dqkv, all.1, batch, (0, all.1));
+            check(format!("gradients of {names}"), &back(&results[0])?, &back(other)?, all.1 as usize)?;
+        }
+    }
+    // A group of heads is independent of the others.
+    let group = HeadShape { batch: 1, heads: shape.heads / groups, kv_heads: 1, ..shape };
+    let flops = 14.0 * (group.heads * group.dim) as f64 * (shape.sequence as f64).powi(2) / 2.0;
+    let count = ((HEAVY / 4.0 / flops) as i64).clamp(1, shape.batch * groups);
+    let cpu = Device::cpu(device.attention);
+    for number in 0..count {
+        // The last one first, then spread over all.
+        let at = (shape.batch * groups - 1) - number * (shape.batch * groups) / count;
+        let (batch, number) = (at / groups, at % groups);
+        let rows = [shape.sequence, group.width()];
+        let qkv = Tensor::upload(&case.group(device, &case.qkv, batch, number)?, &rows, cpu.place)?;
+        let (first, width) = (number * group.heads, group.heads * group.dim);
+        let part = |from: &Tensor| case.part(device, from, shape.heads, batch, (first, group.heads));
+        let gradient = Tensor::upload(&part(&case.gradient)?, &[shape.sequence, width], cpu.place)?;
+        let expected = case.compute(cpu, &qkv, &gradient, group)?;
+        let (out, dqkv) = (expected.out.read::<f32>()?, expected.dqkv.read::<f32>()?);
+        for (kernel, found) in kernels.iter().zip(&results) {
+            let name = format!("{kernel:?}").to_lowercase();
+            check(format!("output of {name}"), &part(&found.out)?, &out, group.heads as usize)?;
+            let back = case.group(device, &found.dqkv, batch, number)?;
+            check(format!("gradients of {name}"), &back, &dqkv, group.heads as usize + 2)?;
+        }
+    }
+    Ok(worst)
+}
+
+/// Compares the bandwidth between hosts with the network's: below half of it is a warning, below a quarter NCCL does not
+/// use it.
+fn compare_network(config: &Config, found: &Bandwidth, judge: &mut Judge) -> Result<()> {
+    /// Bytes of a collective below which latency decides.
+    const LEAST: usize = 32 << 20;
+    let Some(network) = config.gpu.network_bytes_per_s else { return Ok(()) };
+    let t = topology(config);
+    let shape = Shape::from_model(&config.model);
+    let largest = shape.units().iter().map(|unit| unit.len).max().unwrap_or(0);
+    let crosses = |kind| t.members(kind, Step::Outer, 0).len() > 1;
+    let width = |format| if format == Format::F32 { 4 } else { 2 };
+    // Ranks of a host whose groups are different ones share its network.
+    let (gathered, summed) =
+        (largest * width(config.precision.compute), largest / t.shards * width(config.precision.reduce));
+    for (name, rate, bytes, sharing) in [
+        ("gather", found.gather.filter(|_| crosses(Members::Shard)), gathered, 1),
+        (
+            "all-reduce",
+            found.all_reduce.filter(|_| crosses(Members::Replica)),
+            summed,
+            t.per_host().min(t.shards),
+        ),
+    ] {
+        let Some(rate) = rate.filter(|_| bytes >= LEAST) else { continue };
+        let expected = network / sharing as f64;
+        let said = format!(
+            "{name} between hosts: {:.2} GB/s per rank, but the network of {} has {:.2}",
+            rate / 1e9,
+            config.cluster.instance,
+            expected / 1e9
+        );
+        if rate < expected / 4.0 {
+            let why =
+                "NCCL does not use the network's adapters: run with NCCL_DEBUG=INFO and look for `NET/OFI`";
+            judge.reject(Failure::new(Code::Device, format!("self-check: {said}; {why}")))?;
+        } else if rate < expected / 2.0 {
+            judge.warnings.push(format!("{said}: run with NCCL_DEBUG=INFO and look for `NET/OFI`"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs all checks. Every rank must call it. Returns the groups, and what was found. `others` are the GPU's other kernels of
+/// attention.
 pub(super) fn run(
     config: &Config,
     mut groups: Groups,
     comm: Comm,
     device: Device,
+    others: &[Attention],
 ) -> Result<(Groups, Comm, Value)> {
     let began = Instant::now();
+    let mut judge = Judge { setting: config.gpu.self_check, warnings: Vec::new() };
     let fault = fault_injection::is_wrong_kernel();
-    let small = compare("tiny model", &tiny(config), device, STEPS, Some(&BF16), fault)?;
+    let small = compare("tiny model", &tiny(config), device, STEPS, Some(&mut judge), fault)?;
     // One rank of each host, on all its cores.
-    let mut large = Deviation::default();
+    let (mut large, mut attended) = (Deviation::default(), 0.0);
     let block = wide(config, comm.free_memory()?);
     if groups.world.rank().is_multiple_of(topology(config).per_host()) {
-        large = compare("one block at the job's widths", &block, device, 1, Some(&BF16), false)?;
+        large = compare("one block at the job's widths", &block, device, 1, Some(&mut judge), false)?;
+        attended = attention(config, device, others, &mut judge)?;
     }
     groups.world.barrier()?;
-    let bandwidth = collectives(config, &groups, &comm, device)?;
+    let bandwidth = collectives(config, &groups, &comm, device, &mut judge)?;
     let mut slowest = |rate: Option<f64>| -> Result<Option<f64>> {
         let all = gather_from_ranks(&mut groups, rate.unwrap_or(f64::INFINITY))?;
         Ok(Some(least(&all)).filter(|rate| rate.is_finite()))
     };
-    let (gather, reduce_scatter, all_reduce) =
-        (slowest(bandwidth.gather)?, slowest(bandwidth.reduce_scatter)?, slowest(bandwidth.all_reduce)?);
+    let found = Bandwidth {
+        gather: slowest(bandwidth.gather)?,
+        reduce_scatter: slowest(bandwidth.reduce_scatter)?,
+        all_reduce: slowest(bandwidth.all_reduce)?,
+    };
+    compare_network(config, &found, &mut judge)?;
     comm.release()?;
-    let (groups, comm) = timings(config, groups, comm, device)?;
+    let (groups, comm) = timings(config, groups, comm, device, &mut judge)?;
     let (major, minor, patch) = ffi::version()?;
     let found = json!({
         "seconds": began.elapsed().as_secs_f64(),
@@ -482,6 +757,8 @@ pub(super) fn run(
         "nccl": comm.version()?,
         "device": if device.place == Place::Cuda { "cuda" } else { "cpu" },
         "attention": format!("{:?}", device.attention).to_lowercase(),
+        "attention_checked": 1 + others.len(),
+        "attention_deviation": attended,
         "tiny_model": {"loss": small.loss, "gradient": small.gradient, "moment": small.moment},
         "block": {"loss": large.loss, "gradient": large.gradient, "moment": large.moment,
             "intermediate_size": block.model.intermediate_size, "tokens": block.model.sequence_length},
@@ -489,9 +766,10 @@ pub(super) fn run(
         "nodes": config.cluster.nodes,
         "shard_degree": config.mesh.shard_degree,
         "data_parallel_replicas": config.mesh.data_parallel_replicas,
-        "gather_bytes_per_s": gather,
-        "reduce_scatter_bytes_per_s": reduce_scatter,
-        "all_reduce_bytes_per_s": all_reduce,
+        "gather_bytes_per_s": found.gather,
+        "reduce_scatter_bytes_per_s": found.reduce_scatter,
+        "all_reduce_bytes_per_s": found.all_reduce,
+        "warnings": judge.warnings,
     });
     Ok((groups, comm, found))
 }

@@ -1,6 +1,9 @@
 //! Checks of a config's values. All problems are reported at once.
 
-use super::{Backend, Config, Format, NormKind, Offload, PositionKind, SCHEMA, ScalingKind, ScheduleKind};
+use super::{
+    AttentionKernels, Backend, Config, Format, NormKind, Offload, PositionKind, SCHEMA, ScalingKind,
+    ScheduleKind,
+};
 
 /// A problem with a config.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +32,13 @@ pub fn check_gpus(c: &Config) -> Vec<Problem> {
     if !dim.is_multiple_of(8) || dim > 256 {
         let message = format!("{dim} is not a multiple of 8 up to 256, as the kernels of attention require");
         problems.push(Problem { path: "model.head_dim".to_owned(), message });
+    }
+    let attention = c.gpu.attention;
+    if attention == AttentionKernels::Cudnn && dim > crate::aten::CUDNN_HEAD {
+        let most = crate::aten::CUDNN_HEAD;
+        let message =
+            format!("`cudnn` supports heads of at most {most} elements, but `model.head_dim` is {dim}");
+        problems.push(Problem { path: "gpu.attention".to_owned(), message });
     }
     problems
 }
@@ -317,6 +327,11 @@ pub fn check(c: &Config) -> Vec<Problem> {
     ] {
         need(value.is_none_or(|v| v > 0.0 && v < 1e9), path, "must be a number above 0".to_owned());
     }
+    for (path, value) in
+        [("gpu.peak_flops", c.gpu.peak_flops), ("gpu.network_bytes_per_s", c.gpu.network_bytes_per_s)]
+    {
+        need(value.is_none_or(|v| v > 0.0 && v.is_finite()), path, "must be a number above 0".to_owned());
+    }
     let least = if c.cluster.nodes > 1 { 3.0 } else { 1.0 };
     need(
         c.communication.peer_dead_seconds >= least,
@@ -325,6 +340,11 @@ pub fn check(c: &Config) -> Vec<Problem> {
             "{} is less than {least}, the shortest timeout that the heartbeat interval allows",
             c.communication.peer_dead_seconds
         ),
+    );
+    need(
+        (1..=1000).contains(&c.checkpoint.max_age_intervals),
+        "checkpoint.max_age_intervals",
+        format!("{} is not between 1 and 1000", c.checkpoint.max_age_intervals),
     );
     need(c.checkpoint.every_steps != Some(0), "checkpoint.every_steps", "must be at least 1".to_owned());
     need(c.log.evaluate_every_steps != Some(0), "log.evaluate_every_steps", "must be at least 1".to_owned());

@@ -15,6 +15,10 @@ use crate::exit::{Code, Failure};
 /// Schema version that this binary reads.
 pub const SCHEMA: &str = "trainc.worker/v1";
 
+fn default_max_age_intervals() -> u32 {
+    3
+}
+
 /// Deserializes an optional field, which may be null but not absent.
 fn deserialize_nullable<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
     reader: D,
@@ -77,6 +81,9 @@ record! {
         communication: Communication,
         /// Stop conditions.
         limits: Limits,
+        /// Kernels of GPUs, and what they are compared with.
+        #[serde(default)]
+        gpu: Gpu,
     }
 }
 record! {
@@ -401,6 +408,13 @@ record! {
         /// `auto`: resume from the newest checkpoint, if any; `never`; or the path to start from. A restarted run
         /// resumes from its own newest checkpoint that started from that path.
         resume: String,
+        /// The run ends when saves fail and no checkpoint is younger than this many intervals, at least a minute.
+        #[serde(default = "default_max_age_intervals")]
+        max_age_intervals: u32,
+        /// Resume with other data, another seed, batch or schedule: weights and moments are kept, and the order of the data
+        /// starts again.
+        #[serde(default)]
+        accept_changes: bool,
     }
 }
 record! {
@@ -461,6 +475,53 @@ record! {
         /// Maximum loss in nats per token, above which the run fails; null to fail only if it is not finite.
         #[serde(deserialize_with = "deserialize_nullable")]
         max_loss: Option<f64>,
+    }
+}
+
+record! {
+    /// Kernels of GPUs, and what they are compared with.
+    Gpu {
+        /// Kernels of attention.
+        attention: AttentionKernels,
+        /// What follows a failed self-check.
+        self_check: SelfCheck,
+        /// Dense bf16 peak of one GPU in FLOP/s, for `mfu` in the log; null if unknown.
+        #[serde(deserialize_with = "deserialize_nullable")]
+        peak_flops: Option<f64>,
+        /// Bandwidth of a host's network in bytes per second, which the self-check expects of NCCL between hosts; null if
+        /// unknown.
+        #[serde(deserialize_with = "deserialize_nullable")]
+        network_bytes_per_s: Option<f64>,
+    }
+}
+impl Default for Gpu {
+    fn default() -> Self {
+        Self {
+            attention: AttentionKernels::Auto,
+            self_check: SelfCheck::Enforce,
+            peak_flops: None,
+            network_bytes_per_s: None,
+        }
+    }
+}
+choice! {
+    /// Kernels of attention on GPUs.
+    AttentionKernels {
+        /// cuDNN's on Hopper and newer where they support the head and no documents are masked, else flash attention.
+        Auto,
+        /// PyTorch's flash attention.
+        Flash,
+        /// cuDNN's; documents are masked by flash attention.
+        Cudnn,
+    }
+}
+choice! {
+    /// What follows a failed self-check.
+    SelfCheck {
+        /// The run ends.
+        Enforce,
+        /// A warning.
+        Warn,
     }
 }
 
