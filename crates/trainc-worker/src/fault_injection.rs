@@ -31,8 +31,8 @@ pub(crate) fn is_wrong_attention() -> bool {
     is_set("attention")
 }
 
-/// Returns a shorter preflight limit for tests: `TRAINC_WORKER_MINUTE=<seconds>`.
-pub(crate) fn preflight_limit() -> Option<Duration> {
+/// Returns a shorter minute for tests: `TRAINC_WORKER_MINUTE=<seconds>`.
+pub(crate) fn minute() -> Option<Duration> {
     let text = std::env::var("TRAINC_WORKER_MINUTE").ok().filter(|_| cfg!(debug_assertions))?;
     text.parse().ok().map(Duration::from_secs)
 }

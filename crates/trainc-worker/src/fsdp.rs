@@ -105,6 +105,13 @@ pub trait Engine {
     fn clear_gradients(&mut self) -> Result<(), Failure>;
     /// Returns values of shard `shard`.
     fn read_shard(&self, shard: usize, state: StateKind) -> Result<Cow<'_, [f32]>, Failure>;
+    /// Copies values of shard `shard`; `to` has its length.
+    fn copy_shard(&self, shard: usize, state: StateKind, to: &mut [f32]) -> Result<(), Failure> {
+        to.copy_from_slice(&self.read_shard(shard, state)?);
+        Ok(())
+    }
+    /// Prepares memory that is never freed for fast copies, where that makes a difference.
+    fn pin(&self, _memory: &mut &'static mut [f32]) {}
     /// Replaces values of shard `shard`; `values` has its length.
     fn write_shard(&mut self, shard: usize, state: StateKind, values: &[f32]) -> Result<(), Failure>;
     /// Returns a unit's full master weights in f32. Every rank of the shard group must call it.

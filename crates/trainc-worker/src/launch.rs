@@ -279,7 +279,7 @@ pub fn launch(
         if connected.is_none() && watch.count_connected() == per_host {
             connected = Some(Instant::now());
         }
-        let most = crate::fault_injection::preflight_limit().unwrap_or(PREFLIGHT);
+        let most = crate::fault_injection::minute().unwrap_or(PREFLIGHT);
         if purpose == Purpose::Preflight && connected.is_some_and(|at| at.elapsed() > most) {
             kill_all(&mut children);
             return Err(report_failure(
@@ -526,6 +526,11 @@ fn run_with_engine(
             ("reduce-scatter", "reduce_scatter_bytes_per_s"),
             ("all-reduce", "all_reduce_bytes_per_s"),
         ];
+        for warning in found["warnings"].as_array().into_iter().flatten() {
+            let warning = warning.as_str().unwrap_or_default();
+            console::print_stdout(serde_json::json!({"event": "warning", "warning": warning}));
+            console::print_stderr(format_args!("warning: {warning}"));
+        }
         console::print_stderr(format_args!(
             "self-check: passed after {:.1} s{}",
             found["seconds"].as_f64().unwrap_or(0.0),

@@ -23,6 +23,9 @@ pub struct StepMetrics {
     pub lr: f64,
     /// Tokens per second of all ranks.
     pub tokens_per_s: f64,
+    /// Tokens per second since this run started or resumed, with evaluations and saves.
+    #[serde(default)]
+    pub average_tokens_per_s: f64,
     /// Model FLOPs utilization; null if the device's peak is unknown, as on CPUs.
     pub mfu: Option<f64>,
     /// Peak resident memory of the largest rank so far, in bytes.
@@ -34,12 +37,13 @@ impl StepMetrics {
     pub fn describe(&self) -> String {
         let mfu = self.mfu.map_or_else(|| "-".to_owned(), |mfu| format!("{mfu:.3}"));
         format!(
-            "step={} loss={:.6} grad_norm={:.4} lr={:.3e} tokens_per_s={:.0} mfu={mfu} memory_mib={}",
+            "step={} loss={:.6} grad_norm={:.4} lr={:.3e} tokens_per_s={:.0} average_tokens_per_s={:.0} mfu={mfu} memory_mib={}",
             self.step,
             self.loss,
             self.grad_norm,
             self.lr,
             self.tokens_per_s,
+            self.average_tokens_per_s,
             self.memory >> 20
         )
     }
@@ -166,17 +170,18 @@ mod tests {
             grad_norm: 0.75,
             lr: 3e-4,
             tokens_per_s: 1234.5,
+            average_tokens_per_s: 1200.0,
             mfu: None,
             memory: 5 << 20,
         };
         assert_eq!(
             line.describe(),
-            "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-4 tokens_per_s=1234 mfu=- memory_mib=5"
+            "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-4 tokens_per_s=1234 average_tokens_per_s=1200 mfu=- memory_mib=5"
         );
         let json = serde_json::to_string(&line).unwrap();
         assert_eq!(
             json,
-            r#"{"step":3,"loss":2.5,"grad_norm":0.75,"lr":0.0003,"tokens_per_s":1234.5,"mfu":null,"memory":5242880}"#
+            r#"{"step":3,"loss":2.5,"grad_norm":0.75,"lr":0.0003,"tokens_per_s":1234.5,"average_tokens_per_s":1200.0,"mfu":null,"memory":5242880}"#
         );
         assert!(peak_resident() > 1 << 20);
     }

@@ -281,18 +281,17 @@ impl Preflight<'_> {
     /// Verifies the checkpoint to resume from, as far as the time limit allows. The ranks that will read it share its
     /// files.
     fn check_resume(&self, groups: &mut Groups) -> Result<(), Failure> {
-        let choice =
-            if groups.replica.rank() == 0 { checkpoint::choose_checkpoint(self.config)? } else { None };
-        let mut mine = checkpoint::Compared::default();
-        if let Some(choice) = &choice {
-            checkpoint::check_fits(self.config, choice, self.tokens(&self.config.data.train)?.digest())?;
-            let time = crate::fault_injection::compare_limit().unwrap_or(COMPARE);
-            let (part, parts) = (groups.shard.rank(), groups.shard.size());
-            mine = checkpoint::verify_part_until(choice, part, parts, Instant::now() + time)?;
-        }
+        let digest = self.tokens(&self.config.data.train)?.digest().to_owned();
+        let time = crate::fault_injection::compare_limit().unwrap_or(COMPARE);
+        let until = Some(Instant::now() + time);
+        let found = checkpoint::find_on_all_ranks(groups, self.config, &digest, until)?;
+        let mine = found.as_ref().map(|found| found.compared).unwrap_or_default();
         let mut sums = [mine.files as f64, mine.bytes as f64];
         groups.world.all_reduce_f64(&mut sums)?;
-        let Some(choice) = choice else {
+        for warning in found.iter().flat_map(|found| &found.warnings) {
+            self.warn(warning);
+        }
+        let Some(choice) = found.and_then(|found| found.choice) else {
             self.report("resume", json!({"step": null}), "from the start");
             return Ok(());
         };

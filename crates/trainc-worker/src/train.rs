@@ -4,9 +4,9 @@
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::atomic::{self, AtomicBool};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::checkpoint::{self, Saver};
+use crate::checkpoint::{self, Progress, Saver};
 use crate::comm::Groups;
 use crate::config::Config;
 use crate::data::order::{Order, rank_positions};
@@ -74,20 +74,6 @@ pub fn run(
     let validation = config.data.validation.as_deref().map(open).transpose()?;
     let order = Order { sequences: train.sequences(), seed: config.data.shuffle.then_some(config.data.seed) };
     let global = config.batch.global_sequences as u64;
-    let by_epochs =
-        config.data.epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(train.sequences()) / global);
-    let steps = (config.schedule.steps as u64).min(by_epochs) as usize;
-    if steps == 0 {
-        return Err(Failure::new(
-            Code::Data,
-            format!(
-                "{}: {} sequences do not fill a step of {global} sequences within `data.epochs`",
-                config.data.train,
-                train.sequences()
-            ),
-        ));
-    }
-
     // Unwritable directories are reported before any training.
     let directory = Path::new(&config.checkpoint.directory);
     if rank == 0 {
@@ -103,7 +89,22 @@ pub fn run(
     }
     // Checkpoints that cannot be resumed are reported before memory is allocated.
     checkpoint::check_resumable(&mut groups, config)?;
-    let found = checkpoint::find_on_all_ranks(&mut groups, config, train.digest())?;
+    let found = checkpoint::find_on_all_ranks(&mut groups, config, train.digest(), None)?;
+    let order_start = found.as_ref().map(|found| found.order).unwrap_or_default();
+    let by_epochs = config.data.epochs.map_or(u64::MAX, |epochs| {
+        order_start.step as u64 + epochs.saturating_mul(train.sequences()) / global
+    });
+    let steps = (config.schedule.steps as u64).min(by_epochs) as usize;
+    if steps == 0 {
+        return Err(Failure::new(
+            Code::Data,
+            format!(
+                "{}: {} sequences do not fill a step of {global} sequences within `data.epochs`",
+                config.data.train,
+                train.sequences()
+            ),
+        ));
+    }
     if let Some(weights) = &config.model.weights {
         crate::hf::open_matching(config, Path::new(weights))?;
     }
@@ -122,10 +123,13 @@ pub fn run(
         seed: config.data.seed,
         data: train.digest().to_owned(),
         global_sequences: global,
+        order: order_start,
         began: path.map(str::to_owned),
         model: checkpoint::model_settings(config),
         settings: checkpoint::training_settings(config),
         stays: path.map(Into::into),
+        passed_over: found.as_ref().map(|found| found.passed_over.clone()).unwrap_or_default(),
+        periodic: config.checkpoint.every_seconds.is_some() || config.checkpoint.every_steps.is_some(),
     };
     let mut step = 0;
     let mut warnings = length_warnings(config, train.sequences());
@@ -135,6 +139,7 @@ pub fn run(
     if let Some(found) = &found {
         checkpoint::restore(engine, found)?;
         step = found.step;
+        warnings.extend(found.warnings.iter().cloned());
         if let Some(choice) = &found.choice {
             run.began = run.began.or_else(|| choice.state.began.clone());
             warnings.extend(checkpoint::describe_changes(config, &choice.state));
@@ -175,14 +180,16 @@ pub fn run(
 
     let accumulation = config.batch.accumulation;
     let mut rows = Rows::default();
-    let mut last_save = Instant::now();
+    let flops = flops_per_step(config);
+    let mut saves = Saves::new(config);
+    let (training_began, first_step) = (Instant::now(), step);
     // A checkpoint from the run's own directory is already saved.
     let mut saved_at = found.as_ref().is_some_and(|found| found.own).then_some(step);
     while step < steps {
         let start = Instant::now();
         rows.clear();
         for pass in 0..accumulation {
-            for place in rank_positions(&config.batch, ranks, rank, step as u64, pass) {
+            for place in rank_positions(&config.batch, ranks, rank, (step - order_start.step) as u64, pass) {
                 train.read(order.sequence_at(place), &mut rows)?;
             }
         }
@@ -212,13 +219,13 @@ pub fn run(
         if halted {
             // The partial step is dropped; its sequences are read again.
             engine.clear_gradients()?;
-            save(&mut saver, engine, step, saved_at)?;
+            save_at_end(&mut saver, engine, step, saved_at, report)?;
             return Ok(Outcome::Saved);
         }
         let PassSums { loss, squared_norm } = engine.reduce()?;
         let seconds = began.elapsed().as_secs_f64();
         let late = config.limits.max_seconds.is_some_and(|limit| seconds > limit);
-        let due = config.checkpoint.every_seconds.is_some_and(|s| last_save.elapsed().as_secs_f64() >= s);
+        let due = saves.is_due(step + 1);
         // One small all-reduce per step: loss, squared norm, stop requests, whether rank 0 wants to save, and how many
         // ranks have finished their part of the current save.
         let mut sums = vec![0.0; 5 + ranks];
@@ -247,14 +254,17 @@ pub fn run(
         step += 1;
         if rank == 0 && (step.is_multiple_of(config.log.every_steps) || step == steps) {
             let memory = sums[5..].iter().fold(0.0f64, |m, v| m.max(*v)) as u64;
-            let tokens_per_s = tokens / start.elapsed().as_secs_f64();
+            let seconds = start.elapsed().as_secs_f64();
+            let average = tokens * (step - first_step) as f64 / training_began.elapsed().as_secs_f64();
+            let peak = config.gpu.peak_flops.filter(|_| config.uses_gpus());
             report.step(&StepMetrics {
                 step,
                 loss,
                 grad_norm: norm,
                 lr: rate,
-                tokens_per_s,
-                mfu: None,
+                tokens_per_s: tokens / seconds,
+                average_tokens_per_s: average,
+                mfu: peak.map(|peak| flops / seconds / (peak * ranks as f64)),
                 memory,
             });
         }
@@ -269,30 +279,31 @@ pub fn run(
             match evaluate(config, engine, validation, stop)? {
                 Some(loss) if rank == 0 => report.evaluation(step, loss),
                 None if step < steps => {
-                    save(&mut saver, engine, step, saved_at)?;
+                    save_at_end(&mut saver, engine, step, saved_at, report)?;
                     return Ok(Outcome::Saved);
                 }
                 _ => {}
             }
         }
-        if sums[4] == ranks as f64
-            && let Some(done) = saver.advance(engine)?
-            && rank == 0
-        {
-            report.note(&format!("checkpoint of step {done} is complete"));
+        if sums[4] == ranks as f64 {
+            let progress = saver.advance(engine)?;
+            if matches!(progress, Progress::Failed(_)) {
+                saved_at = None;
+            }
+            saves.note(progress, rank, report)?;
         }
         if sums[2] > 0.0 && step < steps {
-            save(&mut saver, engine, step, saved_at)?;
+            save_at_end(&mut saver, engine, step, saved_at, report)?;
             return Ok(Outcome::Saved);
         }
-        let due = sums[3] > 0.0 || config.checkpoint.every_steps.is_some_and(|e| step.is_multiple_of(e));
-        if due && step < steps {
+        if sums[3] > 0.0 && step < steps {
+            saves.note(saver.drain(engine)?, rank, report)?;
             saver.begin(engine, step)?;
             saved_at = Some(step);
-            last_save = Instant::now();
+            saves.begun = Instant::now();
         }
     }
-    save(&mut saver, engine, step, saved_at)?;
+    save_at_end(&mut saver, engine, step, saved_at, report)?;
     let whole = crate::hf::export(engine, config, Path::new(&config.output.model), stop)?;
     if !whole && rank == 0 {
         report
@@ -326,14 +337,111 @@ pub(crate) fn length_warnings(config: &Config, sequences: u64) -> Vec<String> {
     }
 }
 
-/// Saves the current state and returns when the checkpoint is complete.
-fn save(
+/// Periodic saves: when one is due, and how long they may fail.
+struct Saves<'a> {
+    config: &'a Config,
+    /// Start of the last one.
+    begun: Instant,
+    /// Start of the run, or end of the last one that succeeded.
+    newest: Instant,
+    /// Those that have failed since then, and when the last one did.
+    failed: u32,
+    failed_at: Option<Instant>,
+}
+
+impl<'a> Saves<'a> {
+    /// Least time between a failure and the next try.
+    const PAUSE: Duration = Duration::from_secs(1);
+    /// Time for which saves may fail, however short their interval is.
+    const LEAST: Duration = Duration::from_mins(1);
+
+    fn new(config: &'a Config) -> Self {
+        Self { config, begun: Instant::now(), newest: Instant::now(), failed: 0, failed_at: None }
+    }
+
+    fn is_due(&self, step: usize) -> bool {
+        let c = &self.config.checkpoint;
+        let by_time = c.every_seconds.is_some_and(|s| self.begun.elapsed().as_secs_f64() >= s);
+        (by_time || c.every_steps.is_some_and(|every| step.is_multiple_of(every)))
+            && self.failed_at.is_none_or(|at| at.elapsed() >= Self::PAUSE)
+    }
+
+    /// Notes how a save ended. Fails if no checkpoint is younger than the intervals that the config allows.
+    fn note(&mut self, progress: Progress, rank: usize, report: &mut dyn Report) -> Result<(), Failure> {
+        match progress {
+            Progress::Pending => {}
+            Progress::Complete(step) => {
+                (self.newest, self.failed, self.failed_at) = (Instant::now(), 0, None);
+                if rank == 0 {
+                    report.note(&format!("checkpoint of step {step} is complete"));
+                }
+            }
+            Progress::Failed(why) => {
+                self.failed += 1;
+                self.failed_at = Some(Instant::now());
+                let most = self.config.checkpoint.max_age_intervals;
+                let least = crate::fault_injection::minute().unwrap_or(Self::LEAST);
+                if self.failed >= most && self.newest.elapsed() >= least {
+                    let seconds = self.newest.elapsed().as_secs();
+                    return Err(Failure::new(
+                        Code::Checkpoint,
+                        format!(
+                            "{why}; {} saves have failed, and the last checkpoint is {seconds} s old",
+                            self.failed
+                        ),
+                    ));
+                }
+                if rank == 0 {
+                    report.warning(&format!("{why}; saved again after the next interval"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Saves the current state and returns when the checkpoint is complete. A failure is tried again, since nothing comes after
+/// it.
+fn save_at_end(
     saver: &mut Saver,
     engine: &mut dyn Engine,
     step: usize,
     begun: Option<usize>,
+    report: &mut dyn Report,
 ) -> Result<(), Failure> {
-    if begun == Some(step) { saver.drain(engine) } else { saver.save_now(engine, step) }
+    const TRIES: usize = 3;
+    const PAUSE: Duration = Duration::from_secs(2);
+    let rank = engine.groups().world.rank();
+    let mut progress = saver.drain(engine)?;
+    if begun == Some(step) && !matches!(progress, Progress::Failed(_)) {
+        return Ok(());
+    }
+    for number in 1.. {
+        progress = saver.save_now(engine, step)?;
+        let Progress::Failed(why) = &progress else { break };
+        if number == TRIES {
+            return Err(Failure::new(Code::Checkpoint, why.clone()));
+        }
+        if rank == 0 {
+            report.warning(&format!("{why}; saved again in {} s", PAUSE.as_secs()));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Returns the floating point operations of a step: six for each trained weight of a matrix and four for each frozen one,
+/// per token, without the token table, and half of the attention's, which is causal.
+fn flops_per_step(config: &Config) -> f64 {
+    let shape = crate::model::layout::Shape::from_model(&config.model);
+    let m = &config.model;
+    let (table, head) =
+        (m.vocab_size * m.hidden_size, if shape.tied { m.vocab_size * m.hidden_size } else { 0 });
+    let weights: f64 =
+        shape.units().iter().map(|unit| if unit.trained { 6.0 } else { 4.0 } * unit.len as f64).sum();
+    let rest = if shape.adapter.is_none() { 6.0 } else { 4.0 } * (table - head) as f64;
+    let attention = 6 * m.layers * m.heads * m.head_dim * m.sequence_length;
+    (weights - rest + attention as f64) * (config.batch.global_sequences * m.sequence_length) as f64
 }
 
 /// Returns the mean loss over all validation sequences; incomplete passes are padded with ignored labels. Returns none

@@ -543,6 +543,28 @@ fn the_self_check_passes_and_finds_what_is_wrong() {
         code == Some(12) && errors.contains("self-check: tiny model, step 1: the loss deviates by"),
         "{errors}"
     );
+    // Attention that is wrong at the job's length alone.
+    let (code, _, errors) = check(&[("TRAINC_WORKER_FAULT", "attention")]);
+    assert!(
+        code == Some(12)
+            && errors.contains("self-check: attention of ")
+            && errors.contains("`gpu.self_check`"),
+        "{errors}"
+    );
+    // A false alarm has a way past it.
+    let mut warned = config.clone();
+    warned["gpu"] =
+        json!({"attention": "auto", "self_check": "warn", "peak_flops": null, "network_bytes_per_s": null});
+    write(&place, &warned);
+    for fault in [("TRAINC_WORKER_FAULT", "attention"), ("NCCL_DOUBLE", "wrong")] {
+        let (code, out, errors) = check(&[fault]);
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(
+            errors.contains("warning: self-check: ") && out.contains("\"event\":\"warning\""),
+            "{errors}"
+        );
+    }
+    write(&place, &config);
     let (code, _, errors) = check(&[("NCCL_DOUBLE", "wrong")]);
     assert!(code == Some(12) && errors.contains("self-check: reduce-scatter of "), "{errors}");
     // Compute that does not wait for collectives.

@@ -92,7 +92,8 @@ fn a_full_disk_keeps_earlier_checkpoints() {
         .unwrap();
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(11), "{errors}");
-    assert!(errors.contains("step-00000004.partial: shard-0000"), "{errors}");
+    assert!(errors.contains("step-00000004: shard-0000"), "{errors}");
+    assert!(errors.contains("saved again after the next interval"), "{errors}");
     let reason = std::fs::read_to_string(place.at("failure")).unwrap();
     assert!(reason.starts_with("rank ") && reason.contains("File too large"), "{reason}");
     assert_eq!(names(&place.at("checkpoints")), ["latest", "step-00000002"]);
@@ -122,6 +123,121 @@ fn a_full_disk_keeps_earlier_checkpoints() {
     assert!(errors.contains("No space left on device"), "{errors}");
     let said: Vec<&str> = out.lines().filter(|l| !l.starts_with('{')).collect();
     assert_eq!(said, ["code 11 latest step-00000002", "code 0 latest step-00000004 step-00000005"]);
+}
+
+/// Runs `agent` on the checkpoint directory again and again while `work` runs.
+fn run_with_agent<R>(
+    directory: &str,
+    pause: u64,
+    agent: impl Fn(&Path) + Sync,
+    work: impl FnOnce() -> R,
+) -> R {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                agent(Path::new(directory));
+                std::thread::sleep(std::time::Duration::from_millis(pause));
+            }
+        });
+        let result = work();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        result
+    })
+}
+
+/// Leaves a marker beside each file of a checkpoint, as SageMaker's upload does, also in directories that are being removed.
+fn leave_markers(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        for file in std::fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+            let name = file.file_name().into_string().unwrap();
+            if !name.ends_with(".sagemaker-uploaded") {
+                let _ = std::fs::File::create(entry.path().join(name + ".sagemaker-uploaded"));
+            }
+        }
+    }
+}
+
+#[test]
+fn uploads_beside_a_hundred_saves_end_nothing() {
+    let _alone = alone();
+    for pause in [2, 50, 300] {
+        let (place, mut config) = place("markers");
+        config["schedule"]["steps"] = json!(400);
+        config["checkpoint"]["every_steps"] = json!(4);
+        config["checkpoint"]["keep"] = json!(2);
+        config["checkpoint"]["resume"] = json!("auto");
+        let path = write(&place, &config);
+        let directory = place.at("checkpoints");
+        let output = run_with_agent(&directory, pause, leave_markers, || worker(&["launch", &path]));
+        assert_eq!(output.status.code(), Some(0), "every {pause} ms: {}", text(&output.stderr));
+        assert_eq!(losses(&lines(&output)).len(), 400);
+        let complete = trainc_worker::checkpoint::list_checkpoints(Path::new(&directory));
+        let steps: Vec<usize> = complete.iter().map(|(step, _)| *step).collect();
+        assert_eq!(steps, [396, 400], "every {pause} ms");
+        // Nothing was named otherwise, and what could not be removed at once was removed later.
+        let left = names(&directory);
+        assert!(left.iter().all(|name| name == "latest" || name.starts_with("step-000")), "{left:?}");
+        assert!(left.len() <= 4, "every {pause} ms: {left:?}");
+        config["schedule"]["steps"] = json!(410);
+        let output = worker(&["launch", &write(&place, &config)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("resumed at step 400"), "{}", text(&output.stderr));
+    }
+}
+
+/// A checkpoint directory in which nothing can be written for a while, as on a full disk: saves fail, and training
+/// continues.
+#[test]
+fn saves_that_fail_for_a_while_are_survived() {
+    let _alone = alone();
+    let (place, mut config) = place("no-space");
+    config["schedule"]["steps"] = json!(4000);
+    config["checkpoint"]["every_steps"] = json!(40);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let directory = place.at("checkpoints");
+    let run = |minute: &str| {
+        let began = std::time::Instant::now();
+        // A file instead of the directory of the next checkpoint: from the first save on, for a second.
+        let blocked = std::sync::Mutex::new(false);
+        let agent = |directory: &Path| {
+            let saved = trainc_worker::checkpoint::newest(directory).is_some();
+            let is_over = minute == "60" && began.elapsed().as_secs_f64() > 2.5;
+            let mut blocked = blocked.lock().unwrap();
+            if saved && !is_over && !*blocked {
+                *blocked = true;
+                let next = (1..=100).map(|number| directory.join(format!("step-{:08}", 40 * number)));
+                next.filter(|path| !path.exists()).for_each(|path| std::fs::write(path, "").unwrap());
+            } else if is_over && *blocked {
+                *blocked = false;
+                for number in 1..=100 {
+                    let path = directory.join(format!("step-{:08}", 40 * number));
+                    if path.is_file() {
+                        std::fs::remove_file(path).unwrap();
+                    }
+                }
+            }
+        };
+        let launch = || {
+            Command::new(WORKER).args(["launch", &path]).env("TRAINC_WORKER_MINUTE", minute).output().unwrap()
+        };
+        run_with_agent(&directory, 1, agent, launch)
+    };
+    let output = run("60");
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(errors.contains("saved again after the next interval"), "{errors}");
+    assert_eq!(losses(&lines(&output)).len(), 4000);
+    let newest = trainc_worker::checkpoint::newest(Path::new(&directory)).unwrap();
+    assert_eq!(trainc_worker::checkpoint::load_state(&newest).unwrap().step, 4000);
+    // Without an end to it, three failures end the run, and the checkpoint before them remains.
+    std::fs::remove_dir_all(&directory).unwrap();
+    let output = run("1");
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(11), "{errors}");
+    assert!(errors.contains(" saves have failed, and the last checkpoint is "), "{errors}");
+    assert!(trainc_worker::checkpoint::newest(Path::new(&directory)).is_some());
 }
 
 /// Returns every file below a model directory with its contents.

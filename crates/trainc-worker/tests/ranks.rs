@@ -103,8 +103,19 @@ fn diverged_replicas_are_not_saved() {
         let (config, data) = (String::new(), String::new());
         let model = trainc_worker::checkpoint::model_settings(&parse(&mesh(llama(&place), 1, 2, 1)));
         let settings = json!(null);
-        let run =
-            Run { config, seed: 0, data, global_sequences: 8, began: None, model, settings, stays: None };
+        let run = Run {
+            config,
+            seed: 0,
+            data,
+            global_sequences: 8,
+            began: None,
+            model,
+            settings,
+            stays: None,
+            order: Default::default(),
+            passed_over: Vec::new(),
+            periodic: false,
+        };
         let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
         saver.save_now(&mut engine, 1).unwrap();
         if rank == 1 {

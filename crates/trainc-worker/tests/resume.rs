@@ -65,39 +65,121 @@ fn a_run_from_a_path_resumes_from_its_own_checkpoints() {
 }
 
 #[test]
-fn the_suggested_command_recovers_from_a_damaged_checkpoint() {
+fn a_damaged_checkpoint_is_passed_over() {
     let _alone = crate::processes::alone();
-    let (place, mut config) = place("way-back");
+    let (place, mut config) = place("passed-over");
     config["checkpoint"]["every_steps"] = json!(4);
+    config["checkpoint"]["keep"] = json!(3);
     config["checkpoint"]["resume"] = json!("auto");
     let path = write(&place, &config);
     let whole = losses(&lines(&worker(&["launch", &path])));
-    let file = place.at("checkpoints/step-00000010/shard-00001-of-00002.safetensors");
+    let newest = place.at("checkpoints/step-00000010");
+    let file = format!("{newest}/shard-00001-of-00002.safetensors");
     let good = std::fs::read(&file).unwrap();
-    let mut bad = good.clone();
-    let middle = bad.len() / 2;
-    bad[middle] ^= 1;
-    for (bytes, said) in [(&bad[..], "is damaged"), (&good[..middle], "expected")] {
-        std::fs::write(&file, bytes).unwrap();
+    let state = std::fs::read(format!("{newest}/state.json")).unwrap();
+    let mut flipped = good.clone();
+    let last = flipped.len() - 100;
+    flipped[last] ^= 1;
+    type Damage<'a> = (&'a str, &'a dyn Fn());
+    let damages: [Damage<'_>; 5] = [
+        ("No such file", &|| std::fs::remove_file(&file).unwrap()),
+        ("expected", &|| std::fs::write(&file, &good[..good.len() / 2]).unwrap()),
+        ("is damaged", &|| std::fs::write(&file, &flipped).unwrap()),
+        ("state.json: No such file", &|| std::fs::remove_file(format!("{newest}/state.json")).unwrap()),
+        ("state.json: EOF", &|| {
+            std::fs::write(format!("{newest}/state.json"), &state[..state.len() / 2]).unwrap();
+        }),
+    ];
+    for (said, damage) in damages {
+        damage();
         let output = worker(&["launch", &path]);
         let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(11), "{errors}");
-        assert!(errors.contains(said), "{errors}");
-        // The command that the message suggests.
-        let command = errors.split('`').nth(1).unwrap_or_else(|| panic!("no command in {errors}"));
-        assert!(command.starts_with("echo step-00000008 > "), "{errors}");
-        assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
-        let output = worker(&["launch", &path]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert_eq!(losses(&lines(&output)), whole[8..]);
-        assert_eq!(std::fs::read(&file).unwrap(), good, "written again");
+        assert_eq!(output.status.code(), Some(0), "{said}: {errors}");
+        assert!(errors.contains("step-00000010") && errors.contains(said), "{said}: {errors}");
+        assert!(errors.contains("resumed at step 8"), "{said}: {errors}");
+        // To the bit, and the damaged one is written again.
+        assert_eq!(losses(&lines(&output)), whole[8..], "{said}");
+        assert_eq!(std::fs::read(&file).unwrap(), good, "{said}");
     }
+    // An older one named by `latest` is not passed over for a newer one.
+    std::fs::write(place.at("checkpoints/latest"), "step-00000004\n").unwrap();
+    let output = worker(&["launch", &path]);
+    assert!(text_of(&output).contains("resumed at step 4"), "{}", text_of(&output));
+    // Never from the start where there was something.
+    for step in ["04", "08", "10"] {
+        let state = place.at(&format!("checkpoints/step-000000{step}/state.json"));
+        std::fs::write(state, "{}").unwrap();
+    }
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(11), "{}", text_of(&output));
     // A checkpoint named by path is replaced by naming another.
-    std::fs::write(&file, &bad).unwrap();
-    let damaged = place.at("checkpoints/step-00000010");
-    let output = worker(&["export", &path, "--checkpoint", &damaged, "--out", &place.at("exported")]);
+    std::fs::remove_dir_all(place.at("checkpoints")).unwrap();
+    assert_eq!(worker(&["launch", &path]).status.code(), Some(0));
+    std::fs::write(&file, &flipped).unwrap();
+    let output = worker(&["export", &path, "--checkpoint", &newest, "--out", &place.at("exported")]);
     assert_eq!(output.status.code(), Some(11));
     assert!(text(&output.stderr).contains("`--checkpoint '"), "{}", text(&output.stderr));
+    config["checkpoint"]["directory"] = json!(place.at("other"));
+    config["checkpoint"]["resume"] = json!(newest);
+    let output = worker(&["launch", &write(&place, &config)]);
+    assert_eq!(output.status.code(), Some(11), "{}", text_of(&output));
+    assert!(text_of(&output).contains("set `checkpoint.resume` to "), "{}", text_of(&output));
+}
+
+/// Other data, another seed, batch or schedule: refused, or taken with the weights and moments that are there.
+#[test]
+fn changes_are_refused_or_accepted() {
+    let _alone = crate::processes::alone();
+    let (place, mut config) = place("changes");
+    config["schedule"]["steps"] = json!(8);
+    config["checkpoint"]["resume"] = json!("auto");
+    config["checkpoint"]["every_steps"] = json!(4);
+    assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
+    let copy = |from: &str, to: &str| {
+        let status = Command::new("cp").args(["-r", &place.at(from), &place.at(to)]).status();
+        assert!(status.unwrap().success());
+    };
+    copy("checkpoints", "before");
+    // More steps at a constant rate are no change.
+    config["schedule"]["steps"] = json!(14);
+    crate::cases::write_data(&place.0.join("more"), 56, 24, 61, 1);
+    let changes: [(&str, &str, Value, u64); 4] = [
+        ("data", "train", json!(place.at("more")), 8),
+        ("data", "seed", json!(18), 8),
+        ("batch", "global_sequences", json!(4), 4),
+        ("schedule", "kind", json!("linear"), 8),
+    ];
+    for (section, name, value, global) in changes {
+        std::fs::remove_dir_all(place.at("checkpoints")).unwrap();
+        copy("before", "checkpoints");
+        let mut config = config.clone();
+        config[section][name] = value;
+        config["batch"]["micro"] = json!(global / 2);
+        let refused = worker(&["launch", &write(&place, &config)]);
+        let errors = text_of(&refused);
+        assert_eq!(refused.status.code(), Some(11), "{name}: {errors}");
+        assert!(errors.contains("set `checkpoint.accept_changes` to true to resume"), "{name}: {errors}");
+        assert!(errors.contains(&format!("`{section}.{name}`")), "{name}: {errors}");
+        config["checkpoint"]["accept_changes"] = json!(true);
+        let path = write(&place, &config);
+        let taken = worker(&["launch", &path]);
+        let errors = text_of(&taken);
+        assert_eq!(taken.status.code(), Some(0), "{name}: {errors}");
+        assert!(errors.contains("resumed at step 8") && errors.contains("accepted at step 8"), "{errors}");
+        let all = losses(&lines(&taken));
+        assert_eq!((all[0].0, all.len()), (9, 6), "{name}");
+        // The new order begins at its first sequences, and a restart continues in it.
+        let state = load_state(Path::new(&place.at("checkpoints/step-00000012"))).unwrap();
+        let began = if name == "kind" { (0, 0) } else { (8, 64) };
+        assert_eq!((state.order.step, state.order.sequences), began, "{name}");
+        assert_eq!(state.sequences, 64 + 4 * global, "{name}");
+        std::fs::remove_dir_all(place.at("checkpoints/step-00000014")).unwrap();
+        std::fs::write(place.at("checkpoints/latest"), "step-00000012\n").unwrap();
+        config["checkpoint"]["accept_changes"] = json!(false);
+        let again = worker(&["launch", &write(&place, &config)]);
+        assert!(text_of(&again).contains("resumed at step 12"), "{name}: {}", text_of(&again));
+        assert_eq!(losses(&lines(&again)), all[4..], "{name}");
+    }
 }
 
 #[test]
@@ -168,7 +250,7 @@ fn text_of(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn a_damaged_own_state_is_reported() {
+fn a_damaged_own_state_is_passed_over() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("own-state");
     assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
@@ -179,19 +261,21 @@ fn a_damaged_own_state_is_reported() {
     let path = write(&place, &config);
     let whole = worker(&["launch", &path]);
     assert_eq!(whole.status.code(), Some(0), "{}", text_of(&whole));
-    let file = place.at("other/step-00000016/state.json");
-    let good = std::fs::read(&file).unwrap();
-    std::fs::write(&file, &good[..good.len() / 2]).unwrap();
-    let output = worker(&["launch", &path]);
-    let errors = text_of(&output);
-    assert_eq!(output.status.code(), Some(11), "{errors}");
-    // The command that the message suggests.
-    let command = errors.split('`').nth(1).unwrap_or_else(|| panic!("no command in {errors}"));
-    assert!(command.starts_with("echo step-00000014 > "), "{errors}");
-    assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
+    let cut = |step: &str| {
+        let file = place.at(&format!("other/step-000000{step}/state.json"));
+        let good = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &good[..good.len() / 2]).unwrap();
+    };
+    cut("16");
     let output = worker(&["launch", &path]);
     assert!(text_of(&output).contains("resumed at step 14"), "{}", text_of(&output));
     assert_eq!(losses(&lines(&output)), losses(&lines(&whole))[4..]);
+    // Starting from the path again would lose the run's progress.
+    cut("14");
+    cut("16");
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(11), "{}", text_of(&output));
+    assert!(text_of(&output).contains("step-00000016"), "{}", text_of(&output));
 }
 
 #[test]

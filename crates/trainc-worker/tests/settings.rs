@@ -226,7 +226,7 @@ fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
         c["checkpoint"]["resume"] = json!("auto");
         c["data"]["seed"] = json!(18);
     });
-    assert!(code == Some(11) && errors.contains("with a different seed"), "{errors}");
+    assert!(code == Some(11) && errors.contains("`data.seed` was 17, is 18"), "{errors}");
     std::fs::write(place.at("file"), "").unwrap();
     let (code, errors) = look(&|c| c["output"]["failure"] = json!(place.at("file/failure")));
     assert!(code == Some(3) && errors.contains("`output.failure`"), "{errors}");

@@ -155,6 +155,13 @@ impl Comm {
         self.links.as_ref().map(Links::version).transpose()
     }
 
+    /// Prepares memory that is never freed for copies from the GPU.
+    pub(super) fn pin(&self, memory: &mut &'static mut [f32]) {
+        if let Some(links) = &self.links {
+            links.pin(memory);
+        }
+    }
+
     /// Allocates memory for collectives.
     pub(super) fn buffer(&self, elements: usize, kind: Kind) -> Result<Buffer, Failure> {
         match &self.links {

@@ -615,6 +615,14 @@ impl Engine for AtenEngine {
         Ok(Cow::Owned(self.state(shard, state)?.read()?))
     }
 
+    fn copy_shard(&self, shard: usize, state: StateKind, to: &mut [f32]) -> Result<()> {
+        self.state(shard, state)?.read_into(to)
+    }
+
+    fn pin(&self, memory: &mut &'static mut [f32]) {
+        self.comm.pin(memory);
+    }
+
     fn write_shard(&mut self, shard: usize, state: StateKind, values: &[f32]) -> Result<()> {
         self.state(shard, state)?.write(values)
     }

@@ -557,11 +557,16 @@ impl Tensor {
         // SAFETY: writes one value.
         check("numel", unsafe { (loaded()?.torch.aoti_torch_get_numel)(self.handle, &raw mut count) })?;
         let mut values = vec![T::default(); usize::try_from(count).unwrap_or(0)];
+        self.read_into(&mut values)?;
+        Ok(values)
+    }
+
+    /// Copies all values of a contiguous tensor after the work that computes them is done.
+    pub(crate) fn read_into<T: Element>(&self, values: &mut [T]) -> Result<(), Failure> {
         self.exchange(values.as_mut_ptr(), values.len(), |tensor, host| {
             // SAFETY: both handles are owned. A blocking copy to host memory returns after it was written.
             unsafe { (tensor.aoti_torch_copy_)(host, self.handle, 0) }
-        })?;
-        Ok(values)
+        })
     }
 
     /// Runs `copy` with a tensor over host memory of this tensor's sizes.
@@ -873,6 +878,9 @@ functions!(Nccl {
 
 functions!(Cudart {
     cudaSetDevice: fn(c_int) -> c_int;
+    cudaSetDeviceFlags: fn(c_uint) -> c_int;
+    cudaHostRegister: fn(*mut c_void, usize, c_uint) -> c_int;
+    cudaGetLastError: fn() -> c_int;
     cudaStreamCreateWithFlags: fn(*mut Handle, c_uint) -> c_int;
     cudaStreamWaitEvent: fn(Handle, Handle, c_uint) -> c_int;
     cudaEventCreateWithFlags: fn(*mut Handle, c_uint) -> c_int;
@@ -894,6 +902,8 @@ pub(crate) struct UniqueId(pub [u8; 128]);
 const SUM: c_int = 0;
 /// `cudaStreamNonBlocking`.
 const NON_BLOCKING: c_uint = 1;
+/// `cudaDeviceScheduleBlockingSync`.
+const BLOCKING_SYNC: c_uint = 4;
 /// `cudaEventDisableTiming`.
 const NO_TIMING: c_uint = 2;
 /// `cudaErrorNotReady`.
@@ -1089,8 +1099,12 @@ impl Links {
             record: None,
             failure: RefCell::default(),
         };
-        // SAFETY: writes one handle, which is owned.
+        // SAFETY: sets a flag, and writes one handle, which is owned.
         unsafe {
+            // A rank that waits for its GPU leaves its core to the others.
+            if (cuda.cudaSetDeviceFlags)(BLOCKING_SYNC) != 0 {
+                (cuda.cudaGetLastError)();
+            }
             links.cuda("cudaSetDevice", (cuda.cudaSetDevice)(0))?;
             let created = (cuda.cudaStreamCreateWithFlags)(&raw mut links.stream, NON_BLOCKING);
             links.cuda("cudaStreamCreateWithFlags", created)?;
@@ -1138,6 +1152,17 @@ impl Links {
             self.cuda("cudaDeviceGetAttribute", result)?;
         }
         Ok((all[0], all[1]))
+    }
+
+    /// Locks memory that is never freed, so that the GPU copies into it at the speed of its bus. Where that is not possible,
+    /// copies are slower.
+    pub(crate) fn pin(&self, memory: &mut &'static mut [f32]) {
+        // SAFETY: the memory lives as long as the process. An error is not left for PyTorch to find.
+        unsafe {
+            if (self.cuda.cudaHostRegister)(memory.as_mut_ptr().cast(), size_of_val(&**memory), 0) != 0 {
+                (self.cuda.cudaGetLastError)();
+            }
+        }
     }
 
     /// Returns the free memory of the GPU in bytes.

@@ -17,8 +17,8 @@ use crate::safetensors::Reader;
 /// Selection of a checkpoint, which determines the advice given when it is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Named by `latest`.
-    Latest,
+    /// Found in the run's own directory.
+    Own,
     /// Named by `checkpoint.resume`.
     Resume,
     /// Named by `--checkpoint`.
@@ -29,12 +29,8 @@ impl Selection {
     /// Returns advice on how to use the checkpoint before `path`; empty if there is none.
     pub(super) fn help_earlier_checkpoint(self, path: &Path, step: usize) -> String {
         let Some(before) = previous_checkpoint(path, step) else { return String::new() };
-        let latest = before.with_file_name(super::LATEST);
-        let name = before.file_name().unwrap_or_default().display();
         match self {
-            Self::Latest => {
-                format!("; to resume from the previous one: `echo {name} > '{}'`", latest.display())
-            }
+            Self::Own => String::new(),
             Self::Resume => {
                 format!("; to resume from the previous one, set `checkpoint.resume` to {}", before.display())
             }
@@ -43,14 +39,8 @@ impl Selection {
     }
 }
 
-/// Reads a checkpoint of the same model into the engine. The number of shards may differ.
-pub fn load(
-    engine: &mut dyn Engine,
-    path: &Path,
-    state: &State,
-    selection: Selection,
-) -> Result<(), Failure> {
-    // Each file that overlaps this rank's shards is verified once, then read.
+/// Reads a verified checkpoint of the same model into the engine. The number of shards may differ.
+pub fn load(engine: &mut dyn Engine, path: &Path, state: &State) -> Result<(), Failure> {
     let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
     for at in engine.trained() {
         let s = engine.shards()[at].clone();
@@ -60,7 +50,9 @@ pub fn load(
             let mut values = vec![0.0; s.len];
             for file in (s.start / old..).take_while(|file| (file * old).max(s.start) < end) {
                 if let std::collections::btree_map::Entry::Vacant(slot) = readers.entry(file) {
-                    slot.insert(open(path, state, file, selection)?);
+                    let name = file_name(file, state.shards);
+                    let reader = Reader::open(&path.join(&name));
+                    slot.insert(reader.map_err(|e| fail(path, format!("{name}: {e}")))?);
                 }
                 let (from, to) = (s.start.max(file * old), end.min((file + 1) * old));
                 let name = format!("{}.{}", s.unit.name, kind.name());
@@ -104,18 +96,21 @@ pub struct Compared {
     pub bytes: u64,
 }
 
-/// Verifies part `part` of `parts` of the files against their digests until the time is up. A file that is not fully
-/// read by then does not count.
-pub fn verify_part_until(
-    choice: &super::ResumePoint,
-    part: usize,
-    parts: usize,
-    until: Instant,
+/// Verifies the sizes of all files, and the digests of part `part` of `parts` of them until the time is up. A file that is
+/// not fully read by then does not count.
+pub(super) fn verify_part(
+    path: &Path,
+    state: &State,
+    selection: Selection,
+    (part, parts): (usize, usize),
+    until: Option<Instant>,
 ) -> Result<Compared, Failure> {
-    let (path, state) = (&choice.path, &choice.state);
+    for shard in 0..state.shards {
+        open_of_size(path, state, shard, selection)?;
+    }
     let mut compared = Compared::default();
     for shard in (part..state.shards).step_by(parts.max(1)) {
-        if !verify_shard_file(path, state, shard, choice.selection, Some(until))? {
+        if !verify_shard_file(path, state, shard, selection, until)? {
             break;
         }
         compared.files += 1;
@@ -126,14 +121,20 @@ pub fn verify_part_until(
 
 /// Verifies every file against its digest.
 pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
-    (0..state.shards).try_for_each(|shard| open(path, state, shard, Selection::Flag).map(|_| ()))
+    verify_part(path, state, Selection::Flag, (0, 1), None).map(drop)
 }
 
-/// Opens a file after verifying it. A failure suggests the checkpoint to use instead.
-fn open(path: &Path, state: &State, shard: usize, selection: Selection) -> Result<Reader, Failure> {
-    verify_shard_file(path, state, shard, selection, None)?;
+/// Opens a file that has its recorded size. A failure suggests the checkpoint to use instead.
+fn open_of_size(path: &Path, state: &State, shard: usize, selection: Selection) -> Result<File, Failure> {
     let name = file_name(shard, state.shards);
-    Reader::open(&path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}")))
+    let unusable = |what: String| fail(path, what + &selection.help_earlier_checkpoint(path, state.step));
+    let file = File::open(path.join(&name)).map_err(|e| unusable(format!("{name}: {e}")))?;
+    let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
+    let bytes = state.files[shard].1;
+    if found != bytes {
+        return Err(unusable(format!("{name} has {found} bytes, expected {bytes} bytes")));
+    }
+    Ok(file)
 }
 
 /// Verifies one file. Returns false if the time was up before its end.
@@ -145,14 +146,9 @@ fn verify_shard_file(
     until: Option<Instant>,
 ) -> Result<bool, Failure> {
     let name = file_name(shard, state.shards);
-    let at = path.join(&name);
-    let (digest, bytes) = &state.files[shard];
+    let digest = &state.files[shard].0;
     let unusable = |what: String| fail(path, what + &selection.help_earlier_checkpoint(path, state.step));
-    let mut file = File::open(&at).map_err(|e| unusable(format!("{name}: {e}")))?;
-    let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
-    if found != *bytes {
-        return Err(unusable(format!("{name} has {found} bytes, expected {bytes} bytes")));
-    }
+    let mut file = open_of_size(path, state, shard, selection)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0u8; 1 << 20];
     loop {

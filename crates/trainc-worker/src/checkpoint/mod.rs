@@ -1,6 +1,6 @@
-//! Checkpoints: `step-N/` with one file per shard and `state.json`. A checkpoint is written as `step-N.partial`,
-//! synced, and then renamed; `latest` names the current one. Directories with other names are never loaded. Any number
-//! of shards can be loaded.
+//! Checkpoints: `step-N/` with one file per shard and `state.json`, which is written last: a directory without it is
+//! incomplete. No file has another name before it is complete, since SageMaker uploads every file under each of its names.
+//! `latest` names the current checkpoint. Directories with other names are never loaded. Any number of shards can be loaded.
 
 mod load;
 mod resume;
@@ -13,12 +13,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use load::{Compared, Selection, load, read_unit_weights, verify, verify_part_until};
+pub use load::{Compared, Selection, load, read_unit_weights, verify};
 pub use resume::{
-    Found, ResumePoint, check_fits, check_model, check_resumable, choose_checkpoint, find_on_all_ranks,
-    is_directory_shared, restore,
+    Found, ResumePoint, check_model, check_resumable, find_on_all_ranks, is_directory_shared, restore,
 };
-pub use save::{Run, Saver};
+pub use save::{Progress, Run, Saver};
 
 use crate::config::{Config, differences};
 use crate::data::tokens::hex;
@@ -62,6 +61,9 @@ pub struct State {
     /// Path in `checkpoint.resume` that the writing run started from.
     #[serde(default)]
     pub began: Option<String>,
+    /// Where the current order of the data began.
+    #[serde(default)]
+    pub order: OrderStart,
     /// The config's `model` without the path of its weights; absent in checkpoints of older binaries.
     #[serde(default)]
     pub model: Option<serde_json::Value>,
@@ -71,6 +73,16 @@ pub struct State {
     /// SHA-256 of this file's text with zeros in place of the digest; absent in checkpoints of older binaries.
     #[serde(default)]
     pub digest: Option<String>,
+}
+
+/// Beginning of an order of the data: zeros, unless a run resumed with other data, another seed or batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrderStart {
+    /// Completed optimizer steps.
+    pub step: usize,
+    /// Sequences read, over all ranks.
+    pub sequences: u64,
 }
 
 /// Placeholder for the digest while it is computed.
@@ -155,19 +167,27 @@ fn is_complete(path: &Path) -> bool {
     path.join("state.json").is_file()
 }
 
-/// Returns the complete checkpoints, ordered by step.
-pub fn list_checkpoints(directory: &Path) -> Vec<(usize, PathBuf)> {
+/// Returns the directories of checkpoints, complete or not, ordered by step.
+fn list_directories(directory: &Path) -> Vec<(usize, PathBuf)> {
     let mut found: Vec<(usize, PathBuf)> = fs::read_dir(directory)
         .into_iter()
         .flatten()
         .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .filter_map(|entry| {
             let step = entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok()?;
-            is_complete(&entry.path()).then(|| (step, entry.path()))
+            Some((step, entry.path()))
         })
         .collect();
     found.sort();
     found
+}
+
+/// Returns the complete checkpoints, ordered by step.
+pub fn list_checkpoints(directory: &Path) -> Vec<(usize, PathBuf)> {
+    let mut all = list_directories(directory);
+    all.retain(|(_, path)| is_complete(path));
+    all
 }
 
 /// Returns the current checkpoint: the one that `latest` names, or else the complete one with the most steps.

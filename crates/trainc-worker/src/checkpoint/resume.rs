@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::load::verify_part;
 use super::{
-    Selection, State, fail, file_name, layout_digest_of_units, load, load_state, model_settings, newest,
+    Compared, OrderStart, Selection, State, fail, is_complete, layout_digest_of_units, list_directories,
+    load, load_state, model_settings, training_settings,
 };
 use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
@@ -25,60 +27,89 @@ pub struct ResumePoint {
     pub path: PathBuf,
     /// Its `state.json`.
     pub state: State,
-    /// Whether it is in `checkpoint.directory` and need not be saved again.
-    pub own: bool,
+}
+
+/// A checkpoint that a run may resume from.
+#[derive(Clone, Debug)]
+struct Candidate {
+    path: PathBuf,
     /// How it was selected.
-    pub(super) selection: Selection,
+    selection: Selection,
+    /// Whether it is in `checkpoint.directory` and need not be saved again.
+    own: bool,
 }
 
-/// Reads a checkpoint's state. A failure suggests the checkpoint to use instead.
-fn read_state_or_suggest_earlier(path: &Path, selection: Selection) -> Result<State, Failure> {
-    load_state(path).map_err(|failure| {
-        // Without the state, the step is taken from the directory's name.
-        let name = path.file_name().and_then(|name| name.to_str());
-        let step = name.and_then(|name| name.strip_prefix("step-")?.parse().ok()).unwrap_or(0);
-        Failure::new(failure.code, failure.message + &selection.help_earlier_checkpoint(path, step))
-    })
+impl Candidate {
+    /// Reads the checkpoint's state and verifies its files. A failure suggests the checkpoint to use instead.
+    fn examine(&self, part: (usize, usize), until: Option<Instant>) -> Result<(State, Compared), Failure> {
+        let path = &self.path;
+        let state = load_state(path).map_err(|failure| {
+            let help = self.selection.help_earlier_checkpoint(path, self.step());
+            Failure::new(failure.code, failure.message + &help)
+        })?;
+        let compared = verify_part(path, &state, self.selection, part, until)?;
+        Ok((state, compared))
+    }
+
+    /// Returns the step in the directory's name.
+    fn step(&self) -> usize {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        name.and_then(|name| name.strip_prefix("step-")?.parse().ok()).unwrap_or(0)
+    }
 }
 
-/// Selects the checkpoint to resume from, according to `checkpoint.resume`.
+/// Returns the checkpoints that a run may resume from, the preferred one first: those of its own directory up to the one
+/// that `latest` names, or the path in `checkpoint.resume`.
 ///
 /// A path is only the starting point. Once the run has a checkpoint of its own that started from there, a restart
 /// resumes from that one; otherwise a run that is stopped every hour would never end.
-pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure> {
+fn candidates(config: &Config) -> Vec<Candidate> {
     let c = &config.checkpoint;
     let directory = Path::new(&c.directory);
     if c.resume == "never" {
-        return Ok(None);
+        return Vec::new();
     }
-    let found = newest(directory);
+    let mut own = list_directories(directory);
+    let latest = fs::read_to_string(directory.join(super::LATEST)).unwrap_or_default();
+    if is_complete(&directory.join(latest.trim()))
+        && let Some(at) = own.iter().position(|(_, path)| path.file_name() == Some(latest.trim().as_ref()))
+    {
+        own.truncate(at + 1);
+    }
+    let own = own.into_iter().rev().map(|(_, path)| Candidate { path, selection: Selection::Own, own: true });
     if c.resume == "auto" {
-        let Some(path) = found else { return Ok(None) };
-        return Ok(Some(ResumePoint {
-            state: read_state_or_suggest_earlier(&path, Selection::Latest)?,
-            path,
-            own: true,
-            selection: Selection::Latest,
-        }));
+        return own.collect();
     }
-    // A checkpoint with an unreadable state may be this run's: starting from the path again would lose its progress.
-    if let Some(path) = found {
-        let state = read_state_or_suggest_earlier(&path, Selection::Latest)?;
-        if state.began.as_deref() == Some(c.resume.as_str()) && state.config == config.digest {
-            return Ok(Some(ResumePoint { path, state, own: true, selection: Selection::Latest }));
+    let started_here = |candidate: &Candidate| {
+        let state = load_state(&candidate.path);
+        state.is_ok_and(|s| s.began.as_deref() == Some(c.resume.as_str()) && s.config == config.digest)
+    };
+    let mut all: Vec<Candidate> = own.collect();
+    // Those from before the newest one that started from the path are not this run's. A state that cannot be read may be
+    // this run's: starting from the path again would lose its progress.
+    let ours = all.iter().position(started_here);
+    let unreadable =
+        all.iter().take_while(|other| is_complete(&other.path) && load_state(&other.path).is_err());
+    let unreadable = unreadable.count();
+    match ours {
+        Some(first) => {
+            let others = all.split_off(first);
+            all.retain(|candidate| load_state(&candidate.path).is_err());
+            all.extend(others.into_iter().take_while(started_here));
+            return all;
         }
+        None if unreadable > 0 => {
+            all.truncate(unreadable);
+            return all;
+        }
+        None => {}
     }
     let path = PathBuf::from(&c.resume);
     let own = match (path.parent().map(fs::canonicalize), fs::canonicalize(directory)) {
         (Some(Ok(parent)), Ok(directory)) => parent == directory,
         _ => false,
     };
-    Ok(Some(ResumePoint {
-        state: read_state_or_suggest_earlier(&path, Selection::Resume)?,
-        path,
-        own,
-        selection: Selection::Resume,
-    }))
+    vec![Candidate { path, selection: Selection::Resume, own }]
 }
 
 /// Checks that a checkpoint has this model's tensors and computes the same function.
@@ -111,34 +142,59 @@ pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Fa
     Ok(())
 }
 
-/// Checks that the checkpoint fits this model, data and batch, and that its files have the recorded sizes.
-pub fn check_fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Failure> {
-    let (path, state) = (&choice.path, &choice.state);
-    check_model(config, path, state)?;
-    if state.data != data || state.seed != config.data.seed {
-        return Err(fail(path, "it was trained on different data or with a different seed"));
+/// Returns where the order of the data begins, and a warning if it is another order than the checkpoint's.
+///
+/// Other data, another seed, batch or schedule are refused unless `checkpoint.accept_changes` is true; then weights and
+/// moments are kept.
+fn order_after(
+    config: &Config,
+    path: &Path,
+    state: &State,
+    data: &str,
+) -> Result<(OrderStart, Option<String>), Failure> {
+    let mut changes = Vec::new();
+    if state.data != data {
+        changes.push("`data.train` has other contents".to_owned());
+    }
+    if state.seed != config.data.seed {
+        changes.push(format!("`data.seed` was {}, is {}", state.seed, config.data.seed));
     }
     let global = config.batch.global_sequences as u64;
-    if !state.sequences.is_multiple_of(global) || state.sequences / global != state.step as u64 {
-        let (sequences, step) = (state.sequences, state.step);
+    let steps = state.step.saturating_sub(state.order.step) as u64;
+    let sequences = state.sequences.saturating_sub(state.order.sequences);
+    if steps.checked_mul(global) != Some(sequences) {
+        changes.push(format!(
+            "`batch.global_sequences` is {global}, but {steps} steps have read {sequences} sequences: they had a different \
+             global batch size"
+        ));
+    }
+    let was = state.settings.clone().unwrap_or_else(|| training_settings(config));
+    let changed: Vec<_> = differences("", &was, &training_settings(config));
+    let shuffled = changed.iter().find(|(at, ..)| at.ends_with("data.shuffle"));
+    changes.extend(shuffled.map(|(_, was, is)| format!("`data.shuffle` was {was}, is {is}")));
+    let reordered = !changes.is_empty();
+    let constant = config.schedule.kind == crate::config::ScheduleKind::Constant;
+    // More steps at a constant rate are the same schedule.
+    let schedule =
+        changed.iter().filter(|(at, ..)| at.contains("schedule.") && !(constant && at.ends_with("steps")));
+    changes
+        .extend(schedule.map(|(at, was, is)| format!("`{}` was {was}, is {is}", at.trim_start_matches('.'))));
+    if changes.is_empty() {
+        return Ok((state.order, None));
+    }
+    let changes = changes.join("; ");
+    if !config.checkpoint.accept_changes {
         return Err(fail(
             path,
             format!(
-                "it records {sequences} sequences in {step} steps, but `batch.global_sequences` is {global}: it was trained with \
-                 a different global batch size"
+                "it was trained with other settings: {changes}; set `checkpoint.accept_changes` to true to resume with its \
+                 weights and moments, and to read the data from the beginning if its order changes"
             ),
         ));
     }
-    for (shard, (_, bytes)) in state.files.iter().enumerate() {
-        let name = file_name(shard, state.shards);
-        let advice = choice.selection.help_earlier_checkpoint(path, state.step);
-        let found =
-            fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{advice}")))?.len();
-        if found != *bytes {
-            return Err(fail(path, format!("{name} has {found} bytes, expected {bytes} bytes{advice}")));
-        }
-    }
-    Ok(())
+    let order =
+        if reordered { OrderStart { step: state.step, sequences: state.sequences } } else { state.order };
+    Ok((order, Some(format!("accepted at step {}: {changes}", state.step))))
 }
 
 /// The agreed checkpoint: its step, and the checkpoint itself on the ranks that read it.
@@ -148,42 +204,126 @@ pub struct Found {
     pub step: usize,
     /// Whether it is already in `checkpoint.directory`.
     pub own: bool,
+    /// Where the order of the data begins.
+    pub order: OrderStart,
     /// Only on the ranks that read it.
     pub choice: Option<ResumePoint>,
+    /// Files of it that this rank has verified.
+    pub compared: Compared,
+    /// Damaged checkpoints that were passed over.
+    pub passed_over: Vec<PathBuf>,
+    /// What the user should know, on the first rank.
+    pub warnings: Vec<String>,
 }
 
-/// Finds the checkpoint to resume from. Every rank must call it.
-pub fn find_on_all_ranks(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
+/// Columns of the table in which ranks compare a candidate.
+const COLUMNS: usize = 6;
+
+/// Finds the checkpoint to resume from: the newest that is complete, with the files as recorded. The ranks that will read
+/// it share its files, and verify them until the time is up. Every rank must call it.
+pub fn find_on_all_ranks(
+    groups: &mut Groups,
+    config: &Config,
+    data: &str,
+    until: Option<Instant>,
+) -> Result<Option<Found>, Failure> {
     let rank = groups.world.rank();
-    let choice = if groups.replica.rank() == 0 { choose_checkpoint(config)? } else { None };
-    if let Some(choice) = &choice {
-        check_fits(config, choice, data)?;
+    let part = (groups.shard.rank(), groups.shard.size());
+    let mut list = if groups.replica.rank() == 0 { candidates(config) } else { Vec::new() }.into_iter();
+    let (mut passed_over, mut warnings, mut first) = (Vec::new(), Vec::new(), None);
+    loop {
+        let candidate = list.next();
+        let examined = candidate.as_ref().map(|candidate| candidate.examine(part, until));
+        // Whether there is a candidate, whether it is damaged, whether it was named; its step, whether it is in the run's own
+        // directory, and the sequences before its order.
+        let mut all = vec![0.0; COLUMNS * groups.world.size()];
+        let mut fits = None;
+        if let (Some(candidate), Some(examined)) = (&candidate, &examined) {
+            let mine = &mut all[COLUMNS * rank..][..COLUMNS];
+            mine[0] = 1.0;
+            mine[2] = f64::from(u8::from(candidate.selection == Selection::Resume));
+            mine[3] = candidate.step() as f64;
+            mine[4] = f64::from(u8::from(candidate.own));
+            match examined {
+                Ok((state, _)) => {
+                    check_model(config, &candidate.path, state)?;
+                    let order = order_after(config, &candidate.path, state, data)?;
+                    mine[3] = state.step as f64;
+                    mine[5] = order.0.step as f64;
+                    fits = Some(order);
+                }
+                // Without its state it is what an interrupted save left.
+                Err(_) => mine[1] = if is_complete(&candidate.path) { 2.0 } else { 1.0 },
+            }
+        }
+        groups.world.all_reduce_f64(&mut all)?;
+        let readers = all[..COLUMNS * config.mesh.shard_degree].chunks_exact(COLUMNS);
+        let any = |column: usize| all.chunks_exact(COLUMNS).any(|row| row[column] > 0.0);
+        if !any(0) {
+            // Never from the start where there was a checkpoint.
+            return first.map_or(Ok(None), Err);
+        }
+        let damaged = any(1);
+        // The ranks of the first replica come first.
+        if !damaged && readers.clone().any(|row| row[0] != all[0] || row[3] != all[3]) {
+            return Err(Failure::new(
+                Code::Checkpoint,
+                format!(
+                    "checkpoint {}: ranks found different checkpoints: hosts require a shared directory",
+                    config.checkpoint.directory
+                ),
+            ));
+        }
+        if damaged {
+            let path = candidate.as_ref().map(|candidate| candidate.path.clone());
+            let other = || {
+                let path = path.as_deref().unwrap_or(Path::new(&config.checkpoint.directory));
+                Failure::new(
+                    Code::Peer,
+                    format!("checkpoint {}: another rank found it damaged", path.display()),
+                )
+            };
+            let failure = examined.and_then(Result::err).unwrap_or_else(other);
+            if any(2) {
+                return Err(failure);
+            }
+            if rank == 0 {
+                warnings.push(format!("{}: passed over", failure.message));
+            } else if failure.code != Code::Peer && all[1] == 0.0 {
+                crate::console::print_stderr(format_args!("warning: rank {rank}: {failure}"));
+            }
+            if all.chunks_exact(COLUMNS).any(|row| row[1] > 1.0) {
+                first.get_or_insert(failure);
+            }
+            passed_over.extend(path);
+            continue;
+        }
+        let (mut choice, mut compared, mut order) = (None, Compared::default(), OrderStart::default());
+        if let (Some(candidate), Some(Ok((state, found)))) = (candidate, examined) {
+            compared = found;
+            if let Some((start, warning)) = fits {
+                order = start;
+                warnings.extend(warning);
+            }
+            choice = Some(ResumePoint { path: candidate.path, state });
+        }
+        order.step = all[5] as usize;
+        return Ok(Some(Found {
+            step: all[3] as usize,
+            own: all[4] > 0.0,
+            order,
+            choice,
+            compared,
+            passed_over,
+            warnings,
+        }));
     }
-    // For each rank: step + 1, and whether the checkpoint is in the run's own directory; zeros if there is none.
-    let mut all = vec![0.0; 2 * groups.world.size()];
-    if let Some(choice) = &choice {
-        all[2 * rank] = choice.state.step as f64 + 1.0;
-        all[2 * rank + 1] = f64::from(u8::from(choice.own));
-    }
-    groups.world.all_reduce_f64(&mut all)?;
-    let (step, own) = (all[0], all[1] > 0.0);
-    // The ranks of the first replica come first.
-    if all[..2 * config.mesh.shard_degree].chunks_exact(2).any(|found| found[0] != step) {
-        return Err(Failure::new(
-            Code::Checkpoint,
-            format!(
-                "checkpoint {}: ranks found different checkpoints: hosts require a shared directory",
-                config.checkpoint.directory
-            ),
-        ));
-    }
-    Ok((step > 0.0).then(|| Found { step: step as usize - 1, own, choice }))
 }
 
 /// Reads the checkpoint and sends the shards to the other replicas. Every rank must call it.
 pub fn restore(engine: &mut dyn Engine, found: &Found) -> Result<(), Failure> {
-    if let Some(ResumePoint { path, state, selection, .. }) = &found.choice {
-        load(engine, path, state, *selection)?;
+    if let Some(ResumePoint { path, state }) = &found.choice {
+        load(engine, path, state)?;
     }
     if engine.groups().replica.size() == 1 {
         return Ok(());

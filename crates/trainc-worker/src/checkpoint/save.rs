@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-
 use super::{
-    FORM, LATEST, State, fail, file_name, layout_digest, list_checkpoints, sync, text_with_digest, units,
+    FORM, LATEST, OrderStart, State, file_name, is_complete, layout_digest, list_checkpoints,
+    list_directories, sync, text_with_digest, units,
 };
+use crate::console;
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault_injection;
@@ -36,6 +36,8 @@ pub struct Run {
     pub data: String,
     /// Sequences per step, over all ranks.
     pub global_sequences: u64,
+    /// Where the order of the data began.
+    pub order: OrderStart,
     /// Path in `checkpoint.resume` that the run started from.
     pub began: Option<String>,
     /// The config's `model`, as recorded in the checkpoint.
@@ -44,10 +46,25 @@ pub struct Run {
     pub settings: serde_json::Value,
     /// Checkpoint that is never removed, regardless of `keep`.
     pub stays: Option<PathBuf>,
+    /// Damaged checkpoints, which do not count as kept ones.
+    pub passed_over: Vec<PathBuf>,
+    /// Whether there are saves during training, for which memory is reserved.
+    pub periodic: bool,
 }
 
-/// Copy of one rank's shards: names and values in file order.
-type Copied = Vec<(String, Vec<f32>)>;
+/// State of a save.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It continues, or there is none.
+    Pending,
+    /// The checkpoint of this step is complete.
+    Complete(usize),
+    /// It was given up, with the reason; earlier checkpoints are not affected.
+    Failed(String),
+}
+
+/// Copy of one rank's shards: names and values in file order. The memory is never freed, since a GPU may copy into it.
+type Copied = Vec<(String, &'static mut [f32])>;
 /// Name and values of a tensor in a file.
 type Named<'a> = (String, Cow<'a, [f32]>);
 type Written = io::Result<(String, u64)>;
@@ -60,10 +77,10 @@ enum Phase {
         step: usize,
         task: Option<JoinHandle<(Copied, Written)>>,
     },
-    /// The first rank publishes the checkpoint.
+    /// The first rank publishes the checkpoint. The result has what could not be removed.
     Naming {
         step: usize,
-        task: Option<JoinHandle<io::Result<()>>>,
+        task: Option<JoinHandle<io::Result<Vec<String>>>>,
     },
 }
 
@@ -96,6 +113,8 @@ impl Saver {
         groups.world.barrier()?;
         let (layout, units) = (layout_digest(engine), units(engine));
         let directory = directory.to_owned();
+        // Reserved before training: the first save would otherwise also wait for the memory.
+        let spare = if run.periodic && writes { Some(reserve(engine)) } else { None };
         Ok(Self {
             directory,
             keep,
@@ -103,7 +122,7 @@ impl Saver {
             layout,
             units,
             phase: Phase::Idle,
-            spare: None,
+            spare,
             shard,
             shards,
             writes,
@@ -123,16 +142,16 @@ impl Saver {
     /// Starts a save and returns when the shards are copied. Every rank must call it.
     pub fn begin(&mut self, engine: &mut dyn Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
-        compare_replicas(engine)?;
+        let cleared = self.prepare(engine, step)?;
         let mut task = None;
         if self.writes {
-            let copied = copy(engine, self.spare.take())?;
-            let partial = self.partial(step);
-            let name = file_name(self.shard, self.shards);
+            let mut copied = self.spare.take().unwrap_or_else(|| reserve(engine));
+            copy(engine, &mut copied)?;
+            let (place, name) = (self.place(step), file_name(self.shard, self.shards));
             task = Some(std::thread::spawn(move || {
                 let tensors: Vec<_> =
-                    copied.iter().map(|(name, v)| (name.clone(), vec![v.len()], v.as_slice())).collect();
-                let written = write(&partial, &name, step, &tensors);
+                    copied.iter().map(|(name, v)| (name.clone(), vec![v.len()], &**v)).collect();
+                let written = cleared.and_then(|()| write(&place, &name, step, &tensors));
                 drop(tensors);
                 (copied, written)
             }));
@@ -142,54 +161,107 @@ impl Saver {
     }
 
     /// Saves without a copy and returns when the checkpoint is complete. Every rank must call it.
-    pub fn save_now(&mut self, engine: &mut dyn Engine, step: usize) -> Result<(), Failure> {
+    pub fn save_now(&mut self, engine: &mut dyn Engine, step: usize) -> Result<Progress, Failure> {
         self.drain(engine)?;
-        compare_replicas(engine)?;
+        let cleared = self.prepare(engine, step)?;
         let mut written = None;
         if self.writes {
             let values = named_tensors(engine)?;
             let tensors: Vec<_> =
                 values.iter().map(|(name, v)| (name.clone(), vec![v.len()], v.as_ref())).collect();
-            written = Some(write(&self.partial(step), &file_name(self.shard, self.shards), step, &tensors));
+            let name = file_name(self.shard, self.shards);
+            written = Some(cleared.and_then(|()| write(&self.place(step), &name, step, &tensors)));
         }
-        self.share_digests(engine, step, written)?;
-        self.drain(engine)
+        match self.share_digests(engine, step, written)? {
+            Progress::Pending => self.drain(engine),
+            failed => Ok(failed),
+        }
     }
 
-    /// Ends the current phase after all ranks are `ready`. Returns the step if this completed a checkpoint. Every rank
-    /// must call it.
-    pub fn advance(&mut self, engine: &mut dyn Engine) -> Result<Option<usize>, Failure> {
+    /// Compares replicas, and removes what an abandoned run or a failed save left under the name of this step.
+    fn prepare(&mut self, engine: &mut dyn Engine, step: usize) -> Result<io::Result<()>, Failure> {
+        if engine.groups().replica.size() > 1 {
+            compare_replicas(engine)?;
+        }
+        let place = self.place(step);
+        let mut left = [f64::from(u8::from(self.first && place.exists()))];
+        engine.groups().world.all_reduce_f64(&mut left)?;
+        if left[0] == 0.0 {
+            return Ok(Ok(()));
+        }
+        let cleared = if self.first { make_incomplete(&place) } else { Ok(()) };
+        if cleared.is_ok() && self.first {
+            // What remains is overwritten.
+            let _ = fs::remove_dir_all(&place);
+        }
+        engine.groups().world.barrier()?;
+        Ok(cleared)
+    }
+
+    /// Ends the current phase after all ranks are `ready`. Every rank must call it.
+    pub fn advance(&mut self, engine: &mut dyn Engine) -> Result<Progress, Failure> {
         let lost = |_| Failure::new(Code::Bug, "a checkpoint thread panicked");
         match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Idle => Ok(None),
+            Phase::Idle => Ok(Progress::Pending),
             Phase::Writing { step, task } => {
                 let written = task.map(|task| task.join().map_err(lost)).transpose()?;
                 let written = written.map(|(copied, written)| {
                     self.spare = Some(copied);
                     written
                 });
-                self.share_digests(engine, step, written)?;
-                Ok(None)
+                self.share_digests(engine, step, written)
             }
             Phase::Naming { step, task } => {
-                let named = task.map(|task| task.join().map_err(lost)).transpose()?.unwrap_or(Ok(()));
-                let partial = self.partial(step);
-                fail_on_every_rank(engine, named.map_err(|e| fail(&partial, e)), &partial)?;
-                Ok(Some(step))
+                let named = task.map(|task| task.join().map_err(lost)).transpose()?;
+                let named = named.unwrap_or_else(|| Ok(Vec::new())).map(|left| {
+                    for what in left {
+                        console::print_stderr(format_args!("{what}: removed after the next save"));
+                    }
+                });
+                let failed = self.agree(engine, named, step)?;
+                Ok(failed.map_or(Progress::Complete(step), Progress::Failed))
             }
         }
     }
 
     /// Completes the save in progress, if any. Every rank must call it.
-    pub fn drain(&mut self, engine: &mut dyn Engine) -> Result<(), Failure> {
+    pub fn drain(&mut self, engine: &mut dyn Engine) -> Result<Progress, Failure> {
+        let mut last = Progress::Pending;
         while !matches!(self.phase, Phase::Idle) {
-            self.advance(engine)?;
+            last = self.advance(engine)?;
         }
-        Ok(())
+        Ok(last)
     }
 
-    fn partial(&self, step: usize) -> PathBuf {
-        self.directory.join(format!("step-{step:08}.partial"))
+    fn place(&self, step: usize) -> PathBuf {
+        self.directory.join(format!("step-{step:08}"))
+    }
+
+    /// Returns why the save failed on any rank; then what it wrote is removed.
+    fn agree(
+        &self,
+        engine: &mut dyn Engine,
+        mine: io::Result<()>,
+        step: usize,
+    ) -> Result<Option<String>, Failure> {
+        let mut failed = [f64::from(u8::from(mine.is_err()))];
+        engine.groups().world.all_reduce_f64(&mut failed)?;
+        if failed[0] == 0.0 {
+            return Ok(None);
+        }
+        let (place, rank) = (self.place(step), engine.groups().world.rank());
+        let why = match mine {
+            Err(error) => format!("checkpoint {}: {error}", place.display()),
+            Ok(()) => format!("checkpoint {}: another rank failed to write", place.display()),
+        };
+        if failed[0] > 0.0 && rank > 0 && !why.ends_with("failed to write") {
+            console::print_stderr(format_args!("warning: rank {rank}: {why}"));
+        }
+        if self.first {
+            // Frees space for the next attempt.
+            let _ = make_incomplete(&place).and_then(|()| fs::remove_dir_all(&place));
+        }
+        Ok(Some(why))
     }
 
     /// Shares the digests of all files, or the failure of any rank to write one.
@@ -198,8 +270,7 @@ impl Saver {
         engine: &mut dyn Engine,
         step: usize,
         written: Option<Written>,
-    ) -> Result<(), Failure> {
-        let partial = self.partial(step);
+    ) -> Result<Progress, Failure> {
         let mut table = vec![0.0f64; self.shards * COLUMNS];
         let mut mine = Ok(());
         match written {
@@ -212,16 +283,14 @@ impl Saver {
                 row[COLUMNS - 1] = bytes as f64;
             }
             Some(Err(error)) => {
-                mine = Err(fail(&partial, format!("{}: {error}", file_name(self.shard, self.shards))));
+                let name = file_name(self.shard, self.shards);
+                mine = Err(io::Error::new(error.kind(), format!("{name}: {error}")));
             }
             None => {}
         }
-        let agreed = fail_on_every_rank(engine, mine, &partial);
-        if agreed.is_err() && self.first {
-            // Frees space for the next attempt. Earlier complete checkpoints are not affected.
-            let _ = fs::remove_dir_all(&partial);
+        if let Some(why) = self.agree(engine, mine, step)? {
+            return Ok(Progress::Failed(why));
         }
-        agreed?;
         engine.groups().world.all_reduce_f64(&mut table)?;
         let mut task = None;
         if self.first {
@@ -233,45 +302,34 @@ impl Saver {
                     (hex(&bytes), row[COLUMNS - 1] as u64)
                 })
                 .collect();
+            let run = self.run.clone();
+            let trained = (step - run.order.step) as u64 * run.global_sequences;
             let state = State {
                 form: FORM.to_owned(),
-                config: self.run.config.clone(),
+                config: run.config.clone(),
                 step,
-                sequences: step as u64 * self.run.global_sequences,
-                seed: self.run.seed,
-                data: self.run.data.clone(),
+                sequences: run.order.sequences + trained,
+                seed: run.seed,
+                data: run.data.clone(),
                 shards: self.shards,
                 units: self.units.clone(),
                 layout: self.layout.clone(),
                 files,
-                began: self.run.began.clone(),
-                model: Some(self.run.model.clone()),
-                settings: Some(self.run.settings.clone()),
+                began: run.began.clone(),
+                order: run.order,
+                model: Some(run.model.clone()),
+                settings: Some(run.settings.clone()),
                 digest: None,
             };
-            let (directory, keep, stays) = (self.directory.clone(), self.keep, self.run.stays.clone());
-            let name = move || publish_checkpoint(&directory, &partial, &state, keep, stays.as_deref());
-            task = Some(std::thread::spawn(name));
+            let (directory, keep) = (self.directory.clone(), self.keep);
+            task = Some(std::thread::spawn(move || {
+                publish_checkpoint(&directory, &state)?;
+                Ok(remove_old_checkpoints(&directory, step, keep, &run))
+            }));
         }
         self.phase = Phase::Naming { step, task };
-        Ok(())
+        Ok(Progress::Pending)
     }
-}
-
-/// Fails on every rank if one failed: that rank reports its own error, the others refer to it.
-fn fail_on_every_rank(
-    engine: &mut dyn Engine,
-    mine: Result<(), Failure>,
-    partial: &Path,
-) -> Result<(), Failure> {
-    let mut failed = [f64::from(u8::from(mine.is_err()))];
-    engine.groups().world.all_reduce_f64(&mut failed)?;
-    mine?;
-    if failed[0] > 0.0 {
-        let message = format!("checkpoint {}: another rank failed to write", partial.display());
-        return Err(Failure::new(Code::Peer, message));
-    }
-    Ok(())
 }
 
 /// Returns a checksum that changes with any bit.
@@ -320,83 +378,121 @@ fn named_tensors(engine: &dyn Engine) -> Result<Vec<Named<'_>>, Failure> {
     Ok(all)
 }
 
-fn copy(engine: &dyn Engine, spare: Option<Copied>) -> Result<Copied, Failure> {
-    let all = named_tensors(engine)?;
-    let Some(mut spare) = spare else {
-        return Ok(all.into_iter().map(|(name, values)| (name, values.into_owned())).collect());
-    };
-    for ((_, to), (_, from)) in spare.iter_mut().zip(all) {
-        to.copy_from_slice(&from);
-    }
-    Ok(spare)
-}
-
-fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>, &[f32])]) -> Written {
-    fs::create_dir_all(partial)?;
-    let metadata = BTreeMap::from([("step".to_owned(), step.to_string())]);
-    let written = safetensors::write(&partial.join(name), &metadata, tensors)?;
-    fault_injection::kill("shard");
-    Ok(written)
-}
-
-/// Publishes a checkpoint: writes its state, renames it, updates `latest` and removes checkpoints beyond `keep`.
-fn publish_checkpoint(
-    directory: &Path,
-    partial: &Path,
-    state: &State,
-    keep: usize,
-    stays: Option<&Path>,
-) -> io::Result<()> {
-    let file = format!("step-{:08}", state.step);
-    let done = directory.join(&file);
-    replace(&partial.join("state.json"), text_with_digest(state)?.as_bytes())?;
-    fault_injection::kill("state");
-    if done.exists() {
-        // A checkpoint of an abandoned run has this name: exchanging the two leaves a complete one there at any time.
-        let exchanged = renameat_with(CWD, partial, CWD, &done, RenameFlags::EXCHANGE);
-        if exchanged.is_err() {
-            fs::remove_dir_all(&done)?;
-            fs::rename(partial, &done)?;
-        } else {
-            fs::remove_dir_all(partial)?;
+/// Reserves memory for a copy of a rank's shards, and touches it.
+fn reserve(engine: &dyn Engine) -> Copied {
+    let mut all = Vec::new();
+    for at in engine.trained() {
+        let shard = &engine.shards()[at];
+        for kind in StateKind::ALL {
+            // Pages of zeros would be allocated by the first copy.
+            let mut values: &'static mut [f32] = vec![f32::MIN_POSITIVE; shard.len].leak();
+            engine.pin(&mut values);
+            all.push((format!("{}.{}", shard.unit.name, kind.name()), values));
         }
-    } else {
-        fs::rename(partial, &done)?;
     }
-    sync(directory)?;
-    fault_injection::kill("name");
-    replace(&directory.join(LATEST), format!("{file}\n").as_bytes())?;
-    fault_injection::kill("latest");
-    // Checkpoints of a longer, abandoned run are not removed.
-    let mut mine = list_checkpoints(directory);
-    let stays = stays.and_then(|path| fs::canonicalize(path).ok());
-    mine.retain(|(step, path)| *step <= state.step && stays != fs::canonicalize(path).ok());
-    for (_, old) in &mine[..mine.len().saturating_sub(keep)] {
-        // Renamed first: an interrupted removal must not leave a directory that looks like a complete checkpoint.
-        let going = old.with_extension("partial");
-        fs::rename(old, &going)?;
-        fs::remove_dir_all(going)?;
+    all
+}
+
+fn copy(engine: &dyn Engine, to: &mut Copied) -> Result<(), Failure> {
+    let mut to = to.iter_mut();
+    for at in engine.trained() {
+        for kind in StateKind::ALL {
+            if let Some((_, to)) = to.next() {
+                engine.copy_shard(at, kind, to)?;
+            }
+        }
     }
     Ok(())
 }
 
-/// Replaces a file atomically.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    let mut file = File::create(&partial)?;
+fn write(place: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>, &[f32])]) -> Written {
+    fs::create_dir_all(place)?;
+    let metadata = BTreeMap::from([("step".to_owned(), step.to_string())]);
+    let written = safetensors::write(&place.join(name), &metadata, tensors)?;
+    fault_injection::kill("shard");
+    Ok(written)
+}
+
+/// Writes a file under its name and syncs it. Where it is cut, readers find it damaged.
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options().write(true).create(true).truncate(false).open(path)?;
     file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)?;
     file.sync_all()?;
-    fs::rename(&partial, path)?;
     path.parent().map_or(Ok(()), sync)
 }
 
+/// Completes a checkpoint, whose shards are written, by its state, and updates `latest`.
+fn publish_checkpoint(directory: &Path, state: &State) -> io::Result<()> {
+    let name = format!("step-{:08}", state.step);
+    let place = directory.join(&name);
+    fault_injection::kill("state");
+    write_synced(&place.join("state.json"), text_with_digest(state)?.as_bytes())?;
+    sync(directory)?;
+    fault_injection::kill("name");
+    write_synced(&directory.join(LATEST), format!("{name}\n").as_bytes())?;
+    fault_injection::kill("latest");
+    Ok(())
+}
+
+/// Removes checkpoints beyond `keep` and incomplete ones. Returns what could not be removed: whatever else writes to these
+/// directories, such as SageMaker's upload of checkpoints, which leaves a marker beside each file, never ends a run.
+fn remove_old_checkpoints(directory: &Path, step: usize, keep: usize, run: &Run) -> Vec<String> {
+    // Checkpoints of a longer, abandoned run are not removed.
+    let mut mine = list_checkpoints(directory);
+    let stays = run.stays.as_deref().and_then(|path| fs::canonicalize(path).ok());
+    mine.retain(|(other, path)| {
+        *other <= step && stays != fs::canonicalize(path).ok() && !run.passed_over.contains(path)
+    });
+    let beyond = mine.len().saturating_sub(keep);
+    let mut left = Vec::new();
+    for (_, old) in mine.into_iter().take(beyond) {
+        // First of all it is no longer complete.
+        if let Err(error) = make_incomplete(&old) {
+            left.push(format!("{}: {error}", old.display()));
+        }
+    }
+    for (_, old) in list_directories(directory).into_iter().filter(|(_, path)| !is_complete(path)) {
+        if let Err(error) = remove_directory(&old) {
+            left.push(format!("{}: {error}", old.display()));
+        }
+    }
+    left
+}
+
+/// Removes a directory into which others may write at the same time.
+fn remove_directory(path: &Path) -> io::Result<()> {
+    const TRIES: usize = 3;
+    let mut result = Ok(());
+    for _ in 0..TRIES {
+        result = match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// Removes the state of a checkpoint, so that what is left of it is never loaded.
+fn make_incomplete(place: &Path) -> io::Result<()> {
+    match fs::remove_file(place.join("state.json")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => sync(place),
+    }
+}
+
+/// Removes what killed runs and older versions left.
 fn remove_leftovers(directory: &Path) {
+    for (_, path) in list_directories(directory).into_iter().filter(|(_, path)| !is_complete(path)) {
+        let _ = remove_directory(&path);
+    }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if !name.ends_with(".partial") {
-            continue;
-        }
+        let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".partial")) else { continue };
         if name.starts_with("step-") {
             let _ = fs::remove_dir_all(entry.path());
         } else if ["preflight-", "shared-"].iter().any(|probe| name.starts_with(probe)) {

@@ -17,6 +17,12 @@ use crate::exit::{Code, Failure};
 /// Distance between counters of different ranks in bytes: two cache lines, to avoid false sharing.
 const LINE: usize = 128;
 
+/// Turns for which a waiting rank only yields its core: a few milliseconds, longer than ranks of one step wait for each other.
+const YIELDS: u32 = 1 << 13;
+/// Shortest and longest sleep after that.
+const SHORT: Duration = Duration::from_micros(20);
+const LONG: Duration = Duration::from_millis(1);
+
 /// Bytes for a rank's failure reason: its length, then UTF-8.
 const WORDS: usize = 1024;
 
@@ -242,7 +248,8 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Waits until `ready`: spins briefly, then yields the core, and checks the board from time to time.
+    /// Waits until `ready`: spins briefly, then yields the core, then sleeps for longer and longer, and checks the board from
+    /// time to time.
     fn wait(&self, ready: impl Fn() -> bool) -> Result<(), Failure> {
         for _ in 0..200 {
             if ready() {
@@ -250,14 +257,17 @@ impl Watchdog {
             }
             std::hint::spin_loop();
         }
-        let began = now_ms();
-        let mut turns = 0u32;
+        let (began, mut turns, mut pause) = (now_ms(), 0u32, SHORT);
         while !ready() {
-            std::thread::yield_now();
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(1024) {
-                self.check_peers(began)?;
+            turns += 1;
+            if turns < YIELDS {
+                std::thread::yield_now();
+                continue;
             }
+            // Other ranks save, evaluate or check something alone: their cores are not needed here.
+            self.check_peers(began)?;
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(LONG);
         }
         Ok(())
     }
