@@ -30,14 +30,17 @@ struct EfaVariableRow {
     value: Option<String>,
     r#where: Where,
     only: Option<Starter>,
+    /// Set only for several hosts.
+    #[serde(default)]
+    several_hosts: bool,
     #[serde(flatten)]
     #[cfg_attr(not(test), expect(dead_code, reason = "the source is for readers of the file only"))]
     sourced: Sourced,
 }
 
-/// Returns name and value of each variable that the starter sets on an instance type, in the order of the file; empty for
-/// types that are not known to support EFA.
-pub fn environment(instance: &Instance, starter: Starter) -> Vec<(String, String)> {
+/// Returns name and value of each variable that the starter sets on `hosts` of an instance type, in the order of the file;
+/// empty for types that are not known to support EFA.
+pub fn environment(instance: &Instance, starter: Starter, hosts: u64) -> Vec<(String, String)> {
     if instance.efa != Some(true) {
         return Vec::new();
     }
@@ -46,7 +49,8 @@ pub fn environment(instance: &Instance, starter: Starter) -> Vec<(String, String
         .filter_map(|name| {
             let row: EfaVariableRow = TABLE.row(name)?;
             let holds = (row.r#where == Where::Efa || instance.toolkit_sets_efa_rdma_env)
-                && row.only.is_none_or(|only| only == starter);
+                && row.only.is_none_or(|only| only == starter)
+                && (hosts > 1 || !row.several_hosts);
             Some((name.to_owned(), row.value.filter(|_| holds)?))
         })
         .collect()
@@ -64,18 +68,23 @@ mod tests {
             assert!(!provenance.source.is_empty());
         }
         for instance in instances::all() {
-            let set = environment(&instance, Starter::Worker);
+            let set = environment(&instance, Starter::Worker, 2);
             let has = |name: &str| set.iter().any(|(key, _)| key == name);
             assert_eq!(has("FI_PROVIDER"), instance.efa == Some(true), "{}", instance.name);
             let rdma = instance.efa == Some(true) && instance.toolkit_sets_efa_rdma_env;
             assert_eq!(has("FI_EFA_USE_DEVICE_RDMA"), rdma, "{}", instance.name);
             let script: Vec<String> =
-                environment(&instance, Starter::LaunchScript).into_iter().map(|(name, _)| name).collect();
+                environment(&instance, Starter::LaunchScript, 2).into_iter().map(|(name, _)| name).collect();
             let expected: &[&str] =
                 if instance.efa == Some(true) { &["FI_PROVIDER", "FI_EFA_USE_HUGE_PAGE"] } else { &[] };
             assert_eq!(script, expected, "{}", instance.name);
-            // Rows without a value set nothing.
-            assert!(set.iter().all(|(key, _)| !key.starts_with("NCCL_")), "{}", instance.name);
+            // NCCL must not fall back to TCP between hosts. Rows without a value set nothing.
+            let nccl: Vec<&str> =
+                set.iter().map(|(key, _)| key.as_str()).filter(|key| key.starts_with("NCCL_")).collect();
+            let expected: &[&str] = if instance.efa == Some(true) { &["NCCL_NET"] } else { &[] };
+            assert_eq!(nccl, expected, "{}", instance.name);
+            let one = environment(&instance, Starter::Worker, 1);
+            assert!(one.iter().all(|(key, _)| !key.starts_with("NCCL_")), "{}", instance.name);
         }
     }
 }

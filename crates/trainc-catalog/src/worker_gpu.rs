@@ -1,5 +1,7 @@
 //! What engine `worker` requires on GPUs.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::images::version_key;
@@ -16,7 +18,7 @@ struct WorkerGpuRow {
     multiple: Option<u64>,
     most: Option<u64>,
     #[serde(default)]
-    gpus: Vec<String>,
+    gpus: BTreeMap<String, u64>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -69,10 +71,10 @@ pub fn head_dims() -> Option<HeadDims> {
     Some(HeadDims { multiple: row.multiple?, most: row.most? })
 }
 
-/// Returns true if a run of the worker was seen on the GPU type, such as `A100-SXM4-40GB`.
-pub fn has_run_on(gpu: &str) -> bool {
+/// Returns on how many GPUs of a type, such as `A100-SXM4-40GB`, a run of the worker was seen; 0 for other types.
+pub fn most_gpus_seen(gpu: &str) -> u64 {
     let row: Option<WorkerGpuRow> = TABLE.row("runs");
-    row.is_some_and(|row| row.gpus.iter().any(|known| known == gpu))
+    row.and_then(|row| row.gpus.get(gpu).copied()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -91,7 +93,11 @@ mod tests {
         assert!(![0, 4, 100, 264, 512].into_iter().any(|dim| dims.contains(dim)));
         let runs: WorkerGpuRow = TABLE.row("runs").unwrap();
         let known: Vec<String> = accelerators::all().map(|row| row.name).collect();
-        assert!(runs.gpus.iter().all(|gpu| known.contains(gpu) && has_run_on(gpu)), "{:?}", runs.gpus);
-        assert!(!has_run_on("no such GPU"));
+        assert!(
+            runs.gpus.keys().all(|gpu| known.contains(gpu) && most_gpus_seen(gpu) > 0),
+            "{:?}",
+            runs.gpus
+        );
+        assert_eq!(most_gpus_seen("no such GPU"), 0);
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn file(plan: &Plan) -> Option<SourceFile> {
     let environment = plan
         .instance
         .as_ref()
-        .map(|instance| efa::environment(instance, Starter::LaunchScript))
+        .map(|instance| efa::environment(instance, Starter::LaunchScript, mesh.nodes))
         .unwrap_or_default();
     let text = template::launch_script(&template::LaunchScript {
         entry: &super::names::sagemaker_program(plan),

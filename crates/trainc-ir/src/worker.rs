@@ -38,6 +38,12 @@ pub struct Worker {
     pub offload: Val<bool>,
     /// Attention is limited to a document.
     pub document_mask: Val<bool>,
+    /// Kernels of attention on GPUs: `auto`, `flash` or `cudnn`.
+    pub attention: Val<String>,
+    /// A failed self-check ends the run.
+    pub self_check_ends_run: Val<bool>,
+    /// A run resumes with other data, another seed, batch or schedule.
+    pub accept_changes: Val<bool>,
     /// Complete checkpoints kept.
     pub keep: Val<u64>,
     /// Seed of the initial weights and of the data order.

@@ -186,6 +186,24 @@ fn uploads_beside_a_hundred_saves_end_nothing() {
     }
 }
 
+#[test]
+fn a_loss_that_is_not_finite_keeps_earlier_checkpoints() {
+    let _alone = alone();
+    let (place, mut config) = place("nan");
+    config["schedule"]["steps"] = json!(400);
+    config["checkpoint"]["every_steps"] = json!(5);
+    config["optimizer"]["learning_rate"] = json!(1e6);
+    config["optimizer"]["clip_norm"] = json!(null);
+    let output = worker(&["launch", &write(&place, &config)]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(12), "{errors}");
+    assert!(errors.contains("finite"), "{errors}");
+    for (_, path) in trainc_worker::checkpoint::list_checkpoints(Path::new(&place.at("checkpoints"))) {
+        let state = trainc_worker::checkpoint::load_state(&path).unwrap();
+        trainc_worker::checkpoint::verify(&path, &state).unwrap();
+    }
+}
+
 /// A checkpoint directory in which nothing can be written for a while, as on a full disk: saves fail, and training
 /// continues.
 #[test]

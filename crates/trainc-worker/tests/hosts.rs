@@ -125,6 +125,59 @@ fn a_hung_rank_ends_all_hosts() {
     assert!(!Path::new(&format!("/proc/{stopped}/exe")).exists(), "it is gone");
 }
 
+/// Three hosts of one rank each; a host that is frozen as a whole ends the others.
+#[test]
+fn three_hosts_train_and_notice_a_frozen_one() {
+    use std::os::unix::process::CommandExt as _;
+    let _alone = alone();
+    let (place, config) = place("three");
+    let mut config = mesh(config, 1, 3, 1);
+    config["batch"] = json!({"micro": 2, "accumulation": 1, "global_sequences": 6});
+    config["cluster"]["nodes"] = json!(3);
+    config["checkpoint"]["every_steps"] = json!(20);
+    config["communication"]["peer_dead_seconds"] = json!(3.0);
+    let launch = |config: &Value| {
+        let (path, port) = (write(&place, config), free_port().to_string());
+        [0, 1, 2].map(|host: usize| {
+            let mut command = Command::new(WORKER);
+            let rank = host.to_string();
+            command.args(["launch", &path]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.envs([("RANK", rank.as_str()), ("WORLD_SIZE", "3"), ("LOCAL_RANK", "0")]);
+            command.envs([("LOCAL_WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", &port)]);
+            command.process_group(0).spawn().unwrap()
+        })
+    };
+    let mut alone_config = config.clone();
+    alone_config["cluster"]["nodes"] = json!(1);
+    let whole = losses(&lines(&worker(&["launch", &write(&place, &alone_config)])));
+    let [first, second, third] = launch(&config).map(|host| host.wait_with_output().unwrap());
+    for host in [&first, &second, &third] {
+        assert_eq!(host.status.code(), Some(0), "{}", text(&host.stderr));
+    }
+    assert_eq!(losses(&lines(&first)), whole, "the same bits as on one host");
+    std::fs::remove_dir_all(place.at("checkpoints")).unwrap();
+    config["schedule"]["steps"] = json!(1_000_000);
+    let [mut first, mut second, third] = launch(&config);
+    wait_for_checkpoint(&mut first, &place.at("checkpoints"));
+    let group = format!("-{}", second.id());
+    let send =
+        |name: &str| assert!(Command::new("kill").args([name, "--", &group]).status().unwrap().success());
+    send("-STOP");
+    let began = Instant::now();
+    for host in [first, third] {
+        let output = host.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(13), "{errors}");
+        assert!(
+            errors.contains("host 1 (ranks from 1)") || errors.contains("rank 1 sent no heartbeat"),
+            "{errors}"
+        );
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    send("-KILL");
+    second.wait().unwrap();
+}
+
 fn ended([first, second]: [Command; 2]) -> [Output; 2] {
     let running = [first, second].map(|mut host| host.spawn().unwrap());
     running.map(|host| host.wait_with_output().unwrap())

@@ -133,6 +133,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
+    base["checkpoint"]["resume"] = json!(newest);
     let failure = train_on_threads(&parse(&base)).unwrap_err();
     assert_eq!(failure.code, Code::Checkpoint);
     assert!(failure.message.contains("is damaged"), "{failure}");

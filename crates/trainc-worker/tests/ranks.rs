@@ -130,3 +130,51 @@ fn diverged_replicas_are_not_saved() {
         assert_eq!(failure.message, "replicas hold different parameters or optimizer states");
     }
 }
+
+/// Time for which a save stops training, compared with a copy of the state in memory. Run by hand on an idle machine:
+/// `cargo test --release -p trainc-worker --test main -- --ignored a_save_stalls --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn a_save_stalls_training_for_one_copy() {
+    let place = Place::new("stall");
+    let mut config = llama(&place);
+    config["model"]["hidden_size"] = json!(512);
+    config["model"]["intermediate_size"] = json!(2048);
+    config["model"]["layers"] = json!(8);
+    let config = parse(&config);
+    let directory = place.at("checkpoints");
+    on_ranks(&config, |_, mut engine| {
+        let run = Run {
+            config: String::new(),
+            seed: 0,
+            data: String::new(),
+            global_sequences: 8,
+            began: None,
+            model: json!(null),
+            settings: json!(null),
+            stays: None,
+            order: Default::default(),
+            passed_over: Vec::new(),
+            periodic: true,
+        };
+        let bytes: usize = engine.shards().iter().map(|shard| 12 * shard.len).sum();
+        let (from, mut to) = (vec![1u8; bytes], vec![2u8; bytes]);
+        let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
+        let (mut copies, mut stalls) = (Vec::new(), Vec::new());
+        for step in 1..=9 {
+            let began = std::time::Instant::now();
+            to.copy_from_slice(std::hint::black_box(&from));
+            std::hint::black_box(&mut to);
+            copies.push(began.elapsed().as_secs_f64());
+            let began = std::time::Instant::now();
+            saver.begin(&mut engine, step).unwrap();
+            stalls.push(began.elapsed().as_secs_f64());
+            saver.drain(&mut engine).unwrap();
+        }
+        copies.sort_by(f64::total_cmp);
+        stalls.sort_by(f64::total_cmp);
+        let (copy, stall) = (copies[4], stalls[4]);
+        println!("{bytes} bytes: copy {copy:.4} s, stall {stall:.4} s, ratio {:.3}", stall / copy);
+        assert!(stall / copy <= 1.1);
+    });
+}

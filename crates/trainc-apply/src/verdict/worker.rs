@@ -59,12 +59,14 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
     }
 }
 
-/// Returns a warning for a GPU type on which no run of the worker was seen.
+/// Returns a warning for GPUs on which no run of the worker was seen: another type, or more of them.
 pub fn worker_experimental(plan: &Plan) -> Option<Diagnostic> {
     let parallel = plan.job.parallel.as_ref().filter(|_| plan.worker.is_some())?;
     let gpu = plan.machine.as_ref()?.gpu.as_deref()?;
     let row = plan.instance.as_ref().map(|instance| instance.accelerator.name.as_str());
-    if worker_gpu::has_run_on(row.unwrap_or(gpu)) {
+    let seen = worker_gpu::most_gpus_seen(row.unwrap_or(gpu));
+    let gpus = plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes * mesh.gpus_per_node);
+    if gpus <= seen {
         return None;
     }
     let cluster = plan.job.cluster.as_ref();
@@ -73,7 +75,14 @@ pub fn worker_experimental(plan: &Plan) -> Option<Diagnostic> {
         Diagnostic::new(
             &T0620,
             parallel.engine.span().unwrap_or(parallel.span),
-            format!("engine `worker` is experimental on GPUs: trainc's authors have not run it on `{kind}` ({gpu})"),
+            if seen == 0 {
+                format!("engine `worker` is experimental on GPUs: trainc's authors have not run it on `{kind}` ({gpu})")
+            } else {
+                format!(
+                    "engine `worker` is experimental on several GPUs: trainc's authors have run it on {seen} {gpu}, not \
+                     on the {gpus} of `{kind}`"
+                )
+            },
         )
         .help("to train with PyTorch instead, write `parallel engine=\"fsdp\"` and a `program`")
         .note("a self-check on the job's GPUs compares the worker's results with its own on the CPU before any data is read: if they differ the job ends with exit code 12, if a library is missing with exit code 14"),

@@ -19,6 +19,8 @@ const JOIN_SECONDS: u64 = 1200;
 /// Seconds without a heartbeat after which a rank is considered dead: with up to ten for the others to shut down, all ranks
 /// end within thirty.
 const PEER_DEAD_SECONDS: u64 = 20;
+/// Intervals for which saves may fail before the run ends.
+const MAX_AGE_INTERVALS: u64 = 3;
 /// Timeout of a collective, seconds.
 const COLLECTIVE_SECONDS: u64 = 600;
 
@@ -41,6 +43,14 @@ pub(super) struct Config {
     log: Log,
     communication: Communication,
     limits: Limits,
+    gpu: Gpu,
+}
+#[derive(Serialize)]
+struct Gpu {
+    attention: String,
+    self_check: &'static str,
+    peak_flops: Option<f64>,
+    network_bytes_per_s: Option<f64>,
 }
 #[derive(Serialize)]
 struct Cluster {
@@ -145,6 +155,8 @@ struct Checkpoint {
     keep: u64,
     grace_seconds: u64,
     resume: &'static str,
+    max_age_intervals: u64,
+    accept_changes: bool,
 }
 #[derive(Serialize)]
 struct Output {
@@ -235,6 +247,8 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             keep: worker.keep.value,
             grace_seconds: GRACE_SECONDS,
             resume: "auto",
+            max_age_intervals: MAX_AGE_INTERVALS,
+            accept_changes: worker.accept_changes.value,
         },
         output: if plan.deployable {
             Output { model: "/opt/ml/model", data: "/opt/ml/output/data", failure: "/opt/ml/output/failure" }
@@ -250,7 +264,22 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             environment: super::environment(plan).into_iter().collect(),
         },
         limits: Limits { max_seconds: run.save_and_stop_seconds, max_loss: None },
+        gpu: gpu(plan, worker, mesh.nodes),
     })
+}
+
+/// Returns what the worker's self-check and log compare a GPU and the network with.
+fn gpu(plan: &Plan, worker: &Worker, nodes: u64) -> Gpu {
+    let gpu =
+        plan.machine.as_ref().and_then(|machine| trainc_catalog::accelerators::get(machine.gpu.as_ref()?));
+    let peak = gpu.and_then(|gpu| gpu.peak_bf16_tflops);
+    let network = plan.instance.as_ref().filter(|instance| nodes > 1 && instance.efa == Some(true));
+    Gpu {
+        attention: worker.attention.value.clone(),
+        self_check: if worker.self_check_ends_run.value { "enforce" } else { "warn" },
+        peak_flops: peak.map(|tflops| tflops * 1e12),
+        network_bytes_per_s: network.and_then(|instance| instance.network_gbps).map(|gbps| gbps * 1e9 / 8.0),
+    }
 }
 
 fn model(plan: &Plan, worker: &Worker) -> Option<Model> {

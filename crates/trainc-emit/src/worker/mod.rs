@@ -150,5 +150,7 @@ pub(super) fn metrics() -> Vec<MetricDefinition> {
 
 /// Returns the environment that NCCL over EFA requires, which no toolkit sets, since the worker is the first process.
 pub(super) fn environment(plan: &Plan) -> Vec<(String, String)> {
-    plan.instance.as_ref().map(|instance| efa::environment(instance, Starter::Worker)).unwrap_or_default()
+    let hosts = plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes);
+    let instance = plan.instance.as_ref();
+    instance.map(|instance| efa::environment(instance, Starter::Worker, hosts)).unwrap_or_default()
 }

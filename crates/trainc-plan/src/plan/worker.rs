@@ -126,6 +126,20 @@ pub(super) fn worker(
         reshard_after_forward: switch_option(parallel, "reshard-after-forward", true, "full sharding"),
         offload: switch_option(parallel, "offload", false, "optimizer states are not offloaded"),
         document_mask: switch_option(parallel, "document-mask", false, "attention sees the whole sequence"),
+        attention: match text_option(parallel, "attention") {
+            Some((text, span)) => Val::written(text.to_owned(), span),
+            None => Val::default("auto".to_owned(), "the worker chooses by GPU and head"),
+        },
+        self_check_ends_run: match text_option(parallel, "self-check") {
+            Some((text, span)) => Val::written(text == "enforce", span),
+            None => Val::default(true, "a failed self-check ends the run"),
+        },
+        accept_changes: switch_option(
+            parallel,
+            "accept-changes",
+            false,
+            "a run resumes with the same settings",
+        ),
         keep: match job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.keep.val()) {
             Some(val) => val.clone(),
             None => Val::default(2, "keeps a complete checkpoint while the next is written"),

@@ -312,6 +312,9 @@ fn worker(table: &mut OriginTable, worker: &Worker) {
         reshard_after_forward,
         offload,
         document_mask,
+        attention,
+        self_check_ends_run,
+        accept_changes,
         keep,
         seed,
         run: _,
@@ -337,6 +340,9 @@ fn worker(table: &mut OriginTable, worker: &Worker) {
     table.val("reshard-after-forward", reshard_after_forward, switch);
     table.val("offload", offload, switch);
     table.val("document-mask", document_mask, switch);
+    table.val("attention", attention, Clone::clone);
+    table.val("self-check-ends-run", self_check_ends_run, switch);
+    table.val("accept-changes", accept_changes, switch);
     table.val("lr", &optimizer.learning_rate, |x| format!("{x}"));
     table.val("betas", &optimizer.betas, |(first, second)| format!("{first}, {second}"));
     table.val("eps", &optimizer.eps, |x| format!("{x}"));

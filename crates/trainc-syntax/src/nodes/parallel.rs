@@ -134,6 +134,12 @@ options! {
     RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after the forward pass and gather it again";
     DOCUMENT_MASK = "document-mask" ON, &["worker"], "worker: restrict attention to one document";
     REDUCE = "reduce" &[arg("precision", Ty::Word(&["f32", "bf16"]))], &["worker"], "worker: precision of the reduction";
+    ATTENTION = "attention" &[arg("kernels", Ty::Word(&["auto", "flash", "cudnn"]))], &["worker"],
+        "worker: kernels of attention on GPUs";
+    SELF_CHECK = "self-check" &[arg("on-failure", Ty::Word(&["enforce", "warn"]))], &["worker"],
+        "worker: whether a failed self-check of GPUs ends the run";
+    ACCEPT_CHANGES = "accept-changes" ON, &["worker"],
+        "worker: resume with other data, another seed, batch or schedule";
     OPTIMIZE = "optimize" &[arg("value", Ty::Word(&["memory", "speed"]))], &["smp"], "smp v1";
     AUTO_PARTITION = "auto-partition" ON, &["smp"], "smp v1: the library assigns layers to stages";
     DEFAULT_PARTITION = "default-partition" COUNT, &["smp"], "smp v1: stage of modules without an assigned stage";

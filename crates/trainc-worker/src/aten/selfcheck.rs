@@ -65,6 +65,20 @@ struct Judge {
 }
 
 impl Judge {
+    /// Compares a measured bandwidth with that of the network.
+    fn compare_rate(&mut self, name: &str, rate: f64, expected: f64) -> Result<()> {
+        let said =
+            format!("{name}: {:.2} GB/s per rank, but the network has {:.2}", rate / 1e9, expected / 1e9);
+        let look = "run with NCCL_DEBUG=INFO and look for `NET/OFI`";
+        if rate < expected / 4.0 {
+            let why = format!("NCCL does not use the network's adapters: {look}");
+            self.reject(Failure::new(Code::Device, format!("self-check: {said}; {why}")))?;
+        } else if rate < expected / 2.0 {
+            self.warnings.push(format!("{said}: {look}"));
+        }
+        Ok(())
+    }
+
     fn reject(&mut self, failure: Failure) -> Result<()> {
         match self.setting {
             crate::config::SelfCheck::Enforce => {
@@ -697,20 +711,8 @@ fn compare_network(config: &Config, found: &Bandwidth, judge: &mut Judge) -> Res
             t.per_host().min(t.shards),
         ),
     ] {
-        let Some(rate) = rate.filter(|_| bytes >= LEAST) else { continue };
-        let expected = network / sharing as f64;
-        let said = format!(
-            "{name} between hosts: {:.2} GB/s per rank, but the network of {} has {:.2}",
-            rate / 1e9,
-            config.cluster.instance,
-            expected / 1e9
-        );
-        if rate < expected / 4.0 {
-            let why =
-                "NCCL does not use the network's adapters: run with NCCL_DEBUG=INFO and look for `NET/OFI`";
-            judge.reject(Failure::new(Code::Device, format!("self-check: {said}; {why}")))?;
-        } else if rate < expected / 2.0 {
-            judge.warnings.push(format!("{said}: run with NCCL_DEBUG=INFO and look for `NET/OFI`"));
+        if let Some(rate) = rate.filter(|_| bytes >= LEAST) {
+            judge.compare_rate(&format!("{name} between hosts"), rate, network / sharing as f64)?;
         }
     }
     Ok(())
@@ -772,4 +774,31 @@ pub(super) fn run(
         "warnings": judge.warnings,
     });
     Ok((groups, comm, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(rate: f64, expected: f64, setting: crate::config::SelfCheck) -> (Result<()>, Vec<String>) {
+        let mut judge = Judge { setting, warnings: Vec::new() };
+        let result = judge.compare_rate("gather between hosts", rate, expected);
+        (result, judge.warnings)
+    }
+
+    /// Below half of the network's bandwidth is a warning, below a quarter ends the run, unless a warning is enough.
+    #[test]
+    fn bandwidth_between_hosts_is_compared_with_the_network() {
+        use crate::config::SelfCheck::{Enforce, Warn};
+        let (result, warnings) = judged(30e9, 50e9, Enforce);
+        assert!(result.is_ok() && warnings.is_empty());
+        let (result, warnings) = judged(20e9, 50e9, Enforce);
+        assert!(result.is_ok() && warnings[0].contains("20.00 GB/s per rank"), "{warnings:?}");
+        let (result, _) = judged(2e9, 50e9, Enforce);
+        let failure = result.unwrap_err();
+        assert_eq!(failure.code, Code::Device);
+        assert!(failure.message.contains("NCCL does not use the network's adapters"), "{failure}");
+        let (result, warnings) = judged(2e9, 50e9, Warn);
+        assert!(result.is_ok() && warnings.len() == 1);
+    }
 }

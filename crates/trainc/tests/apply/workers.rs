@@ -135,6 +135,10 @@ fn a_warning_for_gpus_on_which_it_was_not_run() {
     assert!(warning.message.contains("`ml.p4d.24xlarge`"), "{}", warning.message);
     assert!(warning.notes.iter().any(|note| note.contains("exit code 12")), "{:?}", warning.notes);
     assert_eq!(verdict::worker_experimental(&plan_with(CPU, &[], Some(elf()))), None);
+    // Of the H200 one GPU was seen, an instance has eight.
+    let sets = ["cluster.instance=ml.p5en.48xlarge"];
+    let warning = verdict::worker_experimental(&plan_with(GPU, &sets, Some(elf()))).unwrap();
+    assert!(warning.message.contains("have run it on 1 "), "{}", warning.message);
     let fsdp = "examples/llama-7b-fsdp/trainc.kdl";
     assert_eq!(verdict::worker_experimental(&plan_with(fsdp, &[], None)), None);
 }
@@ -166,6 +170,15 @@ fn a_job_on_gpus_is_started_as_one_on_cpus() {
     let environment = &config["communication"]["environment"];
     assert_eq!(environment["FI_PROVIDER"], "efa");
     assert_eq!(environment["FI_EFA_USE_DEVICE_RDMA"], "1");
+    let hosts = config["cluster"]["nodes"].as_u64().unwrap();
+    let efa = (hosts > 1).then_some("AWS Libfabric");
+    assert_eq!(environment.get("NCCL_NET").and_then(serde_json::Value::as_str), efa);
+    assert_eq!(config["gpu"]["peak_flops"], 312e12);
+    assert_eq!(config["gpu"]["network_bytes_per_s"].as_f64(), (hosts > 1).then_some(50e9));
+    assert_eq!(
+        (&config["gpu"]["attention"], &config["gpu"]["self_check"]),
+        (&"auto".into(), &"enforce".into())
+    );
     assert_eq!(
         request["Environment"], *environment,
         "processes that the launcher does not start see the same"
