@@ -1,4 +1,5 @@
-"""Fetches what the worker's tests need of PyTorch from PyPI: its libraries for CPU tensors and its list of operators.
+"""Fetches what the worker's tests need of PyTorch from PyPI: its libraries for CPU tensors, its list of operators and the
+declarations of its functions for GPUs.
 
     fetch_torch.py VERSION DIRECTORY
 
@@ -15,6 +16,7 @@ import zipfile
 
 LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libgomp", "libtorch_global_deps.so")
 OPERATORS = "torchgen/packaged/ATen/native/native_functions.yaml"
+HEADER = "torch/include/torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h"
 # Of the wheels that torch requires, those that libtorch_cpu.so is linked to.
 LINKED = re.compile(r"^Requires-Dist: ((?:nvidia-cuda-runtime|nvidia-cuda-cupti)[\w-]*)\s*\(?==([\w.]+)")
 # Newer wheels name the CUDA toolkit, whose extras are these wheels.
@@ -51,7 +53,7 @@ def main(version, directory):
                     sys.exit(f"error: torch {version} requires other wheels than expected: {requirements}")
                 for name in names:
                     folder, _, file = name.rpartition("/")
-                    if name == OPERATORS or (folder in ("torch/lib", "torch.libs") and file.startswith(LIBRARIES)):
+                    if name in (OPERATORS, HEADER) or (folder in ("torch/lib", "torch.libs") and file.startswith(LIBRARIES)):
                         wheel.extract(name, target)
             for requirement in requirements:
                 download(requirement, scratch)
