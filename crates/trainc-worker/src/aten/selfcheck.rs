@@ -665,7 +665,9 @@ fn attention(config: &Config, device: Device, others: &[Attention], judge: &mut 
     // A group of heads is independent of the others.
     let group = HeadShape { batch: 1, heads: shape.heads / groups, kv_heads: 1, ..shape };
     let flops = 14.0 * (group.heads * group.dim) as f64 * (shape.sequence as f64).powi(2) / 2.0;
-    let count = ((HEAVY / 4.0 / flops) as i64).clamp(1, shape.batch * groups);
+    // Sequences of which not even one group is computed in seconds are compared between kernels only.
+    let count =
+        if flops > 2.0 * HEAVY { 0 } else { ((HEAVY / 4.0 / flops) as i64).clamp(1, shape.batch * groups) };
     let cpu = Device::cpu(device.attention);
     for number in 0..count {
         // The last one first, then spread over all.
@@ -684,6 +686,12 @@ fn attention(config: &Config, device: Device, others: &[Attention], judge: &mut 
             let back = case.group(device, &found.dqkv, batch, number)?;
             check(format!("gradients of {name}"), &back, &dqkv, group.heads as usize + 2)?;
         }
+    }
+    if count == 0 && kernels.len() == 1 {
+        let (kernel, sequence) = (kernels[0], shape.sequence);
+        judge.warnings.push(format!(
+            "attention was not compared at {sequence} tokens: {kernel:?} is the only kernel for this job, and a CPU is too slow"
+        ));
     }
     Ok(worst)
 }

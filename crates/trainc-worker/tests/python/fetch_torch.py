@@ -41,7 +41,7 @@ def linked(metadata):
 def main(version, directory):
     target = pathlib.Path(directory)
     library = target / "torch/lib"
-    if not (target / "complete").exists():
+    if not ((target / "complete").exists() and (target / HEADER).exists()):
         with tempfile.TemporaryDirectory(dir=target.parent if target.parent.is_dir() else None) as scratch:
             scratch = pathlib.Path(scratch)
             download(f"torch=={version}", scratch)
