@@ -2,8 +2,8 @@
 //! of PyTorch's libraries, no autograd and no Python.
 //!
 //! `MemoryParts::on_gpu` in `crates/trainc-worker/src/fsdp/memory_parts.rs` is the worker's own account, which its tests
-//! compare with the tensors of a pass; `tests/run_memory.rs` compares the two. No run on a GPU was measured: [`CONTEXT`] is an
-//! estimate, and the interval is that of the measured runs of other engines.
+//! compare with the tensors of a pass; `tests/run_memory.rs` compares the two. One run on one GPU was measured: the interval
+//! is that of the measured runs of other engines.
 
 use super::worker::{Units, attention_widths};
 use super::{GIB, MemoryParts};
@@ -13,8 +13,8 @@ use crate::layout::{Layout, Recompute};
 const WIDE: f64 = 4.0;
 /// Bytes of gathered weights, saved activations and logits.
 const HALF: f64 = 2.0;
-/// Bytes of the CUDA context, of the workspaces of cuBLAS and cuDNN, and of NCCL's buffers: an estimate, without a
-/// measured run. Processes of PyTorch have 0.7 GB for the context and 1.1 GB for NCCL (`memory.context_bytes` and
+/// Bytes of the CUDA context, of the workspaces of cuBLAS and cuDNN, and of NCCL's buffers: an estimate. On one H200 without
+/// NCCL they were 1.8 GB (`gpu-report.json` of the worker). Processes of PyTorch have 0.7 GB for the context and 1.1 GB for NCCL (`memory.context_bytes` and
 /// `memory.nccl_bytes` of `constants.toml`), and a workspace of cuBLAS has 32 MiB on Hopper (PyTorch, CUDA semantics).
 const CONTEXT: f64 = 2.0 * GIB;
 /// Logits whose loss is computed at once, and fewest rows of such a chunk.
@@ -65,16 +65,17 @@ impl BlockBytes {
         let (hidden, inner) = (model.hidden, model.ffn);
         let up = (model.ffn_matrices - 1.0) * inner;
         let middle = if model.parallel_blocks { 0.0 } else { hidden };
-        // Both norms' outputs; query, key and value, with a key and a value for each query head; attention's output; the
-        // feed-forward part before and after its non-linearity. In 32 bit: softmax's sums, the input of the second half,
-        // and statistics of the norms.
+        // Both norms' outputs; query, key and value; attention's output; the feed-forward part before and after its
+        // non-linearity. In 32 bit: softmax's sums, the input of the second half, and statistics of the norms.
         let saved =
-            HALF * (2.0 * hidden + 4.0 * attention + up + inner) + WIDE * (model.heads + middle + 4.0);
+            HALF * (2.0 * hidden + qkv + attention + up + inner) + WIDE * (model.heads + middle + 4.0);
         let stream = WIDE * hidden;
-        let feed_forward = stream + HALF * (hidden + up + 3.0 * inner);
-        let attending = 2.0 * stream + HALF * (hidden + 7.0 * attention);
-        let projecting = 5.0 * stream + HALF * (3.0 * attention + qkv + hidden);
-        Self { saved, passing: feed_forward.max(attending).max(projecting) }
+        let feed_forward = stream + HALF * (hidden + up + 2.0 * inner);
+        let attending = 2.0 * stream + HALF * (attention + 2.0 * qkv);
+        // Positions are turned as complex numbers in 32 bit.
+        let turning = 2.0 * stream + (HALF + 2.0 * WIDE) * qkv;
+        let projecting = 5.0 * stream + HALF * (qkv + hidden);
+        Self { saved, passing: feed_forward.max(attending).max(turning).max(projecting) }
     }
 }
 
