@@ -270,9 +270,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
 
 /// Returns what the worker's self-check and log compare a GPU and the network with.
 fn gpu(plan: &Plan, worker: &Worker, nodes: u64) -> Gpu {
-    let gpu =
-        plan.machine.as_ref().and_then(|machine| trainc_catalog::accelerators::get(machine.gpu.as_ref()?));
-    let peak = gpu.and_then(|gpu| gpu.peak_bf16_tflops);
+    let peak = plan.instance.as_ref().and_then(|instance| instance.accelerator.peak_bf16_tflops);
     let network = plan.instance.as_ref().filter(|instance| nodes > 1 && instance.efa == Some(true));
     Gpu {
         attention: worker.attention.value.clone(),
