@@ -154,8 +154,12 @@ class Asks:
             for part in ("subnet/subnet-0ffffffffffffffff", "security-group/sg-0ffffffffffffffff"):
                 self.refuse("ec2:CreateNetworkInterface", self.arn("ec2", part), **here)
             uses = ("CreateNetworkInterfacePermission", "DeleteNetworkInterface", "DeleteNetworkInterfacePermission")
+            interface = self.arn("ec2", "network-interface/eni-0123456789abcdef0")
             for action in uses:
-                self.ask(f"ec2:{action}", self.arn("ec2", "network-interface/eni-0123456789abcdef0"), **here)
+                for subnet in vpc["Subnets"]:
+                    self.ask(f"ec2:{action}", interface, ec2__Subnet=self.arn("ec2", f"subnet/{subnet}"), **here)
+                elsewhere = self.arn("ec2", "subnet/subnet-0ffffffffffffffff")
+                self.refuse(f"ec2:{action}", interface, ec2__Subnet=elsewhere, **here)
         sources = [c["DataSource"] for c in self.request.get("InputDataConfig", [])]
         if any(s.get("FileSystemDataSource", {}).get("FileSystemType") == "FSxLustre" for s in sources):
             self.ask("fsx:DescribeFileSystems", self.arn("fsx", "file-system/*"))

@@ -137,8 +137,12 @@ pub enum Place {
 /// Returns the kind of credential that a value is, as a phrase: by its format, by its name, or by its randomness. This is the
 /// finder: T0252 reports what it finds, and no output shows it.
 pub fn classify(name: &str, value: &str, place: Place) -> Option<&'static str> {
-    find(value)
-        .or_else(|| credential_kind_by_name(name, value))
+    find(value).or_else(|| classify_whole(name, value, place))
+}
+
+/// Like [`classify`], by name and randomness alone: the value as a whole is the credential.
+pub(crate) fn classify_whole(name: &str, value: &str, place: Place) -> Option<&'static str> {
+    credential_kind_by_name(name, value)
         .or_else(|| looks_random(value).then_some("a random string, like an access key"))
         .or_else(|| (place == Place::Variable && is_hexadecimal(name, value)).then_some(HEXADECIMAL))
 }

@@ -2,9 +2,9 @@
 //!
 //! A source may be unreadable, or be no manifest: its words and strings are found without a parser, so that a credential at
 //! a place where none is expected (a surplus argument, an unclosed string, an unknown node) is masked too. What a value is
-//! decides [`classify`].
+//! decides [`crate::credentials::classify`].
 
-use crate::credentials::{Place, classify, credential_ranges, find};
+use crate::credentials::{Place, classify_whole, credential_ranges, find};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -63,7 +63,9 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
             names.clear();
         }
         let is_value = token.is_quoted || (!is_program && (token.is_joined || token.is_variable));
-        if is_value && token.is_credential(&names) {
+        // Of an address that contains a token, the token alone is found, below.
+        let is_partly = || token.has_format_as_written(text) && !token.is_credential_as_a_whole(&names);
+        if is_value && token.is_credential(&names) && !is_partly() {
             out.push(FoundCredential::new(text, token.range.clone()));
         }
         if token.is_joined && names.len() > 1 {
@@ -111,10 +113,25 @@ impl Token<'_> {
         if self.names_property || (self.value.contains("{{") && find(&self.value).is_none()) {
             return false;
         }
-        let place = if self.is_variable { Place::Variable } else { Place::Other };
+        find(&self.value).is_some() || self.is_credential_as_a_whole(names)
+    }
+
+    /// Returns whether its names or its randomness, and not a format in it, make it a credential.
+    fn is_credential_as_a_whole(&self, names: &[&str]) -> bool {
         let names = names.iter().rev().take(if self.is_joined { 1 } else { usize::MAX });
-        let by_name = |name: &&str| classify(name, &self.value, place).is_some();
-        names.copied().any(|name| by_name(&name)) || classify("", &self.value, Place::Other).is_some()
+        let places = std::iter::once(self.is_variable).chain(std::iter::repeat(false));
+        let by_name = |(name, is_variable): (&&str, bool)| {
+            // Digits are those of the nearest name: the node's own name indicates no digest.
+            classify_whole(name, &self.value, if is_variable { Place::Variable } else { Place::Other })
+        };
+        names.zip(places).any(|named| by_name(named).is_some())
+            || classify_whole("", &self.value, Place::Other).is_some()
+    }
+
+    /// Returns whether all that has the format of a credential in the value has it also as it is written.
+    fn has_format_as_written(&self, text: &str) -> bool {
+        let written = text.get(self.range.clone()).map_or(0, |written| credential_ranges(written).len());
+        written > 0 && written == credential_ranges(&self.value).len()
     }
 }
 

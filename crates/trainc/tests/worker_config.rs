@@ -176,11 +176,15 @@ fn remote_dma_is_asked_for_where_the_device_has_to_be_asked() {
         }
         told
     };
-    let rdma = json!({"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"});
+    // NCCL ends rather than fall back to sockets between the hosts.
+    let efa = json!({"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"});
+    let mut rdma = efa.clone();
+    rdma["FI_EFA_USE_DEVICE_RDMA"] = "1".into();
+    rdma["RDMAV_FORK_SAFE"] = "1".into();
     assert_eq!(environment("ml.p4d.24xlarge"), rdma);
     assert_eq!(environment("ml.p4de.24xlarge"), rdma);
-    assert_eq!(environment("ml.p5.48xlarge"), json!({"FI_PROVIDER": "efa"}));
-    assert_eq!(environment("ml.p5en.48xlarge"), json!({"FI_PROVIDER": "efa"}));
+    assert_eq!(environment("ml.p5.48xlarge"), efa);
+    assert_eq!(environment("ml.p5en.48xlarge"), efa);
     let script = fs::read_to_string(scratch.0.join("out/sagemaker/estimator.py")).unwrap();
     assert!(script.contains("container_entry_point") && script.contains("FI_PROVIDER"), "{script}");
 }

@@ -915,8 +915,9 @@ fn a_rank_of_the_worker_on_a_gpu() {
     let (h, f) = (4_096.0, 11_008.0);
     let rows = 4_096.0;
     let saved = 2.0 * (6.0 * h + 3.0 * f) + 4.0 * (h + 32.0 + 4.0);
-    // The most of its backward pass: five tensors of the stream's width in 32 bit, and dq, dk, dv twice and dh in bf16.
-    let passing = 5.0 * 4.0 * h + 2.0 * 7.0 * h;
+    // The most of its backward pass: two tensors of the stream's width in 32 bit, and dq, dk, dv in bf16 and, while positions
+    // are turned back, twice in 32 bit.
+    let passing = 2.0 * 4.0 * h + (2.0 + 2.0 * 4.0) * 3.0 * h;
     assert_eq!(parts.activations, rows * (32.0 * 4.0 * h + saved + passing));
     // 2^26 / 32,000 = 2,097 rows of loss at once; rows in bf16 and 32 bit beside it. A block's temporaries are gone then.
     let loss = 32_000.0 * (2.0 * rows + 16.0 * 2_097.0) + rows * 6.0 * h;
