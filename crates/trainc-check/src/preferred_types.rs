@@ -45,7 +45,7 @@ pub(crate) fn check(
         other.plan = Some(plan);
         discard_speed_of_unknown_layout(&mut other);
         other.problems.sort();
-        for one in other.problems.iter().filter(|one| one.severity != Severity::Note) {
+        for one in other.problems.iter().filter(|one| one.severity != Severity::Note || one.is_allowed()) {
             // A problem at the type is at the other type of the first plan.
             let is_same = |reported: &Diagnostic| {
                 one.is_same_problem(reported)

@@ -128,7 +128,7 @@ pub fn document(run: &Run<'_>) -> Document {
             .iter()
             .map(|manifest| Manifest {
                 path: manifest.path.to_owned(),
-                job: manifest.job.map(str::to_owned),
+                job: manifest.job.map(|job| run.sources.mask(job)),
                 problems: manifest.problems.iter().map(|one| problem(run.sources, one)).collect(),
             })
             .collect(),

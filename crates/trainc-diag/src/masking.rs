@@ -6,6 +6,7 @@
 
 use crate::credentials::{Place, classify_whole, credential_ranges, find};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The text that replaces a credential.
@@ -19,6 +20,9 @@ const LEAST_START: usize = 8;
 
 /// The part of a multi-line value, such as a line of a private key, that is masked alone, in bytes.
 const LEAST_LINE: usize = 16;
+
+/// Names of a node that are tried for a value, those next to it.
+const MOST_NAMES: usize = 8;
 
 /// Nodes whose values are variables of the program.
 const VARIABLE_NODES: [&str; 5] = ["environment", "hyperparameter", "hyperparameters", "mpi-env", "secret"];
@@ -45,6 +49,8 @@ impl FoundCredential {
         for (start, end, _) in credential_ranges(&read) {
             values.extend(read.get(start..end).map(str::to_owned));
         }
+        // A value of several lines is shown without the indentation around it.
+        values.push(read.trim().to_owned());
         values.push(read.into_owned());
         values.retain(|value| !value.trim().is_empty());
         values.dedup();
@@ -63,8 +69,10 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
             names.clear();
         }
         let is_value = token.is_quoted || (!is_program && (token.is_joined || token.is_variable));
-        // Of an address that contains a token, the token alone is found, below.
-        let is_partly = || token.has_format_as_written(text) && !token.is_credential_as_a_whole(&names);
+        // Of an address that contains a token, the token alone is found, below. The lines of a key belong together.
+        let is_line = !token.value.contains('\n');
+        let is_partly =
+            || is_line && token.has_format_as_written(text) && !token.is_credential_as_a_whole(&names);
         if is_value && token.is_credential(&names) && !is_partly() {
             out.push(FoundCredential::new(text, token.range.clone()));
         }
@@ -118,7 +126,9 @@ impl Token<'_> {
 
     /// Returns whether its names or its randomness, and not a format in it, make it a credential.
     fn is_credential_as_a_whole(&self, names: &[&str]) -> bool {
-        let names = names.iter().rev().take(if self.is_joined { 1 } else { usize::MAX });
+        // A property has its own name, but `from` of a `secret` is named by its argument.
+        let is_named = self.is_joined && names.last() != Some(&"from");
+        let names = names.iter().rev().take(if is_named { 1 } else { MOST_NAMES });
         let places = std::iter::once(self.is_variable).chain(std::iter::repeat(false));
         let by_name = |(name, is_variable): (&&str, bool)| {
             // Digits are those of the nearest name: the node's own name indicates no digest.
@@ -144,11 +154,21 @@ struct Tokens<'a> {
     /// Whether the node of this line, and the nodes around it, hold variables.
     is_variable: bool,
     around: Vec<bool>,
+    /// Marks that close no string in the rest of the text, so that it is searched once for each.
+    unclosed: BTreeSet<String>,
 }
 
 impl<'a> Tokens<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0, is_joined: false, is_first: true, is_variable: false, around: Vec::new() }
+        Self {
+            text,
+            at: 0,
+            is_joined: false,
+            is_first: true,
+            is_variable: false,
+            around: Vec::new(),
+            unclosed: BTreeSet::new(),
+        }
     }
 
     fn rest(&self) -> &'a str {
@@ -191,7 +211,8 @@ impl<'a> Tokens<'a> {
         let is_multi_line = closing.starts_with("\"\"\"") || !has_escapes;
         let mut end = None;
         let mut escaped = false;
-        for (at, c) in body.char_indices() {
+        let searched = if self.unclosed.contains(&closing) { "" } else { body };
+        for (at, c) in searched.char_indices() {
             if escaped {
                 escaped = false;
             } else if has_escapes && c == '\\' {
@@ -203,8 +224,13 @@ impl<'a> Tokens<'a> {
                 break;
             }
         }
-        let line = body.find('\n').unwrap_or(body.len());
-        let (end, after) = end.unwrap_or((line, line));
+        let (end, after) = end.unwrap_or_else(|| {
+            if is_multi_line {
+                self.unclosed.insert(closing.clone());
+            }
+            let line = body.find('\n').unwrap_or(body.len());
+            (line, line)
+        });
         // An apostrophe is no mark of a string.
         if closing == "'" && after == end {
             return None;
@@ -212,6 +238,8 @@ impl<'a> Tokens<'a> {
         self.at = start + after;
         let range = start..start + end;
         let written = self.text.get(range.clone())?;
+        // The indentation of a string of several lines is no part of it.
+        let written = if is_multi_line { written.trim() } else { written };
         Some((range, if has_escapes { unescape(written) } else { Cow::Borrowed(written) }))
     }
 

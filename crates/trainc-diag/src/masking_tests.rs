@@ -36,6 +36,7 @@ fn a_credential_is_found_at_any_place_of_a_text() {
         ("hyperparameter \"password\" #\"hunter2\"#".to_owned(), "hunter2"),
         ("arguments \"--password\" \"hunter2\"".to_owned(), "hunter2"),
         ("DB_PASSWORD \"hunter2".to_owned(), "hunter2"),
+        ("secret \"DB_PASSWORD\" from=\"hunter2horse\"".to_owned(), "hunter2horse"),
         ("program.environment.DB_PASSWORD=hunter2".to_owned(), "hunter2"),
         (format!("environment FOO=\"{HEXADECIMAL}\""), HEXADECIMAL),
         (format!("WANDB_API_KEY \"{HEXADECIMAL}\""), HEXADECIMAL),
@@ -50,6 +51,27 @@ fn a_credential_is_found_at_any_place_of_a_text() {
     assert_eq!(found("job.kdl", text), ["https://user:geheim@"]);
     let text = "environment KEY=\"\"\"\n    -----BEGIN PRIVATE KEY-----\n    MIIE\n    \"\"\"";
     assert_eq!(found("job.kdl", text)[0].trim(), "-----BEGIN PRIVATE KEY-----\n    MIIE");
+}
+
+/// Each beginning of a string that never ends is searched once.
+#[test]
+fn unclosed_strings_are_searched_once() {
+    for unit in ["\"", "\"\"\"\n", "#\"", "'", "\"\" ", "a 'b\n", "\"x\" "] {
+        let text = format!("environment A=\"\"\"\n{}", unit.repeat(200_000));
+        let began = std::time::Instant::now();
+        let _ = found("job.kdl", &text);
+        assert!(began.elapsed().as_secs() < 20, "{unit:?}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_password_of_several_lines_is_masked_as_it_is_shown() {
+    let mut sources = SourceMap::default();
+    sources.add("job.kdl", "environment DB_PASSWORD=\"\"\"\n    hunter2horse\n    \"\"\"");
+    assert_eq!(
+        sources.mask("program.environment.DB_PASSWORD hunter2horse"),
+        "program.environment.DB_PASSWORD ***"
+    );
 }
 
 #[test]

@@ -128,7 +128,11 @@ pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
 pub fn dearest(plan: &Plan, seconds: f64) -> Option<(&Alternative, CostParts)> {
     let alternatives = plan.fleet.alternatives()?;
     let each = || alternatives.iter().map(|one| (one, on_demand_cost_of(plan, one, seconds)));
-    let (instances, cost) = each().max_by(|(_, a), (_, b)| a.known_usd().total_cmp(&b.known_usd()))?;
+    // Of equally dear ones the same, whichever is preferred.
+    let name = |one: &Alternative| one.parts.first().map(|part| part.instance.clone());
+    let (instances, cost) = each().max_by(|(x, a), (y, b)| {
+        a.known_usd().total_cmp(&b.known_usd()).then_with(|| name(x).cmp(&name(y)))
+    })?;
     let is_complete = each().all(|(_, cost)| cost.instances.is_complete);
     Some((instances, CostParts { instances: Cost { is_complete, ..cost.instances }, ..cost }))
 }

@@ -250,6 +250,28 @@ fn one_number_beyond_counting() {
     assert!(refused >= 12, "{refused}");
 }
 
+/// A link of a directory is one like that of a file; one inside of the repository is followed.
+#[test]
+fn nothing_is_written_through_a_directory_outside() {
+    let scratch = Scratch::new("written-outside");
+    let loose = "region    \"us-west-2\"\n";
+    fs::create_dir_all(scratch.0.join("repo/.git")).unwrap();
+    for path in ["outside/t.kdl", "repo/inside/t.kdl"] {
+        fs::create_dir_all(scratch.0.join(path).parent().unwrap()).unwrap();
+        scratch.write(path, loose);
+    }
+    symlink("../outside", scratch.0.join("repo/out")).unwrap();
+    symlink("inside", scratch.0.join("repo/in")).unwrap();
+    for argument in ["repo/out/t.kdl", "repo/out"] {
+        let ran = trainc_in(&scratch.0, &["fmt", argument], b"", Duration::from_mins(1));
+        assert_eq!(ran.code, Some(3), "{argument}: {}", ran.err);
+        assert_eq!(fs::read_to_string(scratch.0.join("outside/t.kdl")).unwrap(), loose);
+    }
+    let ran = trainc_in(&scratch.0, &["fmt", "repo/in/t.kdl"], b"", Duration::from_mins(1));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_ne!(fs::read_to_string(scratch.0.join("repo/inside/t.kdl")).unwrap(), loose);
+}
+
 #[test]
 fn layers_that_lead_astray() {
     let scratch = Scratch::new("layers");

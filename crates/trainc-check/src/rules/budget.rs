@@ -2,6 +2,7 @@
 
 use crate::Context;
 use crate::queries::prediction::predicted_run;
+use super::limits::is_overridden;
 use crate::queries::prices::describe_price_sources;
 use crate::queries::{file_system, run_limits};
 use trainc_catalog::instances;
@@ -55,6 +56,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A custom or local cluster costs nothing here, and an invalid type is reported already.
     let (Some(cluster), Some(alternatives)) = (&plan.job.cluster, plan.fleet.alternatives()) else { return };
     let span = usd.span_or(budget.span);
+    if let Some(path) = BILLED_MEMBERS.iter().find(|path| is_overridden(plan, path)) {
+        let message = format!("the budget cannot be checked: `request` overrides `{path}`");
+        let severity = if hard { Severity::Error } else { Severity::Note };
+        problems.push(
+            Diagnostic::new(&T0257, span, message)
+                .severity(severity)
+                .help("write the node that sets this member, in place of the one in `request`")
+                .note("trainc sends members of `request` as written, and does not know what the job would cost with them"),
+        );
+        return;
+    }
     problems.extend_with(unpriced_costs(context, span, hard));
     problems.extend_with(missing_instance_price(plan, alternatives, span, hard));
     // The known part of the cost decides if it exceeds the budget alone.
@@ -190,6 +202,15 @@ fn unchecked_severity(plan: &Plan, hard: bool) -> Severity {
         (false, _) => Severity::Note,
     }
 }
+
+/// The members of CreateTrainingJob that decide what a job costs at most: its machines and its time.
+const BILLED_MEMBERS: [&str; 5] = [
+    "ResourceConfig.InstanceType",
+    "ResourceConfig.InstanceCount",
+    "ResourceConfig.InstanceGroups",
+    "ResourceConfig.VolumeSizeInGB",
+    "StoppingCondition.MaxRuntimeInSeconds",
+];
 
 /// Reports costs that the budget does not include because their price is unknown. A file system may cost as much as the
 /// instances; volumes only matter to a hard budget.

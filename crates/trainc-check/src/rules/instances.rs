@@ -122,19 +122,25 @@ fn exceeded_quotas(cluster: &Cluster, instances: &Alternative, is_preference: bo
     let usages = [Some(usage), pool.then_some(Usage::WarmPool)];
     let types = instances.instances_by_type();
     let total = instances.instance_count()?;
-    let mut quotas: Vec<(Quota, u64)> = Vec::new();
+    // Each with the instances that count against it, and their type unless all types do.
+    let mut quotas: Vec<(Quota, u64, Option<&str>)> = Vec::new();
     for one in &types {
         let of_type = usages.into_iter().flatten().filter_map(|usage| quotas::instance(one.instance, usage));
-        quotas.extend(of_type.zip(std::iter::repeat(one.nodes?)));
+        let nodes = one.nodes?;
+        quotas.extend(of_type.map(|quota| (quota, nodes, Some(one.instance))));
     }
     let wide = [quotas::general(across), quotas::general(per_job)].into_iter().flatten();
-    quotas.extend(wide.zip(std::iter::repeat(total)));
+    quotas.extend(wide.map(|quota| (quota, total, None)));
     // An unknown default may be exceeded, too.
-    quotas.retain(|(quota, nodes)| quota.default.is_none_or(|default| *nodes > default));
-    let room = |(quota, nodes): &(Quota, u64)| Some((quota.default?, std::cmp::Reverse(*nodes)));
+    quotas.retain(|(quota, nodes, _)| quota.default.is_none_or(|default| *nodes > default));
+    let room = |(quota, nodes, _): &(Quota, u64, Option<&str>)| Some((quota.default?, std::cmp::Reverse(*nodes)));
     let tightest = quotas.iter().filter(|one| room(one).is_some()).min_by_key(|one| room(one))?;
     let first = types.first()?;
-    let names: Vec<&str> = types.iter().map(|one| one.instance).collect();
+    let counted = tightest.1;
+    let names: Vec<&str> = match tightest.2 {
+        Some(name) => vec![name],
+        None => types.iter().map(|one| one.instance).collect(),
+    };
     // Of several types, the place says which.
     let span = if is_preference { first.span } else { first.nodes_span };
     let diagnostic = Diagnostic::new(
@@ -142,16 +148,16 @@ fn exceeded_quotas(cluster: &Cluster, instances: &Alternative, is_preference: bo
         span,
         format!(
             "{} of {} {} the quota `{}` of a new account, which is {}",
-            text::count(total, "instance"),
+            text::count(counted, "instance"),
             text::backtick_list(&names, "and"),
-            if total == 1 { "exceeds" } else { "exceed" },
+            if counted == 1 { "exceeds" } else { "exceed" },
             tightest.0.name,
             tightest.0.default?
         ),
     )
     .help("request an increase in Service Quotas before the run")
-    .fact("codes", quotas.iter().filter_map(|(quota, _)| quota.code.clone()).collect::<Vec<_>>());
-    Some(quotas.iter().fold(diagnostic, |diagnostic, (quota, _)| {
+    .fact("codes", quotas.iter().filter_map(|(quota, ..)| quota.code.clone()).collect::<Vec<_>>());
+    Some(quotas.iter().fold(diagnostic, |diagnostic, (quota, ..)| {
         let code = quota.code.as_deref().unwrap_or("no code");
         diagnostic.note(match quota.default {
             Some(default) => format!("{code} `{}`: {default} by default", quota.name),

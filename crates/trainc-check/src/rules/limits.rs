@@ -6,6 +6,7 @@
 mod member_places;
 mod request_members;
 
+pub(super) use request_members::is_overridden;
 use crate::Context;
 use crate::queries::spelling::nearest_spelling;
 use crate::shared_codes::T0410;

@@ -1,7 +1,7 @@
 //! The file system: manifests, layers and program directories below the root of the repository.
 
 use super::directory::emitted_files;
-use super::manifest_paths::{MOST_NESTED, Named, root_of};
+use super::manifest_paths::{MOST_NESTED, Named};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
@@ -230,11 +230,10 @@ impl Tree for Files {
 /// Writes a manifest or a layer in place. A link is followed inside its root only: what a repository holds decides about no file
 /// outside of it.
 pub(super) fn write_in_root(path: &Path, text: &str) -> io::Result<()> {
-    let target = path.canonicalize()?;
-    if !target.starts_with(root_of(path, None)) {
+    if super::manifest_paths::follows_link_out_of_root(path)? {
         return Err(io::Error::other("the link leads outside the root directory; name its target"));
     }
-    fs::write(target, text)
+    fs::write(path, text)
 }
 
 /// Reads a text file that a manifest names.

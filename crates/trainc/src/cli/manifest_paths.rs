@@ -4,7 +4,8 @@ use super::directory::emitted_files;
 use super::files::{describe, names_pipe};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -205,10 +206,38 @@ pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
             .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
     };
     let own = own.canonicalize().unwrap_or(own);
-    let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
-    repository.unwrap_or_else(|| {
+    repository_of(&own).map(Path::to_path_buf).unwrap_or_else(|| {
         let named = given.and_then(|given| given.canonicalize().ok()).unwrap_or(own);
         let here = std::env::current_dir().and_then(|here| here.canonicalize());
         here.ok().filter(|here| named.starts_with(here)).unwrap_or(named)
     })
+}
+
+/// Returns the repository that a directory is in.
+fn repository_of(dir: &Path) -> Option<&Path> {
+    dir.ancestors().find(|dir| dir.join(".git").exists())
+}
+
+/// Returns whether a path goes through a link, of a file or of a directory, that leads out of the root in which the link lies: of
+/// its repository, or of the current directory. Links elsewhere belong to the machine, not to what is read.
+pub(super) fn follows_link_out_of_root(path: &Path) -> io::Result<bool> {
+    let here = std::env::current_dir()?.canonicalize()?;
+    let mut at = PathBuf::new();
+    for component in here.join(path).components() {
+        if component == Component::ParentDir {
+            at = at.canonicalize()?;
+            at.pop();
+            continue;
+        }
+        at.push(component);
+        if !at.is_symlink() {
+            continue;
+        }
+        let parent = at.parent().map_or_else(|| Ok(here.clone()), Path::canonicalize)?;
+        let root = repository_of(&parent).or_else(|| parent.starts_with(&here).then_some(&*here));
+        if root.is_some_and(|root| at.canonicalize().is_ok_and(|target| !target.starts_with(root))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

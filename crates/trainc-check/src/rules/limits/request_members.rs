@@ -76,6 +76,24 @@ pub(super) fn is_set_by_request(plan: &Plan, path: &str) -> bool {
     plan.job.request.iter().any(|member| value_at(&member.name, &json(&member.value), path).is_some())
 }
 
+/// Returns whether a raw member sets the path, a part of it, or all around it: `#null` in place of a member removes the members
+/// in it.
+pub(in crate::rules) fn is_overridden(plan: &Plan, path: &str) -> bool {
+    plan.job.request.iter().any(|member| {
+        let mut leaves = Vec::new();
+        leaves_of(&member.name, &json(&member.value), &mut leaves);
+        leaves.iter().any(|leaf| are_nested(leaf, path))
+    })
+}
+
+/// Returns whether one of two paths of a request is the other, or is in it.
+fn are_nested(a: &str, b: &str) -> bool {
+    let is_in = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    is_in(a, b) || is_in(b, a)
+}
+
 /// Returns the value at a path of a request with only this member.
 fn value_at(name: &str, value: &Value, path: &str) -> Option<Value> {
     let rest = path.strip_prefix(name)?;
@@ -99,17 +117,20 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
         let mut reported: Vec<&str> = Vec::new();
         let free = context.plan.job.serverless_member().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
         for leaf in leaves.iter().filter(|_| !free) {
-            let node = NODES.iter().find(|(path, _)| {
-                leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))
-            });
+            let node = NODES.iter().find(|(path, _)| are_nested(leaf, path));
             let Some((path, node)) = node.filter(|(path, _)| !reported.contains(path)) else { continue };
             reported.push(path);
             // What is allowed is sent, so that its violations are reported too.
             if !context.allows_error(&T0446) {
                 refused.push(path);
             }
+            let message = if path.len() > leaf.len() {
+                format!("`{leaf}` has the member `{path}`, which is set with a node")
+            } else {
+                format!("`{path}` is set with a node")
+            };
             problems.push(
-                Diagnostic::new(&T0446, locate_member(member, path).name, format!("`{path}` is set with a node"))
+                Diagnostic::new(&T0446, locate_member(member, path).name, message)
                     .write(*node)
                     .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked")
                     .note("if no node sends what you mean, add `allow \"T0446\" reason=\"…\"`: then the member is sent as written, and `#null` leaves it to the service"),
