@@ -108,13 +108,17 @@ def test_a_notebook_that_deploys_is_imported_up_to_there(place):
 
 
 def test_the_manifest_can_name_the_source(place):
-    """Outside of a git repository the root is the manifest's directory."""
+    """Outside of a git repository the root is the current directory, if the manifest is in it."""
     script = HERE / "scripts/v2_smddp.py"
-    done = run_import(place, script, "--region", "us-west-2", "--out", "jobs/")
+    elsewhere = place.parent / f"{place.name}-elsewhere"
+    done = run_import(place, script, "--region", "us-west-2", "--out", f"../{elsewhere.name}/")
     assert done.returncode == 2, done.stderr
     assert "src`: it is outside the root directory" in done.stderr
     assert "help: `--out ./`\n" in done.stderr
-    assert not (place / "jobs").exists()
+    assert not elsewhere.exists()
+    done = run_import(place, script, "--region", "us-west-2", "--out", "jobs/")
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(place / "jobs")
     assert run_import(place, script, "--region", "us-west-2", "--out", "./").returncode == 0
     assert trainc(place, "check", ".").returncode == 0
     (place / ".git").mkdir()

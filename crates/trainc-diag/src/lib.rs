@@ -230,6 +230,7 @@ impl Diagnostic {
 
     /// Returns the problem as it is shown: no text of it contains a credential of the sources. An edit that contains one is
     /// left out, since its text would be applied masked.
+    #[must_use]
     pub fn masked(&self, sources: &SourceMap) -> Self {
         let mask = |text: &String| sources.mask(text);
         Self {

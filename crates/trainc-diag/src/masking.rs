@@ -78,7 +78,7 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
         }
         if token.is_joined && names.len() > 1 {
             names.pop();
-        } else if !token.is_joined && !(token.is_first && token.value == "secret") {
+        } else if !(token.is_joined || token.is_first && token.value == "secret") {
             names.push(text.get(token.range).unwrap_or_default());
         }
     }

@@ -61,6 +61,7 @@ fn identity(key: &Node) -> Option<Identity> {
         Value::Bool(value) => Identity::Integer((*value).into()),
         Value::Integer(value) => Identity::Integer(*value),
         Value::Float(value) => {
+            #[expect(clippy::cast_possible_truncation, reason = "compared with the value")]
             let whole = *value as i128;
             if whole as f64 == *value { Identity::Integer(whole) } else { Identity::Float(value.to_bits()) }
         }

@@ -89,10 +89,7 @@ fn is_float(text: &str) -> bool {
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         return true;
     }
-    let (whole, fraction) = match unsigned.split_once('.') {
-        Some(parts) => parts,
-        None => return false,
-    };
+    let Some((whole, fraction)) = unsigned.split_once('.') else { return false };
     let is_fraction = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let is_fraction_with_exponent = |text: &str| match text.split_once(['e', 'E']) {
         Some((fraction, exponent)) => {

@@ -57,7 +57,7 @@ fn canonical(node: &Node, kind: &str) -> Option<String> {
 
 /// `json.dumps(text, ensure_ascii=False)`.
 fn text_in_json(text: &str) -> String {
-    serde_json::to_string(text).unwrap()
+    serde_json::Value::from(text).to_string()
 }
 
 fn read(kind: &str, text: &str) -> Result<Option<String>, Error> {

@@ -1,5 +1,12 @@
 //! No text makes the reader panic, hang or take more memory than its limits.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::format_collect,
+    clippy::type_complexity,
+    reason = "texts are built of parts, and their reading is timed"
+)]
+
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use trainc_document::{

@@ -122,7 +122,9 @@ fn add_raw_locations<'a>(out: &mut Vec<Location<'a>>, name: &str, value: &'a Raw
         }
         Raw::List(items) => items.iter().for_each(|item| add_raw_locations(out, name, item)),
         Raw::Object(members) => {
-            members.iter().for_each(|member| add_raw_locations(out, &member.name, &member.value));
+            for member in members {
+                add_raw_locations(out, &member.name, &member.value);
+            }
         }
     }
 }

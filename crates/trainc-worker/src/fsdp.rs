@@ -111,6 +111,7 @@ pub trait Engine {
         Ok(())
     }
     /// Prepares memory that is never freed for fast copies, where that makes a difference.
+    #[expect(clippy::mut_mut, reason = "the memory itself is replaced")]
     fn pin(&self, _memory: &mut &'static mut [f32]) {}
     /// Replaces values of shard `shard`; `values` has its length.
     fn write_shard(&mut self, shard: usize, state: StateKind, values: &[f32]) -> Result<(), Failure>;

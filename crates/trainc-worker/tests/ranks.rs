@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trainc_worker::checkpoint::{Run, Saver};
+use trainc_worker::checkpoint::{OrderStart, Run, Saver};
 use trainc_worker::comm::SharedMemory;
 use trainc_worker::config::Config;
 use trainc_worker::exit::Code;
@@ -112,7 +112,7 @@ fn diverged_replicas_are_not_saved() {
             model,
             settings,
             stays: None,
-            order: Default::default(),
+            order: OrderStart::default(),
             passed_over: Vec::new(),
             periodic: false,
         };
@@ -153,7 +153,7 @@ fn a_save_stalls_training_for_one_copy() {
             model: json!(null),
             settings: json!(null),
             stays: None,
-            order: Default::default(),
+            order: OrderStart::default(),
             passed_over: Vec::new(),
             periodic: true,
         };

@@ -80,8 +80,7 @@ fn a_damaged_checkpoint_is_passed_over() {
     let mut flipped = good.clone();
     let last = flipped.len() - 100;
     flipped[last] ^= 1;
-    type Damage<'a> = (&'a str, &'a dyn Fn());
-    let damages: [Damage<'_>; 5] = [
+    let damages: [(&str, &dyn Fn()); 5] = [
         ("No such file", &|| std::fs::remove_file(&file).unwrap()),
         ("expected", &|| std::fs::write(&file, &good[..good.len() / 2]).unwrap()),
         ("is damaged", &|| std::fs::write(&file, &flipped).unwrap()),

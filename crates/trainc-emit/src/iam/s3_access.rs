@@ -143,7 +143,7 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     }
     let mut out = Vec::new();
     let mut add = |purpose: Purpose, uri: Option<&str>, object: bool, because: String| {
-        let Some((bucket, key)) = uri.and_then(|uri| split(uri)) else { return };
+        let Some((bucket, key)) = uri.and_then(split) else { return };
         let because = if key.contains(DIGEST_MARK) { format!("{because} of any run") } else { because };
         let key = to_iam_pattern(&key);
         let keys = if object { KeyPattern::Object(key) } else { KeyPattern::Prefix(key) };

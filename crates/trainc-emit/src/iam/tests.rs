@@ -283,13 +283,14 @@ fn conditions(plan: &Plan, sid: &str) -> Vec<(&'static str, &'static str, Vec<St
 fn writes_and_network_interfaces_are_restricted_with_and_without_a_boundary() {
     let network = r#"network { subnets "subnet-0123456789abcdef0"; security-groups "sg-0123456789abcdef0"; }
         checkpoint s3="s3://example-runs/checkpoints/""#;
-    for (plan, ids) in [
+    let plans = vec![
         (
             sample::plan_with_all_nodes("full", ""),
             &["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"] as &[_],
         ),
         (sample::small_plan("free", network), &["subnet-0123456789abcdef0"]),
-    ] {
+    ];
+    for (plan, ids) in plans {
         let account = crate::names::account(&plan).to_owned();
         let owner = ("StringEquals", "aws:ResourceAccount", vec![account.clone()]);
         for statement in statements(&plan).iter().filter(|one| one.actions.contains(&"s3:PutObject")) {

@@ -156,6 +156,7 @@ impl Comm {
     }
 
     /// Prepares memory that is never freed for copies from the GPU.
+    #[expect(clippy::mut_mut, reason = "the memory itself is replaced")]
     pub(super) fn pin(&self, memory: &mut &'static mut [f32]) {
         if let Some(links) = &self.links {
             links.pin(memory);

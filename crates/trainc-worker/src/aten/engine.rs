@@ -619,6 +619,7 @@ impl Engine for AtenEngine {
         self.state(shard, state)?.read_into(to)
     }
 
+    #[expect(clippy::mut_mut, reason = "the memory itself is replaced")]
     fn pin(&self, memory: &mut &'static mut [f32]) {
         self.comm.pin(memory);
     }

@@ -1156,6 +1156,7 @@ impl Links {
 
     /// Locks memory that is never freed, so that the GPU copies into it at the speed of its bus. Where that is not possible,
     /// copies are slower.
+    #[expect(clippy::mut_mut, reason = "the memory itself is replaced")]
     pub(crate) fn pin(&self, memory: &mut &'static mut [f32]) {
         // SAFETY: the memory lives as long as the process. An error is not left for PyTorch to find.
         unsafe {

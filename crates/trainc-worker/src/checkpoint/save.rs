@@ -174,7 +174,7 @@ impl Saver {
         }
         match self.share_digests(engine, step, written)? {
             Progress::Pending => self.drain(engine),
-            failed => Ok(failed),
+            failed @ (Progress::Complete(_) | Progress::Failed(_)) => Ok(failed),
         }
     }
 

@@ -307,7 +307,11 @@ fn manifest_directory(out: Option<&Path>) -> PathBuf {
         None => Path::new(""),
     };
     let directory = current.join(directory);
-    directory.canonicalize().unwrap_or(directory)
+    // It may be made only then: what exists of it is resolved, so that no `..` is left.
+    let existing = directory.ancestors().find_map(|found| Some((found.canonicalize().ok()?, found)));
+    existing
+        .and_then(|(resolved, found)| Some(resolved.join(directory.strip_prefix(found).ok()?)))
+        .unwrap_or(directory)
 }
 
 /// Returns why a manifest in this directory could not name the sources of the script, and where it can.
@@ -338,7 +342,7 @@ fn source_outside_root(args: &Args, recording: &Recording, directory: &Path) -> 
     };
     Some(format!(
         "error: a manifest in `{}` cannot name the source `{}`: it is outside the root directory, which is the nearest parent \
-directory with `.git`, otherwise the manifest's directory; nothing was written\nhelp: `--out {}`\n",
+directory with `.git`, otherwise the current directory if it contains the manifest; nothing was written\nhelp: `--out {}`\n",
         directory.display(),
         outside.display(),
         trainc_emit::quote(&out)

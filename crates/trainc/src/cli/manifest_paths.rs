@@ -206,7 +206,8 @@ pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
             .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
     };
     let own = own.canonicalize().unwrap_or(own);
-    repository_of(&own).map(Path::to_path_buf).unwrap_or_else(|| {
+    let repository = repository_of(&own).map(Path::to_path_buf);
+    repository.unwrap_or_else(|| {
         let named = given.and_then(|given| given.canonicalize().ok()).unwrap_or(own);
         let here = std::env::current_dir().and_then(|here| here.canonicalize());
         here.ok().filter(|here| named.starts_with(here)).unwrap_or(named)

@@ -96,7 +96,7 @@ fn replace(value: &mut Value, path: &mut Vec<String>, name: &str, place: Place, 
             for (name, inner) in members {
                 let known = key.as_deref().filter(|_| name == "Value").unwrap_or(name);
                 path.push(known.to_owned());
-                replace(inner, path, &known.to_owned(), place, out);
+                replace(inner, path, known, place, out);
                 path.pop();
             }
         }

@@ -130,7 +130,9 @@ pub fn import_all(
         return None;
     }
     if !read.repeated.is_empty() {
-        jobs.iter_mut().for_each(|job| job.add_caveats(&read.repeated));
+        for job in &mut jobs {
+            job.add_caveats(&read.repeated);
+        }
     }
     Some(jobs)
 }

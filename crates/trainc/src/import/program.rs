@@ -98,6 +98,7 @@ impl Script {
     }
 
     /// Returns the node `program …`; `toolkit` means that the image's training toolkit starts a script.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request that a program is made of")]
     pub(super) fn node(
         &mut self,
         toolkit: bool,

@@ -367,7 +367,7 @@ fn reason(signal: Option<i32>, said: &str, seconds: u64) -> Reason {
     if is(Signal::XCPU) || is(Signal::KILL) {
         return Reason::Time(seconds);
     }
-    let line = said.lines().map(str::trim).filter(|line| !line.is_empty()).next_back();
+    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty());
     Reason::Failure(line.unwrap_or("it ended without an answer").to_owned())
 }
 

@@ -37,7 +37,7 @@ pub(in crate::cli) fn run() -> ExitCode {
     }));
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
     let ended = thread.map(std::thread::JoinHandle::join);
-    ExitCode::from(if matches!(ended, Ok(Ok(Ok(())))) { 0 } else { 1 })
+    ExitCode::from(u8::from(!matches!(ended, Ok(Ok(Ok(()))))))
 }
 
 /// Answers messages until the input ends.

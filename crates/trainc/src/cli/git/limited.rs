@@ -307,7 +307,8 @@ mod tests {
             let head =
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\n";
             let _ = connection.write_all(head);
-            while connection.write_all(&[b'x'; 65_536]).is_ok() {}
+            let part = vec![b'x'; 65_536];
+            while connection.write_all(&part).is_ok() {}
         });
         let fault = ask("endless", &url, Limits { memory: 64 << 20, ..Limits::default() });
         assert!(matches!(&fault, GitFault::Other(words) if words.contains("ut of memory")), "{fault:?}");
