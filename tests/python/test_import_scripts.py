@@ -659,6 +659,13 @@ s3 = boto3.client("s3")
 
 # Honest scripts whose request depends on what only the account knows: what is named, and the script.
 UNKNOWN = {
+    "a_host_that_is_not_reached": (
+        "connects to `tracking.internal`: trainc blocks it",
+        "import socket\n"
+        "try:\n    socket.create_connection(('tracking.internal', 443))\n    tracking = 'on'\n"
+        "except OSError:\n    tracking = 'off'\n"
+        "start(Environment={'TRACKING': tracking})\n",
+    ),
     "subnets_of_a_tag": (
         "asks for `ec2 DescribeSubnets`: trainc answers with an empty list",
         "found = [one['SubnetId'] for one in boto3.client('ec2').describe_subnets()['Subnets']]\n"

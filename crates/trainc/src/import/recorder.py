@@ -136,6 +136,8 @@ def audit(event, args):
         if event.startswith("socket.get") and target in (None, "", "localhost", os.uname().nodename):
             return
         recorder.add("blocked", what=describe_address(target))
+        if asker() == "script":
+            recorder.add_unknown(f"connects to `{describe_address(target)}`: trainc blocks it")
         raise OSError(f"trainc import blocks the network: {describe_address(target)}")
     if event in PROGRAM_EVENTS:
         words = args[0] if event == "os.system" else args[1] if len(args) > 1 else args[0]
