@@ -19,6 +19,8 @@ const LINE: usize = 128;
 
 /// Turns for which a waiting rank only yields its core: a few milliseconds, longer than ranks of one step wait for each other.
 const YIELDS: u32 = 1 << 13;
+/// Turns between two looks at the board of the ranks.
+const CHECKED: u32 = 1 << 6;
 /// Shortest and longest sleep after that.
 const SHORT: Duration = Duration::from_micros(20);
 const LONG: Duration = Duration::from_millis(1);
@@ -262,6 +264,10 @@ impl Watchdog {
             turns += 1;
             if turns < YIELDS {
                 std::thread::yield_now();
+                // On a busy machine each turn may take milliseconds.
+                if turns.is_multiple_of(CHECKED) {
+                    self.check_peers(began)?;
+                }
                 continue;
             }
             // Other ranks save, evaluate or check something alone: their cores are not needed here.
