@@ -1,4 +1,4 @@
-//! The data types of a resolved job and its plan. Plain data without behaviour, except for invariants.
+//! The data types of a plan; those of its job are in `trainc-language`. Plain data without behaviour, except for invariants.
 
 pub mod account;
 pub mod architecture;
@@ -10,22 +10,14 @@ pub mod expectation;
 pub mod fleet;
 pub mod hardware;
 pub mod image;
-pub mod job;
 pub mod launch;
-pub mod locations;
 pub mod mesh;
 pub mod mfu;
 pub mod model;
-pub mod origin;
 pub mod plan;
-pub mod preferences;
 pub mod price;
-pub mod s3;
-pub mod scalar;
 pub mod source_tree;
-pub mod storage;
 pub mod training_job;
-pub mod units;
 pub mod worker;
 
 pub use account::{ACCOUNT_MARK, AccountFacts};
@@ -33,15 +25,14 @@ pub use cost::Cost;
 pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
 pub use fleet::{Alternative, Alternatives, Fleet, Part};
 pub use image::Image;
-pub use job::*;
 pub use launch::{Launch, Launcher};
-pub use locations::{Access, Location, LocationField};
 pub use mesh::{Axis, Mesh};
 pub use model::ModelFacts;
-pub use origin::{Field, Origin, Val};
 pub use plan::*;
-pub use preferences::Preference;
 pub use price::{Price, StoragePrice};
-pub use scalar::{Raw, RequestMember, Scalar};
 pub use source_tree::{SourceFile, SourceTree};
+pub use trainc_language::{
+    Access, Field, Location, LocationField, Origin, Preference, Raw, RequestMember, Scalar, Val, job::*,
+};
+pub use trainc_language::{job, locations, origin, preferences, s3, scalar, storage, units};
 pub use training_job::{TrainingJob, Transition};

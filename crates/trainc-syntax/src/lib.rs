@@ -4,7 +4,7 @@
 //! own parser, because the `kdl` crate returns nothing for a file with an error in it; tests compare the two on valid
 //! text. Independent of defaults, the catalogue and other files.
 
-pub mod ast;
+mod aliases;
 mod braces;
 mod characters;
 pub mod codes;
@@ -18,13 +18,11 @@ pub mod format;
 mod lexer;
 mod list_limit;
 mod literal;
-pub mod nodes;
 mod property;
 pub mod reader;
 mod request;
 pub mod required_values;
 pub mod schema;
-pub mod spec;
 pub mod suggested_edit;
 pub mod suggestions;
 mod top_level;
@@ -33,6 +31,7 @@ mod unclosed_string;
 pub mod units;
 pub mod value;
 
+pub use trainc_language::{ast, nodes, spec};
 pub use unclosed_string::trailing_properties;
 
 use trainc_diag::source::SourceId;

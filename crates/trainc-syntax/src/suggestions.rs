@@ -1,6 +1,7 @@
 //! The probable meaning of an unknown node: names from other tools, the parents that take it, and insertion below
 //! them. The node was reported; it is read as the probable one, so that nothing else is reported as missing.
 
+use super::aliases;
 use super::ast::{Duplicate, Node};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat};
@@ -48,7 +49,7 @@ pub(super) fn insert_below(list: &mut [Node], parent: &str, node: &mut Option<No
 
 /// Returns trainc's name for a node of another tool, with an explanation.
 pub(super) fn node_alias(name: &str) -> Option<(&'static str, &'static str)> {
-    nodes::NODE_ALIASES
+    aliases::NODE_ALIASES
         .iter()
         .find(|(other, ..)| is_same_name(other, name))
         .map(|(_, name, why)| (*name, *why))
@@ -78,7 +79,7 @@ fn is_same_name(one: &str, other: &str) -> bool {
 /// Returns the entry of a name of the API or of the SDK, in any spelling.
 pub fn other_name(name: &str) -> Option<OtherName> {
     let plain = plain_name(name);
-    let rows = nodes::OTHER_NAMES.lines().filter(|line| !line.starts_with('#'));
+    let rows = aliases::OTHER_NAMES.lines().filter(|line| !line.starts_with('#'));
     rows.filter_map(|line| {
         let mut columns = line.split('\t');
         let (name, node, write) = (columns.next()?, columns.next()?, columns.next()?);
@@ -101,12 +102,12 @@ impl OtherName {
 
 /// Returns whether a node of another tool is a property in trainc.
 pub(super) fn is_property_alias(name: &str) -> bool {
-    nodes::PROPERTY_ALIAS_NODES.iter().any(|other| is_same_name(other, name))
+    aliases::PROPERTY_ALIAS_NODES.iter().any(|other| is_same_name(other, name))
 }
 
 /// Returns trainc's name for a property of another tool.
 pub fn property_alias(name: &str) -> Option<&'static str> {
-    nodes::PROPERTY_ALIASES.iter().find(|(other, _)| is_same_name(other, name)).map(|(_, name)| *name)
+    aliases::PROPERTY_ALIASES.iter().find(|(other, _)| is_same_name(other, name)).map(|(_, name)| *name)
 }
 
 /// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the alternative.

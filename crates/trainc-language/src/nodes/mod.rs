@@ -1,6 +1,5 @@
 //! The tables of the nodes of the language, one file per group.
 
-mod aliases;
 mod cluster;
 mod data;
 mod identity;
@@ -9,11 +8,10 @@ mod parallel;
 mod program;
 mod train;
 
-pub(crate) use aliases::{NODE_ALIASES, OTHER_NAMES, PROPERTY_ALIAS_NODES, PROPERTY_ALIASES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 pub use program::IMAGE_FAMILIES;
 
-use super::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
+use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
 /// The children of `job`, also valid in a layer file and in `env`.
 pub const JOB_CHILDREN: &[&NodeSpec] = &[
@@ -103,7 +101,7 @@ static REQUEST: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 /// `sweep { … }`.
-pub(crate) static SWEEP: NodeSpec = NodeSpec {
+pub static SWEEP: NodeSpec = NodeSpec {
     name: "sweep",
     doc: "one job per combination of these values, which are part of its name",
     children: &[&VARY],
@@ -112,7 +110,7 @@ pub(crate) static SWEEP: NodeSpec = NodeSpec {
 static VARY: NodeSpec = NodeSpec {
     name: "vary",
     doc: "a path as in --set, and its values",
-    args: &[arg("path", Ty::Plain), super::spec::repeated_arg("values", Ty::Scalar)],
+    args: &[arg("path", Ty::Plain), crate::spec::repeated_arg("values", Ty::Scalar)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };

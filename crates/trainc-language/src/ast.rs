@@ -63,7 +63,7 @@ pub struct Node {
 
 impl Node {
     /// Makes a parent that is not in the text for a child that is.
-    pub(crate) fn synthetic(spec: &'static NodeSpec, child: Self) -> Self {
+    pub fn synthetic(spec: &'static NodeSpec, child: Self) -> Self {
         Self {
             spec: Some(spec),
             name: Spanned::new(spec.name.to_owned(), child.name.span),

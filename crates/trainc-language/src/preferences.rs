@@ -1,8 +1,7 @@
 //! Instance preferences (`request { ResourceConfig { InstancePreferences … } }`), instance groups and serverless jobs.
 //!
 //! SageMaker uses the first available type of an ordered list of preferences. The plan is for the first type,
-//! which [`Job::apply_first_preference`] makes the type of the cluster; [`Fleet`](super::fleet::Fleet) has
-//! all of them.
+//! which [`Job::apply_first_preference`] makes the type of the cluster; the plan's `Fleet` has all of them.
 
 use super::job::{InstanceGroup, Job, SERVERLESS};
 use super::origin::{Field, Origin, Val};
