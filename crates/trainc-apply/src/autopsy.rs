@@ -7,7 +7,7 @@ use failure_kind::{kind_of_line, kind_of_reason};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(super) use failure_kind::CODES;
-pub use failure_kind::FailureKind;
+use trainc_diag::FailureKind;
 
 /// Lines of context before a cause.
 const CONTEXT: usize = 6;
@@ -213,12 +213,12 @@ mod tests {
             ("algo-1", 5, r#"{"trainc_brake": "stop", "text": "T0681 tokens/s were 60 % of the plan"}"#),
             ("algo-1", 9, "RuntimeError: interrupted"),
         ]);
-        assert_eq!((stopped.kind, stopped.kind.code().id), (FailureKind::Budget, "T0681"));
+        assert_eq!((stopped.kind, stopped.code().id), (FailureKind::Budget, "T0681"));
         let probed = read(&[
             ("algo-2", 4, "NCCL error"),
             ("algo-1", 5, r#"{"trainc_probe": "ended", "host": "algo-3", "text": "T0680 slow: algo-3"}"#),
         ]);
-        assert_eq!((probed.kind, probed.kind.code().id), (FailureKind::Probe, "T0680"));
+        assert_eq!((probed.kind, probed.code().id), (FailureKind::Probe, "T0680"));
         assert!(probed.cause.unwrap().line.contains("algo-3"));
         // The lines in which the scripts report that all is well are no cause.
         let healthy = read(&[
@@ -296,8 +296,8 @@ mod tests {
         {
             let transitions = vec![Transition { status: state.to_owned(), ..Transition::default() }];
             let job = TrainingJob { status: "Stopped".to_owned(), transitions, ..TrainingJob::default() };
-            let found = Autopsy::default().finding(&job).kind;
-            assert_eq!((found, found.code().id), (kind, "T0659"));
+            let found = Autopsy::default().finding(&job);
+            assert_eq!((found.kind, found.code().id), (kind, "T0659"));
         }
         // A killed program logs little: its last lines are shown, but not as a cause.
         let mut autopsy = Autopsy::default();

@@ -30,7 +30,7 @@ pub use worker::{worker, worker_experimental};
 declare_code!(T0601, "access-denied", Error, "a missing permission of the caller");
 declare_code!(T0602, "no-credentials", Error, "missing, invalid or expired credentials");
 declare_code!(T0603, "quota-exceeded", Error, "an exhausted quota of the account");
-declare_code!(T0604, "no-capacity", Error, "no capacity for the instance type");
+declare_code!(T0604, "no-capacity", Error, "no capacity for the instance type", explains: [Capacity]);
 declare_code!(T0605, "unmanaged-resource", Error, "an existing resource that does not belong to this job");
 declare_code!(T0606, "digest-mismatch", Error, "a run of another version of the job");
 declare_code!(T0607, "role-not-assumable", Error, "a role that SageMaker cannot assume or use");

@@ -2,6 +2,7 @@
 //!
 //! In: a summary of each job. Out: problems of the later of the jobs concerned.
 
+use crate::codes;
 use crate::superseded;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;
@@ -20,16 +21,20 @@ declare_code!(
     Warning,
     "jobs that share a file system request different settings for it"
 );
-declare_code!(T0467, "prefix-shared-by-jobs", Warning, "two jobs that write to the same S3 prefix");
+// Several jobs write to the prefix, not only several versions of one.
+declare_code!(
+    T0467,
+    "prefix-shared-by-jobs",
+    Warning,
+    "two jobs that write to the same S3 prefix",
+    supersedes: { Value: [codes::T0448] }
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0142, &T0144, &T0467];
 
 /// The warnings of this file: a job compiled alone cannot tell whether an `allow` silences one.
 pub(super) static WARNINGS: &[&Code] = &[&T0144, &T0467];
-
-/// The code of an expired `allow`, which silences nothing.
-const EXPIRED_ALLOW: &str = "T0242";
 
 /// The values of a job that are compared with those of other jobs.
 #[derive(Clone, Default)]
@@ -220,7 +225,7 @@ fn settings_mismatch(
 fn allows_warning(compiled: &Compiled, plan: &Plan, wanted: &Code) -> bool {
     let names_it = |allow: &Allow| allow.code.value().is_some_and(|code| wanted.is_called(code));
     plan.job.allows.iter().any(names_it)
-        && !compiled.problems.iter().any(|diagnostic| diagnostic.code.id == EXPIRED_ALLOW)
+        && !compiled.problems.iter().any(|diagnostic| diagnostic.code == &codes::T0242)
 }
 
 /// The prefixes of the jobs so far, ordered by node and text so that nested ones are adjacent.

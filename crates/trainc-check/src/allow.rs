@@ -8,16 +8,13 @@ use trainc_diag::{Allowable, Code, Diagnostic, Problems, Severity, find};
 use trainc_ir::Allow;
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
-declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
-declare_code!(T0242, "expired-allow", Error, "an `allow` that has expired");
+declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing", tags: [Dated, Unused]);
+declare_code!(T0242, "expired-allow", Error, "an `allow` that has expired", tags: [Dated]);
 declare_code!(T0243, "allow-on-error", Error, "an `allow` of an error");
 declare_code!(T0244, "invalid-allow-date", Error, "an `allow` whose `until` is not a valid date");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
-
-/// Codes whose problems depend on today's date, because of `until` and of other problems.
-pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
 
 /// Returns why an error can be allowed; `None` if it cannot.
 fn allowable(diagnostic: &Diagnostic) -> Option<Allowable> {

@@ -15,11 +15,18 @@ mod superseded;
 mod what_if;
 
 pub use across_jobs::{JobSummary, check_across_jobs};
+/// The codes of the rules and of the other checks by their ID, for `supersedes` and for later stages.
+pub mod codes {
+    pub use crate::allow::*;
+    pub use crate::rules::codes::*;
+    pub use crate::shared_codes::*;
+}
+
 pub use allow::is_date;
 pub use compile::compile;
 
 use trainc_diag::source::{SourceMap, Span};
-use trainc_diag::{Code, Problems};
+use trainc_diag::{Code, Problems, Tag};
 use trainc_ir::Plan;
 use trainc_ir::date::epoch_days;
 use trainc_plan::Options;
@@ -75,15 +82,9 @@ pub fn codes_of_compile() -> Vec<&'static Code> {
     [trainc_syntax::codes(), trainc_plan::codes(), codes(), trainc_emit::codes()].concat()
 }
 
-/// Returns whether a problem depends on today's date. Such problems are shown but never written into artefacts, which must not
-/// change from day to day.
-fn depends_on_date(code: &Code) -> bool {
-    allow::DATED.contains(&code) || rules::DATED.contains(&code)
-}
-
 /// Removes what depends on today's date from the problems of a plan: whole problems, and the age of prices in the others.
 pub fn remove_dated(plan: Option<&Plan>, today: &str, problems: &mut Problems) {
-    problems.retain(|problem| !depends_on_date(problem.code));
+    problems.retain(|problem| !problem.code.has(Tag::Dated));
     if let Some(plan) = plan {
         price_notes::remove_ages(plan, epoch_days(today), problems);
     }

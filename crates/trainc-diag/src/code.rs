@@ -1,6 +1,7 @@
 //! Diagnostic codes: the identity of each kind of problem, with its name, severity, summary and page.
 
 use super::Severity;
+use std::fmt;
 
 /// The status of a code. Codes are never reused: a removed one remains as a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +36,98 @@ pub enum Allowable {
     Prediction,
 }
 
+/// The places at which a code supersedes others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole job.
+    Job,
+    /// The same value.
+    Value,
+}
+
+/// Codes whose problems are not reported together with one that says more.
+#[derive(Clone, Copy, Debug)]
+pub struct Supersedes {
+    /// Where the problem says more.
+    pub scope: Scope,
+    /// The codes that it covers.
+    pub codes: &'static [&'static Code],
+}
+
+/// A trait of all problems of a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Depends on today's date: shown, but never written into artefacts, which must not change from day to day.
+    Dated,
+    /// Concerns a value without effect, which an editor may fade.
+    Unused,
+    /// Concerns only time or cost: the job can run, and its time and cost are shown.
+    TimeOrCost,
+}
+
+/// The kind of a cause that ends a job. Kinds that follow from other kinds come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureKind {
+    /// The probe measured too little before the program started.
+    Probe,
+    /// The enforced budget stopped the run.
+    Budget,
+    /// Out of GPU memory.
+    Memory,
+    /// Out of host memory: the kernel kills a process.
+    HostMemory,
+    /// The volume is full.
+    Disk,
+    /// The role lacks a permission.
+    Permission,
+    /// The image cannot be pulled.
+    Image,
+    /// No capacity.
+    Capacity,
+    /// Internal error of the service.
+    Service,
+    /// Transfer between S3 and the hosts.
+    Input,
+    /// An exception in the program.
+    Program,
+    /// Hosts lost their connections, often because one of them failed.
+    Collective,
+    /// A user stopped the job.
+    Stopped,
+    /// Maximum run time exceeded.
+    Time,
+    /// Maximum wait time for spot capacity exceeded, which includes the run time.
+    Wait,
+    /// A quota of the account is exceeded.
+    Quota,
+    /// Unknown.
+    Unknown,
+}
+
+impl FailureKind {
+    /// All kinds.
+    pub const ALL: &[Self] = &[
+        Self::Probe,
+        Self::Budget,
+        Self::Memory,
+        Self::HostMemory,
+        Self::Disk,
+        Self::Permission,
+        Self::Image,
+        Self::Capacity,
+        Self::Service,
+        Self::Input,
+        Self::Program,
+        Self::Collective,
+        Self::Stopped,
+        Self::Time,
+        Self::Wait,
+        Self::Quota,
+        Self::Unknown,
+    ];
+}
+
 /// A kind of problem. Declared by [`declare_code!`](crate::declare_code) in the crate that emits it.
-#[derive(Debug)]
 pub struct Code {
     /// `T` and four digits, by stage: T01 syntax, T02 resolve, T03 plan and mesh, T04 cloud, T05 emit, T06 apply.
     pub id: &'static str,
@@ -56,6 +147,19 @@ pub struct Code {
     pub ends: Option<Ends>,
     /// Why an `allow` accepts an error of this code. `None`: AWS, the container or PyTorch refuses such a job.
     pub allowable: Option<Allowable>,
+    /// The codes that a problem of this one covers.
+    pub supersedes: &'static [Supersedes],
+    /// Traits of all problems of this code.
+    pub tags: &'static [Tag],
+    /// The failures of a job that a problem of this code announces.
+    pub explains: &'static [FailureKind],
+}
+
+impl fmt::Debug for Code {
+    /// Writes the ID: it says everything, and codes refer to each other.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.id)
+    }
 }
 
 impl PartialEq for Code {
@@ -65,18 +169,33 @@ impl PartialEq for Code {
 }
 impl Eq for Code {}
 
-/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate. An error that decides which layout or container
-/// runs says `ends: Speed`, and one that an `allow` accepts `allowable: AwsMayAccept`, in
-/// this order.
+/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate. Its properties follow the summary, in this
+/// order: an error that decides which layout or container runs says `ends: Speed`, one that an `allow` accepts
+/// `allowable: AwsMayAccept`. A code that covers others names them, so that an unknown ID does not compile.
 ///
 /// ```ignore
-/// declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by …", ends: Speed);
+/// declare_code!(
+///     T0354,
+///     "unsupported-trainium-engine",
+///     Error,
+///     "…",
+///     ends: Speed,
+///     allowable: Prediction,
+///     supersedes: { Job: [codes::T0357, codes::T0385], Value: [codes::T0386] },
+///     tags: [Dated, Unused],
+///     explains: [Memory, HostMemory],
+/// );
 /// ```
 #[macro_export]
 macro_rules! declare_code {
     (
         $id:ident, $name:literal, $severity:ident, $summary:literal
-        $(, ends: $ends:ident)? $(, allowable: $allowable:ident)? $(,)?
+        $(, ends: $ends:ident)?
+        $(, allowable: $allowable:ident)?
+        $(, supersedes: { $($scope:ident: [$($covered:path),+ $(,)?]),+ $(,)? })?
+        $(, tags: [$($tag:ident),+])?
+        $(, explains: [$($failure:ident),+])?
+        $(,)?
     ) => {
         #[doc = concat!("`", stringify!($id), "` ", $name, ": ", $summary, ".")]
         pub static $id: $crate::Code = $crate::Code {
@@ -89,6 +208,12 @@ macro_rules! declare_code {
             status: $crate::Status::Active,
             ends: [$(Some($crate::Ends::$ends),)? None][0],
             allowable: [$(Some($crate::Allowable::$allowable),)? None][0],
+            supersedes: &[$($($crate::Supersedes {
+                scope: $crate::Scope::$scope,
+                codes: &[$(&$covered),+],
+            }),+)?],
+            tags: &[$($($crate::Tag::$tag),+)?],
+            explains: &[$($($crate::FailureKind::$failure),+)?],
         };
     };
 }
@@ -103,6 +228,17 @@ impl Code {
         self.id.eq_ignore_ascii_case(wanted) || self.name == wanted || RENAMED.lines().any(is_former)
     }
 
+    /// Returns whether all problems of this code have a trait.
+    pub fn has(&self, tag: Tag) -> bool {
+        self.tags.contains(&tag)
+    }
+
+    /// Returns whether a problem of this code covers one of another at the same value (`Value`) or anywhere in the job.
+    pub fn covers(&self, other: &Self, at: Scope) -> bool {
+        let reaches = |scope: Scope| scope == Scope::Job || scope == at;
+        self.supersedes.iter().any(|one| reaches(one.scope) && one.codes.contains(&other))
+    }
+
     /// Returns the path of the code's page in the repository.
     pub fn page_path(&self) -> String {
         format!("crates/{}/src/codes/{}.md", self.package, self.id)
@@ -113,4 +249,9 @@ impl Code {
 pub fn find<'a>(codes: &[&'a Code], wanted: &str) -> Option<&'a Code> {
     let is_current = |code: &&&Code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted;
     codes.iter().find(is_current).or_else(|| codes.iter().find(|code| code.is_called(wanted))).copied()
+}
+
+/// Returns the IDs of the codes that announce a failure, in the order of the codes.
+pub fn codes_that_explain<'a>(codes: &[&'a Code], failure: FailureKind) -> Vec<&'a str> {
+    codes.iter().filter(|code| code.explains.contains(&failure)).map(|code| code.id).collect()
 }

@@ -30,7 +30,9 @@ mod suggestion;
 pub mod text;
 mod truncate;
 
-pub use code::{Allowable, Code, Ends, Status, find};
+pub use code::{
+    Allowable, Code, Ends, FailureKind, Scope, Status, Supersedes, Tag, codes_that_explain, find,
+};
 pub use escape::{escape_control_characters, escape_json, escape_line, escape_output, is_direction_mark};
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};

@@ -13,6 +13,9 @@ pub(super) static WORLD: Code = Code {
     status: Status::Active,
     ends: None,
     allowable: None,
+    supersedes: &[],
+    tags: &[],
+    explains: &[],
 };
 
 pub(super) static UNUSED: Code = Code {
@@ -25,6 +28,9 @@ pub(super) static UNUSED: Code = Code {
     status: Status::Active,
     ends: None,
     allowable: None,
+    supersedes: &[],
+    tags: &[],
+    explains: &[],
 };
 
 pub(super) static QUOTA: Code = Code {
@@ -37,6 +43,9 @@ pub(super) static QUOTA: Code = Code {
     status: Status::Active,
     ends: None,
     allowable: None,
+    supersedes: &[],
+    tags: &[],
+    explains: &[],
 };
 
 pub(super) const JOB: &str = "job \"gpt-30b\" {\n  extends \"../base.kdl\"\n  cluster instance=\"ml.p4d.24xlarge\" {\n    nodes 7\n  }\n\n  mesh {\n    shard-degree 6   // was 7\n    tensor-degree 8\n  }\n  allow \"T0999\"\n}\n";

@@ -8,7 +8,7 @@ use lsp_types::{
 };
 use std::collections::BTreeMap;
 use trainc_diag::source::{Span, is_file};
-use trainc_diag::{self as diag, Diagnostic as Problem, Severity};
+use trainc_diag::{self as diag, Diagnostic as Problem, Severity, Tag};
 use trainc_plan::Compiled;
 use trainc_syntax::suggested_edit::suggested_fix;
 
@@ -17,9 +17,6 @@ const SOURCE: &str = "trainc";
 
 /// Maximum number of edits of a help that are offered.
 const MOST: usize = 4;
-
-/// Codes of values without effect, which an editor may fade.
-const WITHOUT_EFFECT: [&str; 2] = ["T0241", "T0250"];
 
 /// Returns the problems of an open document, by the URI of their file.
 pub(super) fn diagnostics_by_file(
@@ -86,7 +83,7 @@ fn diagnostic(opened: &OpenDocument, problem: &Problem, range: Range, encoding: 
         source: Some(SOURCE.to_owned()),
         message: plain_text(problem),
         related_information: (!related.is_empty()).then_some(related),
-        tags: WITHOUT_EFFECT.contains(&problem.code.id).then(|| vec![DiagnosticTag::UNNECESSARY]),
+        tags: problem.code.has(Tag::Unused).then(|| vec![DiagnosticTag::UNNECESSARY]),
         data: None,
     }
 }

@@ -7,6 +7,12 @@ pub mod bind;
 pub mod plan;
 pub mod resolve;
 
+/// The codes of these stages to which later stages refer, by their ID.
+pub mod codes {
+    pub use crate::plan::T0320;
+    pub use crate::resolve::{T0207, T0211};
+}
+
 mod options;
 mod pipeline;
 mod world;

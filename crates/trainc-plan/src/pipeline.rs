@@ -1,6 +1,6 @@
 //! The pipeline from a merged manifest to a predicted plan.
 
-use crate::resolve::{self, Merged};
+use crate::resolve::{self, Merged, T0207};
 use crate::{Options, Repository, World, bind, plan};
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Diagnostic, Problems};
@@ -48,9 +48,6 @@ pub struct Choice {
     pub problems: Problems,
 }
 
-/// The code of a file without a job.
-const NOT_A_JOB: &str = "T0207";
-
 impl Compiled {
     /// Returns the result for a file that could not be read.
     pub fn unreadable_file(problems: Problems) -> Self {
@@ -67,13 +64,13 @@ impl Compiled {
 
     /// Returns the problems of a file that was not requested as a job: a layer does not need one.
     pub fn own_problems(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.problems.iter().filter(|one| !(self.is_layer && one.code.id == NOT_A_JOB))
+        self.problems.iter().filter(|one| !(self.is_layer && one.code == &T0207))
     }
 
     /// Drops all problems except [`own_problems`](Self::own_problems).
     pub fn retain_own_problems(&mut self) {
         let is_layer = self.is_layer;
-        self.problems.retain(|one| !(is_layer && one.code.id == NOT_A_JOB));
+        self.problems.retain(|one| !(is_layer && one.code == &T0207));
     }
 
     /// Returns the plan for an instance type of its preferences; `None` if that is not a further one.

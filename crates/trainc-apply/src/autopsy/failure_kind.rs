@@ -1,10 +1,9 @@
-//! Kinds of causes that end a job: their signs in logs, their codes, the related rules, and the next step.
+//! Kinds of causes that end a job: their signs in logs, their codes, and the next step.
 
+use super::Finding;
 use crate::account::TrainingJob;
 use serde_json::Value;
-use trainc_diag::Code;
-use trainc_diag::declare_code;
-use trainc_diag::{Help, NextCommand, help};
+use trainc_diag::{Code, FailureKind, Help, NextCommand, declare_code, help};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{EngineOption, Parallel, Plan, Scalar};
 
@@ -40,45 +39,6 @@ pub(crate) static CODES: &[&Code] = &[
     &T0680, &T0681,
 ];
 
-/// The kind of a cause. Kinds that follow from other kinds come later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FailureKind {
-    /// The probe measured too little before the program started.
-    Probe,
-    /// The enforced budget stopped the run.
-    Budget,
-    /// Out of GPU memory.
-    Memory,
-    /// Out of host memory: the kernel kills a process.
-    HostMemory,
-    /// The volume is full.
-    Disk,
-    /// The role lacks a permission.
-    Permission,
-    /// The image cannot be pulled.
-    Image,
-    /// No capacity.
-    Capacity,
-    /// Internal error of the service.
-    Service,
-    /// Transfer between S3 and the hosts.
-    Input,
-    /// An exception in the program.
-    Program,
-    /// Hosts lost their connections, often because one of them failed.
-    Collective,
-    /// A user stopped the job.
-    Stopped,
-    /// Maximum run time exceeded.
-    Time,
-    /// Maximum wait time for spot capacity exceeded, which includes the run time.
-    Wait,
-    /// A quota of the account is exceeded.
-    Quota,
-    /// Unknown.
-    Unknown,
-}
-
 /// Texts that identify the kind of a cause, taken from logs of PyTorch, NCCL and S3.
 const SIGNS: &[(FailureKind, &[&str])] = &[
     // Lines and failure files of trainc's own scripts.
@@ -108,113 +68,75 @@ const SIGNS: &[(FailureKind, &[&str])] = &[
     ),
 ];
 
-impl FailureKind {
-    /// All kinds.
-    pub const ALL: &[Self] = &[
-        Self::Probe,
-        Self::Budget,
-        Self::Memory,
-        Self::HostMemory,
-        Self::Disk,
-        Self::Permission,
-        Self::Image,
-        Self::Capacity,
-        Self::Service,
-        Self::Input,
-        Self::Program,
-        Self::Collective,
-        Self::Stopped,
-        Self::Time,
-        Self::Wait,
-        Self::Quota,
-        Self::Unknown,
-    ];
-
-    /// Returns the diagnostic code of this kind.
-    pub fn code(self) -> &'static Code {
-        match self {
-            Self::Probe => &T0680,
-            Self::Budget => &T0681,
-            Self::Memory | Self::HostMemory => &T0651,
-            Self::Collective => &T0652,
-            Self::Disk => &T0653,
-            Self::Program => &T0654,
-            Self::Permission => &T0655,
-            Self::Image => &T0656,
-            Self::Capacity => &T0657,
-            Self::Stopped => &T0658,
-            Self::Time | Self::Wait => &T0659,
-            Self::Quota => &T0662,
-            Self::Service => &T0660,
-            Self::Input => &T0661,
-            Self::Unknown => &T0650,
+impl Finding {
+    /// Returns the diagnostic code of this kind of failure.
+    pub fn code(&self) -> &'static Code {
+        match self.kind {
+            FailureKind::Probe => &T0680,
+            FailureKind::Budget => &T0681,
+            FailureKind::Memory | FailureKind::HostMemory => &T0651,
+            FailureKind::Collective => &T0652,
+            FailureKind::Disk => &T0653,
+            FailureKind::Program => &T0654,
+            FailureKind::Permission => &T0655,
+            FailureKind::Image => &T0656,
+            FailureKind::Capacity => &T0657,
+            FailureKind::Stopped => &T0658,
+            FailureKind::Time | FailureKind::Wait => &T0659,
+            FailureKind::Quota => &T0662,
+            FailureKind::Service => &T0660,
+            FailureKind::Input => &T0661,
+            FailureKind::Unknown => &T0650,
         }
     }
 
     /// Describes what happened, as a sentence fragment.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::Probe => "its probe measured less than the minimum",
-            Self::Budget => "its enforced budget stopped it",
-            Self::Memory => "out of GPU memory",
-            Self::HostMemory => "out of host memory",
-            Self::Disk => "the volume is full",
-            Self::Permission => "the role lacks a permission",
-            Self::Image => "the image could not be pulled or started",
-            Self::Capacity => "AWS had no capacity for the instance type",
-            Self::Program => "the program raised an error",
-            Self::Collective => "a collective operation failed: the hosts lost contact with each other",
-            Self::Stopped => "it was stopped",
-            Self::Time => "it reached its maximum run time",
-            Self::Wait => "it reached its maximum wait time for spot capacity, which includes the run time",
-            Self::Quota => "a quota of the account was exhausted",
-            Self::Service => "SageMaker had an internal error",
-            Self::Input => "SageMaker could not download its input or upload its output",
-            Self::Unknown => "the log does not show the cause",
-        }
-    }
-
-    /// Returns the codes of related rules.
-    pub fn rules(self) -> &'static [&'static str] {
-        match self {
-            Self::Memory => &["T0326"],
-            Self::HostMemory => &["T0327"],
-            Self::Disk => &["T0339", "T0427"],
-            Self::Collective => &["T0397", "T0398", "T0627"],
-            Self::Permission => &["T0633"],
-            Self::Image => &["T0440", "T0441", "T0634"],
-            Self::Capacity => &["T0604"],
-            Self::Program => &["T0260", "T0502"],
-            Self::Time => &["T0338", "T0422"],
-            Self::Wait => &["T0425", "T0496"],
-            Self::Quota => &["T0621"],
-            Self::Input => &["T0628", "T0630"],
-            Self::Probe => &["T0572"],
-            Self::Budget => &["T0329", "T0571", "T0720"],
-            Self::Stopped | Self::Service | Self::Unknown => &[],
+    pub fn describe(&self) -> &'static str {
+        match self.kind {
+            FailureKind::Probe => "its probe measured less than the minimum",
+            FailureKind::Budget => "its enforced budget stopped it",
+            FailureKind::Memory => "out of GPU memory",
+            FailureKind::HostMemory => "out of host memory",
+            FailureKind::Disk => "the volume is full",
+            FailureKind::Permission => "the role lacks a permission",
+            FailureKind::Image => "the image could not be pulled or started",
+            FailureKind::Capacity => "AWS had no capacity for the instance type",
+            FailureKind::Program => "the program raised an error",
+            FailureKind::Collective => {
+                "a collective operation failed: the hosts lost contact with each other"
+            }
+            FailureKind::Stopped => "it was stopped",
+            FailureKind::Time => "it reached its maximum run time",
+            FailureKind::Wait => {
+                "it reached its maximum wait time for spot capacity, which includes the run time"
+            }
+            FailureKind::Quota => "a quota of the account was exhausted",
+            FailureKind::Service => "SageMaker had an internal error",
+            FailureKind::Input => "SageMaker could not download its input or upload its output",
+            FailureKind::Unknown => "the log does not show the cause",
         }
     }
 
     /// Returns the help for a job that failed with this cause.
-    pub fn help(self, plan: &Plan, job: &TrainingJob) -> Help {
-        match self {
-            Self::Probe => help![
+    pub fn help(&self, plan: &Plan, job: &TrainingJob) -> Help {
+        match self.kind {
+            FailureKind::Probe => help![
                 new_run(),
                 " starts it on other instances; the lines of the probe in ",
                 NextCommand::new("logs"),
                 " have the figures of each node",
             ],
-            Self::Budget => help![
+            FailureKind::Budget => help![
                 NextCommand::new("report"),
                 " compares its steps with the plan; raise `usd`, or lower `slowest`, then ",
                 new_run(),
             ],
-            Self::Memory => help![
+            FailureKind::Memory => help![
                 "lower the micro-batch and raise accumulation, or increase the shard degree: ",
                 NextCommand::new("plan").flag("-v"),
             ],
             // GPU memory matters only if the job offloads from it.
-            Self::HostMemory => {
+            FailureKind::HostMemory => {
                 let offloads = plan.job.parallel.as_ref().is_some_and(offloads);
                 let less = if offloads {
                     "reduce offloading"
@@ -228,27 +150,29 @@ impl FailureKind {
                     new_run(),
                 ]
             }
-            Self::Disk => help!["raise `volume`, or keep fewer checkpoints, then ", new_run()],
+            FailureKind::Disk => help!["raise `volume`, or keep fewer checkpoints, then ", new_run()],
             // IAM can simulate an existing role; a role created by trainc has the permissions that the manifest names.
-            Self::Permission if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) => {
+            FailureKind::Permission
+                if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) =>
+            {
                 help![NextCommand::new("plan"), " checks with IAM which permissions the role lacks"]
             }
-            Self::Permission => help![
+            FailureKind::Permission => help![
                 "if the program reads S3 locations that the manifest does not name, add `read \"s3://…\"` to `role`, then ",
                 new_run(),
                 "; otherwise allow what the reason names in the bucket policy or key policy",
             ],
-            Self::Image => help![NextCommand::new("plan"), " checks that the registry has the image"],
-            Self::Capacity => help![NextCommand::new("apply").flag("--wait-for-capacity 2h")],
-            Self::Program => help!["fix the program, then ", new_run()],
-            Self::Collective => help![NextCommand::new("logs"), " shows what the hosts logged before"],
-            Self::Stopped => help![new_run(), " starts another run"],
-            Self::Time => help_longer_run("max-run", "", plan, job),
-            Self::Wait => help_longer_run("max-wait", " of `spot`", plan, job),
-            Self::Quota => help![NextCommand::new("plan"), " shows the quota and how to increase it"],
-            Self::Service => help![new_run(), ": the manifest is not the cause"],
-            Self::Input => help![NextCommand::new("plan"), " checks the buckets and their contents"],
-            Self::Unknown => help![NextCommand::new("logs")],
+            FailureKind::Image => help![NextCommand::new("plan"), " checks that the registry has the image"],
+            FailureKind::Capacity => help![NextCommand::new("apply").flag("--wait-for-capacity 2h")],
+            FailureKind::Program => help!["fix the program, then ", new_run()],
+            FailureKind::Collective => help![NextCommand::new("logs"), " shows what the hosts logged before"],
+            FailureKind::Stopped => help![new_run(), " starts another run"],
+            FailureKind::Time => help_longer_run("max-run", "", plan, job),
+            FailureKind::Wait => help_longer_run("max-wait", " of `spot`", plan, job),
+            FailureKind::Quota => help![NextCommand::new("plan"), " shows the quota and how to increase it"],
+            FailureKind::Service => help![new_run(), ": the manifest is not the cause"],
+            FailureKind::Input => help![NextCommand::new("plan"), " checks the buckets and their contents"],
+            FailureKind::Unknown => help![NextCommand::new("logs")],
         }
     }
 }

@@ -9,10 +9,16 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Access, Location, Plan, s3};
 
-declare_code!(T0628, "bucket-missing", Error, "a bucket that does not exist");
-declare_code!(T0630, "channel-empty", Error, "an input without any data");
+declare_code!(T0628, "bucket-missing", Error, "a bucket that does not exist", explains: [Input]);
+declare_code!(T0630, "channel-empty", Error, "an input without any data", explains: [Input]);
 declare_code!(T0631, "key-unusable", Error, "a KMS key that does not exist or is not enabled");
-declare_code!(T0634, "image-missing", Error, "an image that does not exist in its registry");
+declare_code!(
+    T0634,
+    "image-missing",
+    Error,
+    "an image that does not exist in its registry",
+    explains: [Image]
+);
 declare_code!(T0635, "secret-missing", Error, "a secret that does not exist in the account");
 declare_code!(
     T0637,

@@ -26,7 +26,8 @@ declare_code!(
     T0627,
     "efa-self-rule-missing",
     Error,
-    "no security group that allows all traffic to and from itself for EFA"
+    "no security group that allows all traffic to and from itself for EFA",
+    explains: [Collective]
 );
 declare_code!(T0640, "s3-unreachable", Error, "subnets from which S3 cannot be reached");
 declare_code!(T0639, "vpc-mismatch", Error, "subnets and security groups in different VPCs");

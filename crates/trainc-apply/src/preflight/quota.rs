@@ -8,7 +8,13 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
 
-declare_code!(T0621, "quota-too-small", Error, "a quota of the account that is too small for the job");
+declare_code!(
+    T0621,
+    "quota-too-small",
+    Error,
+    "a quota of the account that is too small for the job",
+    explains: [Quota]
+);
 
 pub(super) static CODES: &[&Code] = &[&T0621];
 

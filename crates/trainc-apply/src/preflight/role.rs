@@ -10,7 +10,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 
 declare_code!(T0632, "role-unusable", Error, "a role that does not exist or that SageMaker cannot assume");
-declare_code!(T0633, "role-lacks-permissions", Error, "a role without all permissions that the job needs");
+declare_code!(
+    T0633,
+    "role-lacks-permissions",
+    Error,
+    "a role without all permissions that the job needs",
+    explains: [Permission]
+);
 
 pub(super) static CODES: &[&Code] = &[&T0632, &T0633];
 

@@ -10,7 +10,13 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Scalar};
 
-declare_code!(T0260, "undeclared-argument", Warning, "a hyperparameter that the script does not declare");
+declare_code!(
+    T0260,
+    "undeclared-argument",
+    Warning,
+    "a hyperparameter that the script does not declare",
+    explains: [Program]
+);
 declare_code!(T0261, "flag-with-value", Warning, "a value for an option that accepts none");
 
 /// The codes of this file.

@@ -15,15 +15,28 @@ use trainc_ir::price::{OLD_DAYS, describe_origin_and_age};
 use trainc_ir::{Alternative, Alternatives, Part, Plan};
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost_of, unpriced_file_systems};
 
-declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
+declare_code!(
+    T0447,
+    "over-budget",
+    Warning,
+    "the longest run may cost more than the budget",
+    tags: [TimeOrCost]
+);
 declare_code!(
     T0257,
     "budget-without-price",
     Note,
-    "a budget that cannot be checked because a price is unknown"
+    "a budget that cannot be checked because a price is unknown",
+    tags: [TimeOrCost]
 );
 
-declare_code!(T0258, "budget-by-old-price", Warning, "a hard budget that is compared with an old price");
+declare_code!(
+    T0258,
+    "budget-by-old-price",
+    Warning,
+    "a hard budget that is compared with an old price",
+    tags: [Dated]
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0447, &T0257, &T0258];

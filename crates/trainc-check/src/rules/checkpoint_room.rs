@@ -14,7 +14,8 @@ declare_code!(
     T0339,
     "checkpoint-exceeds-volume",
     Warning,
-    "checkpoints or weights that do not fit on the instance's disk"
+    "checkpoints or weights that do not fit on the instance's disk",
+    explains: [Disk]
 );
 
 /// The codes of this file.

@@ -1,5 +1,6 @@
 //! Checkpoints and outputs: prefixes, intervals, use by the program, and overlap with the input.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::{run_limits, s3};
 use trainc_diag::declare_code;
@@ -8,11 +9,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::{Access, CheckpointInterval, LocationField, Scalar};
 
+// A digest written with one brace.
 declare_code!(
     T0448,
     "shared-checkpoint-prefix",
     Warning,
-    "a checkpoint prefix that is shared by all versions of a job"
+    "a checkpoint prefix that is shared by all versions of a job",
+    supersedes: { Value: [codes::T0590] }
 );
 declare_code!(T0408, "output-overlaps-input", Warning, "the job writes to a prefix that it reads from");
 declare_code!(

@@ -1,5 +1,6 @@
 //! Credentials in the manifest, recognised by format, by name, or by randomness.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::s3;
 use std::collections::BTreeSet;
@@ -9,7 +10,14 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Pair, Plan, Raw, Scalar};
 
-declare_code!(T0252, "credential-in-manifest", Error, "a value that looks like a credential");
+// A value that must leave the manifest need not be an option of the script.
+declare_code!(
+    T0252,
+    "credential-in-manifest",
+    Error,
+    "a value that looks like a credential",
+    supersedes: { Value: [codes::T0260] }
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0252];

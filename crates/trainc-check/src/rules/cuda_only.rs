@@ -1,5 +1,6 @@
 //! Quantised weights and optimizers whose libraries have no kernels for Trainium.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::literals::{Literal, literals, truth};
 use crate::queries::optimizer::requires_cuda_tensors;
@@ -9,12 +10,14 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
 
+// The option cannot run at all.
 declare_code!(
     T0591,
     "cuda-only-library",
     Error,
     "quantized weights or an optimizer that require CUDA, on Trainium",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Value: [codes::T0584, codes::T0599] }
 );
 
 /// The codes of this file.

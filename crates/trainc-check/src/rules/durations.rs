@@ -11,7 +11,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Cluster;
 
 declare_code!(T0421, "duration-limit", Error, "a duration outside the service's limits");
-declare_code!(T0422, "max-run-quota", Note, "a `max-run` above the default quota");
+declare_code!(T0422, "max-run-quota", Note, "a `max-run` above the default quota", explains: [Time]);
 declare_code!(
     T0423,
     "max-pending-without-accelerator",

@@ -11,8 +11,14 @@ use trainc_ir::hardware::Instance;
 use trainc_ir::{Engine, Launcher, Parallel, Plan};
 use trainc_predict::bills::max_cost;
 
-declare_code!(T0397, "nodes-without-efa", Warning, "multi-node training without EFA");
-declare_code!(T0398, "efa-not-enabled", Warning, "EFA that the container does not enable");
+declare_code!(T0397, "nodes-without-efa", Warning, "multi-node training without EFA", explains: [Collective]);
+declare_code!(
+    T0398,
+    "efa-not-enabled",
+    Warning,
+    "EFA that the container does not enable",
+    explains: [Collective]
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0397, &T0398];

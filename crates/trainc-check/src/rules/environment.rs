@@ -1,5 +1,6 @@
 //! Environment variables of the container: names, duplicates and reserved variables.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::program::PROGRAM_VARIABLE;
 use crate::queries::spelling::nearest_spelling;
@@ -12,7 +13,14 @@ use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::{Engine, Launcher, Plan, Program};
 
 declare_code!(T0256, "duplicate-variable", Error, "an environment variable that is set twice");
-declare_code!(T0411, "reserved-environment", Error, "an environment variable that the container overwrites");
+// The container overwrites the variable, so that its value has no effect.
+declare_code!(
+    T0411,
+    "reserved-environment",
+    Error,
+    "an environment variable that the container overwrites",
+    supersedes: { Value: [codes::T0584, codes::T0585] }
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0256, &T0411];

@@ -1,14 +1,17 @@
 //! Branch, commit and directory of the program's git repository.
 
+use crate::codes;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
+// Git cannot fetch an invalid reference.
 declare_code!(
     T0516,
     "invalid-git-reference",
     Error,
-    "an invalid branch, commit or directory of a git repository"
+    "an invalid branch, commit or directory of a git repository",
+    supersedes: { Job: [codes::T0503] }
 );
 
 /// The codes of this file.

@@ -14,10 +14,23 @@ declare_code!(
     "invalid-image-uri",
     Error,
     "an image URI that is not in a private ECR repository",
-    ends: Speed
+    ends: Speed,
+    explains: [Image]
 );
-declare_code!(T0441, "image-region-mismatch", Warning, "an image in another region than the job");
-declare_code!(T0442, "image-end-of-patch", Warning, "a container image that no longer receives patches");
+declare_code!(
+    T0441,
+    "image-region-mismatch",
+    Warning,
+    "an image in another region than the job",
+    explains: [Image]
+);
+declare_code!(
+    T0442,
+    "image-end-of-patch",
+    Warning,
+    "a container image that no longer receives patches",
+    tags: [Dated]
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0440, &T0441, &T0442];

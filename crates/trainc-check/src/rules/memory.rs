@@ -36,7 +36,8 @@ declare_code!(
     Warning,
     "a job that needs more memory than its GPUs have",
     ends: Prediction,
-    allowable: Prediction
+    allowable: Prediction,
+    explains: [Memory]
 );
 declare_code!(
     T0328,

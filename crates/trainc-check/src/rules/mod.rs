@@ -1,6 +1,6 @@
 //! The rules. Each is a file with its codes, a function `rule` and tests.
 //!
-//! No rule uses another: shared facts are [queries](crate::queries), and [`crate::superseded`] says which problem hides which.
+//! No rule uses another: shared facts are [queries](crate::queries), and a code declares which others it `supersedes`.
 
 use super::Rule;
 use trainc_diag::Code;
@@ -19,6 +19,13 @@ macro_rules! rules {
 
         /// The rules that an edited plan has to pass.
         pub(super) static WHAT_IF_RULES: &[Rule] = &[$($name::rule,)*];
+
+        /// The codes of the rules by their ID.
+        #[expect(unused_imports, unreachable_pub, reason = "rules that only report shared codes have none")]
+        pub mod codes {
+            $(pub use super::$name::*;)*
+            $(pub use super::$trying::*;)*
+        }
 
         /// The codes of each rule.
         static CODES: &[&[&Code]] = &[$($name::CODES,)* $($trying::CODES,)*];
@@ -121,9 +128,6 @@ rules! {
         memory,
     }
 }
-
-/// Codes whose problems depend on today's date.
-pub(super) static DATED: &[&Code] = &[&images::T0442, &budget::T0258];
 
 /// Returns the codes of all rules.
 pub(super) fn codes() -> Vec<&'static Code> {

@@ -1,5 +1,6 @@
 //! Options of the script that the accelerator does not support: attention kernels and number formats.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::literals::{literals, truth};
 use crate::queries::torchrun::is_trainium;
@@ -9,12 +10,14 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 use trainc_ir::hardware::Accelerator;
 
+// The option cannot run at all.
 declare_code!(
     T0599,
     "option-unsupported-by-gpu",
     Error,
     "an option of the script that the accelerator does not support",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Value: [codes::T0584] }
 );
 
 /// The codes of this file.

@@ -1,5 +1,6 @@
 //! Names in addresses that nobody has chosen yet: what a template or `import` writes in place of one.
 
+use crate::codes;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -7,7 +8,14 @@ use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::account::for_each_address;
 use trainc_ir::{Field, Job, Raw, Scalar, s3};
 
-declare_code!(T0760, "placeholder-name", Error, "a placeholder in the name of a bucket or another resource");
+// The name is not meant to be valid.
+declare_code!(
+    T0760,
+    "placeholder-name",
+    Error,
+    "a placeholder in the name of a bucket or another resource",
+    supersedes: { Value: [codes::T0254, codes::T0437, codes::T0439, codes::T0440] }
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0760];

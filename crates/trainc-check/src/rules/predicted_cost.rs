@@ -18,7 +18,9 @@ declare_code!(
     "predicted-over-budget",
     Warning,
     "the predicted cost exceeds the budget",
-    allowable: Prediction
+    allowable: Prediction,
+    tags: [TimeOrCost],
+    explains: [Budget]
 );
 
 /// The codes of this file.

@@ -18,7 +18,9 @@ declare_code!(
     "predicted-over-max-run",
     Warning,
     "the predicted run time exceeds `max-run`",
-    allowable: Prediction
+    allowable: Prediction,
+    tags: [TimeOrCost],
+    explains: [Time]
 );
 
 declare_code!(
@@ -26,7 +28,9 @@ declare_code!(
     "interruptions-exceed-max-run",
     Warning,
     "a run that is expected to exceed `max-run` because of interruptions",
-    allowable: Prediction
+    allowable: Prediction,
+    tags: [TimeOrCost],
+    explains: [Wait]
 );
 
 /// The codes of this file.

@@ -11,9 +11,27 @@ use trainc_ir::{Budget, Plan};
 use trainc_predict::speed;
 
 declare_code!(T0570, "no-start-script", Error, "a job in which trainc cannot start its own script");
-declare_code!(T0571, "budget-enforces-nothing", Error, "an enforced budget without a limit to enforce");
-declare_code!(T0572, "no-planned-rate", Warning, "a rate that cannot be compared with the plan");
-declare_code!(T0720, "slowest-within-interval", Warning, "a budget whose lowest rate the plan itself considers possible");
+declare_code!(
+    T0571,
+    "budget-enforces-nothing",
+    Error,
+    "an enforced budget without a limit to enforce",
+    explains: [Budget]
+);
+declare_code!(
+    T0572,
+    "no-planned-rate",
+    Warning,
+    "a rate that cannot be compared with the plan",
+    explains: [Probe]
+);
+declare_code!(
+    T0720,
+    "slowest-within-interval",
+    Warning,
+    "a budget whose lowest rate the plan itself considers possible",
+    explains: [Budget]
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0570, &T0571, &T0572, &T0720];

@@ -1,5 +1,6 @@
 //! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings without MPI.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::program::{Processes, processes};
 use crate::queries::torchrun::uses_torchrun;
@@ -11,11 +12,13 @@ use trainc_ir::job::InstanceGroup;
 use trainc_ir::{Engine, Parallel, Plan, Price};
 
 declare_code!(T0360, "idle-gpus", Warning, "GPUs without a process");
+// A launcher for several hosts also starts a process for each GPU.
 declare_code!(
     T0361,
     "multi-host-without-launcher",
     Warning,
-    "several hosts that each run the script independently"
+    "several hosts that each run the script independently",
+    supersedes: { Value: [codes::T0360] }
 );
 declare_code!(T0362, "too-many-processes", Error, "more processes per host than GPUs", ends: Speed);
 declare_code!(T0363, "mpi-setting-without-mpi", Error, "an MPI setting with another launcher", ends: Speed);

@@ -1,5 +1,6 @@
 //! The shard group: its nodes compared with the nodes that the model needs.
 
+use crate::codes;
 use super::divisibility::degree_help;
 use crate::Context;
 use crate::queries::memory::{describe_fit, is_predicted_to_fit, has_excess_states};
@@ -22,7 +23,14 @@ declare_code!(
     "a shard group with less than one node per 3 billion parameters"
 );
 declare_code!(T0387, "shard-group-too-wide", Warning, "a shard group that spans more nodes than necessary");
-declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is not a whole number of nodes");
+// A group that shares a node with another is worse than one that is not a power of two.
+declare_code!(
+    T0388,
+    "shard-group-misaligned",
+    Warning,
+    "a shard group that is not a whole number of nodes",
+    supersedes: { Value: [codes::T0386] }
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0357, &T0385, &T0387, &T0388];

@@ -1,5 +1,6 @@
 //! SageMaker data parallel (SMDDP): supported PyTorch versions and instance types, and use on one node.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::torchrun::{PytorchVersion, pytorch_version};
 use crate::shared_codes::short_version;
@@ -18,12 +19,14 @@ declare_code!(
     "a container that does not support SageMaker data parallel",
     ends: Speed
 );
+// The engine does not run on the instance type, whatever its network.
 declare_code!(
     T0356,
     "smddp-unsupported-instance",
     Error,
     "an instance type that the SageMaker data parallel library does not support",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Job: [codes::T0397, codes::T0398] }
 );
 declare_code!(T0358, "smddp-one-node", Warning, "SageMaker data parallel on one node");
 declare_code!(

@@ -1,5 +1,6 @@
 //! SageMaker model parallel: supported containers and instance types.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::torchrun::pytorch_version;
 use trainc_catalog::images::version_key;
@@ -18,18 +19,25 @@ declare_code!(
     ends: Speed
 );
 declare_code!(T0365, "smp-archived", Warning, "SageMaker model parallel v1 is archived");
+// The engine does not run on the instance type, whatever its network.
 declare_code!(
     T0366,
     "smp-unlisted-instance",
     Warning,
-    "an instance type that the documentation of SageMaker model parallel v1 does not list"
+    "an instance type that the documentation of SageMaker model parallel v1 does not list",
+    supersedes: { Job: [codes::T0397, codes::T0398] }
 );
+// The image lacks the library, whatever its parameters.
 declare_code!(
     T0376,
     "smp-v2-huggingface",
     Error,
     "SageMaker model parallel v2 on a Hugging Face image",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Job: [
+        codes::T0347, codes::T0367, codes::T0368, codes::T0369, codes::T0370, codes::T0371,
+        codes::T0372, codes::T0374,
+    ] }
 );
 
 /// The codes of this file.

@@ -11,7 +11,13 @@ use trainc_ir::{Program, SourceTree, UnreadCause, UnreadDirectory};
 declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
 declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");
 declare_code!(T0510, "reserved-file-name", Error, "a program file with a name that trainc uses itself");
-declare_code!(T0502, "entry-point-missing", Error, "an entry point that is not in the program's directory");
+declare_code!(
+    T0502,
+    "entry-point-missing",
+    Error,
+    "an entry point that is not in the program's directory",
+    explains: [Program]
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];

@@ -15,7 +15,7 @@ declare_code!(
     Error,
     "a warm pool combined with spot capacity or instance groups"
 );
-declare_code!(T0425, "spot-wait-below-run", Error, "`spot max-wait` below `max-run`");
+declare_code!(T0425, "spot-wait-below-run", Error, "`spot max-wait` below `max-run`", explains: [Wait]);
 declare_code!(
     T0426,
     "spot-without-checkpoint",

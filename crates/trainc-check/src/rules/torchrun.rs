@@ -1,5 +1,6 @@
 //! Engines under torchrun: PyTorch version, its spelling and entry point; engines on Trainium.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
 use crate::shared_codes::{T0351, short_version};
@@ -18,12 +19,17 @@ declare_code!(
     ends: Speed
 );
 declare_code!(T0352, "torchrun-entry-point", Error, "an entry point that torchrun cannot start", ends: Speed);
+// Trainium does not run the engine, whatever its layout.
 declare_code!(
     T0354,
     "unsupported-trainium-engine",
     Error,
     "an engine that Trainium does not support",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Job: [
+        codes::T0357, codes::T0385, codes::T0386, codes::T0387, codes::T0388, codes::T0389,
+        codes::T0390, codes::T0396,
+    ] }
 );
 
 /// The codes of this file.

@@ -11,7 +11,7 @@ use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::{Dataset, Engine, Field, Program};
 use trainc_predict::input;
 
-declare_code!(T0250, "unused-value", Warning, "a value that nothing uses");
+declare_code!(T0250, "unused-value", Warning, "a value that nothing uses", tags: [Unused]);
 declare_code!(T0253, "incomplete-node", Error, "a node is missing its defining value");
 
 /// The codes of this file.

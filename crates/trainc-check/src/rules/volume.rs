@@ -13,7 +13,8 @@ declare_code!(
     T0427,
     "volume-on-nvme",
     Note,
-    "a volume size on an instance type that uses local NVMe storage"
+    "a volume size on an instance type that uses local NVMe storage",
+    explains: [Disk]
 );
 declare_code!(
     T0428,

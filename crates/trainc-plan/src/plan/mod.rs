@@ -25,6 +25,7 @@ mod worker_network;
 mod worker_run;
 
 use crate::ReadError;
+pub use cluster::T0320;
 use trainc_catalog::{instances, prices};
 
 use trainc_diag::{Code, Problems, Severity};

@@ -28,8 +28,9 @@ use trainc_syntax::{ast, required_values};
 
 pub use duplicates::{ActiveDuplicate, variant_with_second_duplicates};
 pub(crate) use job::T0220;
-pub use layers::{LayerLoader, LoadedLayer};
+pub use layers::{LayerLoader, LoadedLayer, T0207};
 pub use preferred_types::{PreferredType, variants_with_preferred_types};
+pub use set_flag::T0211;
 pub use sweep::sweep_suffixes;
 
 declare_code!(T0212, "account-mismatch", Error, "`--account` differs from the account in the manifest");

@@ -3,7 +3,7 @@
 
 use trainc_diag::source::SourceMap;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_syntax::codes::{T0120, T0122};
+use trainc_syntax::codes::{T0101, T0120, T0122};
 use trainc_syntax::document::{ErrorExtent, error_extent};
 use trainc_syntax::{is_node, is_unique_node, trailing_properties};
 
@@ -19,7 +19,7 @@ pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
         ErrorExtent::None => false,
         ErrorExtent::Line => !is_single_value_on_line(one, sources),
         // Invalid KDL next to a brace, such as a second `{`, may have swallowed the nodes of the block.
-        ErrorExtent::Blocks => problems.iter().any(|one| is_moved(one) || one.code.id == "T0101"),
+        ErrorExtent::Blocks => problems.iter().any(|one| is_moved(one) || one.code == &T0101),
         ErrorExtent::File => true,
     })
 }

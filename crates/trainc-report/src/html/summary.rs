@@ -7,7 +7,7 @@ use crate::json::Document;
 use crate::{Subject, cost, origins, sections, speed as speed_text};
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Severity};
+use trainc_diag::{Diagnostic, FailureKind, Severity};
 use trainc_ir::Plan;
 use trainc_ir::price::describe_origin;
 use trainc_predict::Interval;
@@ -140,7 +140,8 @@ fn tiles(document: &Document) -> Vec<Tile> {
 
 /// Returns whether it fits and with what margin, and all problems.
 fn verdict(subject: &Subject, document: &Document) -> Verdict {
-    let allowed = subject.problems.iter().find(|one| one.code.id == GPU_MEMORY && one.is_allowed());
+    let is_memory = |one: &&Diagnostic| one.code.explains.contains(&FailureKind::Memory);
+    let allowed = subject.problems.iter().filter(is_memory).find(|one| one.is_allowed());
     let (state, sentence) = match (fit_sentence(document), allowed) {
         ((State::Bad, sentence), Some(_)) => (State::Close, format!("{sentence} The manifest allows it.")),
         (said, _) => said,
@@ -164,9 +165,6 @@ fn verdict(subject: &Subject, document: &Document) -> Verdict {
     let state = if errors > 0 { State::Bad } else { state };
     Verdict { state, sentence, counts, problems, notes }
 }
-
-/// The code of a job that is predicted to need more memory than its GPUs have.
-const GPU_MEMORY: &str = "T0326";
 
 fn fit_sentence(document: &Document) -> (State, String) {
     let memory = &document.memory;

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainc_apply::saved_plan::SavedPlan;
+use trainc_check::codes::T0241;
 use trainc_check::{JobSummary, check_across_jobs, compile};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span};
@@ -16,6 +17,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Vary;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
+use trainc_plan::codes::T0211;
 use trainc_plan::resolve::sweep_suffixes;
 use trainc_syntax::document;
 
@@ -283,9 +285,6 @@ fn compile_file(file: &Named, options: &Options, reader: &mut dyn Tree, sources:
     }
 }
 
-/// Code of an unused `allow`.
-const UNUSED_ALLOW: &str = "T0241";
-
 /// Returns the problem for a saved plan where a manifest is expected.
 fn problem_saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
     let words = format!("`{shown}` is a saved plan, but this command requires manifests");
@@ -313,7 +312,7 @@ fn sweep(
     let Some(plan) = &base.compiled.plan else { return Vec::new() };
     // Invalid axes were reported; the others are still varied to find further problems.
     let leads_nowhere = |vary: &&Vary| {
-        let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
+        let said = |span| base.compiled.problems.iter().any(|one| one.code == &T0211 && one.span == span);
         vary.path.origin.span().is_some_and(said)
     };
     let varies = |vary: &&Vary| !vary.values.is_empty() && !leads_nowhere(vary);
@@ -378,14 +377,15 @@ fn keep_used_allows(swept: &mut [Manifest], sources: &SourceMap) {
         |span: Span| sources.get(span.source).map(|source| (source.name.clone(), span.start, span.end));
     let idle = |manifest: &Manifest| -> BTreeSet<_> {
         let problems = manifest.compiled.problems.iter();
-        problems.filter(|one| one.code.id == UNUSED_ALLOW).filter_map(|one| place(one.span)).collect()
+        problems.filter(|one| one.code == &T0241).filter_map(|one| place(one.span)).collect()
     };
     let everywhere = swept.iter().map(idle).reduce(|all, one| all.intersection(&one).cloned().collect());
     let Some(everywhere) = everywhere else { return };
     for manifest in swept {
-        manifest.compiled.problems.retain(|one| {
-            one.code.id != UNUSED_ALLOW || place(one.span).is_some_and(|at| everywhere.contains(&at))
-        });
+        manifest
+            .compiled
+            .problems
+            .retain(|one| one.code != &T0241 || place(one.span).is_some_and(|at| everywhere.contains(&at)));
     }
 }
 

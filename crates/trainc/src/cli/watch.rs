@@ -34,7 +34,7 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Invocation, NextCommand};
+use trainc_diag::{Diagnostic, Invocation, NextCommand, codes_that_explain};
 use trainc_ir::{Budget, Plan};
 use trainc_predict::Constants;
 use trainc_report::cost::lines_of_run;
@@ -546,11 +546,11 @@ pub(super) fn print_outcome(
             "after_end": expected.document.as_ref().map_or(&[][..], |document| &document.after_end),
         });
         if !completed && let Some(members) = value.as_object_mut() {
-            members.insert("code".to_owned(), json!(finding.kind.code().id));
-            members.insert("class".to_owned(), json!(finding.kind.code().name));
+            members.insert("code".to_owned(), json!(finding.code().id));
+            members.insert("class".to_owned(), json!(finding.code().name));
             members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
-            let help = finding.kind.help(plan, job).fill_commands(invocation);
+            let help = finding.help(plan, job).fill_commands(invocation);
             members.insert("next".to_owned(), json!(help.to_string()));
         }
         if let (Some((last, steps)), Some(members)) = (now.early_end_steps(plan), value.as_object_mut()) {
@@ -572,11 +572,10 @@ pub(super) fn print_outcome(
         return exit::DONE;
     }
     let span = plan.job.name.span().unwrap_or(plan.job.span);
-    let kind = finding.kind;
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
     let mut diagnostic =
-        Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.describe()))
-            .help(kind.help(plan, job).fill_commands(invocation));
+        Diagnostic::new(finding.code(), span, format!("{} {verb}: {}", job.name, finding.describe()))
+            .help(finding.help(plan, job).fill_commands(invocation));
     if let Some(cause) = &finding.cause {
         let what = if cause.is_said { "failure" } else { "host to stop logging" };
         let time = cause.time as f64 / 1_000.0;
@@ -588,8 +587,9 @@ pub(super) fn print_outcome(
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
         diagnostic = diagnostic.note(format!("SageMaker says: {}", reason.trim_end_matches('.')));
     }
-    if !kind.rules().is_empty() {
-        diagnostic = diagnostic.note(format!("related rules: {}", text::list(kind.rules(), "and")));
+    let related = codes_that_explain(crate::codes(), finding.kind);
+    if !related.is_empty() {
+        diagnostic = diagnostic.note(format!("related rules: {}", text::list(&related, "and")));
     }
     diagnostic = diagnostic.note(format!("full logs: log group {GROUP}, streams {}/…", job.name));
     show(io, set, manifest, &single_problem(diagnostic), global);

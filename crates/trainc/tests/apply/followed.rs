@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use trainc_apply::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
-use trainc_apply::autopsy::{Autopsy, FailureKind};
+use trainc_apply::autopsy::{Autopsy, Finding};
 use trainc_apply::cloud::Answer;
 use trainc_apply::diff::{Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Outcome};
@@ -15,6 +15,7 @@ use trainc_apply::metrics::Metrics;
 use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
 use trainc_apply::verdict;
+use trainc_diag::FailureKind;
 use trainc_diag::Invocation;
 
 /// Hosts that write so many lines each, in pages, while they are read.
@@ -112,7 +113,7 @@ fn failing(outcome: Outcome) -> (FailureKind, Option<String>) {
         };
         Tail::new(None).read_available(&look, &name, &mut sink).await.unwrap();
         let finding = autopsy.finding(&job);
-        assert!(!finding.kind.help(&plan, &job).is_empty());
+        assert!(!finding.help(&plan, &job).is_empty());
         (finding.kind, finding.cause.map(|cause| cause.host))
     })
     .unwrap()
@@ -222,7 +223,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
         let request = kept.map_or(Value::Null, |s3| json!({"CheckpointConfig": {"S3Uri": s3}}));
         let job = TrainingJob { request, ..TrainingJob::default() };
         let invocation = Invocation::new("job.kdl", vec!["--set a=1".to_owned()]);
-        kind.help(&plan(example, sets), &job).fill_commands(&invocation).to_string()
+        Finding { kind, cause: None }.help(&plan(example, sets), &job).fill_commands(&invocation).to_string()
     };
     let digest = "s3://example-runs/llama-7b/0123456789abcdef/checkpoints/";
     let named = next("llama-7b-fsdp", &[], FailureKind::Time, Some(digest));
@@ -249,7 +250,9 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
 #[test]
 fn what_a_role_may_not_do_is_mended_where_the_role_comes_from() {
     let job = TrainingJob::default();
-    let next = |sets: &[&str]| FailureKind::Permission.help(&plan("starter", sets), &job);
+    let next = |sets: &[&str]| {
+        Finding { kind: FailureKind::Permission, cause: None }.help(&plan("starter", sets), &job)
+    };
     assert!(next(&[]).contains("add `read \"s3://…\"` to `role`"), "{}", next(&[]));
     let given = next(&["role.create=#false", "role.arn=arn:aws:iam::111122223333:role/given"]);
     assert!(given.starts_with("trainc plan MANIFEST checks with IAM"), "{given}");

@@ -11,6 +11,7 @@ use trainc_diag::{Diagnostic, Problems};
 use trainc_emit::raw_member as json;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use trainc_ir::{Plan, Raw, RequestMember};
+use trainc_plan::codes::T0320;
 
 declare_code!(
     T0445,
@@ -151,6 +152,9 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
                 .refused_by_service(),
             );
         }
+        // An instance type that the catalogue lacks is in no list of the service either.
+        let unknown: Vec<Span> =
+            problems.iter().filter(|one| one.code == &T0320).map(|one| one.span).collect();
         for violation in violations {
             // An unknown placeholder is reported already.
             if violation.found.contains("{{") || refused.iter().any(|path| violation.path.starts_with(path)) {
@@ -160,7 +164,8 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             let missing =
                 violation.kind == ViolationKind::Missing && value_at(&member.name, &value, parent).is_some();
             if value_at(&member.name, &value, &violation.path).is_some() || missing {
-                problems.push(describe(&locate_member(member, &violation.path), violation, parent));
+                let found = describe(&locate_member(member, &violation.path), violation, parent);
+                problems.extend_with((!unknown.contains(&found.span)).then_some(found));
             }
         }
     }

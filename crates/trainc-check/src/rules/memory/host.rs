@@ -16,7 +16,8 @@ declare_code!(
     Warning,
     "a job that needs more host memory than its instances have",
     ends: Prediction,
-    allowable: Prediction
+    allowable: Prediction,
+    explains: [HostMemory]
 );
 
 /// Reports the host memory that is missing; `span` is the place if no engine is written.

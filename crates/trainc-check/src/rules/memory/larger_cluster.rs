@@ -1,17 +1,17 @@
 //! Nodes that hold a job whose model states exceed its own nodes.
 
+use crate::codes;
 use crate::Context;
 use crate::queries::instances::is_offered;
 use crate::queries::memory::{format_bytes, memory_constants};
 use crate::queries::prediction::{predicted_run, round_to_u64};
 use crate::queries::prices::instance_price;
 use crate::what_if::alternatives::has_kernels;
-use crate::rules::smp_image::T0366;
 use crate::what_if::codes_of_plan;
 use crate::what_if::edit_text::{self, Replacement};
 use trainc_catalog::instances;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Severity};
+use trainc_diag::{Diagnostic, Severity, Tag};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Engine, Plan};
 use trainc_plan::plan::plan_on_nodes;
@@ -22,9 +22,6 @@ use trainc_predict::{Fit, Layout, Memory, Run, Sharding};
 
 /// The most nodes that are tried: more than any account has of a type.
 const MOST_NODES: u64 = 1_024;
-
-/// Codes about time and cost, which do not exclude a cluster: its time and cost are shown with it.
-const TIME_AND_COST: [&str; 5] = ["T0257", "T0329", "T0338", "T0447", "T0496"];
 
 /// A cluster that holds the job.
 struct LargerCluster {
@@ -171,10 +168,11 @@ fn is_shard_degree_written(plan: &Plan) -> bool {
 
 /// Returns the smallest cluster of the job's own type and the cheapest of another type, the cheaper one first.
 fn larger_clusters(context: &Context, layout: &Layout, own: &Instance) -> Vec<LargerCluster> {
-    // A type that the engine is not documented for is not advised, although the job may run there.
+    // A type that the engine is not documented for is not advised, although the job may run there. Time and cost are shown
+    // with the cluster.
     let matters = |one: &Diagnostic| {
-        let is_error = one.severity == Severity::Error && !TIME_AND_COST.contains(&one.code.id);
-        is_error || one.code == &T0366
+        let is_error = one.severity == Severity::Error && !one.code.has(Tag::TimeOrCost);
+        is_error || one.code == &codes::T0366
     };
     let now = codes_of_plan(context, context.plan, matters);
     let is_valid = |cluster: &LargerCluster| codes_of_plan(context, &cluster.plan, matters).is_subset(&now);

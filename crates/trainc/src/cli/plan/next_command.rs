@@ -4,7 +4,8 @@ use super::{Args, is_online};
 use crate::cli::account_comparison::Comparison;
 use crate::cli::exit;
 use std::collections::BTreeSet;
-use trainc_apply::verdict;
+use trainc_apply::preflight::T0649;
+use trainc_apply::verdict::{self, T0602};
 use trainc_diag::{Diagnostic, Invocation, NextCommand, Severity};
 use trainc_emit::quote;
 use trainc_report::json::Blocked;
@@ -39,7 +40,7 @@ impl Refusals {
         for (one, invocation) in looked.iter().zip(invocations) {
             let Some(one) = one else { continue };
             out.jobs.1 += 1;
-            let lost = one.findings.iter().find(|one| one.code.id == LOST);
+            let lost = one.findings.iter().find(|one| one.code == &T0649);
             let run = lost.and_then(|one| one.facts.get("training_job")?.as_str());
             out.lost = out.lost.or(run.map(str::to_owned));
             let Some(refusal) = one.refusal() else { continue };
@@ -49,9 +50,7 @@ impl Refusals {
             out.mend |= one.exit != exit::DONE;
             let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
             // The way to credentials is known from the problem itself.
-            errors
-                .filter(|error| error.code.id != NO_CREDENTIALS)
-                .for_each(|error| out.add_help(error, invocation));
+            errors.filter(|error| error.code != &T0602).for_each(|error| out.add_help(error, invocation));
             for obstacle in &one.obstacles {
                 if let Some(flag) = obstacle.flag {
                     out.flags.extend([flag]);
@@ -90,7 +89,7 @@ impl Refusals {
 
     /// Returns true if nothing but the lack of credentials is in the way.
     fn lacks_credentials(&self) -> bool {
-        self.codes.iter().eq([&NO_CREDENTIALS])
+        self.codes.iter().eq([&T0602.id])
     }
 
     /// Returns true if all jobs would be refused.
@@ -101,12 +100,6 @@ impl Refusals {
 
 /// Maximum number of helps that are repeated.
 const MOST_FIRST: usize = 3;
-
-/// Code of a run whose file system was deleted.
-const LOST: &str = "T0649";
-
-/// Code of missing or invalid credentials.
-const NO_CREDENTIALS: &str = "T0602";
 
 /// Returns the number of runs in progress, if `apply` would change nothing.
 fn count_runs_if_unchanged(looked: &[Option<Comparison>]) -> Option<usize> {

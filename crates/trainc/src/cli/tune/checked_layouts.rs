@@ -2,6 +2,7 @@
 
 use crate::cli::loaded_manifest::LoadedManifest;
 use std::collections::{BTreeMap, BTreeSet};
+use trainc_check::codes::T0347;
 use trainc_diag::{Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
@@ -14,9 +15,6 @@ use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, front_to_
 
 /// Maximum number of layouts shown.
 const SHOWN: usize = 12;
-
-/// Warning about a parameter of a disabled feature.
-const UNREAD: &str = "T0347";
 
 /// A member of the front whose compilation has no errors.
 pub(super) struct Sound {
@@ -220,7 +218,7 @@ pub(super) fn new_warnings(
 ) -> Vec<String> {
     let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
     // `--write` removes the parameter together with the offload, so its warning does not apply.
-    let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(UNREAD);
+    let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(T0347.id);
     let warnings = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
     let new: BTreeSet<&str> = warnings.map(|one| one.code.id).collect();
     let new = new.into_iter().filter(|id| !old.contains(id) && Some(*id) != goes);
