@@ -31,7 +31,7 @@ TODAY = "2026-06-01"
 FLAGS = ["--today", TODAY, "--worker", str(ROOT / "tests/fixtures/trainc-worker")]
 KINDS = ["crash", "exit code", "problem", "wording", "digest", "request", "policy", "file", "plan"]
 
-# The program of the fixtures, as crates/trainc/tests/support.rs has it.
+# The program of the fixtures, as tests/support.rs has it.
 SCRIPT = """\
 import argparse
 

@@ -1,7 +1,7 @@
 """Kills a command at its requests and runs it again.
 
 By default at the first request of each operation. `TRAINC_EVERY_CALL=1` kills at every single request, which takes
-minutes: the nightly workflow sets it. In memory, `crates/trainc/tests/apply/faults.rs` does that in every run.
+minutes: the nightly workflow sets it. In memory, `tests/apply/faults.rs` does that in every run.
 """
 
 import concurrent.futures

@@ -19,7 +19,7 @@ import types
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-SCRIPT = ROOT / "crates/trainc-emit/templates/source/start.py"
+SCRIPT = ROOT / "templates/source/start.py"
 CASES = json.loads((ROOT / "crates/trainc-apply/testdata/brake.json").read_text())["cases"]
 
 _spec = importlib.util.spec_from_file_location("trainc_start", SCRIPT)

@@ -1,7 +1,7 @@
 //! Decides from the times of a run's steps and from a clock whether it must be stopped: too slow, or too expensive for a
 //! hard budget.
 //!
-//! The script in the job's containers (`crates/trainc-emit/templates/source/start.py`, `Brake`) decides the same; both are
+//! The script in the job's containers (`templates/source/start.py`, `Brake`) decides the same; both are
 //! tested with `testdata/brake.json`.
 
 use super::status::Planned;

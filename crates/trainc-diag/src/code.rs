@@ -139,7 +139,8 @@ pub struct Code {
     pub summary: &'static str,
     /// The page of `trainc explain`, in Markdown.
     pub page: &'static str,
-    /// The crate that declares the code and holds its page; its directory in `crates/` has the same name.
+    /// The crate that declares the code and holds its page: `trainc` is the root of the repository, another one a directory of
+    /// its name in `crates/`.
     pub package: &'static str,
     /// In use, or a tombstone.
     pub status: Status,
@@ -241,7 +242,9 @@ impl Code {
 
     /// Returns the path of the code's page in the repository.
     pub fn page_path(&self) -> String {
-        format!("crates/{}/src/codes/{}.md", self.package, self.id)
+        let directory =
+            if self.package == "trainc" { String::new() } else { format!("crates/{}/", self.package) };
+        format!("{directory}src/codes/{}.md", self.id)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The parts of a page, and its rendering: `templates/page.html.j2` with `page.css`.
+//! The parts of a page, and its rendering: `templates/report/page.html.j2` with `page.css`.
 //!
 //! The template escapes every text. Pictures are finished SVG, which escapes its own text.
 
@@ -199,8 +199,8 @@ pub(super) fn render(page: &Page) -> String {
         out.write_str(&if value.is_safe() { text } else { escape(&text) }).map_err(minijinja::Error::from)
     });
     env.add_filter("prose", |text: String| Value::from_safe_string(render_inline_code(&text)));
-    let template = include_str!("../../templates/page.html.j2");
-    let style = include_str!("../../templates/page.css");
+    let template = include_str!("../../templates/report/page.html.j2");
+    let style = include_str!("../../templates/report/page.css");
     let context = minijinja::context! { page => Value::from(Serde(page)), style };
     // Rendering cannot fail: a test renders every part of the template.
     env.render_str(template, context).unwrap_or_default()

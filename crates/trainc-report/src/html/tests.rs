@@ -282,7 +282,7 @@ fn insufficient_memory_is_reported_and_drawn() {
 /// Text has a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3) on every background, in light and dark mode.
 #[test]
 fn letters_stand_out() {
-    let css = include_str!("../../templates/page.css");
+    let css = include_str!("../../templates/report/page.css");
     let channel = |hex: &str, at: usize| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
     let linear = |n: f64| if n <= 0.04045 { n / 12.92 } else { ((n + 0.055) / 1.055).powf(2.4) };
     let light = |hex: &str| {

@@ -1,7 +1,7 @@
 //! The style of names and texts: words that are not the whole name of a file, module or type, and phrases that no text
 //! for users contains.
 
-use crate::support::{files, page_files, read};
+use crate::support::{files, files_of_crates, page_files, read};
 use regex::{Captures, Regex};
 
 /// Adverbs, participles, prepositions and pronouns: each says nothing to somebody who looks for a file.
@@ -55,7 +55,7 @@ const NOT_SAID: &[&str] = &[
 
 /// Rust sources of all crates, tests included.
 fn rust_files() -> Vec<String> {
-    files("crates", &[".rs"])
+    files_of_crates(&[".rs"])
 }
 
 #[test]
@@ -104,10 +104,8 @@ fn no_text_for_users_has_a_phrase_of_the_stop_list() {
     let stop = Regex::new(&format!("(?i){}", NOT_SAID.join("|"))).unwrap();
     let mut found = Vec::new();
     let is_test = |path: &str| {
-        path.contains("/tests/")
-            || path.contains("/benches/")
-            || path.ends_with("tests.rs")
-            || path.contains("sample")
+        let is_in = |directory: &str| path.starts_with(directory) || path.contains(&format!("/{directory}"));
+        is_in("tests/") || is_in("benches/") || path.ends_with("tests.rs") || path.contains("sample")
     };
     for path in rust_files().into_iter().filter(|path| !is_test(path)) {
         for (line, literal) in literals(&read(&path)) {
@@ -124,7 +122,8 @@ fn no_text_for_users_has_a_phrase_of_the_stop_list() {
         .chain(files("examples", &[".md", ".kdl"]))
         .chain(files("tests/help", &[".snap"]))
         .chain(files("schemas", &[".json", ".kdl"]))
-        .chain(files("crates", &[".j2", ".toml"]).into_iter().filter(|path| !path.ends_with("Cargo.toml")));
+        .chain(files("templates", &[".j2"]))
+        .chain(files("crates", &[".toml"]).into_iter().filter(|path| !path.ends_with("Cargo.toml")));
     for path in documents {
         for (at, line) in read(&path).lines().enumerate() {
             if stop.is_match(line) {

@@ -3,7 +3,7 @@
 //! A block whose commands need nothing but a shell and trainc is run, in a directory of small jobs; of the others, which
 //! speak to an account or to the network, each command must be one that trainc takes.
 
-use crate::support::{Scratch, files, page_files, read, root, sources, trainc_in};
+use crate::support::{Scratch, files_of_crates, page_files, read, root, sources, trainc_in};
 use regex::Regex;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -262,7 +262,7 @@ fn every_command_that_a_message_says_is_there_with_its_flags() {
     let list = trainc_in(root(), &["--help"], b"", Duration::from_secs(30)).out;
     let mut helps = std::collections::BTreeMap::new();
     let (mut faults, mut seen) = (Vec::new(), 0);
-    for path in files("crates", &[".rs", ".toml"]).into_iter().filter(|path| path.contains("/src/")) {
+    for path in files_of_crates(&[".rs", ".toml"]).into_iter().filter(|path| path.contains("src/")) {
         for command in typed(&read(&path)) {
             let mut args: Vec<&str> = command.split_whitespace().collect();
             let verb = args.remove(0);

@@ -89,7 +89,7 @@ fn on_path(program: &str) -> bool {
 }
 
 fn main() {
-    let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = &Path::new(env!("CARGO_MANIFEST_DIR"));
     let trainc = env!("CARGO_BIN_EXE_trainc");
     let (repo, empty) = (many(root), env::temp_dir().join(format!("trainc-bench-tf-{}", std::process::id())));
     fs::create_dir_all(&empty).unwrap();

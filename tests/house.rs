@@ -1,11 +1,11 @@
 //! Conventions of the repository: which crates touch files and clock, unused files, documents, the style of messages.
 
 use crate::support::{
-    Memory, compile_in, files, has_job, options, over_base, page_files, read, root, sources,
+    Memory, compile_in, files, files_of_crates, has_job, options, over_base, page_files, read, root, sources,
 };
 
 /// The rooms that touch files, environment, clock, network and terminal.
-const ROOMS: &[&str] = &["crates/trainc/src/cli/", "crates/trainc-aws/src/", "crates/trainc/src/main.rs"];
+const ROOMS: &[&str] = &["src/cli/", "crates/trainc-aws/src/", "src/main.rs"];
 
 /// Without what only tests have.
 fn code_of(path: &str) -> String {
@@ -55,7 +55,7 @@ fn only_the_rooms_touch_the_world() {
             if !in_room && touches.iter().any(|name| line.contains(name)) {
                 faults.push(format!("{path}:{}: {}", at + 1, line.trim()));
             }
-            if !path.starts_with("crates/trainc/src/cli/")
+            if !path.starts_with("src/cli/")
                 && ["println!", "eprintln!", " print!", " dbg!"].iter().any(|name| line.contains(name))
             {
                 faults.push(format!("{path}:{}: {}", at + 1, line.trim()));
@@ -106,7 +106,7 @@ fn no_file_knows_the_machine_that_it_was_written_on() {
 #[test]
 fn paths_in_documents_exist() {
     let path =
-        regex::Regex::new(r"`((?:crates|tests|examples|docs|schemas|\.github|\.ci|\.config)/[^`\s]*)`")
+        regex::Regex::new(r"`((?:src|crates|templates|tests|benches|documents|examples|docs|schemas|packaging|\.github|\.ci|\.config)/[^`\s]*)`")
             .unwrap();
     let mut missing = Vec::new();
     for document in files(".", &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]) {
@@ -144,10 +144,11 @@ fn workflows_name_actions_and_trainc_by_commit() {
 #[test]
 fn every_template_is_used() {
     let code: String = sources().iter().map(|path| read(path)).collect();
-    for path in files("crates", &[".j2", ".jinja", ".css"]) {
-        let Some((_, name)) = path.split_once("/templates/") else { continue };
-        assert!(code.contains(name), "no code uses the template {name}");
+    let templates = files("templates", &[""]);
+    for path in &templates {
+        assert!(code.contains(&format!("../{path}")), "no code uses {path}");
     }
+    assert!(templates.len() > 5, "{templates:?}");
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn fixtures_are_used() {
     let users: String = files("tests", &[".kdl", ".py", ".sh"])
         .into_iter()
         .chain(page_files())
-        .chain(files("crates", &[".rs"]))
+        .chain(files_of_crates(&[".rs"]))
         .map(|path| read(&path))
         .collect();
     for path in files("tests/fixtures", &[".kdl", ".json"]) {

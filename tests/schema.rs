@@ -63,8 +63,9 @@ fn translations_name_nodes_of_the_language() {
         let found = trainc_syntax::suggestions::other_name(name).unwrap();
         assert!(found.node.is_some_and(trainc_syntax::is_node), "{name}: {found:?}");
     }
-    for line in
-        include_str!("../../trainc-syntax/src/other_names.tsv").lines().filter(|line| !line.starts_with('#'))
+    for line in include_str!("../crates/trainc-syntax/src/other_names.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
     {
         let columns: Vec<&str> = line.split('\t').collect();
         assert_eq!(columns.len(), 3, "{line}");

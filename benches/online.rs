@@ -29,7 +29,7 @@ const SEED: &str = r#"{"region": "us-west-2", "subnets": ["subnet-0123456789abcd
     "secrets": ["arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf"]}"#;
 
 fn main() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let python = root.join(".venv/bin/python");
     if !python.exists() {
         println!("online: not measured, there is no .venv (tests/account/run.sh makes it)");

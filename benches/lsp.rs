@@ -85,7 +85,7 @@ fn report(what: &str, mut times: Vec<Duration>) {
 }
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let example =
         |name: &str| fs::read_to_string(root.join("examples").join(name).join("trainc.kdl")).unwrap();
     let all: Vec<String> =

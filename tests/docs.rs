@@ -35,7 +35,7 @@ fn pages(root: &Path) -> Vec<PathBuf> {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_symlink() {
-                // `crates/*/examples` is the directory of the same name in the root.
+                // `crates/*/templates` is the directory of the same name in the root.
             } else if path.is_dir() {
                 if !matches!(
                     name.as_str(),

@@ -17,8 +17,8 @@ use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 pub const TODAY: &str = "2026-06-01";
 
 /// A program that sets its options in its source.
-const TRAINER_SCRIPT: &str = include_str!("../../../tests/fixtures/trainer/train.py");
-const LAUNCHER_SCRIPT: &str = include_str!("../../../tests/fixtures/launcher/train.py");
+const TRAINER_SCRIPT: &str = include_str!("fixtures/trainer/train.py");
+const LAUNCHER_SCRIPT: &str = include_str!("fixtures/launcher/train.py");
 
 /// The program of every job here: what it declares, and where it keeps its checkpoints.
 const SCRIPT: &str = "\
@@ -48,24 +48,30 @@ pub fn one_line(text: &str) -> String {
 /// The repository.
 pub fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> =
-        LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap());
+        LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap());
     &ROOT
 }
 
 /// The pages of the diagnostics, in the crates that declare their codes.
 pub fn page_files() -> Vec<String> {
-    files("crates", &[".md"]).into_iter().filter(|path| path.contains("/src/codes/")).collect()
+    files_of_crates(&[".md"]).into_iter().filter(|path| path.contains("src/codes/")).collect()
 }
 
 /// The Rust sources of the crates that `trainc` is built from.
 pub fn sources() -> Vec<String> {
     let is_ours = |path: &String| {
-        path.contains("/src/")
+        (path.starts_with("src/") || path.contains("/src/"))
             && !["worker", "research", "testing"]
                 .iter()
                 .any(|name| path.starts_with(&format!("crates/trainc-{name}/")))
     };
-    files("crates", &[".rs"]).into_iter().filter(is_ours).collect()
+    files_of_crates(&[".rs"]).into_iter().filter(is_ours).collect()
+}
+
+/// The files of the root package and of the crates with one of these endings: sources, templates, tests, benchmarks.
+pub fn files_of_crates(endings: &[&str]) -> Vec<String> {
+    let directories = ["benches", "crates", "documents", "src", "templates", "tests"];
+    directories.iter().flat_map(|directory| files(directory, endings)).collect()
 }
 
 /// A file of the repository.
@@ -74,13 +80,14 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files below a directory of the repository with one of these endings, relative to the repository, sorted.
+/// The files below a directory of the repository with one of these endings, relative to the repository, sorted. Links to
+/// directories are not followed: `crates/*/schemas` and `crates/*/templates` are those of the top level.
 pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     fn walk(dir: &Path, endings: &[&str], out: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            if path.is_dir() {
+            if path.is_dir() && !path.is_symlink() {
                 if !name.starts_with('.')
                     && !matches!(name.as_str(), "target" | "node_modules" | "__pycache__")
                 {

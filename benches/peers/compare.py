@@ -1,6 +1,6 @@
 """Compares trainc with calculon and llm-analysis on the same published runs.
 
-    python3 crates/trainc/benches/peers/compare.py --trainc target/release/trainc --calculon ~/calculon
+    python3 benches/peers/compare.py --trainc target/release/trainc --calculon ~/calculon
 
 Compares the step times of `crates/trainc-calibrate/data/runs.csv`, as `trainc calibrate` reads them, with the prediction
 of each tool. llm-analysis is installed from PyPI into a venv; calculon is not on PyPI (the package of that name is
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LLM_ANALYSIS = "llm-analysis==0.2.2"
 CALCULON_NEEDS = ["numpy", "psutil", "pandas"]
 # calculon reduces gradients over data-parallel ranks and can shard optimizer states; it has no other stages.

@@ -137,7 +137,7 @@ fn a_request_without_a_script_has_a_program_without_one() {
 /// `tests/python/test_import.py`, which has all defaults, compares the requests.
 #[test]
 fn captures_round_trip() {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden-requests");
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden-requests");
     let mut seen = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -202,7 +202,7 @@ fn a_response_loses_response_only_members() {
 /// The captured SMP v1 job with other parameters of the library.
 #[track_caller]
 fn smp_v1_with(parameters: &str) -> Imported {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden-requests/gptj-6b-tensor.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden-requests/gptj-6b-tensor.json");
     let mut capture: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     capture["request"]["HyperParameters"]["mp_parameters"] = parameters.into();
     imported(&capture["request"].to_string())
@@ -297,14 +297,14 @@ fn metrics_that_only_the_manifest_sends_are_listed() {
 /// The text of a request of `tests/import`.
 #[track_caller]
 fn file(name: &str) -> String {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/import");
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/import");
     std::fs::read_to_string(format!("{dir}/{name}")).unwrap()
 }
 
 /// The manifest of every recorded request compiles without an error and sends the same request, member by member.
 #[test]
 fn recorded_requests_come_back() {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/import");
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/import");
     let mut names: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

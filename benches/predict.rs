@@ -82,7 +82,7 @@ fn thousands(rate: f64) -> String {
 }
 
 fn main() {
-    let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = &Path::new(env!("CARGO_MANIFEST_DIR"));
     let constants = Constants::shipped();
     let limits = Limits {
         instances: INSTANCES.split(',').map(str::to_owned).collect(),
