@@ -16,7 +16,7 @@ use trainc_calibrate::probe::Probe;
 use trainc_diag::text;
 use trainc_diag::{Format, NextCommand};
 use trainc_ir::price::describe_origins;
-use trainc_ir::{Field, Plan};
+use trainc_ir::{AddedFile, Field, Plan};
 use trainc_predict::Constants;
 
 /// Measure this machine as the job's probe measures its cluster
@@ -103,7 +103,7 @@ fn write_files(plan: &Plan, directory: &Path) -> Result<(), String> {
     fs::create_dir_all(directory).map_err(fault)?;
     for file in files {
         let mut bytes = file.bytes.to_vec();
-        if file.path == trainc_emit::START_SETTINGS {
+        if file.path == AddedFile::StartSettings.name() {
             let mut settings: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
             if let Some(members) = settings.as_object_mut() {
                 members.insert("checkpoint".to_owned(), json!(directory.to_string_lossy()));
@@ -130,7 +130,7 @@ impl Processes {
         let mut children = Vec::new();
         for rank in 0..ranks {
             let mut child = Command::new(python)
-                .arg(directory.join(trainc_emit::PROBE_SCRIPT))
+                .arg(directory.join(AddedFile::Probe.name()))
                 .env("RANK", rank.to_string())
                 .env("WORLD_SIZE", ranks.to_string())
                 // GPUs are numbered by the rank; processes on CPUs are compared one by one.

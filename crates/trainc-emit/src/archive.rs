@@ -1,10 +1,9 @@
 //! The source archive, `sourcedir.tar.gz`, and its digest.
 
+use super::container::{ARCHIVE, INPUT};
+use super::{added, names};
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::{Plan, SourceFile, SourceTree};
-
-/// The script that fetches secrets and then starts the entry point.
-pub const SECRETS_SHIM: &str = "trainc_start.py";
 
 /// Returns all files of the archive, sorted by path: the source, its dependencies, and generated files.
 pub fn files(plan: &Plan) -> Vec<SourceFile> {
@@ -18,7 +17,7 @@ pub fn files(plan: &Plan) -> Vec<SourceFile> {
             file
         }));
     }
-    files.extend(generated_files(plan));
+    files.extend(added::to_code(plan));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
     files
@@ -34,10 +33,10 @@ pub fn source_digest(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return sha256_hex(b"") };
     if let Some(git) = program.git.value().filter(|_| plan.source.is_none()) {
         let part = |field: &trainc_ir::Field<String>| field.value().cloned().unwrap_or_default();
-        let shim: String = generated_files(plan).iter().map(SourceFile::sha256).collect();
+        let added: String = added::to_code(plan).iter().map(SourceFile::sha256).collect();
         return sha256_hex(
             format!(
-                "git\n{git}\n{}\n{}\n{}\n{shim}",
+                "git\n{git}\n{}\n{}\n{}\n{added}",
                 part(&program.branch),
                 part(&program.commit),
                 part(&program.dir)
@@ -51,30 +50,36 @@ pub fn source_digest(plan: &Plan) -> String {
     SourceTree { dir: String::new(), files: files(plan) }.digest()
 }
 
-/// Returns the files that trainc adds to the program's.
-fn generated_files(plan: &Plan) -> Vec<SourceFile> {
-    let mut files = match (super::start::is_started(plan), plan.is_worker()) {
-        (true, true) => Vec::new(),
-        (true, false) => super::start::files(plan),
-        (false, _) => secrets_shim(plan).into_iter().collect(),
-    };
-    files.extend(super::launch_script::file(plan));
-    files
+/// The number of digits of the source digest in the archive's prefix.
+pub(super) const PREFIX_DIGITS: usize = 16;
+
+/// Returns the S3 prefix of the archive, which ends with the digest of its content.
+pub(super) fn prefix(plan: &Plan) -> String {
+    let digest = source_digest(plan);
+    format!("{}/{}", names::source_base_prefix(plan), digest.get(..PREFIX_DIGITS).unwrap_or(&digest))
 }
 
-fn secrets_shim(plan: &Plan) -> Option<SourceFile> {
-    let program = plan.job.program.as_ref()?;
-    if program.secrets.is_empty() {
-        return None;
+/// Returns the S3 URI of an archive that trainc packs.
+pub(super) fn packed_uri(plan: &Plan) -> String {
+    format!("{}/{ARCHIVE}", prefix(plan))
+}
+
+/// Returns the location of the archive for the toolkit.
+pub(super) fn submit_directory(plan: &Plan) -> String {
+    match plan.payload.code_channel() {
+        Some(channel) => format!("{INPUT}/{channel}/{ARCHIVE}"),
+        None => existing_uri(plan).cloned().unwrap_or_else(|| packed_uri(plan)),
     }
-    let secrets: Vec<(String, String)> = program
-        .secrets
-        .iter()
-        .filter_map(|secret| Some((secret.name.clone(), secret.from.value()?.clone())))
-        .collect();
-    let entry = program.entry.value()?.clone();
-    let text = super::template::secrets_shim(&secrets, &entry)?;
-    Some(SourceFile::new(SECRETS_SHIM, text.into_bytes(), false))
+}
+
+/// Returns the S3 URI of the channel with the archive: the archive itself, or a prefix that contains only the archive.
+pub(super) fn channel_uri(plan: &Plan) -> String {
+    existing_uri(plan).cloned().unwrap_or_else(|| prefix(plan))
+}
+
+/// Returns the S3 URI of an archive that exists already.
+pub(super) fn existing_uri(plan: &Plan) -> Option<&String> {
+    plan.job.program.as_ref().and_then(|program| program.s3.value())
 }
 
 /// Packs the archive reproducibly: gzip over tar, without times and owners, in a fixed order.

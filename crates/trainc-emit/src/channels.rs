@@ -1,43 +1,32 @@
 //! The channels of a request: those of the job, then those for the code and the worker.
 
-use super::names;
 use super::request::{
     Channel, DataSource, DatasetSource, FileSystemDataSource, HubAccessConfig, ModelAccessConfig,
     S3DataSource, ShuffleConfig,
 };
+use super::{archive, names};
 use trainc_ir::{Channel as IrChannel, Plan, Storage};
 
 fn field_text(field: &trainc_ir::Field<String>) -> Option<String> {
     field.value().cloned()
 }
 
-/// Returns the name, or the next one that no channel of the job has: `code`, `code-2`.
-pub(super) fn free_name(plan: &Plan, name: &str) -> String {
-    let taken = |name: &str| {
-        plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name))
-    };
-    if !taken(name) {
-        return name.to_owned();
-    }
-    (2..100).map(|n| format!("{name}-{n}")).find(|name| !taken(name)).unwrap_or_else(|| name.to_owned())
-}
-
 /// Returns all channels, in the order of the manifest.
 pub(super) fn all_channels(plan: &Plan) -> Vec<Channel> {
     let mut out: Vec<Channel> =
         plan.job.channels.iter().filter_map(|channel| convert_channel(plan, channel)).collect();
-    if let Some(name) = names::code_channel_name(plan) {
-        let mut channel = s3_channel(&name, &names::code_channel(plan));
-        if super::launch_script::is_used(plan)
+    let payload = &plan.payload;
+    if let Some(name) = payload.code_channel() {
+        let mut channel = s3_channel(name, &archive::channel_uri(plan));
+        if payload.is_launched_by_script()
             && let DataSource::S3DataSource(source) = &mut channel.data_source
         {
             source.instance_group_names = all_groups(plan);
         }
         out.push(channel);
     }
-    if plan.is_worker() {
-        out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::worker_prefix(plan)));
-    }
+    let worker = payload.worker_channel();
+    out.extend(worker.map(|name| s3_channel(name, &names::worker_prefix(plan))));
     out
 }
 

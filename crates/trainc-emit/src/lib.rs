@@ -3,13 +3,16 @@
 //! In: a plan without errors. Out: a [`Bundle`] of files, byte for byte the same for the same plan. Never fails on a
 //! checked plan. Accesses no account and no file system.
 
+mod added;
 pub mod archive;
 pub mod canonical_json;
 mod channels;
+mod container;
 mod estimator;
 pub mod fsx;
 pub mod iam;
 mod launch_script;
+mod metrics;
 mod model_trainer;
 mod names;
 pub mod python;
@@ -30,24 +33,18 @@ use trainc_diag::Code;
 use trainc_ir::account::for_each_address;
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Plan, s3};
+use trainc_ir::{KeyPlace, Plan, s3};
 
-pub use archive::{SECRETS_SHIM, basename as dependency_name};
-pub use launch_script::{FILE as LAUNCH_SCRIPT, has_other_hosts};
+pub use archive::basename as dependency_name;
+pub use container::{KEY, WORKER_BINARY, WORKER_CONFIG};
 pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources, writes_to_default_bucket};
 pub use sagemaker::{LOG_LEVELS, raw_to_json as raw_member};
 pub use shell::{is_shell_safe, quote, unquote};
-pub use start::{
-    PLAN_VARIABLE, PROBE as PROBE_SCRIPT, SETTINGS as START_SETTINGS, can_start,
-    file_names as generated_file_names, files as start_files, key_uri, planned_figures, probe_files,
-};
+pub use start::{PLAN_VARIABLE, planned_figures, probe_files};
 pub use unmapped::UnmappedMembers;
-pub use worker::{
-    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, KEY, config as worker_config,
-    uploads as worker_uploads, worker_base_prefix as worker_home,
-};
+pub use worker::{config as worker_config, uploads as worker_uploads};
 
 /// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
@@ -202,8 +199,20 @@ pub fn is_unresolved(path: &str, value: &str) -> bool {
 
 /// Returns the S3 URI of the source archive; `None` if trainc packs none.
 pub fn archive_uri(plan: &Plan) -> Option<String> {
-    (plan.deployable && names::has_archive(plan))
-        .then(|| format!("{}/sourcedir.tar.gz", names::source_prefix(plan)))
+    (plan.deployable && plan.payload.is_packed()).then(|| archive::packed_uri(plan))
+}
+
+/// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of trainc's listens.
+pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
+    Some(match plan.payload.key? {
+        KeyPlace::Archive => format!("{}/{KEY}", archive::prefix(plan)),
+        KeyPlace::Worker => format!("{}{KEY}", names::worker_prefix(plan).replace(DIGEST_MARK, digest)),
+    })
+}
+
+/// Returns the S3 prefix of the worker's files of all versions of the job.
+pub fn worker_home(plan: &Plan) -> String {
+    names::worker_base_prefix(plan)
 }
 
 /// Returns the default bucket for uploads: that of the SageMaker SDK.
@@ -239,7 +248,7 @@ pub fn emit(plan: &Plan) -> Bundle {
     files.extend(fsx::files(plan, &identity.digest));
     files.extend(worker::files(plan, &identity.digest));
     // Without an archive the program's files are not uploaded.
-    for file in archive::files(plan).iter().filter(|_| names::has_archive(plan)) {
+    for file in archive::files(plan).iter().filter(|_| plan.payload.is_packed()) {
         files.push((format!("source/{}", file.path), file.bytes.to_vec()));
     }
     files.sort_by(|a, b| a.0.cmp(&b.0));

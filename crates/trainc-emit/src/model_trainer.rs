@@ -122,7 +122,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
             unsupported => Jinja::from(Serde(&unsupported)),
             added => Jinja::from(Serde(&added.collect::<Vec<_>>())),
             archive => archive.as_ref().map(|(bucket, key)| [super::python::text_literal(bucket), super::python::text_literal(key)]),
-            worker => plan.is_worker().then(|| super::worker::channel_name(plan)),
+            worker => plan.payload.worker_channel(),
             git => plan.job.program.as_ref().is_some_and(|program| program.git.value().is_some()),
             call => call.format_wrapped(indent, column),
             methods => methods,
@@ -177,10 +177,10 @@ fn is_trainer(request: &Value) -> bool {
 /// Returns bucket and key of the archive that the script uploads.
 fn archive(plan: &Plan) -> Option<(String, String)> {
     let program = plan.job.program.as_ref()?;
-    if !names::has_archive(plan) || program.git.value().is_some() || super::archive::files(plan).is_empty() {
+    if !plan.payload.is_packed() || program.git.value().is_some() || super::archive::files(plan).is_empty() {
         return None;
     }
-    let uri = format!("{}/sourcedir.tar.gz", names::source_prefix(plan));
+    let uri = super::archive::packed_uri(plan);
     let (bucket, key) = uri.strip_prefix("s3://")?.split_once('/')?;
     Some((bucket.to_owned(), key.to_owned()))
 }

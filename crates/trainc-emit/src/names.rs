@@ -2,6 +2,7 @@
 
 use trainc_ir::Plan;
 use trainc_ir::digest::sha256_hex;
+use trainc_ir::plan::DIGEST_MARK;
 
 /// The placeholder for the account.
 pub(super) const ACCOUNT: &str = trainc_ir::ACCOUNT_MARK;
@@ -73,60 +74,9 @@ pub(super) fn training_job_pattern(plan: &Plan) -> String {
     format!("{}*", cut.trim_end_matches('-'))
 }
 
-/// Returns whether trainc packs a source archive: not if it is in S3 already, for a container with its own entry point, or
-/// for a program without code, which only has hyperparameters and variables for the image's own program.
-pub(super) fn has_archive(plan: &Plan) -> bool {
-    plan.job.program.as_ref().is_some_and(|program| {
-        let has_code = !(program.entry.is_absent() && program.source.is_absent() && program.git.is_absent());
-        has_code && program.entrypoint.is_empty() && program.s3.value().is_none()
-    })
-}
-
 /// Returns the default bucket of the SageMaker SDK.
 pub(super) fn default_bucket(plan: &Plan) -> String {
     format!("sagemaker-{}-{}", region(plan), account(plan))
-}
-
-/// Returns the value of `sagemaker_program`.
-pub(super) fn sagemaker_program(plan: &Plan) -> String {
-    let Some(program) = &plan.job.program else { return String::new() };
-    let entry = program.entry.value().cloned().unwrap_or_default();
-    let is_direct = program.secrets.is_empty() && !super::start::is_started(plan);
-    if is_direct { entry } else { super::archive::SECRETS_SHIM.to_owned() }
-}
-
-/// Returns whether the program is a script that the training toolkit of the image starts, instead of an entry point of the
-/// image or the job.
-pub(super) fn is_script(plan: &Plan) -> bool {
-    plan.job
-        .program
-        .as_ref()
-        .is_some_and(|program| program.entrypoint.is_empty() && !program.entry.is_absent())
-        && !super::launch_script::is_used(plan)
-}
-
-/// Returns whether the code is in a channel: a container with network isolation cannot download it, and one without the
-/// toolkit does not.
-pub(super) fn code_in_channel(plan: &Plan) -> bool {
-    code_channel_name(plan).is_some()
-}
-
-/// Returns the name of the channel with the code, if there is one. The toolkit requires `code`.
-pub(super) fn code_channel_name(plan: &Plan) -> Option<String> {
-    if super::launch_script::is_used(plan) {
-        return Some(super::launch_script::channel_name(plan));
-    }
-    let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    (isolated && is_script(plan) && !plan.is_worker()).then(|| "code".to_owned())
-}
-
-/// The number of digits of the source digest in its S3 prefix.
-pub(super) const SOURCE_DIGITS: usize = 16;
-
-/// Returns the S3 prefix of the source archive, which ends with the digest of its content.
-pub(super) fn source_prefix(plan: &Plan) -> String {
-    let digest = super::archive::source_digest(plan);
-    format!("{}/{}", source_base_prefix(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
 }
 
 /// Returns the S3 prefix of the archives of all versions of the source.
@@ -138,21 +88,14 @@ pub(super) fn source_base_prefix(plan: &Plan) -> String {
     }
 }
 
-/// Returns the S3 URI of the code channel: the archive, or a prefix that contains only the archive.
-pub(super) fn code_channel(plan: &Plan) -> String {
-    let s3 = plan.job.program.as_ref().and_then(|program| program.s3.value());
-    s3.cloned().unwrap_or_else(|| source_prefix(plan))
+/// Returns the S3 prefix of the worker's files; below it each job has a prefix with its digest.
+pub(super) fn worker_base_prefix(plan: &Plan) -> String {
+    format!("s3://{}/trainc/{}/worker", default_bucket(plan), job(plan))
 }
 
-/// Returns the location of the archive for the toolkit.
-pub(super) fn submit_directory(plan: &Plan) -> String {
-    if code_in_channel(plan) {
-        return "/opt/ml/input/data/code/sourcedir.tar.gz".to_owned();
-    }
-    if let Some(s3) = plan.job.program.as_ref().and_then(|program| program.s3.value()) {
-        return s3.clone();
-    }
-    format!("{}/sourcedir.tar.gz", source_prefix(plan))
+/// Returns the S3 prefix of the worker's files of this job.
+pub(super) fn worker_prefix(plan: &Plan) -> String {
+    format!("{}/{DIGEST_MARK}/", worker_base_prefix(plan))
 }
 
 /// Returns the ID of a file system that trainc creates, or its placeholder.

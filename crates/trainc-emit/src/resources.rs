@@ -1,6 +1,6 @@
 //! The AWS resources of a plan, each with its reason, for reports.
 
-use super::{fsx, iam, names};
+use super::{archive, fsx, iam, names};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Plan, Storage};
 
@@ -141,25 +141,23 @@ pub fn writes_to_default_bucket(plan: &Plan) -> bool {
 fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     let bucket = names::default_bucket(plan);
     let mut sources = Vec::new();
-    if let Some(program) = &plan.job.program {
-        match program.s3.value() {
-            Some(s3) => sources.push(Resource {
-                kind: "source",
-                name: s3.clone(),
-                origin: Origin::Existing,
-                because: "`program s3=`".to_owned(),
-            }),
-            None if names::has_archive(plan) => sources.push(Resource {
-                kind: "source",
-                name: format!("{}/sourcedir.tar.gz", names::source_prefix(plan)),
-                origin: Origin::Made,
-                because: "`program`: the container downloads its code from it".to_owned(),
-            }),
-            None => {}
-        }
+    if let Some(s3) = archive::existing_uri(plan) {
+        sources.push(Resource {
+            kind: "source",
+            name: s3.clone(),
+            origin: Origin::Existing,
+            because: "`program s3=`".to_owned(),
+        });
+    } else if plan.payload.is_packed() {
+        sources.push(Resource {
+            kind: "source",
+            name: archive::packed_uri(plan),
+            origin: Origin::Made,
+            because: "`program`: the container downloads its code from it".to_owned(),
+        });
     }
     if plan.is_worker() {
-        let prefix = super::worker::worker_prefix(plan).replace(DIGEST_MARK, digest);
+        let prefix = names::worker_prefix(plan).replace(DIGEST_MARK, digest);
         sources.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
             |(file, what)| Resource {
                 kind: "worker",
@@ -198,7 +196,7 @@ mod tests {
     #[test]
     fn each_resource_has_a_reason() {
         let plan = sample::plan_with_all_nodes("full", "");
-        let (job, source) = (crate::identity(&plan).training_job, names::source_prefix(&plan));
+        let (job, source) = (crate::identity(&plan).training_job, archive::prefix(&plan));
         let role = names::role(&plan);
         let lines = lines(&plan);
         for line in [
@@ -228,6 +226,7 @@ mod tests {
         assert!(packs(&plan) && crate::archive_uri(&plan).is_some());
         let program = plan.job.program.as_mut().unwrap();
         (program.entry, program.source) = (trainc_ir::Field::Absent, trainc_ir::Field::Absent);
+        let plan = trainc_plan::plan::decide_bound_values(plan);
         assert!(!packs(&plan), "{:?}", lines(&plan));
         assert_eq!(crate::archive_uri(&plan), None);
     }

@@ -3,11 +3,11 @@
 use super::names;
 use super::request::{
     AlgorithmSpecification, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DebugHookConfig,
-    ExperimentConfig, InfraCheckConfig, InstanceGroup, InstancePlacementConfig, MetricDefinition,
-    OutputDataConfig, PlacementSpecification, ProfilerConfig, RemoteDebugConfig, ResourceConfig,
-    RetryStrategy, SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
+    ExperimentConfig, InfraCheckConfig, InstanceGroup, InstancePlacementConfig, OutputDataConfig,
+    PlacementSpecification, ProfilerConfig, RemoteDebugConfig, ResourceConfig, RetryStrategy,
+    SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
 };
-use super::{channels, python, shell};
+use super::{archive, channels, container, metrics, python, shell};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_ir::units::GIB;
@@ -202,14 +202,14 @@ fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob
 /// Returns the arguments of the script, and the keys of the toolkit and the launcher.
 fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     let Some(program) = &plan.job.program else { return BTreeMap::new() };
-    if !names::is_script(plan) {
+    let Some(started) = plan.payload.toolkit_program() else {
         // Without the toolkit, the container reads hyperparameters as plain strings.
         return program
             .hyperparameters
             .iter()
             .filter_map(|h| Some((h.name.clone(), python::python_str(h.value.value()?))))
             .collect();
-    }
+    };
     let mut out: BTreeMap<String, String> = program
         .hyperparameters
         .iter()
@@ -224,11 +224,11 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     let mut put = |key: &str, value: String| out.insert(key.to_owned(), value);
     put("sagemaker_container_log_level", log_level(program).to_string());
     put("sagemaker_job_name", python::json_text(job_name));
-    put("sagemaker_program", python::json_text(&names::sagemaker_program(plan)));
+    put("sagemaker_program", python::json_text(started));
     if let Some(region) = plan.job.region.value() {
         put("sagemaker_region", python::json_text(region));
     }
-    put("sagemaker_submit_directory", python::json_text(&names::submit_directory(plan)));
+    put("sagemaker_submit_directory", python::json_text(&archive::submit_directory(plan)));
     for (key, value) in launcher_hyperparameters(&plan.launch) {
         put(&key, value);
     }
@@ -286,34 +286,13 @@ fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
 }
 
 fn algorithm(plan: &Plan) -> AlgorithmSpecification {
-    let job = &plan.job;
-    let program = job.program.as_ref();
-    let is_worker = plan.is_worker();
-    let metrics: Vec<MetricDefinition> = program
-        .map(|program| {
-            program
-                .metrics
-                .iter()
-                .filter_map(|metric| {
-                    Some(MetricDefinition { name: metric.name.clone(), regex: field_text(&metric.regex)? })
-                })
-                .collect()
-        })
-        .unwrap_or_default();
     // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); not sent for a custom image.
     let known = plan.image.as_ref().is_some_and(|image| image.family != "own");
-    let by_shell = |line: String| (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), line]);
-    let (container_entrypoint, container_arguments) = if is_worker {
-        by_shell(super::worker::start_line(plan))
-    } else if super::launch_script::is_used(plan) {
-        by_shell(super::launch_script::start_line(plan))
-    } else {
-        program.map(|program| (values(&program.entrypoint), values(&program.arguments))).unwrap_or_default()
-    };
+    let (container_entrypoint, container_arguments) = container::command(plan);
     AlgorithmSpecification {
         training_image: plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default(),
         training_input_mode: "File".to_owned(),
-        metric_definitions: if is_worker { super::worker::metrics() } else { metrics },
+        metric_definitions: metrics::definitions(plan),
         enable_sage_maker_metrics_time_series: known.then_some(true),
         container_entrypoint,
         container_arguments,
@@ -367,8 +346,8 @@ fn environment(plan: &Plan) -> BTreeMap<String, String> {
     let mut out =
         plan.job.program.as_ref().map(|program| pairs_to_map(&program.environment)).unwrap_or_default();
     if plan.is_worker() {
-        for (key, value) in super::worker::environment(plan) {
-            out.entry(key).or_insert(value);
+        for (key, value) in &plan.payload.environment {
+            out.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
     out.extend(super::start::variables(plan));

@@ -1,14 +1,11 @@
 //! The script that trainc starts in place of the program, if the cluster is measured first or a budget is enforced.
 
-use super::{archive, canonical_json, launch_script, names, worker};
+use super::container::{self, INPUT};
+use super::{canonical_json, metrics};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use trainc_ir::{Budget, Expectation, ExpectedType, Field, Plan, Program, SourceFile};
+use trainc_ir::{AddedFile, Budget, Expectation, ExpectedType, Plan, Program, SourceFile};
 
-/// The script's settings, in the same directory.
-pub const SETTINGS: &str = "trainc_start.json";
-/// The script that measures the cluster, in the same directory.
-pub const PROBE: &str = "trainc_probe.py";
 /// The variable with the planned figures, which are no part of the job's digest.
 pub const PLAN_VARIABLE: &str = "TRAINC_PLAN";
 /// The variable with the planned figures of each further preferred instance type: seconds of a step, and US
@@ -17,13 +14,11 @@ const TYPES_VARIABLE: &str = "TRAINC_PLAN_TYPES";
 /// The variables with planned figures, which are no part of the digest.
 pub(super) const VARIABLES: [&str; 2] = [PLAN_VARIABLE, TYPES_VARIABLE];
 
-/// The text of [`archive::SECRETS_SHIM`] where it does more than fetch secrets.
-const START_TEXT: &str = include_str!("../templates/source/start.py");
-/// The text of [`PROBE`].
-const PROBE_TEXT: &str = include_str!("../templates/source/probe.py");
+/// The text of [`AddedFile::StartScript`].
+pub(super) const SCRIPT: &str = include_str!("../templates/source/start.py");
+/// The text of [`AddedFile::Probe`].
+pub(super) const PROBE: &str = include_str!("../templates/source/probe.py");
 
-/// Directory of the input channels in a container.
-const INPUT: &str = "/opt/ml/input/data";
 /// Default directory of checkpoints in a container (CheckpointConfig, LocalPath).
 const CHECKPOINTS: &str = "/opt/ml/checkpoints";
 /// Finds the step in a line of a program without a metric for it: `step=12`, `Step 12`, `"global_step": 12`.
@@ -122,47 +117,10 @@ struct OfType {
     usd_per_hour: Option<f64>,
 }
 
-/// Returns true if trainc can start a script of its own in the job's containers: before a program that the toolkit or the
-/// launch script starts from an archive that trainc packs, and before the worker.
-pub fn can_start(plan: &Plan) -> bool {
-    let is_launched = launch_script::is_used(plan) && !launch_script::has_other_hosts(plan);
-    plan.is_worker() || (names::has_archive(plan) && (names::is_script(plan) || is_launched))
-}
-
-/// Returns true if the job has a script that measures the cluster or watches the run.
-pub(super) fn is_started(plan: &Plan) -> bool {
-    plan.expectation.is_some() && can_start(plan)
-}
-
-/// Returns the names of the files that trainc adds to the program's, if it adds any.
-pub fn file_names(plan: &Plan) -> Vec<&'static str> {
-    let has_secrets = plan.job.program.as_ref().is_some_and(|program| !program.secrets.is_empty());
-    let mut names = match is_started(plan) && !plan.is_worker() {
-        true => vec![archive::SECRETS_SHIM, SETTINGS, PROBE],
-        false if has_secrets => vec![archive::SECRETS_SHIM],
-        false => Vec::new(),
-    };
-    if launch_script::is_used(plan) {
-        names.push(launch_script::FILE);
-    }
-    names
-}
-
-/// Returns the files of the script, for the source archive or the worker's channel.
-pub fn files(plan: &Plan) -> Vec<SourceFile> {
-    if !is_started(plan) {
-        return Vec::new();
-    }
-    let Some(expectation) = plan.expectation.as_deref() else { return Vec::new() };
-    let settings = canonical_json::to_file_bytes(&settings(plan, expectation));
-    let mut out = vec![
-        SourceFile::new(archive::SECRETS_SHIM, START_TEXT.as_bytes(), false),
-        SourceFile::new(SETTINGS, settings, false),
-    ];
-    if plan.is_probed() {
-        out.push(SourceFile::new(PROBE, PROBE_TEXT.as_bytes(), false));
-    }
-    out
+/// Returns the script's settings, for the source archive or the worker's channel.
+pub(super) fn settings(plan: &Plan) -> Option<Vec<u8>> {
+    let expectation = plan.expectation.as_deref()?;
+    Some(canonical_json::to_file_bytes(&Settings::new(plan, expectation)))
 }
 
 /// Returns the probe and its settings for a run outside of a container; none where the layout is unknown.
@@ -170,13 +128,16 @@ pub fn probe_files(plan: &Plan) -> Vec<SourceFile> {
     let Some(expectation) = plan.expectation.as_deref().filter(|one| one.work.is_some()) else {
         return Vec::new();
     };
-    let settings = canonical_json::to_file_bytes(&settings(plan, expectation));
-    vec![SourceFile::new(SETTINGS, settings, false), SourceFile::new(PROBE, PROBE_TEXT.as_bytes(), false)]
+    let settings = canonical_json::to_file_bytes(&Settings::new(plan, expectation));
+    vec![
+        SourceFile::new(AddedFile::StartSettings.name(), settings, false),
+        SourceFile::new(AddedFile::Probe.name(), PROBE.as_bytes(), false),
+    ]
 }
 
 /// Returns the variables with the planned figures; none without the script.
 pub(super) fn variables(plan: &Plan) -> Vec<(String, String)> {
-    let Some(expectation) = plan.expectation.as_deref().filter(|_| is_started(plan)) else {
+    let Some(expectation) = plan.expectation.as_deref().filter(|_| plan.payload.is_watched()) else {
         return Vec::new();
     };
     let mut out = vec![(PLAN_VARIABLE.to_owned(), planned_figures(expectation))];
@@ -223,70 +184,61 @@ fn four_digits(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
-fn settings(plan: &Plan, expectation: &Expectation) -> Settings {
-    let program = plan.job.program.as_ref().filter(|_| !plan.is_worker());
-    let checkpoint = plan.job.checkpoint.as_ref();
-    let work = expectation.work.as_ref();
-    Settings {
-        entry: program.and_then(|program| program.entry.value().cloned()),
-        command: if plan.is_worker() { worker::command(plan) } else { Vec::new() },
-        secrets: program.map(secrets).unwrap_or_default(),
-        processes: plan.mesh.as_ref().map_or(1, |mesh| mesh.gpus_per_node.max(1)),
-        probe: plan
-            .job
-            .probe
-            .as_ref()
-            .filter(|_| work.is_some())
-            .map(|probe| ProbeSettings { minimum: probe.minimum.get() }),
-        brake: plan.enforced_budget().map(|budget| brake(plan, budget)),
-        work: work.map(|work| Work {
-            dtype: work.dtype,
-            hidden: work.hidden,
-            heads: work.heads,
-            kv_heads: work.kv_heads,
-            head_dim: work.head_dim,
-            ffn: work.ffn,
-            ffn_matrices: work.ffn_matrices,
-            is_causal: work.is_causal,
-            sequence_length: work.sequence_length,
-            sequences: work.sequences,
-            products: work.products.clone(),
-            collectives: work
-                .collectives
+impl Settings {
+    fn new(plan: &Plan, expectation: &Expectation) -> Self {
+        let program = plan.job.program.as_ref().filter(|_| !plan.is_worker());
+        let checkpoint = plan.job.checkpoint.as_ref();
+        let work = expectation.work.as_ref();
+        Self {
+            entry: program.and_then(|program| program.entry.value().cloned()),
+            command: plan.payload.worker_channel().map(container::worker_command).unwrap_or_default(),
+            secrets: program.map(secrets).unwrap_or_default(),
+            processes: plan.mesh.as_ref().map_or(1, |mesh| mesh.gpus_per_node.max(1)),
+            probe: plan
+                .job
+                .probe
+                .as_ref()
+                .filter(|_| work.is_some())
+                .map(|probe| ProbeSettings { minimum: probe.minimum.get() }),
+            brake: plan.enforced_budget().map(|budget| brake(plan, budget)),
+            work: work.map(|work| Work {
+                dtype: work.dtype,
+                hidden: work.hidden,
+                heads: work.heads,
+                kv_heads: work.kv_heads,
+                head_dim: work.head_dim,
+                ffn: work.ffn,
+                ffn_matrices: work.ffn_matrices,
+                is_causal: work.is_causal,
+                sequence_length: work.sequence_length,
+                sequences: work.sequences,
+                products: work.products.clone(),
+                collectives: work
+                    .collectives
+                    .iter()
+                    .map(|one| Collective {
+                        operation: one.operation,
+                        axis: one.axis.map(trainc_ir::Axis::word),
+                        bytes: one.bytes,
+                        constant: one.constant,
+                    })
+                    .collect(),
+                order: work.order.iter().map(|(axis, degree)| (axis.word(), *degree)).collect(),
+                checkpoint_bytes_per_node: work.checkpoint_bytes_per_node,
+            }),
+            channels: plan
+                .job
+                .channels
                 .iter()
-                .map(|one| Collective {
-                    operation: one.operation,
-                    axis: one.axis.map(trainc_ir::Axis::word),
-                    bytes: one.bytes,
-                    constant: one.constant,
-                })
+                .filter(|channel| plan.job.input_mode(channel) != "pipe")
+                .filter_map(|channel| channel.name.value())
+                .map(|name| (name.clone(), format!("{INPUT}/{name}")))
                 .collect(),
-            order: work.order.iter().map(|(axis, degree)| (axis.word(), *degree)).collect(),
-            checkpoint_bytes_per_node: work.checkpoint_bytes_per_node,
-        }),
-        channels: plan
-            .job
-            .channels
-            .iter()
-            .filter(|channel| plan.job.input_mode(channel) != "pipe")
-            .filter_map(|channel| channel.name.value())
-            .map(|name| (name.clone(), format!("{INPUT}/{name}")))
-            .collect(),
-        checkpoint: checkpoint
-            .map(|checkpoint| checkpoint.local.value().cloned().unwrap_or_else(|| CHECKPOINTS.to_owned())),
+            checkpoint: checkpoint.map(|checkpoint| {
+                checkpoint.local.value().cloned().unwrap_or_else(|| CHECKPOINTS.to_owned())
+            }),
+        }
     }
-}
-
-/// Returns the channel that holds the key of the hosts, if one does: it is next to the worker's config, or to the archive.
-fn key_channel(plan: &Plan) -> Option<String> {
-    if plan.is_worker() { Some(worker::channel_name(plan)) } else { names::code_channel_name(plan) }
-}
-
-/// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of trainc's listens.
-pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
-    let watches = plan.enforced_budget().is_some() && is_started(plan) && plan.deployable;
-    let next_to_archive = || watches.then(|| format!("{}/{}", names::source_prefix(plan), worker::KEY));
-    worker::key_uri(plan, digest).or_else(next_to_archive)
 }
 
 fn secrets(program: &Program) -> BTreeMap<String, String> {
@@ -299,15 +251,8 @@ fn brake(plan: &Plan, budget: &Budget) -> Brake {
         let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
         STEP_NAMES.contains(&last.as_str())
     };
-    let metrics: Vec<(String, String)> = if plan.is_worker() {
-        worker::metrics().into_iter().map(|metric| (metric.name, metric.regex)).collect()
-    } else {
-        let of = |field: &Field<String>| field.value().cloned();
-        let metrics = plan.job.program.iter().flat_map(|program| &program.metrics);
-        metrics.filter_map(|metric| Some((metric.name.clone(), of(&metric.regex)?))).collect()
-    };
-    let mut patterns: Vec<String> =
-        metrics.into_iter().filter(|(name, _)| is_step(name)).map(|(_, regex)| regex).collect();
+    let metrics = metrics::definitions(plan).into_iter().filter(|metric| is_step(&metric.name));
+    let mut patterns: Vec<String> = metrics.map(|metric| metric.regex).collect();
     if patterns.is_empty() {
         patterns.push(STEP.to_owned());
         let steps = plan.run.steps.as_ref().map(|steps| steps.value.to_string());
@@ -319,7 +264,7 @@ fn brake(plan: &Plan, budget: &Budget) -> Brake {
         window: budget.steps.get().unwrap_or(Budget::DEFAULT_STEPS),
         steps: plan.run.steps.as_ref().map(|steps| steps.value),
         patterns,
-        key: key_channel(plan).map(|channel| format!("{INPUT}/{channel}/{}", worker::KEY)),
+        key: container::key_file(&plan.payload),
     }
 }
 
@@ -378,7 +323,7 @@ mod tests {
     #[test]
     fn a_job_without_probe_and_enforced_budget_is_started_directly() {
         let plan = small_plan("a", "budget usd=5000 hard=#true");
-        assert!(files(&plan).is_empty() && variables(&plan).is_empty() && file_names(&plan).is_empty());
+        assert!(plan.payload.added.is_empty() && variables(&plan).is_empty());
         assert_eq!(request(&plan)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
     }
 
@@ -405,10 +350,9 @@ mod tests {
             (figures["step_seconds"].as_f64(), figures["usd_per_hour"].as_f64()),
             (Some(2.0), Some(50.5))
         );
-        let files = files(&plan);
-        assert_eq!(files.len(), 3);
-        let settings = files.iter().find(|file| file.path == SETTINGS).unwrap();
-        let settings: serde_json::Value = serde_json::from_slice(&settings.bytes).unwrap();
+        use AddedFile::{Probe, StartScript, StartSettings};
+        assert_eq!(plan.payload.added, [StartScript, StartSettings, Probe]);
+        let settings: serde_json::Value = serde_json::from_slice(&settings(&plan).unwrap()).unwrap();
         assert_eq!(settings["entry"], "train.py");
         assert_eq!(settings["probe"]["minimum"], 0.7);
         let brake = &settings["brake"];
@@ -422,12 +366,11 @@ mod tests {
     fn a_launch_script_starts_the_script_in_place_of_the_program() {
         let nodes = "image \"pytorch\" version=\"2.13\"\nprobe minimum=0.7";
         let plan = small_plan("a", nodes);
-        assert!(launch_script::is_used(&plan) && can_start(&plan));
-        assert_eq!(file_names(&plan), [archive::SECRETS_SHIM, SETTINGS, PROBE, launch_script::FILE]);
-        let text = String::from_utf8(launch_script::file(&plan).unwrap().bytes.to_vec()).unwrap();
+        let names: Vec<&str> = plan.payload.added.iter().map(|file| file.name()).collect();
+        assert_eq!(names, ["trainc_start.py", "trainc_start.json", "trainc_probe.py", "trainc_launch.py"]);
+        let text = crate::launch_script::script(&plan).unwrap();
         assert!(text.contains("\nENTRY = \"trainc_start.py\"\n"), "{text}");
-        let settings = files(&plan).into_iter().find(|file| file.path == SETTINGS).unwrap();
-        let settings: serde_json::Value = serde_json::from_slice(&settings.bytes).unwrap();
+        let settings: serde_json::Value = serde_json::from_slice(&settings(&plan).unwrap()).unwrap();
         assert_eq!(settings["entry"], "train.py");
         assert!(request(&plan)["Environment"][PLAN_VARIABLE].is_string());
     }
@@ -467,11 +410,11 @@ mod tests {
             plan.expectation = plan.expectation.map(|_| planned(2.0));
             let path = plan.enforced_budget().and_then(|budget| brake(&plan, budget).key);
             let policy = serde_json::to_string(&crate::iam::policy(&plan)).unwrap();
-            (key_uri(&plan, "0"), path, policy)
+            (crate::key_uri(&plan, "0"), path, policy)
         };
         for nodes in ["", "budget usd=5000 hard=#true", "probe"] {
             let (uri, path, policy) = key(nodes);
-            assert!(uri.is_none() && path.is_none() && !policy.contains(worker::KEY), "{nodes}");
+            assert!(uri.is_none() && path.is_none() && !policy.contains(crate::KEY), "{nodes}");
         }
         let enforced = "budget usd=5000 hard=#true enforce=#true";
         let (uri, path, policy) = key(enforced);

@@ -16,7 +16,7 @@ pub(super) fn render(text: &str, context: Value) -> Option<String> {
 }
 
 /// Renders the script that fetches secrets before the entry point.
-pub(super) fn secrets_shim(secrets: &[(String, String)], entry: &str) -> Option<String> {
+pub(super) fn secrets_script(secrets: &[(String, String)], entry: &str) -> Option<String> {
     let secrets: Vec<(String, String)> =
         secrets.iter().map(|(name, arn)| (python::text_literal(name), python::text_literal(arn))).collect();
     render(

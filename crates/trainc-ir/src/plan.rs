@@ -11,6 +11,7 @@ use super::launch::Launch;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
+use super::payload::Payload;
 use super::price::{Price, StoragePrice};
 use super::source_tree::SourceTree;
 use super::worker::Worker;
@@ -44,6 +45,8 @@ pub struct Plan {
     pub smp: Option<Smp>,
     /// The launcher of the ranks and its parameters; the default until bound.
     pub launch: Launch,
+    /// What the containers start, from which code, and what trainc adds to it; the default until bound.
+    pub payload: Payload,
     /// The settings of engine `worker`.
     pub worker: Option<Worker>,
     /// The instances that the job may run on, with their prices.

@@ -73,7 +73,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         before.push((span, tree));
         // A conflict with a file that trainc adds is reported by another rule.
-        if !name.is_some_and(|name| emit::generated_file_names(plan).contains(&name)) {
+        if !plan.payload.added.iter().any(|file| name == Some(file.name())) {
             problems.extend(conflicts(&archive, span, tree, name));
         }
         archive.add(span, tree, name);

@@ -6,7 +6,6 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
-use trainc_emit as emit;
 use trainc_ir::{Budget, Plan};
 use trainc_predict::speed;
 
@@ -144,7 +143,7 @@ fn reason_without_script(plan: &Plan) -> Option<&'static str> {
     }
     // Another rule reports a missing program.
     let is_missing = !plan.is_worker() && plan.job.program.is_none();
-    if is_missing || emit::can_start(plan) {
+    if is_missing || plan.payload.can_start_script() {
         return plan
             .machine
             .as_ref()
@@ -152,7 +151,7 @@ fn reason_without_script(plan: &Plan) -> Option<&'static str> {
             .then_some("it measures GPUs with PyTorch, and the instances have Neuron devices");
     }
     let program = plan.job.program.as_ref()?;
-    Some(if emit::has_other_hosts(plan) {
+    Some(if plan.payload.has_other_hosts() {
         "the program also runs on instance groups without ranks"
     } else if !program.entrypoint.is_empty() {
         "the container starts `entrypoint`"

@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_emit as emit;
-use trainc_ir::{Program, SourceTree, UnreadCause, UnreadDirectory};
+use trainc_ir::{AddedFile, Program, SourceTree, UnreadCause, UnreadDirectory};
 
 declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
 declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");
@@ -105,9 +105,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn check_added_files(context: &Context, program: &Program, problems: &mut Problems) {
     let plan = context.plan;
     let image = plan.job.image.as_ref();
-    for added in emit::generated_file_names(plan) {
+    for file in &plan.payload.added {
+        let added = file.name();
         let (user, label, does) = match (program.secrets.first(), &plan.job.probe, plan.enforced_budget(), image) {
-            (.., Some(image)) if added == emit::LAUNCH_SCRIPT => {
+            (.., Some(image)) if *file == AddedFile::LaunchScript => {
                 (image.span, "trainc's file starts torchrun in this container", "")
             }
             _ if !program.entrypoint.is_empty() => continue,

@@ -1,6 +1,5 @@
 //! The estimator class of the SDK, and the imports of the script.
 
-use crate::names;
 use std::collections::BTreeMap;
 use trainc_ir::Plan;
 
@@ -30,7 +29,7 @@ impl EstimatorClass {
     }
 
     pub(super) fn for_plan(plan: &Plan) -> Self {
-        let script = names::is_script(plan);
+        let script = plan.payload.toolkit_program().is_some();
         match plan.image.as_ref().map(|image| image.family.as_str()) {
             Some("pytorch" | "smp") if script => Self::PyTorch,
             Some("huggingface") if script => Self::HuggingFace,

@@ -141,7 +141,7 @@ impl DistributionArgument {
         match self.launcher {
             // Under torchrun only Python programs are accepted.
             Launcher::Torchrun | Launcher::SmpV2 => {
-                std::path::Path::new(&crate::names::sagemaker_program(plan))
+                std::path::Path::new(plan.payload.program.as_deref().unwrap_or_default())
                     .extension()
                     .is_some_and(|extension| extension == "py")
             }

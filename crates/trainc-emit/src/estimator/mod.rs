@@ -156,10 +156,12 @@ impl Script<'_> {
     /// Adds the arguments for the code.
     fn add_program(&mut self) {
         let plan = self.plan;
-        if super::launch_script::is_used(plan) {
+        if plan.payload.is_launched_by_script() {
             self.add_upload();
         }
-        let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
+        let Some((program, started)) = plan.job.program.as_ref().zip(plan.payload.toolkit_program()) else {
+            return;
+        };
         // The SDK clones the repository, without the start script that fetches secrets.
         let cloned = program.git.value().is_some() && !program.secrets.is_empty();
         let entry = if cloned {
@@ -170,7 +172,7 @@ impl Script<'_> {
             ));
             program.entry.value().cloned().unwrap_or_default()
         } else {
-            names::sagemaker_program(plan)
+            started.to_owned()
         };
         self.add_argument("entry_point", Expression::text(&entry));
         if let Some(git) = program.git.value() {
@@ -203,7 +205,7 @@ impl Script<'_> {
             self.add_argument("source_dir", plain("str(SOURCE)"));
         }
         // The job's role may only read below this prefix.
-        self.add_argument("code_location", Expression::text(&names::source_prefix(plan)));
+        self.add_argument("code_location", Expression::text(&archive::prefix(plan)));
     }
 
     /// Adds the upload of the source with the launch script, which estimators do only for the toolkit.
@@ -217,7 +219,7 @@ impl Script<'_> {
         }
         self.add_source_constant();
         self.modules.add("sagemaker.fw_utils", "tar_and_upload_dir");
-        let prefix = names::source_prefix(self.plan);
+        let prefix = archive::prefix(self.plan);
         let (bucket, key) =
             prefix.strip_prefix("s3://").and_then(|rest| rest.split_once('/')).unwrap_or((&prefix, ""));
         let positional = |value: Expression| (String::new(), value);
@@ -250,7 +252,7 @@ impl Script<'_> {
             "sagemaker_region",
         ];
         let program = self.plan.job.program.as_ref();
-        let script = names::is_script(self.plan);
+        let script = self.plan.payload.toolkit_program().is_some();
         let distribution = distribution::distribution(self.plan, self.class, sent);
         let written = program.map(|program| program.hyperparameters.as_slice()).unwrap_or_default();
         let order = written.iter().map(|hyperparameter| hyperparameter.name.as_str());
@@ -299,21 +301,20 @@ impl Script<'_> {
     fn fit(&mut self) -> Expression {
         let mut arguments = Vec::new();
         // The SDK appends the channel `code` of an isolated script.
-        let appended = names::is_script(self.plan) && names::code_in_channel(self.plan);
+        let payload = &self.plan.payload;
+        let appended = payload.toolkit_program().and(payload.code_channel());
         if let Some(Value::Array(mut channels)) = self.unmapped.take("InputDataConfig") {
             channels.retain(|channel| {
-                !(appended && channel.get("ChannelName").and_then(Value::as_str) == Some("code"))
+                appended.is_none_or(|own| channel.get("ChannelName").and_then(Value::as_str) != Some(own))
             });
             if !channels.is_empty() {
                 let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsupported);
-                let channel = super::worker::channel_name(self.plan);
-                let comment = if self.plan.is_worker() {
+                let comment = payload.worker_channel().map(|channel| {
                     format!(
                         "Channel `{channel}` contains the program and its config: `trainc apply` uploads them."
                     )
-                } else {
-                    String::new()
-                };
+                });
+                let comment = comment.unwrap_or_default();
                 self.add_variable(&comment, "inputs", inputs);
                 arguments.push((String::new(), plain("inputs")));
             }

@@ -2,7 +2,8 @@
 //! role gets.
 
 use super::PolicyDocument;
-use super::statements::{Condition, Statement, fitting_statements};
+use super::statement::{Condition, Statement};
+use super::statements::fitting_statements;
 use std::collections::BTreeSet;
 use trainc_ir::Plan;
 

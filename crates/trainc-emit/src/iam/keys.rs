@@ -1,6 +1,6 @@
 //! Permissions of the job on KMS keys.
 
-use super::statements::{Condition, Scope, Statement};
+use super::statement::{Condition, Scope, Statement};
 use trainc_diag::text;
 
 impl Scope<'_> {

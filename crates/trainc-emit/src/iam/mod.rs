@@ -8,13 +8,14 @@ mod document;
 mod keys;
 mod rules;
 mod s3_access;
+mod statement;
 mod statements;
 #[cfg(test)]
 mod tests;
 
 pub use boundary::{BoundaryScope, MANAGED_POLICY_LIMIT, boundary_of_jobs, general_boundary};
 pub use document::{CreateRole, PolicyDocument, TrustPolicy};
-pub use statements::{Condition, Statement};
+pub use statement::{Condition, Statement};
 
 use super::{canonical_json, names, tags};
 use trainc_ir::Plan;

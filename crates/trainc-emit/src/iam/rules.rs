@@ -1,6 +1,6 @@
 //! Permissions for rules of the debugger and the profiler.
 
-use super::statements::{Condition, Scope, Statement, member_texts, repository_arn};
+use super::statement::{Condition, Scope, Statement, member_texts, repository_arn};
 use crate::names;
 use std::collections::BTreeSet;
 use trainc_ir::{Plan, Raw};

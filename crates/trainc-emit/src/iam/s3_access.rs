@@ -3,11 +3,12 @@
 //! A prefix of S3 is a prefix of keys, not a directory: `s3://b/train` also lists `train2/x`. The policy grants the
 //! directory that is meant, `train/*`, and a rule warns about the missing slash.
 
-use super::statements::{Condition, Statement};
-use crate::{names, start, worker};
+use super::statement::{Condition, Statement};
+use crate::container::{ARCHIVE, KEY};
+use crate::{archive, names};
 use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Access, Field, Plan, s3};
+use trainc_ir::{Access, Field, KeyPlace, Plan, s3};
 
 /// The purpose of an access; each has one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,11 +157,10 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
         add(Purpose::Channels, value(&channel.converse), false, because.clone());
         add(Purpose::Channels, value(&channel.augmented_manifest), true, because);
     }
-    let packed =
-        job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| value(&program.s3));
-    add(Purpose::Code, packed, true, "`program s3=`".to_owned());
+    let existing = archive::existing_uri(plan).filter(|_| plan.payload.code_channel().is_none());
+    add(Purpose::Code, existing.map(String::as_str), true, "`program s3=`".to_owned());
     if plan.is_worker() {
-        add(Purpose::Worker, Some(&*worker::worker_prefix(plan)), false, "engine `worker`".to_owned());
+        add(Purpose::Worker, Some(&*names::worker_prefix(plan)), false, "engine `worker`".to_owned());
     }
     for read in job.role.iter().flat_map(|role| &role.reads) {
         add(Purpose::Granted, value(&read.s3), false, "`role { read … }`".to_owned());
@@ -183,15 +183,15 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     }
     let checkpoint = job.checkpoint.as_ref().and_then(|checkpoint| value(&checkpoint.s3));
     add(Purpose::Checkpoints, checkpoint, false, "`checkpoint`".to_owned());
-    out.extend(archive(plan));
+    out.extend(archive_accesses(plan));
     out
 }
 
 /// Returns the archive that trainc uploads and the key next to it, with patterns that match any digest.
-fn archive(plan: &Plan) -> Vec<S3Access> {
+fn archive_accesses(plan: &Plan) -> Vec<S3Access> {
     let Some((bucket, home)) = split(&names::source_base_prefix(plan)) else { return Vec::new() };
-    let any = format!("{}/{}", to_iam_pattern(&home), "?".repeat(names::SOURCE_DIGITS));
-    if names::code_in_channel(plan) {
+    let any = format!("{}/{}", to_iam_pattern(&home), "?".repeat(archive::PREFIX_DIGITS));
+    if plan.payload.code_channel().is_some() {
         return vec![S3Access {
             purpose: Purpose::Code,
             bucket,
@@ -205,10 +205,9 @@ fn archive(plan: &Plan) -> Vec<S3Access> {
         keys: KeyPattern::Object(format!("{any}/{name}")),
         because: format!("{because}, in any version"),
     };
-    let archive = names::has_archive(plan).then(|| object("sourcedir.tar.gz", "`program`"));
-    // The worker's is in its channel.
-    let key = start::key_uri(plan, "").filter(|_| !plan.is_worker());
-    archive.into_iter().chain(key.map(|_| object(worker::KEY, "`budget enforce=`"))).collect()
+    let archive = plan.payload.is_packed().then(|| object(ARCHIVE, "`program`"));
+    let has_key = plan.payload.key == Some(KeyPlace::Archive);
+    archive.into_iter().chain(has_key.then(|| object(KEY, "`budget enforce=`"))).collect()
 }
 
 /// Returns the statements of accesses: one to list each bucket, one for each purpose, and for each owner of the buckets

@@ -261,7 +261,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             join_seconds: JOIN_SECONDS,
             peer_dead_seconds: PEER_DEAD_SECONDS,
             collective_seconds: COLLECTIVE_SECONDS,
-            environment: super::environment(plan).into_iter().collect(),
+            environment: plan.payload.environment.iter().cloned().collect(),
         },
         limits: Limits { max_seconds: run.save_and_stop_seconds, max_loss: None },
         gpu: gpu(plan, worker, mesh.nodes),

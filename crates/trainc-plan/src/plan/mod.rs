@@ -16,6 +16,7 @@ mod monitoring;
 mod neuron_image;
 mod newest_image;
 mod other_image;
+mod payload;
 pub mod replan;
 mod required_nodes;
 pub mod smp;
@@ -32,8 +33,8 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Engine, Field, Fleet, Job, Launch, Machine, Origin, Plan, Price, SourceFile, SourceTree,
-    StoragePrice, UnreadCause, UnreadDirectory, Val,
+    AccountFacts, Engine, Field, Fleet, Job, Launch, Machine, Origin, Payload, Plan, Price, SourceFile,
+    SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -96,6 +97,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         image,
         smp,
         launch: Launch::default(),
+        payload: Payload::default(),
         worker,
         fleet,
         storage_prices,
@@ -119,6 +121,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
 /// Decides the values of a bound plan that its texts determine.
 pub fn decide_bound_values(mut plan: Plan) -> Plan {
     plan.launch = launch::launch(&plan);
+    plan.payload = payload::payload(&plan);
     let run = worker_run::worker_run_settings(&plan);
     if let Some(worker) = &mut plan.worker {
         worker.run = run;

@@ -23,6 +23,8 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         image,
         smp,
         launch,
+        // Derived from the nodes of the program, which the report shows.
+        payload: _,
         worker: worker_settings,
         fleet,
         storage_prices: _,
