@@ -5,7 +5,7 @@ use super::launch::LaunchContext;
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
 use trainc_plan::plan::smp::smp_parameter_name;
-use trainc_syntax::nodes::OPTIONS;
+use trainc_syntax::nodes::{OPTIONS, engines_of};
 
 /// The nodes, and the precision of SMP v1.
 type NodesAndPrecision = (Vec<Node>, Option<&'static str>);
@@ -50,11 +50,12 @@ impl Parameters<'_> {
     pub(super) fn pass_through(&mut self) -> Vec<Node> {
         let mut out = Vec::new();
         for (key, value) in std::mem::take(&mut self.unmapped) {
-            let row = OPTIONS.iter().find(|row| {
-                row.engines.contains(&"smp") && smp_parameter_name(row.spec.name) == Some(key.as_str())
+            let option = OPTIONS.iter().find(|option| {
+                engines_of(option).is_some_and(|engines| engines.contains(&"smp"))
+                    && smp_parameter_name(option.name) == Some(key.as_str())
             });
-            match row.zip(literal(&value)) {
-                Some((row, literal)) => out.push(Node::new(row.spec.name).arg(&literal)),
+            match option.zip(literal(&value)) {
+                Some((option, literal)) => out.push(Node::new(option.name).arg(&literal)),
                 None => self.unsupported.add_difference(&format!(
                     "`{key}` of `mp_parameters`, {value}: not supported by any node, so trainc does not send it"
                 )),

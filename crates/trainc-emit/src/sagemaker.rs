@@ -330,10 +330,10 @@ fn resources(plan: &Plan) -> ResourceConfig {
             placement_specifications: placement
                 .ultra_servers
                 .iter()
-                .filter_map(|(id, instances)| {
+                .filter_map(|server| {
                     Some(PlacementSpecification {
-                        ultra_server_id: id.value.clone(),
-                        instance_count: instances.get()?,
+                        ultra_server_id: server.id.value.clone(),
+                        instance_count: server.instances.get()?,
                     })
                 })
                 .collect(),

@@ -3,8 +3,10 @@
 //! Below the reader and the plan, which both depend on it. Independent of the catalogue.
 
 pub mod ast;
-pub mod job;
+mod declared;
+mod kind;
 pub mod locations;
+pub mod node;
 pub mod nodes;
 mod number;
 pub mod origin;
@@ -13,10 +15,14 @@ pub mod s3;
 pub mod scalar;
 pub mod spec;
 pub mod storage;
+mod table;
 pub mod units;
 
-pub use job::*;
+pub use declared::{Declared, Place, Unit};
+pub use kind::{Kind, Shown, pair_of_fractions};
 pub use locations::{Access, Location, LocationField};
+pub use node::{NodeType, Seen, Slot};
+pub use nodes::*;
 pub use number::python_float;
 pub use origin::{Field, Origin, Val};
 pub use preferences::Preference;

@@ -1,6 +1,6 @@
 //! The S3 locations of a job, and what is done to each: the one list of them.
 
-use super::job::Job;
+use super::nodes::Job;
 use super::origin::Field;
 use super::s3;
 use super::scalar::{Raw, RequestMember};

@@ -3,7 +3,7 @@
 //! SageMaker uses the first available type of an ordered list of preferences. The plan is for the first type,
 //! which [`Job::apply_first_preference`] makes the type of the cluster; the plan's `Fleet` has all of them.
 
-use super::job::{InstanceGroup, Job, SERVERLESS};
+use super::nodes::{InstanceGroup, Job, SERVERLESS};
 use super::origin::{Field, Origin, Val};
 use super::scalar::{Raw, RequestMember, Scalar};
 use trainc_diag::source::{Span, Spanned};

@@ -1,5 +1,7 @@
 //! Untyped values: hyperparameters and raw request members.
 
+use super::ast::{Node, Value};
+use super::number::python_float;
 use trainc_diag::source::{Span, Spanned};
 
 /// A scalar, as written or as the value of a placeholder.
@@ -18,6 +20,42 @@ pub enum Scalar {
 }
 
 impl Scalar {
+    /// Converts a value as written; `None` for sizes and other values with a unit.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(Self::Text(text.clone())),
+            Value::Int(n) => Some(Self::Int(*n)),
+            Value::Float(x) => Some(Self::Float(*x)),
+            Value::Bool(on) => Some(Self::Bool(*on)),
+            Value::Null => Some(Self::Null),
+            Value::Bytes(_)
+            | Value::Milliseconds(_)
+            | Value::BytesPerSecond(_)
+            | Value::Steps(_)
+            | Value::Bad => None,
+        }
+    }
+
+    /// Formats it as in a manifest, a string without its quotes.
+    pub fn written(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Int(n) => n.to_string(),
+            Self::Float(x) => python_float(*x),
+            Self::Bool(on) => format!("#{on}"),
+            Self::Null => "#null".to_owned(),
+        }
+    }
+
+    /// Formats it as the value of an environment variable.
+    pub fn as_variable(&self) -> String {
+        match self {
+            Self::Bool(on) => on.to_string(),
+            Self::Null => String::new(),
+            Self::Text(_) | Self::Int(_) | Self::Float(_) => self.written(),
+        }
+    }
+
     /// Returns the name of its type for messages.
     pub fn type_word(&self) -> &'static str {
         match self {
@@ -42,6 +80,31 @@ pub enum Raw {
 }
 
 impl Raw {
+    /// Reads one argument as a scalar, several as a list; `-` children as a list, other children and properties as an
+    /// object.
+    fn read(node: &Node) -> Self {
+        let scalar = |value: &Spanned<Value>| {
+            Self::Scalar(Spanned::new(Scalar::from_value(&value.value).unwrap_or(Scalar::Null), value.span))
+        };
+        let scalars = || node.args.iter().map(scalar);
+        if node.children.is_empty() && node.props.is_empty() {
+            return match node.args.as_slice() {
+                [] => Self::Object(Vec::new()),
+                [one] => scalar(one),
+                _ => Self::List(scalars().collect()),
+            };
+        }
+        if !node.children.is_empty() && node.children.iter().all(|child| child.name.value == "-") {
+            return Self::List(scalars().chain(node.children.iter().map(Self::read)).collect());
+        }
+        let props = node.props.iter().map(|(key, value)| RequestMember {
+            name: key.value.clone(),
+            span: key.span,
+            value: scalar(value),
+        });
+        Self::Object(props.chain(node.children.iter().map(RequestMember::read)).collect())
+    }
+
     /// Returns the text of a string.
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -68,4 +131,11 @@ pub struct RequestMember {
     pub span: Span,
     /// Its value.
     pub value: Raw,
+}
+
+impl RequestMember {
+    /// Reads a member with all that is in it.
+    pub(crate) fn read(node: &Node) -> Self {
+        Self { name: node.name.value.clone(), span: node.name.span, value: Raw::read(node) }
+    }
 }

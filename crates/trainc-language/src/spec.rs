@@ -122,6 +122,19 @@ pub enum Repeat {
     Many,
 }
 
+/// The paths of a node's values among the origins of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Its name below its parent, with its key where it may be repeated: `cluster.group workers`.
+    Keyed,
+    /// Its name below its parent, also where it is repeated: `role.read`.
+    Together,
+    /// Its name after that of its parent: `storage data import`.
+    Beside,
+    /// As those of its parent.
+    OfParent,
+}
+
 /// The table of a node.
 #[derive(Debug, PartialEq)]
 pub struct NodeSpec {
@@ -146,6 +159,10 @@ pub struct NodeSpec {
     pub alternatives: &'static [&'static [&'static str]],
     /// Properties that depend on the first argument: a later layer that changes it drops those of earlier layers.
     pub of_first: &'static [&'static str],
+    /// The engines that support a child of `parallel`; `None` for other nodes.
+    pub engines: Option<&'static [&'static str]>,
+    /// The paths of its values among the origins of a plan.
+    pub rows: Rows,
 }
 
 impl NodeSpec {
@@ -161,6 +178,8 @@ impl NodeSpec {
         repeat: Repeat::Once,
         alternatives: &[],
         of_first: &[],
+        engines: None,
+        rows: Rows::Keyed,
     };
 
     /// Returns the child of that name.

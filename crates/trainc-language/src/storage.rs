@@ -1,6 +1,6 @@
 //! `storage` in the words and units of FSx, with the values that FSx requires where the manifest sets none.
 
-use super::job::Storage;
+use super::nodes::Storage;
 use super::origin::Field;
 use super::units::GIB;
 

@@ -27,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ("DebugRuleConfigurations", job.debugger.as_ref().is_some_and(|node| !node.rules.is_empty())),
         ("ProfilerRuleConfigurations", job.profiler.as_ref().is_some_and(|node| !node.rules.is_empty())),
     ] {
-        let first = job.debugger.iter().flat_map(|node| &node.rules).chain(job.profiler.iter().flat_map(|node| &node.rules)).map(|rule| rule.span);
+        let first = job.debugger.iter().flat_map(|node| &node.rules).chain(job.profiler.iter().flat_map(|node| &node.rules)).map(MonitoringRule::name_span);
         let own: Vec<_> = first.collect();
         let written = job.request.iter().find(|member| member.name == name && has_rules && !own.contains(&member.span));
         if let Some(member) = written {
@@ -46,7 +46,7 @@ fn check(rule: &MonitoringRule, kind: RuleKind, problems: &mut Problems) {
     };
     let Some(found) = debugger_rules::get(&rule.name.value) else {
         let known = debugger_rules::names(kind);
-        let diagnostic = Diagnostic::new(&T0593, rule.span, format!("`{}` is not a built-in rule of the {node}", rule.name.value))
+        let diagnostic = Diagnostic::new(&T0593, rule.name_span(), format!("`{}` is not a built-in rule of the {node}", rule.name.value))
             .note(format!("rules: {}", known.join(", ")));
         problems.push(match text::nearest(&rule.name.value, known.iter().copied()) {
             Some(near) => diagnostic.did_you_mean(near),
@@ -56,7 +56,7 @@ fn check(rule: &MonitoringRule, kind: RuleKind, problems: &mut Problems) {
     };
     if found.kind != kind {
         problems.push(
-            Diagnostic::new(&T0593, rule.span, format!("`{}` is a rule of the {other}", found.name))
+            Diagnostic::new(&T0593, rule.name_span(), format!("`{}` is a rule of the {other}", found.name))
                 .help(format!("move it to `{other}`")),
         );
         return;
@@ -75,7 +75,7 @@ fn check(rule: &MonitoringRule, kind: RuleKind, problems: &mut Problems) {
         found.required.iter().filter(|name| !rule.parameters.iter().any(|pair| pair.key == **name)).collect();
     if let Some(first) = missing.first() {
         problems.push(
-            Diagnostic::new(&T0593, rule.span, format!("`{}` requires {}", found.name, text::backtick_list(&missing, "and")))
+            Diagnostic::new(&T0593, rule.name_span(), format!("`{}` requires {}", found.name, text::backtick_list(&missing, "and")))
                 .help(format!("add `{first}=…`")),
         );
     }

@@ -4,6 +4,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::job::UltraServer;
 
 declare_code!(
     T0316,
@@ -53,7 +54,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("documentation of PlacementSpecifications (botocore 1.44.5)"),
         );
     }
-    for (server, instances) in &placement.ultra_servers {
+    for UltraServer { id: server, instances, .. } in &placement.ultra_servers {
         if instances.get() == Some(0) {
             problems.push(
                 Diagnostic::new(
@@ -66,10 +67,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
-    let placed = placement.ultra_servers.iter().map(|(_, instances)| instances.get()).sum::<Option<u64>>();
+    let placed = placement.ultra_servers.iter().map(|server| server.instances.get()).sum::<Option<u64>>();
     let (Some(placed), Some(nodes)) = (placed, cluster.nodes.val()) else { return };
     if placed > nodes.value {
-        let last = placement.ultra_servers.last().and_then(|(_, instances)| instances.span());
+        let last = placement.ultra_servers.last().and_then(|server| server.instances.span());
         let mut diagnostic = Diagnostic::new(
             &T0317,
             last.unwrap_or(placement.span),

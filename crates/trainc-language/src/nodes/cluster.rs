@@ -1,118 +1,129 @@
 //! `cluster` and `network`.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, optional_arg, prop, repeated_arg, required_prop, value_node};
+use crate::declared::{arg, beside, child, optional_arg, prop, prop_of, words};
+use crate::node::node;
+use crate::origin::{Field, Val};
+use crate::spec::{Repeat, Ty};
+use crate::units::GIB;
+use trainc_diag::source::Span;
 
-static VOLUME: NodeSpec = NodeSpec {
-    name: "volume",
-    doc: "EBS volume of each instance",
-    args: &[arg("size", Ty::Bytes)],
-    props: &[prop("kms", Ty::Text, "KMS key that encrypts it")],
-    ..NodeSpec::LEAF
-};
-static MAX_RUN: NodeSpec =
-    value_node("max-run", Ty::Duration, "maximum run time, after which the service stops the job");
-static MAX_PENDING: NodeSpec = value_node("max-pending", Ty::Duration, "maximum wait for capacity");
-static SPOT: NodeSpec = NodeSpec {
-    name: "spot",
-    doc: "managed spot training",
-    props: &[
-        required_prop("max-wait", Ty::Duration, "maximum run time plus waiting time"),
-        prop("interruptions-per-hour", Ty::Number(0.0, 3600.0), "expected interruptions of one instance"),
-    ],
-    ..NodeSpec::LEAF
-};
-static WARM_POOL: NodeSpec =
-    value_node("warm-pool", Ty::Duration, "keep-alive period of the instances after the job");
-static RETRY: NodeSpec = value_node("retry", Ty::Count, "retries after internal server errors");
-static TRAINING_PLAN: NodeSpec =
-    value_node("training-plan", Ty::Text, "ARN of a training plan that reserves the capacity");
-static ULTRA_SERVER: NodeSpec = NodeSpec {
-    name: "ultra-server",
-    doc: "an UltraServer and the number of the job's instances on it",
-    args: &[arg("id", Ty::Plain)],
-    props: &[required_prop("instances", Ty::Int(0, 1_000_000), "instances of the job on it")],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static PLACEMENT: NodeSpec = NodeSpec {
-    name: "placement",
-    doc: "UltraServers that the instances run on",
-    props: &[prop("multiple-jobs", Ty::Bool, "other jobs may run on the same UltraServers")],
-    children: &[&ULTRA_SERVER],
-    ..NodeSpec::LEAF
-};
-static GROUP: NodeSpec = NodeSpec {
-    name: "group",
-    doc: "an instance group of a heterogeneous cluster",
-    args: &[arg("name", Ty::Plain)],
-    props: &[
-        required_prop("instance", Ty::Plain, "instance type"),
-        required_prop("nodes", Ty::Int(1, 1_000_000), "instances in the group"),
-    ],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static GPU: NodeSpec = NodeSpec {
-    name: "gpu",
-    doc: "the accelerator of a custom or a local cluster",
-    args: &[arg("name", Ty::Plain)],
-    props: &[required_prop("per-node", Ty::Int(1, 1024), "accelerators per node")],
-    ..NodeSpec::LEAF
-};
-static INTRA: NodeSpec =
-    value_node("intra", Ty::Rate, "custom cluster: bandwidth between the GPUs of a node, per GPU");
-static INTER: NodeSpec = value_node("inter", Ty::Rate, "custom cluster: network bandwidth of a node");
-static RANKS: NodeSpec = NodeSpec {
-    name: "ranks",
-    doc: "local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank each",
-    args: &[arg("count", Ty::Int(1, 1024))],
-    ..NodeSpec::LEAF
-};
-static NODE_MTBF: NodeSpec = value_node("node-mtbf", Ty::Duration, "mean time between failures of one node");
+node! {
+    /// where the job runs: an instance type, `custom` or `local`
+    pub struct Cluster("cluster") {
+        /// the instance type, `custom` or `local`
+        pub instance: Field<String> = optional_arg("instance", Ty::Plain);
+        /// number of instances
+        pub nodes: Field<u64> = prop("nodes", Ty::Int(1, 1_000_000));
+        /// EBS volume of each instance
+        pub volume_bytes: Field<u64> = child("volume", Ty::Bytes),
+            default (30 * GIB, "SageMaker Python SDK default, 30 GiB");
+        /// KMS key that encrypts it
+        pub volume_kms: Field<String> = prop_of("volume", "kms", Ty::Text).listed("volume-kms").address();
+        /// maximum run time, after which the service stops the job
+        // The default is the service's (botocore, StoppingCondition).
+        pub max_run_seconds: Field<u64> = child("max-run", Ty::Duration),
+            default (86_400_u64, "SageMaker default, 1d");
+        /// maximum wait for capacity
+        pub max_pending_seconds: Field<u64> = child("max-pending", Ty::Duration);
+        pub spot: Option<Spot>;
+        /// keep-alive period of the instances after the job
+        pub warm_pool_seconds: Field<u64> = child("warm-pool", Ty::Duration);
+        /// retries after internal server errors
+        pub retry: Field<u64> = child("retry", Ty::Count);
+        /// ARN of a training plan that reserves the capacity
+        pub training_plan: Field<String> = child("training-plan", Ty::Text).address();
+        pub placement: Option<Placement>;
+        pub groups: Vec<InstanceGroup>;
+        pub gpu: Option<CustomGpu>;
+        /// custom cluster: bandwidth between the GPUs of a node, per GPU
+        pub intra_bytes_per_second: Field<u64> = child("intra", Ty::Rate);
+        /// custom cluster: network bandwidth of a node
+        pub inter_bytes_per_second: Field<u64> = child("inter", Ty::Rate);
+        /// local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank each
+        pub ranks: Field<u64> = child("ranks", Ty::Int(1, 1024)).argument("count");
+        /// mean time between failures of one node
+        pub node_mtbf_seconds: Field<u64> = child("node-mtbf", Ty::Duration);
+    }
+}
 
-pub(crate) static CLUSTER: NodeSpec = NodeSpec {
-    name: "cluster",
-    doc: "where the job runs: an instance type, `custom` or `local`",
-    args: &[optional_arg("instance", Ty::Plain)],
-    props: &[prop("nodes", Ty::Int(1, 1_000_000), "number of instances")],
-    children: &[
-        &VOLUME,
-        &MAX_RUN,
-        &MAX_PENDING,
-        &SPOT,
-        &WARM_POOL,
-        &RETRY,
-        &TRAINING_PLAN,
-        &PLACEMENT,
-        &GROUP,
-        &GPU,
-        &INTRA,
-        &INTER,
-        &RANKS,
-        &NODE_MTBF,
-    ],
-    ..NodeSpec::LEAF
-};
+impl Cluster {
+    /// Returns the losses of one node per hour that the manifest expects: spot interruptions (`spot
+    /// interruptions-per-hour=`) and failures (`node-mtbf`). Returns `None` where neither is set.
+    pub fn node_losses_per_hour(&self) -> Option<f64> {
+        let interruptions = self.spot.as_ref().and_then(|spot| spot.interruptions_per_hour.get());
+        let failures = self.node_mtbf_seconds.get().map(|seconds| 3_600.0 / (seconds as f64).max(1.0));
+        match (interruptions, failures) {
+            (None, None) => None,
+            (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
+        }
+    }
+}
 
-static SUBNETS: NodeSpec = NodeSpec {
-    name: "subnets",
-    doc: "subnets of the job",
-    args: &[repeated_arg("subnet", Ty::Plain)],
-    ..NodeSpec::LEAF
-};
-static SECURITY_GROUPS: NodeSpec = NodeSpec {
-    name: "security-groups",
-    doc: "security groups of the job",
-    args: &[repeated_arg("group", Ty::Plain)],
-    ..NodeSpec::LEAF
-};
-static ISOLATION: NodeSpec =
-    value_node("isolation", Ty::Bool, "network isolation: no outbound connections from the containers");
-static ENCRYPT: NodeSpec = value_node("encrypt-traffic", Ty::Bool, "encrypt traffic between the containers");
+node! {
+    /// managed spot training
+    pub struct Spot("spot") {
+        /// maximum run time plus waiting time
+        pub max_wait_seconds: Field<u64> = prop("max-wait", Ty::Duration).required();
+        /// expected interruptions of one instance
+        pub interruptions_per_hour: Field<f64> = prop("interruptions-per-hour", Ty::Number(0.0, 3600.0));
+    }
+}
 
-pub(crate) static NETWORK: NodeSpec = NodeSpec {
-    name: "network",
-    doc: "VPC settings",
-    children: &[&SUBNETS, &SECURITY_GROUPS, &ISOLATION, &ENCRYPT],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// UltraServers that the instances run on
+    pub struct Placement("placement") {
+        /// other jobs may run on the same UltraServers
+        pub multiple_jobs: Field<bool> = prop("multiple-jobs", Ty::Bool);
+        pub ultra_servers: Vec<UltraServer>;
+    }
+}
+
+node! {
+    /// an UltraServer and the number of the job's instances on it
+    pub struct UltraServer("ultra-server"; repeat: Repeat::ByFirst) {
+        /// its ID
+        pub id: Val<String> = arg(0, "id", Ty::Plain).unlisted();
+        /// instances of the job on it
+        pub instances: Field<u64> = prop("instances", Ty::Int(0, 1_000_000)).required().listed("");
+    }
+}
+
+node! {
+    /// an instance group of a heterogeneous cluster
+    pub struct InstanceGroup("group"; repeat: Repeat::ByFirst) {
+        /// its name
+        pub name: Field<String> = arg(0, "name", Ty::Plain);
+        /// instance type
+        pub instance: Field<String> = prop("instance", Ty::Plain).required();
+        /// instances in the group
+        pub nodes: Field<u64> = prop("nodes", Ty::Int(1, 1_000_000)).required();
+    }
+}
+
+node! {
+    /// the accelerator of a custom or a local cluster
+    pub struct CustomGpu("gpu") {
+        /// the catalogue's name of it
+        pub name: Field<String> = arg(0, "name", Ty::Plain);
+        /// accelerators per node
+        pub per_node: Field<u64> = prop("per-node", Ty::Int(1, 1024)).required();
+    }
+}
+
+node! {
+    /// VPC settings
+    pub struct Network("network") {
+        /// subnets of the job
+        pub subnets: Vec<Val<String>> = words("subnets", "subnet", Ty::Plain);
+        /// security groups of the job
+        pub security_groups: Vec<Val<String>> = words("security-groups", "group", Ty::Plain);
+        /// the word `subnets`, where it was written
+        pub subnets_span: Option<Span> = beside("subnets");
+        /// the word `security-groups`, where it was written
+        pub security_groups_span: Option<Span> = beside("security-groups");
+        /// network isolation: no outbound connections from the containers
+        pub isolation: Field<bool> = child("isolation", Ty::Bool);
+        /// encrypt traffic between the containers
+        pub encrypt_traffic: Field<bool> = child("encrypt-traffic", Ty::Bool);
+    }
+}

@@ -1,143 +1,188 @@
 //! `storage`, `channel`, `checkpoint`, `output`, `bucket`.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
+use crate::declared::{arg, child, children, prop};
+use crate::node::{NodeType, node};
+use crate::origin::Field;
+use crate::spec::{NodeSpec, Repeat, Rows, Ty};
 
-static IMPORT: NodeSpec = NodeSpec {
-    name: "import",
-    doc: "an S3 prefix that is linked into the file system",
-    args: &[arg("s3", Ty::Text)],
-    props: &[prop("path", Ty::Text, "path in the file system; default `/`")],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static EXPORT: NodeSpec = NodeSpec {
-    name: "export",
-    doc: "an S3 prefix that changes are exported to",
-    args: &[arg("s3", Ty::Text)],
-    props: &[prop("path", Ty::Text, "path in the file system; default `/`")],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static DELETE_AFTER_JOB: NodeSpec = value_node(
-    "delete-after-job",
-    Ty::Bool,
-    "after the job has completed, `apply --wait` deletes the file system, and `destroy` deletes it without `--delete-data`",
-);
-static EFA: NodeSpec = value_node("efa", Ty::Bool, "EFA for the file system");
+const DEPLOYMENTS: &[&str] = &["scratch-1", "scratch-2", "persistent-1", "persistent-2"];
 
-pub(crate) static STORAGE: NodeSpec = NodeSpec {
-    name: "storage",
-    doc: "a file system: an existing one (id, mount) or a new one (capacity, deployment, throughput)",
-    args: &[arg("kind", Ty::Word(&["lustre", "efs"]))],
-    props: &[
-        required_prop("name", Ty::Plain, "its name in this manifest"),
-        prop("id", Ty::Plain, "ID of an existing file system"),
-        prop("mount", Ty::Plain, "its mount name"),
-        prop("capacity", Ty::Bytes, "storage capacity"),
-        prop(
-            "deployment",
-            Ty::Word(&["scratch-1", "scratch-2", "persistent-1", "persistent-2"]),
-            "deployment type",
-        ),
-        prop("throughput", Ty::Int(1, 1_000_000), "MB/s per TiB"),
-        prop("type", Ty::Word(&["ssd", "hdd"]), "storage type"),
-        prop("compression", Ty::Word(&["none", "lz4"]), "data compression"),
-        prop("drive-cache", Ty::Word(&["none", "read"]), "drive cache of HDD storage"),
-        prop("kms", Ty::Text, "KMS key that encrypts it"),
-        prop("metadata-iops", Ty::Int(1, 1_000_000), "provisioned metadata operations per second"),
-        prop("maintenance", Ty::Plain, "start of the weekly maintenance, d:HH:MM in UTC, Monday is 1"),
-        prop("version", Ty::Word(&["2.10", "2.12", "2.15"]), "Lustre version"),
-    ],
-    children: &[&IMPORT, &EXPORT, &DELETE_AFTER_JOB, &EFA],
-    repeat: Repeat::ByName,
-    alternatives: &[
-        &["id", "mount"],
-        &[
-            "capacity",
-            "deployment",
-            "throughput",
-            "type",
-            "compression",
-            "drive-cache",
-            "kms",
-            "metadata-iops",
-            "maintenance",
-            "version",
-        ],
-    ],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// a file system: an existing one (id, mount) or a new one (capacity, deployment, throughput)
+    pub struct Storage("storage";
+        repeat: Repeat::ByName;
+        alternatives: &[
+            &["id", "mount"],
+            &[
+                "capacity",
+                "deployment",
+                "throughput",
+                "type",
+                "compression",
+                "drive-cache",
+                "kms",
+                "metadata-iops",
+                "maintenance",
+                "version",
+            ],
+        ])
+    {
+        /// `lustre` or `efs`
+        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["lustre", "efs"]));
+        /// its name in this manifest
+        pub name: Field<String> = prop("name", Ty::Plain).required();
+        /// ID of an existing file system
+        pub id: Field<String> = prop("id", Ty::Plain);
+        /// its mount name
+        pub mount: Field<String> = prop("mount", Ty::Plain);
+        /// storage capacity
+        pub capacity_bytes: Field<u64> = prop("capacity", Ty::Bytes);
+        /// deployment type
+        pub deployment: Field<String> = prop("deployment", Ty::Word(DEPLOYMENTS));
+        /// MB/s per TiB
+        pub throughput_mb_s_tib: Field<u64> =
+            prop("throughput", Ty::Int(1, 1_000_000)).listed("throughput-mb-s-tib");
+        /// storage type
+        pub storage_type: Field<String> = prop("type", Ty::Word(&["ssd", "hdd"])).listed("storage-type");
+        /// data compression
+        pub compression: Field<String> = prop("compression", Ty::Word(&["none", "lz4"]));
+        /// drive cache of HDD storage
+        pub drive_cache: Field<String> = prop("drive-cache", Ty::Word(&["none", "read"]));
+        /// KMS key that encrypts it
+        pub kms: Field<String> = prop("kms", Ty::Text).address();
+        /// provisioned metadata operations per second
+        pub metadata_iops: Field<u64> = prop("metadata-iops", Ty::Int(1, 1_000_000));
+        /// start of the weekly maintenance, d:HH:MM in UTC, Monday is 1
+        pub maintenance: Field<String> = prop("maintenance", Ty::Plain);
+        /// Lustre version
+        pub version: Field<String> = prop("version", Ty::Word(&["2.10", "2.12", "2.15"]));
+        /// S3 prefixes linked for import
+        pub imports: Vec<StorageLink> = children(const { &[&IMPORT] });
+        /// S3 prefixes linked for export
+        pub exports: Vec<StorageLink> = children(const { &[&EXPORT] });
+        /// after the job has completed, `apply --wait` deletes the file system, and `destroy` deletes it without
+        /// `--delete-data`
+        pub delete_after_job: Field<bool> = child("delete-after-job", Ty::Bool);
+        /// EFA for the file system
+        pub efa: Field<bool> = child("efa", Ty::Bool);
+    }
+}
 
-pub(crate) static CHANNEL: NodeSpec = NodeSpec {
-    name: "channel",
-    doc: "an input channel: an S3 prefix, a manifest, or a path of a file system",
-    args: &[arg("name", Ty::Plain)],
-    props: &[
-        prop("s3", Ty::Text, "S3 prefix; end a directory with /"),
-        prop("manifest", Ty::Text, "S3 URI of a manifest file"),
-        prop("augmented-manifest", Ty::Text, "S3 URI of an augmented manifest file"),
-        prop("converse", Ty::Text, "S3 URI of conversations in Converse format"),
-        prop("dataset", Ty::Text, "ARN of a dataset in a SageMaker hub"),
-        prop("attributes", Ty::Plain, "attributes of an augmented manifest, separated by commas"),
-        prop("from", Ty::Plain, "name of a `storage`"),
-        prop(
-            "path",
-            Ty::Text,
-            "path below the file system's mount point; for a local cluster, a directory on this machine",
-        ),
-        prop("mode", Ty::Word(&["ro", "rw"]), "access to the file system; default ro"),
-        prop("input", Ty::Word(&["file", "fast-file", "pipe"]), "input mode of S3 data"),
-        prop("shard", Ty::Word(&["replicated", "by-key"]), "distribution of the objects over the instances"),
-        prop("compression", Ty::Word(&["none", "gzip"]), "compression of pipe data"),
-        prop("record-wrapper", Ty::Word(&["none", "recordio"]), "wrapper of pipe data"),
-        prop("content-type", Ty::Text, "MIME type"),
-        prop("shuffle-seed", Ty::Int(0, u64::MAX), "seed that the keys are shuffled with"),
-        prop("groups", Ty::Plain, "instance groups that receive the channel, separated by commas"),
-        prop("hub", Ty::Text, "ARN of a private hub's reference to a JumpStart model"),
-        prop("accept-eula", Ty::Bool, "accept the license of the model in the channel"),
-        prop("kms", Ty::Text, "KMS key of its objects, which a created role may use to decrypt"),
-    ],
-    repeat: Repeat::ByFirst,
-    alternatives: &[
-        &["s3"],
-        &["manifest"],
-        &["augmented-manifest", "attributes"],
-        &["converse"],
-        &["dataset"],
-        &["from", "path", "mode"],
-    ],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// an S3 prefix that is linked into the file system
+    pub struct StorageLink("import"; repeat: Repeat::ByFirst; rows: Rows::Beside) {
+        /// the S3 prefix
+        pub s3: Field<String> = arg(0, "s3", Ty::Text).address();
+        /// path in the file system; default `/`
+        pub path: Field<String> = prop("path", Ty::Text);
+    }
+}
 
-pub(crate) static CHECKPOINT: NodeSpec = NodeSpec {
-    name: "checkpoint",
-    doc: "checkpoint location and interval",
-    props: &[
-        prop("s3", Ty::Text, "S3 prefix that the local path is synchronised with"),
-        prop("local", Ty::Text, "path in the container; default /opt/ml/checkpoints"),
-        prop("every", Ty::Every, "interval"),
-        prop("keep", Ty::Int(1, 1_000_000), "number of checkpoints to keep"),
-        prop("kms", Ty::Text, "KMS key of the bucket, for a role that trainc creates"),
-    ],
-    ..NodeSpec::LEAF
-};
+static IMPORT: NodeSpec = NodeSpec { ..*StorageLink::SPEC };
+static EXPORT: NodeSpec =
+    NodeSpec { name: "export", doc: "an S3 prefix that changes are exported to", ..*StorageLink::SPEC };
 
-pub(crate) static OUTPUT: NodeSpec = NodeSpec {
-    name: "output",
-    doc: "location of the model",
-    props: &[
-        required_prop("s3", Ty::Text, "S3 prefix"),
-        prop("kms", Ty::Text, "KMS key that encrypts it"),
-        prop("compress", Ty::Bool, "pack the model into model.tar.gz (the service's default)"),
-    ],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// an input channel: an S3 prefix, a manifest, or a path of a file system
+    pub struct Channel("channel";
+        repeat: Repeat::ByFirst;
+        alternatives: &[
+            &["s3"],
+            &["manifest"],
+            &["augmented-manifest", "attributes"],
+            &["converse"],
+            &["dataset"],
+            &["from", "path", "mode"],
+        ])
+    {
+        /// its name
+        pub name: Field<String> = arg(0, "name", Ty::Plain);
+        /// S3 prefix; end a directory with /
+        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        /// S3 URI of a manifest file
+        pub manifest: Field<String> = prop("manifest", Ty::Text).address();
+        /// S3 URI of an augmented manifest file
+        pub augmented_manifest: Field<String> = prop("augmented-manifest", Ty::Text).address();
+        /// S3 URI of conversations in Converse format
+        pub converse: Field<String> = prop("converse", Ty::Text).address();
+        /// ARN of a dataset in a SageMaker hub
+        pub dataset: Field<String> = prop("dataset", Ty::Text).address();
+        /// attributes of an augmented manifest, separated by commas
+        pub attributes: Field<Vec<String>> = prop("attributes", Ty::Plain);
+        /// name of a `storage`
+        pub from: Field<String> = prop("from", Ty::Plain);
+        /// path below the file system's mount point; for a local cluster, a directory on this machine
+        pub path: Field<String> = prop("path", Ty::Text);
+        /// access to the file system; default ro
+        pub mode: Field<String> = prop("mode", Ty::Word(&["ro", "rw"]));
+        /// input mode of S3 data
+        pub input: Field<String> = prop("input", Ty::Word(&["file", "fast-file", "pipe"]));
+        /// distribution of the objects over the instances
+        pub shard: Field<String> = prop("shard", Ty::Word(&["replicated", "by-key"]));
+        /// compression of pipe data
+        pub compression: Field<String> = prop("compression", Ty::Word(&["none", "gzip"]));
+        /// wrapper of pipe data
+        pub record_wrapper: Field<String> = prop("record-wrapper", Ty::Word(&["none", "recordio"]));
+        /// MIME type
+        pub content_type: Field<String> = prop("content-type", Ty::Text);
+        /// seed that the keys are shuffled with
+        pub shuffle_seed: Field<u64> = prop("shuffle-seed", Ty::Int(0, u64::MAX));
+        /// instance groups that receive the channel, separated by commas
+        pub groups: Field<Vec<String>> = prop("groups", Ty::Plain);
+        /// ARN of a private hub's reference to a JumpStart model
+        pub hub: Field<String> = prop("hub", Ty::Text).address();
+        /// accept the license of the model in the channel
+        pub accept_eula: Field<bool> = prop("accept-eula", Ty::Bool);
+        /// KMS key of its objects, which a created role may use to decrypt
+        pub kms: Field<String> = prop("kms", Ty::Text).address();
+    }
+}
 
-pub(crate) static BUCKET: NodeSpec = NodeSpec {
-    name: "bucket",
-    doc: "a bucket of another account that the job may write to",
-    args: &[arg("name", Ty::Plain)],
-    props: &[required_prop("owner", Ty::Plain, "ID of the account that owns it, twelve digits")],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
+node! {
+    /// checkpoint location and interval
+    pub struct Checkpoint("checkpoint") {
+        /// S3 prefix that the local path is synchronised with
+        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        /// path in the container; default /opt/ml/checkpoints
+        pub local: Field<String> = prop("local", Ty::Text);
+        /// interval
+        pub every: Field<CheckpointInterval> = prop("every", Ty::Every);
+        /// number of checkpoints to keep
+        pub keep: Field<u64> = prop("keep", Ty::Int(1, 1_000_000));
+        /// KMS key of the bucket, for a role that trainc creates
+        pub kms: Field<String> = prop("kms", Ty::Text).address();
+    }
+}
+
+/// The interval between checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CheckpointInterval {
+    /// Optimizer steps.
+    Steps(u64),
+    /// Seconds.
+    Seconds(u64),
+    /// The interval with the least expected loss (Young/Daly).
+    Optimal,
+}
+
+node! {
+    /// location of the model
+    pub struct Output("output") {
+        /// S3 prefix
+        pub s3: Field<String> = prop("s3", Ty::Text).required().address();
+        /// KMS key that encrypts it
+        pub kms: Field<String> = prop("kms", Ty::Text).address();
+        /// pack the model into model.tar.gz (the service's default)
+        pub compress: Field<bool> = prop("compress", Ty::Bool);
+    }
+}
+
+node! {
+    /// a bucket of another account that the job may write to
+    pub struct Bucket("bucket"; repeat: Repeat::ByFirst) {
+        /// its name
+        pub name: Field<String> = arg(0, "name", Ty::Plain).unlisted();
+        /// ID of the account that owns it, twelve digits
+        pub owner: Field<String> = prop("owner", Ty::Plain).required();
+    }
+}

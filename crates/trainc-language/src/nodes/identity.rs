@@ -1,97 +1,108 @@
 //! `role` and the nodes that monitor the job.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
+use crate::declared::{Unit, any_props, arg, prop, props_of};
+use crate::node::{Pair, node};
+use crate::origin::{Field, Val};
+use crate::spec::{Repeat, Rows, Ty};
+use trainc_diag::source::Span;
 
-static READ: NodeSpec = NodeSpec {
-    name: "read",
-    doc: "an additional S3 prefix that a created role may read: objects listed in a manifest, downloads of the program",
-    args: &[arg("s3", Ty::Text)],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-pub(crate) static ROLE: NodeSpec = NodeSpec {
-    name: "role",
-    doc: "the job's IAM role: `create=#true`, or `arn=` of an existing role",
-    props: &[
-        prop("create", Ty::Bool, "create a role with least privilege"),
-        prop("arn", Ty::Text, "ARN of an existing role"),
-        prop("boundary", Ty::Text, "permissions boundary of a created role; default: TRAINC_ROLE_BOUNDARY"),
-        prop(
-            "path",
-            Ty::Plain,
-            "path of a created role; default /trainc/, with a boundary /trainc/NAME-OF-BOUNDARY/",
-        ),
-    ],
-    children: &[&READ],
-    alternatives: &[&["create", "boundary", "path", "read"], &["arn"]],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// the job's IAM role: `create=#true`, or `arn=` of an existing role
+    pub struct Role("role"; alternatives: &[&["create", "boundary", "path", "read"], &["arn"]]) {
+        /// create a role with least privilege
+        pub create: Field<bool> = prop("create", Ty::Bool);
+        /// ARN of an existing role
+        pub arn: Field<String> = prop("arn", Ty::Text).address();
+        /// permissions boundary of a created role; default: TRAINC_ROLE_BOUNDARY
+        pub boundary: Field<String> = prop("boundary", Ty::Text).address();
+        /// path of a created role; default /trainc/, with a boundary /trainc/NAME-OF-BOUNDARY/
+        pub path: Field<String> = prop("path", Ty::Plain);
+        pub reads: Vec<RoleRead>;
+    }
+}
 
-static PARAMETERS: NodeSpec = NodeSpec {
-    name: "parameters",
-    doc: "parameters by name",
-    free_props: Some(Ty::Scalar),
-    ..NodeSpec::LEAF
-};
-static COLLECTION: NodeSpec = NodeSpec {
-    name: "collection",
-    doc: "a collection of tensors and its parameters",
-    args: &[arg("name", Ty::Plain)],
-    free_props: Some(Ty::Scalar),
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static RULE: NodeSpec = NodeSpec {
-    name: "rule",
-    doc: "a built-in rule and its parameters, evaluated while the job runs",
-    args: &[arg("name", Ty::Plain)],
-    free_props: Some(Ty::Scalar),
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-pub(crate) static DEBUGGER: NodeSpec = NodeSpec {
-    name: "debugger",
-    doc: "SageMaker Debugger; off by default",
-    props: &[
-        prop("s3", Ty::Text, "S3 prefix of the tensors; default: the output prefix"),
-        prop("local", Ty::Text, "path in the container"),
-    ],
-    children: &[&PARAMETERS, &COLLECTION, &RULE],
-    ..NodeSpec::LEAF
-};
-pub(crate) static PROFILER: NodeSpec = NodeSpec {
-    name: "profiler",
-    doc: "SageMaker Profiler; off by default",
-    props: &[
-        prop("s3", Ty::Text, "S3 prefix of its data; default: the output prefix"),
-        prop("interval", Ty::Duration, "interval of system metrics, such as \"500ms\""),
-    ],
-    children: &[&PARAMETERS, &RULE],
-    ..NodeSpec::LEAF
-};
-pub(crate) static TENSORBOARD: NodeSpec = NodeSpec {
-    name: "tensorboard",
-    doc: "TensorBoard output",
-    props: &[
-        required_prop("s3", Ty::Text, "S3 prefix of the event files"),
-        prop("local", Ty::Text, "path in the container"),
-    ],
-    ..NodeSpec::LEAF
-};
-pub(crate) static EXPERIMENT: NodeSpec = NodeSpec {
-    name: "experiment",
-    doc: "association with an experiment",
-    props: &[
-        prop("name", Ty::Text, "experiment"),
-        prop("trial", Ty::Text, "trial"),
-        prop("component", Ty::Text, "display name of the trial component"),
-        prop("run", Ty::Text, "run"),
-    ],
-    ..NodeSpec::LEAF
-};
-pub(crate) static REMOTE_DEBUG: NodeSpec =
-    value_node("remote-debug", Ty::Bool, "shell access to the containers");
-pub(crate) static HEALTH_CHECK: NodeSpec =
-    value_node("health-check", Ty::Bool, "infrastructure check before the job starts");
-pub(crate) static SESSION_CHAINING: NodeSpec =
-    value_node("session-chaining", Ty::Bool, "pass the job's tags as session tags of its role");
+node! {
+    /// an additional S3 prefix that a created role may read: objects listed in a manifest, downloads of the program
+    pub struct RoleRead("read"; repeat: Repeat::ByFirst; rows: Rows::Together) {
+        /// the S3 prefix
+        pub s3: Field<String> = arg(0, "s3", Ty::Text).listed("").address();
+    }
+}
+
+node! {
+    /// SageMaker Debugger; off by default
+    pub struct Debugger("debugger") {
+        /// S3 prefix of the tensors; default: the output prefix
+        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        /// path in the container
+        pub local: Field<String> = prop("local", Ty::Text);
+        /// parameters by name
+        pub parameters: Vec<Pair> = props_of("parameters", Ty::Scalar);
+        pub collections: Vec<Collection>;
+        pub rules: Vec<MonitoringRule>;
+    }
+}
+
+node! {
+    /// a collection of tensors and its parameters
+    pub struct Collection("collection"; repeat: Repeat::ByFirst; rows: Rows::OfParent) {
+        /// its name
+        pub name: Val<String> = arg(0, "name", Ty::Plain).listed("collection");
+        /// its parameters
+        pub parameters: Vec<Pair> = any_props(Ty::Scalar);
+    }
+}
+
+node! {
+    /// a built-in rule and its parameters, evaluated while the job runs
+    pub struct MonitoringRule("rule"; repeat: Repeat::ByFirst; rows: Rows::OfParent) {
+        /// the name as written
+        pub name: Val<String> = arg(0, "name", Ty::Plain).listed("rule");
+        /// its parameters
+        pub parameters: Vec<Pair> = any_props(Ty::Scalar);
+    }
+}
+
+impl MonitoringRule {
+    /// Returns the place of the name.
+    pub fn name_span(&self) -> Span {
+        self.name.span_or(self.span)
+    }
+}
+
+node! {
+    /// SageMaker Profiler; off by default
+    pub struct Profiler("profiler") {
+        /// S3 prefix of its data; default: the output prefix
+        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        /// interval of system metrics, such as "500ms"
+        pub interval_milliseconds: Field<u64> = prop("interval", Ty::Duration).unit(Unit::Milliseconds);
+        /// parameters by name
+        pub parameters: Vec<Pair> = props_of("parameters", Ty::Scalar);
+        pub rules: Vec<MonitoringRule>;
+    }
+}
+
+node! {
+    /// TensorBoard output
+    pub struct Tensorboard("tensorboard") {
+        /// S3 prefix of the event files
+        pub s3: Field<String> = prop("s3", Ty::Text).required().address();
+        /// path in the container
+        pub local: Field<String> = prop("local", Ty::Text);
+    }
+}
+
+node! {
+    /// association with an experiment
+    pub struct Experiment("experiment") {
+        /// experiment
+        pub name: Field<String> = prop("name", Ty::Text);
+        /// trial
+        pub trial: Field<String> = prop("trial", Ty::Text);
+        /// display name of the trial component
+        pub component: Field<String> = prop("component", Ty::Text);
+        /// run
+        pub run: Field<String> = prop("run", Ty::Text);
+    }
+}

@@ -1,6 +1,10 @@
 //! `model`, `adapter`, `quantize`.
 
-use crate::spec::{NodeSpec, Ty, arg, optional_arg, prop, value_node};
+use crate::ast::Node;
+use crate::declared::{Declared, arg, beside, child, children, optional_arg, prop};
+use crate::node::{Part, Seen, Visitor, node};
+use crate::origin::{Field, Val};
+use crate::spec::{NodeSpec, Ty, value_node};
 
 const fn dimension(name: &'static str, doc: &'static str) -> NodeSpec {
     value_node(name, Ty::Count, doc)
@@ -16,51 +20,79 @@ static VOCAB: NodeSpec = dimension("vocab", "size of the vocabulary");
 static POSITIONS: NodeSpec = dimension("positions", "maximum sequence length");
 static EXPERTS: NodeSpec = dimension("experts", "experts per layer");
 static ACTIVE_EXPERTS: NodeSpec = dimension("active-experts", "experts per token");
-static TIED: NodeSpec = value_node("tied", Ty::Bool, "the output head shares the embedding's weights");
-static PARAMETERS: NodeSpec = dimension("parameters", "parameter count only; values that need more are null");
 
-pub(crate) static MODEL: NodeSpec = NodeSpec {
-    name: "model",
-    doc: "a catalogue name (Hugging Face id), or an architecture with its dimensions as children",
-    args: &[optional_arg("name", Ty::Plain)],
-    props: &[prop("config", Ty::Plain, "a Hugging Face config.json, relative to this file")],
-    children: &[
-        &HIDDEN,
-        &LAYERS,
-        &HEADS,
-        &KV_HEADS,
-        &HEAD_DIM,
-        &FFN,
-        &VOCAB,
-        &POSITIONS,
-        &EXPERTS,
-        &ACTIVE_EXPERTS,
-        &TIED,
-        &PARAMETERS,
-    ],
-    ..NodeSpec::LEAF
-};
+static DIMENSIONS: &[&NodeSpec] =
+    &[&HIDDEN, &LAYERS, &HEADS, &KV_HEADS, &HEAD_DIM, &FFN, &VOCAB, &POSITIONS, &EXPERTS, &ACTIVE_EXPERTS];
 
-pub(crate) static ADAPTER: NodeSpec = NodeSpec {
-    name: "adapter",
-    doc: "the trainable part of a frozen model",
-    args: &[arg("kind", Ty::Word(&["lora"]))],
-    props: &[
-        prop("rank", Ty::Int(1, 65_536), "rank of the update"),
-        prop("alpha", Ty::Number(0.0, f64::MAX), "scale of the update"),
-        prop("dropout", Ty::Number(0.0, 1.0), "dropout on the adapter's input"),
-        prop("targets", Ty::Plain, "target matrices, separated by commas"),
-    ],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// a catalogue name (Hugging Face id), or an architecture with its dimensions as children
+    pub struct Model("model") {
+        /// catalogue name or architecture as written
+        pub name: Field<String> = optional_arg("name", Ty::Plain);
+        /// a Hugging Face config.json, relative to this file
+        pub config: Field<String> = prop("config", Ty::Plain);
+        /// dimensions as written
+        pub dimensions: Vec<(&'static str, Val<u64>)> = children(DIMENSIONS);
+        /// dimensions with an invalid value, already reported
+        pub unusable: Vec<&'static str> = beside("");
+        /// the output head shares the embedding's weights
+        pub tied: Field<bool> = child("tied", Ty::Bool);
+        /// parameter count only; values that need more are null
+        pub parameters: Field<u64> = child("parameters", Ty::Count);
+    }
+}
 
-pub(crate) static QUANTIZE: NodeSpec = NodeSpec {
-    name: "quantize",
-    doc: "storage format of the frozen base weights",
-    args: &[arg("kind", Ty::Word(&["nf4", "int8"]))],
-    props: &[
-        prop("double", Ty::Bool, "quantise the scales too"),
-        prop("compute", Ty::Word(&["fp32", "fp16", "bf16"]), "precision of the arithmetic"),
-    ],
-    ..NodeSpec::LEAF
-};
+/// Returns the dimensions of a model as written.
+fn dimensions(node: &Node) -> impl Iterator<Item = (&'static str, Field<u64>)> {
+    static FIELD: Declared = child("", Ty::Count);
+    DIMENSIONS
+        .iter()
+        .map(|spec| (spec.name, Field::of(node.child(spec.name).and_then(|child| child.arg(0)), &FIELD)))
+}
+
+impl Part for Vec<(&'static str, Val<u64>)> {
+    fn read(_: &'static Declared, node: &Node) -> Option<Self> {
+        let written = dimensions(node).filter_map(|(name, field)| Some((name, field.val()?.clone())));
+        Some(written.collect())
+    }
+
+    fn visit(&self, declared: &'static Declared, path: &str, with: Visitor) {
+        for (name, val) in self {
+            with(&Seen { path, name, declared, origin: Some(&val.origin), value: &val.value });
+        }
+    }
+}
+
+impl Part for Vec<&'static str> {
+    fn read(_: &'static Declared, node: &Node) -> Option<Self> {
+        Some(dimensions(node).filter(|(_, field)| field.is_bad()).map(|(name, _)| name).collect())
+    }
+}
+
+node! {
+    /// the trainable part of a frozen model
+    pub struct Adapter("adapter") {
+        /// `lora`
+        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["lora"]));
+        /// rank of the update
+        pub rank: Field<u64> = prop("rank", Ty::Int(1, 65_536));
+        /// scale of the update
+        pub alpha: Field<f64> = prop("alpha", Ty::Number(0.0, f64::MAX));
+        /// dropout on the adapter's input
+        pub dropout: Field<f64> = prop("dropout", Ty::Number(0.0, 1.0));
+        /// target matrices, separated by commas
+        pub targets: Field<Vec<String>> = prop("targets", Ty::Plain);
+    }
+}
+
+node! {
+    /// storage format of the frozen base weights
+    pub struct Quantize("quantize") {
+        /// `nf4` or `int8`
+        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["nf4", "int8"]));
+        /// quantise the scales too
+        pub double: Field<bool> = prop("double", Ty::Bool);
+        /// precision of the arithmetic
+        pub compute: Field<String> = prop("compute", Ty::Word(&["fp32", "fp16", "bf16"]));
+    }
+}

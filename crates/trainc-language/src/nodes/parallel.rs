@@ -1,129 +1,178 @@
 //! `parallel` and the parameters of every engine.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, optional_arg, prop, required_prop, value_node};
+use crate::ast::Node;
+use crate::declared::{Declared, child, children, prop, prop_of, props_of};
+use crate::node::{Pair, Part, Slot, TextVisitor, Visitor, node};
+use crate::origin::{Field, Val};
+use crate::scalar::Scalar;
+use crate::spec::{Arg, NodeSpec, Repeat, Ty, arg, optional_arg};
+use trainc_diag::source::Span;
 
 /// The engines, in the order of the reference.
 pub const ENGINE_NAMES: &[&str] = &["fsdp", "smp", "smddp", "ddp", "device-map", "worker", "none"];
 
-static STRATEGY: NodeSpec = NodeSpec {
-    name: "strategy",
-    doc: "fsdp: sharding strategy",
-    args: &[arg("strategy", Ty::Word(&["full-shard", "shard-grad-op", "hybrid-shard", "no-shard"]))],
-    ..NodeSpec::LEAF
-};
-static SHARD_DEGREE: NodeSpec =
-    value_node("shard-degree", Ty::Count, "GPUs that the states of one replica are sharded over");
-static TENSOR_DEGREE: NodeSpec = value_node("tensor-degree", Ty::Count, "GPUs that each layer is split over");
-static PIPELINE_DEGREE: NodeSpec = NodeSpec {
-    name: "pipeline-degree",
-    doc: "stages of the pipeline",
-    args: &[arg("degree", Ty::Int(1, u64::MAX))],
-    props: &[
-        prop("schedule", Ty::Word(&["simple", "interleaved"]), "order of the passes"),
-        prop("microbatches", Ty::Int(1, u64::MAX), "micro-batches in one pass"),
-        prop("active-microbatches", Ty::Int(1, u64::MAX), "micro-batches in flight"),
-    ],
-    ..NodeSpec::LEAF
-};
-static CONTEXT_DEGREE: NodeSpec =
-    value_node("context-degree", Ty::Count, "GPUs that the sequence is split over");
-static EXPERT_DEGREE: NodeSpec =
-    value_node("expert-degree", Ty::Count, "GPUs that the experts are distributed over");
-static WRAP: NodeSpec = value_node("wrap", Ty::Plain, "fsdp: decoder layer class that forms a unit");
-static PLACEMENT: NodeSpec = NodeSpec {
-    name: "placement",
-    doc: "smp v1: which axis varies fastest over the ranks; a permutation of D, P, T, right-most fastest",
-    args: &[arg("strategy", Ty::Word(&["cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD"]))],
-    ..NodeSpec::LEAF
-};
-static OFFLOAD_ACTIVATIONS: NodeSpec = NodeSpec {
-    name: "offload-activations",
-    doc: "smp: checkpointed activations are kept in host memory",
-    args: &[optional_arg("on", Ty::Bool)],
-    props: &[prop("horizon", Ty::Int(1, u64::MAX), "layers or tasks loaded ahead")],
-    ..NodeSpec::LEAF
-};
-static PRESCALED: NodeSpec =
-    value_node("prescaled-batch", Ty::Bool, "smp v1: all tensor-parallel ranks read the same batch");
-static SHARD_OPTIMIZER: NodeSpec =
-    value_node("shard-optimizer-state", Ty::Bool, "smp v1: shard optimizer states over the replicas");
-static PROCESSES: NodeSpec =
-    value_node("processes", Ty::Count, "ddp, smp: processes per host; default: one per GPU");
-static MPI_ENV: NodeSpec = NodeSpec {
-    name: "mpi-env",
-    doc: "environment variables of the MPI ranks (-x K=V)",
-    free_props: Some(Ty::Scalar),
-    repeat: Repeat::Many,
-    ..NodeSpec::LEAF
-};
-static MPI_OPTIONS: NodeSpec =
-    value_node("mpi-options", Ty::Text, "additional options of mpirun, passed as written");
+/// A training engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Engine {
+    /// PyTorch FSDP under torchrun.
+    Fsdp,
+    /// SageMaker model parallel, v1 or v2 by image version.
+    Smp,
+    /// SageMaker distributed data parallel.
+    Smddp,
+    /// PyTorch DDP.
+    Ddp,
+    /// One process that places layers on the GPUs of one node.
+    DeviceMap,
+    /// The Rust FSDP worker.
+    Worker,
+    /// A plain script.
+    None,
+}
 
-/// A child of `parallel` and the engines that support it.
-#[derive(Debug)]
-pub struct OptionRow {
-    /// The node.
-    pub spec: &'static NodeSpec,
-    /// The engines that support it.
-    pub engines: &'static [&'static str],
+impl Engine {
+    /// All engines with their names in the language.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("fsdp", Self::Fsdp),
+        ("smp", Self::Smp),
+        ("smddp", Self::Smddp),
+        ("ddp", Self::Ddp),
+        ("device-map", Self::DeviceMap),
+        ("worker", Self::Worker),
+        ("none", Self::None),
+    ];
+
+    /// Returns its name in the language.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("none", |(name, _)| name)
+    }
 }
 
 const MPI: &[&str] = &["smp", "smddp", "ddp"];
+const STRATEGIES: &[&str] = &["full-shard", "shard-grad-op", "hybrid-shard", "no-shard"];
+const PLACEMENTS: &[&str] = &["cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD"];
+const LAUNCHERS: &[&str] = &["torchrun", "pytorchddp", "mpi", "parameter-server", "multi-worker-mirrored"];
 
-/// Children of `parallel` that determine the mesh or its launch.
-static MESH_NODES: &[OptionRow] = &[
-    OptionRow { spec: &STRATEGY, engines: &["fsdp"] },
-    OptionRow { spec: &SHARD_DEGREE, engines: &["fsdp", "smp", "worker"] },
-    OptionRow { spec: &TENSOR_DEGREE, engines: &["smp"] },
-    OptionRow { spec: &PIPELINE_DEGREE, engines: &["smp"] },
-    OptionRow { spec: &CONTEXT_DEGREE, engines: &["smp"] },
-    OptionRow { spec: &EXPERT_DEGREE, engines: &["smp"] },
-    OptionRow { spec: &WRAP, engines: &["fsdp"] },
-    OptionRow { spec: &PLACEMENT, engines: &["smp"] },
-    OptionRow { spec: &OFFLOAD_ACTIVATIONS, engines: &["smp"] },
-    OptionRow { spec: &PRESCALED, engines: &["smp"] },
-    OptionRow { spec: &SHARD_OPTIMIZER, engines: &["smp"] },
-    OptionRow { spec: &PROCESSES, engines: &["ddp", "smp"] },
-    OptionRow { spec: &MPI_ENV, engines: MPI },
-    OptionRow { spec: &MPI_OPTIONS, engines: MPI },
-];
+node! {
+    /// parallelism: the engine and its degrees
+    pub struct Parallel("parallel") derive Default {
+        /// fsdp, smp, smddp, ddp, device-map, worker or none
+        pub engine: Field<Engine> = prop("engine", Ty::Plain).required();
+        /// ddp: `torchrun`, `pytorchddp` or `mpi`; none: a strategy of TensorFlow, `parameter-server` or
+        /// `multi-worker-mirrored`
+        pub launcher: Field<String> = prop("launcher", Ty::Word(LAUNCHERS));
+        /// instance group of the cluster that the ranks run on
+        pub group: Field<String> = prop("group", Ty::Plain);
+        /// fsdp: sharding strategy
+        pub strategy: Field<String> =
+            child("strategy", Ty::Word(STRATEGIES)).argument("strategy").engines(&["fsdp"]);
+        /// GPUs that the states of one replica are sharded over
+        pub shard_degree: Field<u64> = child("shard-degree", Ty::Count).engines(&["fsdp", "smp", "worker"]);
+        /// GPUs that each layer is split over
+        pub tensor_degree: Field<u64> = child("tensor-degree", Ty::Count).engines(&["smp"]);
+        /// stages of the pipeline
+        pub pipeline_degree: Field<u64> =
+            child("pipeline-degree", Ty::Int(1, u64::MAX)).argument("degree").engines(&["smp"]);
+        /// order of the passes
+        pub schedule: Field<String> =
+            prop_of("pipeline-degree", "schedule", Ty::Word(&["simple", "interleaved"]));
+        /// micro-batches in one pass
+        pub num_micro_batches: Field<u64> = prop_of("pipeline-degree", "microbatches", Ty::Int(1, u64::MAX));
+        /// micro-batches in flight
+        pub num_active_micro_batches: Field<u64> =
+            prop_of("pipeline-degree", "active-microbatches", Ty::Int(1, u64::MAX));
+        /// GPUs that the sequence is split over
+        pub context_degree: Field<u64> = child("context-degree", Ty::Count).engines(&["smp"]);
+        /// GPUs that the experts are distributed over
+        pub expert_degree: Field<u64> = child("expert-degree", Ty::Count).engines(&["smp"]);
+        /// fsdp: decoder layer class that forms a unit
+        pub wrap: Field<String> = child("wrap", Ty::Plain).engines(&["fsdp"]);
+        /// smp v1: which axis varies fastest over the ranks; a permutation of D, P, T, right-most fastest
+        pub placement: Field<String> =
+            child("placement", Ty::Word(PLACEMENTS)).argument("strategy").engines(&["smp"]);
+        /// smp: checkpointed activations are kept in host memory
+        pub offload_activations: Field<bool> = child("offload-activations", Ty::Bool).engines(&["smp"]);
+        /// layers or tasks loaded ahead
+        pub offload_horizon: Field<u64> =
+            prop_of("offload-activations", "horizon", Ty::Int(1, u64::MAX)).listed("offload-horizon");
+        /// smp v1: all tensor-parallel ranks read the same batch
+        pub prescaled_batch: Field<bool> = child("prescaled-batch", Ty::Bool).engines(&["smp"]);
+        /// smp v1: shard optimizer states over the replicas
+        pub shard_optimizer_state: Field<bool> = child("shard-optimizer-state", Ty::Bool).engines(&["smp"]);
+        /// ddp, smp: processes per host; default: one per GPU
+        pub processes: Field<u64> = child("processes", Ty::Count).engines(&["ddp", "smp"]);
+        /// other parameters of the engine, in the order of the reference
+        pub options: Vec<EngineOption> = children(OPTIONS).after_others();
+        /// environment variables of the MPI ranks (-x K=V)
+        pub mpi_env: Vec<Pair> = props_of("mpi-env", Ty::Scalar).repeat(Repeat::Many).engines(MPI);
+        /// additional options of mpirun, passed as written
+        pub mpi_options: Field<String> = child("mpi-options", Ty::Text).engines(MPI);
+    }
+}
+
+/// A parameter that is passed to the engine unchanged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineOption {
+    /// Its name in the language, with dashes.
+    pub name: &'static str,
+    /// The span of the name.
+    pub span: Span,
+    /// The value.
+    pub value: Field<Scalar>,
+}
+
+impl Parallel {
+    /// Returns a node without any setting.
+    pub fn at(span: Span) -> Self {
+        Self { span, ..Self::default() }
+    }
+}
+
+impl Part for Vec<EngineOption> {
+    fn read(declared: &'static Declared, node: &Node) -> Option<Self> {
+        let option = |spec: &&'static NodeSpec| {
+            let child = node.child(spec.name)?;
+            let value = match child.arg(0) {
+                // A switch without argument is on.
+                None => Field::Is(Val::written(Scalar::Bool(true), child.name.span)),
+                written => Field::of(written, declared),
+            };
+            Some(EngineOption { name: spec.name, span: child.name.span, value })
+        };
+        Some(OPTIONS.iter().filter_map(option).collect())
+    }
+
+    fn visit(&self, declared: &'static Declared, path: &str, with: Visitor) {
+        for EngineOption { name, value, .. } in self {
+            value.visit_as(name, declared, path, with);
+        }
+    }
+
+    fn visit_texts(&mut self, declared: &'static Declared, with: TextVisitor) {
+        for option in self {
+            with(declared, Slot::Scalar(&mut option.value));
+        }
+    }
+}
 
 /// Returns the engines that support a child of `parallel`; `None` for other nodes.
 pub fn engines_of(spec: &NodeSpec) -> Option<&'static [&'static str]> {
-    MESH_NODES.iter().chain(OPTIONS).find(|row| std::ptr::eq(row.spec, spec)).map(|row| row.engines)
+    spec.engines
 }
 
 macro_rules! options {
     ($($ident:ident = $name:literal $ty:expr, $engines:expr, $doc:literal;)*) => {
-        $(static $ident: NodeSpec = NodeSpec { name: $name, doc: $doc, args: $ty, ..NodeSpec::LEAF };)*
+        $(static $ident: NodeSpec =
+            NodeSpec { name: $name, doc: $doc, args: $ty, engines: Some($engines), ..NodeSpec::LEAF };)*
         /// Parameters that are passed on to the engine, in the order of the reference.
-        pub static OPTIONS: &[OptionRow] = &[$(OptionRow { spec: &$ident, engines: $engines },)*];
-        pub(crate) static PARALLEL: NodeSpec = NodeSpec {
-            name: "parallel",
-            doc: "parallelism: the engine and its degrees",
-            props: &[
-                required_prop("engine", Ty::Plain, "fsdp, smp, smddp, ddp, device-map, worker or none"),
-                prop(
-                    "launcher",
-                    Ty::Word(&["torchrun", "pytorchddp", "mpi", "parameter-server", "multi-worker-mirrored"]),
-                    "ddp: `torchrun`, `pytorchddp` or `mpi`; none: a strategy of TensorFlow, `parameter-server` or `multi-worker-mirrored`",
-                ),
-                prop("group", Ty::Plain, "instance group of the cluster that the ranks run on"),
-            ],
-            children: &[
-                &STRATEGY, &SHARD_DEGREE, &TENSOR_DEGREE, &PIPELINE_DEGREE, &CONTEXT_DEGREE, &EXPERT_DEGREE, &WRAP,
-                &PLACEMENT, &OFFLOAD_ACTIVATIONS, &PRESCALED, &SHARD_OPTIMIZER, &PROCESSES, &MPI_ENV, &MPI_OPTIONS,
-                $(&$ident,)*
-            ],
-            ..NodeSpec::LEAF
-        };
+        pub static OPTIONS: &[&NodeSpec] = &[$(&$ident,)*];
     };
 }
 
-const ON: &[crate::spec::Arg] = &[optional_arg("on", Ty::Bool)];
-const COUNT: &[crate::spec::Arg] = &[arg("count", Ty::Int(0, u64::MAX))];
-const NUMBER: &[crate::spec::Arg] = &[arg("number", Ty::Number(0.0, f64::MAX))];
-const PORT: &[crate::spec::Arg] = &[arg("port", Ty::Int(1, 65_535))];
+const ON: &[Arg] = &[optional_arg("on", Ty::Bool)];
+const COUNT: &[Arg] = &[arg("count", Ty::Int(0, u64::MAX))];
+const NUMBER: &[Arg] = &[arg("number", Ty::Number(0.0, f64::MAX))];
+const PORT: &[Arg] = &[arg("port", Ty::Int(1, 65_535))];
 
 options! {
     MIN_PARAMETERS = "min-parameters" COUNT, &["fsdp"], "fsdp: minimum parameters of a unit";

@@ -1,84 +1,88 @@
 //! `program` and `image`.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, optional_arg, prop, repeated_arg, required_prop};
+use crate::declared::{arg, beside, optional_arg, prop, props_of, words};
+use crate::node::{Pair, node};
+use crate::origin::{Field, Val};
+use crate::scalar::Scalar;
+use crate::spec::{Repeat, Ty};
+use trainc_diag::source::Span;
 
-static HYPERPARAMETER: NodeSpec = NodeSpec {
-    name: "hyperparameter",
-    doc: "an argument of the script",
-    args: &[arg("name", Ty::Plain), arg("value", Ty::Scalar)],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static ENVIRONMENT: NodeSpec = NodeSpec {
-    name: "environment",
-    doc: "environment variables of the container",
-    free_props: Some(Ty::Scalar),
-    repeat: Repeat::Many,
-    ..NodeSpec::LEAF
-};
-static SECRET: NodeSpec = NodeSpec {
-    name: "secret",
-    doc: "an environment variable whose value is fetched when the container starts",
-    args: &[arg("variable", Ty::Plain)],
-    props: &[required_prop("from", Ty::Text, "ARN of the secret in Secrets Manager")],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static METRIC: NodeSpec = NodeSpec {
-    name: "metric",
-    doc: "a metric read from the log",
-    args: &[arg("name", Ty::Plain)],
-    props: &[required_prop("regex", Ty::Text, "regular expression whose first group is the value")],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static DEPENDENCY: NodeSpec = NodeSpec {
-    name: "dependency",
-    doc: "an additional directory, packed next to the source; relative to this file",
-    args: &[arg("path", Ty::Plain)],
-    repeat: Repeat::ByFirst,
-    ..NodeSpec::LEAF
-};
-static ENTRYPOINT: NodeSpec = NodeSpec {
-    name: "entrypoint",
-    doc: "entry point of the container, for images without the training toolkit",
-    args: &[repeated_arg("word", Ty::Text)],
-    ..NodeSpec::LEAF
-};
-static ARGUMENTS: NodeSpec = NodeSpec {
-    name: "arguments",
-    doc: "arguments of the container's entry point",
-    args: &[repeated_arg("word", Ty::Text)],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// the training program; not needed for engine `worker`
+    pub struct Program("program"; alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]]) {
+        /// entry point, relative to the source
+        pub entry: Field<String> = optional_arg("entry", Ty::Plain);
+        /// local directory, relative to this file
+        pub source: Field<String> = prop("source", Ty::Plain);
+        /// URL of a Git repository
+        pub git: Field<String> = prop("git", Ty::Plain);
+        /// branch or tag of the repository
+        pub branch: Field<String> = prop("branch", Ty::Plain);
+        /// commit of the repository
+        pub commit: Field<String> = prop("commit", Ty::Plain);
+        /// directory inside the repository
+        pub dir: Field<String> = prop("dir", Ty::Plain);
+        /// S3 URI of an existing archive
+        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        /// S3 prefix for the archive; default: the SDK's default bucket
+        pub upload: Field<String> = prop("upload", Ty::Text).address();
+        /// whose modules and kernels run, for predictions, e.g. huggingface or torchtitan
+        pub code: Field<String> = prop("code", Ty::Plain),
+            default ("huggingface", "assumed unless `code` is written");
+        /// log level of the training toolkit; default info
+        pub log_level: Field<String> = prop("log-level", Ty::Word(LOG_LEVELS));
+        pub hyperparameters: Vec<Hyperparameter>;
+        /// environment variables of the container
+        pub environment: Vec<Pair> = props_of("environment", Ty::Scalar).repeat(Repeat::Many);
+        pub secrets: Vec<Secret>;
+        pub metrics: Vec<Metric>;
+        /// an additional directory, packed next to the source; relative to this file
+        pub dependencies: Vec<Val<String>> =
+            words("dependency", "path", Ty::Plain).repeat(Repeat::ByFirst).listed("dependencies");
+        /// entry point of the container, for images without the training toolkit
+        pub entrypoint: Vec<Val<String>> = words("entrypoint", "word", Ty::Text);
+        /// arguments of the container's entry point
+        pub arguments: Vec<Val<String>> = words("arguments", "word", Ty::Text);
+    }
+}
 
-pub(crate) static PROGRAM: NodeSpec = NodeSpec {
-    name: "program",
-    doc: "the training program; not needed for engine `worker`",
-    args: &[optional_arg("entry", Ty::Plain)],
-    props: &[
-        prop("source", Ty::Plain, "local directory, relative to this file"),
-        prop("git", Ty::Plain, "URL of a Git repository"),
-        prop("branch", Ty::Plain, "branch or tag of the repository"),
-        prop("commit", Ty::Plain, "commit of the repository"),
-        prop("dir", Ty::Plain, "directory inside the repository"),
-        prop("s3", Ty::Text, "S3 URI of an existing archive"),
-        prop("upload", Ty::Text, "S3 prefix for the archive; default: the SDK's default bucket"),
-        prop(
-            "code",
-            Ty::Plain,
-            "whose modules and kernels run, for predictions, e.g. huggingface or torchtitan",
-        ),
-        prop(
-            "log-level",
-            Ty::Word(&["debug", "info", "warning", "error", "critical"]),
-            "log level of the training toolkit; default info",
-        ),
-    ],
-    alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]],
-    children: &[&HYPERPARAMETER, &ENVIRONMENT, &SECRET, &METRIC, &DEPENDENCY, &ENTRYPOINT, &ARGUMENTS],
-    ..NodeSpec::LEAF
-};
+const LOG_LEVELS: &[&str] = &["debug", "info", "warning", "error", "critical"];
+
+node! {
+    /// an argument of the script
+    pub struct Hyperparameter("hyperparameter"; repeat: Repeat::ByFirst) {
+        /// its name
+        pub name: String = arg(0, "name", Ty::Plain);
+        /// the place of the name
+        pub name_span: Span = beside("");
+        /// its value; a placeholder inside is replaced by bind
+        pub value: Field<Scalar> = arg(1, "value", Ty::Scalar).listed("");
+    }
+}
+
+node! {
+    /// an environment variable whose value is fetched when the container starts
+    pub struct Secret("secret"; repeat: Repeat::ByFirst) {
+        /// the variable
+        pub name: String = arg(0, "variable", Ty::Plain);
+        /// the place of the variable
+        pub name_span: Span = beside("");
+        /// ARN of the secret in Secrets Manager
+        pub from: Field<String> = prop("from", Ty::Text).required().listed("").address();
+    }
+}
+
+node! {
+    /// a metric read from the log
+    pub struct Metric("metric"; repeat: Repeat::ByFirst) {
+        /// its name
+        pub name: String = arg(0, "name", Ty::Plain);
+        /// the place of the name
+        pub name_span: Span = beside("");
+        /// regular expression whose first group is the value
+        pub regex: Field<String> = prop("regex", Ty::Text).required().listed("");
+    }
+}
 
 /// The image families: Deep Learning Containers of PyTorch, then the other frameworks and the built-in algorithms of the
 /// catalogue.
@@ -109,18 +113,23 @@ pub static IMAGE_FAMILIES: &[&str] = &[
     "seq2seq",
 ];
 
-pub(crate) static IMAGE: NodeSpec = NodeSpec {
-    name: "image",
-    doc: "the container: an image of AWS by its versions, or a registry path",
-    args: &[optional_arg("family", Ty::Word(IMAGE_FAMILIES))],
-    props: &[
-        prop("version", Ty::Plain, "version of the framework or the algorithm (all but huggingface)"),
-        prop("transformers", Ty::Plain, "Transformers version (huggingface)"),
-        prop("pytorch", Ty::Plain, "PyTorch version (huggingface)"),
-        prop("python", Ty::Plain, "Python version, such as py310"),
-        prop("uri", Ty::Plain, "registry path, used as written"),
-    ],
-    alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]],
-    of_first: &["version", "transformers", "pytorch", "python"],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// the container: an image of AWS by its versions, or a registry path
+    pub struct ImageRequest("image";
+        alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]];
+        of_first: &["version", "transformers", "pytorch", "python"])
+    {
+        /// the framework or the algorithm
+        pub family: Field<String> = optional_arg("family", Ty::Word(IMAGE_FAMILIES));
+        /// version of the framework or the algorithm (all but huggingface)
+        pub version: Field<String> = prop("version", Ty::Plain);
+        /// Transformers version (huggingface)
+        pub transformers: Field<String> = prop("transformers", Ty::Plain);
+        /// PyTorch version (huggingface)
+        pub pytorch: Field<String> = prop("pytorch", Ty::Plain);
+        /// Python version, such as py310
+        pub python: Field<String> = prop("python", Ty::Plain);
+        /// registry path, used as written
+        pub uri: Field<String> = prop("uri", Ty::Plain);
+    }
+}

@@ -1,130 +1,133 @@
 //! `train`.
 
-use crate::spec::{NodeSpec, Ty, arg, prop, value_node};
+use crate::declared::{Unit, arg, child, prop, prop_of};
+use crate::node::node;
+use crate::origin::Field;
+use crate::spec::Ty;
+use trainc_diag::source::Span;
 
-static PRECISION: NodeSpec = NodeSpec {
-    name: "precision",
-    doc: "precision of the arithmetic; fp8: matrix products in 8 bit, the rest in bf16",
-    args: &[arg("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"]))],
-    props: &[prop(
-        "recipe",
-        Ty::Word(&["tensorwise", "delayed", "current", "rowwise", "blockwise", "mxfp8", "nvfp4"]),
-        "fp8: how operands are scaled; default: tensorwise",
-    )],
-    ..NodeSpec::LEAF
-};
-static SEQUENCE_LENGTH: NodeSpec = value_node("sequence-length", Ty::Count, "tokens in one sequence");
-static MICRO_BATCH: NodeSpec = value_node("micro-batch", Ty::Count, "sequences per model replica and pass");
-static ACCUMULATION: NodeSpec =
-    value_node("accumulation", Ty::Count, "forward and backward passes per optimizer step");
-static GLOBAL_BATCH: NodeSpec =
-    value_node("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
-static CHECKPOINTING: NodeSpec = NodeSpec {
-    name: "activation-checkpointing",
-    doc: "recompute activations in the backward pass",
-    args: &[arg("value", Ty::BoolOr(&["selective"]))],
-    ..NodeSpec::LEAF
-};
-static FLASH: NodeSpec =
-    value_node("flash-attention", Ty::Bool, "attention without storing the s × s matrix");
-static COMPILE: NodeSpec = value_node("compile", Ty::Bool, "layers are compiled (`torch.compile`)");
-static ATTENTION: NodeSpec = NodeSpec {
-    name: "attention",
-    doc: "attention kernel of the program",
-    args: &[arg("kernel", Ty::Word(&["sdpa", "fa2", "fa3", "cudnn", "flex"]))],
-    ..NodeSpec::LEAF
-};
-static LOSS: NodeSpec = NodeSpec {
-    name: "loss",
-    doc: "computation of the loss: all logits at once, in chunks, fused with the head, or split over tensor ranks",
-    args: &[arg("computation", Ty::Word(&["whole", "chunked", "fused", "parallel"]))],
-    ..NodeSpec::LEAF
-};
-static OPTIMIZER: NodeSpec = NodeSpec {
-    name: "optimizer",
-    doc: "the optimizer and its schedule",
-    args: &[arg(
-        "name",
-        Ty::Word(&[
-            "adamw",
-            "adamw-apex-fused",
-            "adamw-fused",
-            "adamw-8bit",
-            "paged-adamw-32bit",
-            "paged-adamw-8bit",
-            "adam",
-            "adafactor",
-            "sgd",
-            "lamb",
-            "lion",
-        ]),
-    )],
-    props: &[
-        prop("lr", Ty::Number(0.0, 1e6), "peak learning rate"),
-        prop("betas", Ty::Plain, "decay rates of both moments, such as \"0.9,0.95\""),
-        prop("eps", Ty::Number(0.0, 1.0), "epsilon, for numerical stability"),
-        prop("weight-decay", Ty::Number(0.0, 1e3), "weight decay"),
-        prop("clip", Ty::Number(0.0, 1e6), "maximum global gradient norm"),
-        prop("warmup", Ty::Warmup, "warm-up"),
-        prop(
-            "schedule",
-            Ty::Word(&["constant", "linear", "cosine"]),
-            "learning rate schedule after the warm-up",
-        ),
-        prop("min-lr", Ty::Number(0.0, 1e6), "final learning rate"),
-    ],
-    ..NodeSpec::LEAF
-};
-static STEPS: NodeSpec = value_node("steps", Ty::Count, "optimizer steps");
-static TOKENS: NodeSpec = value_node("tokens", Ty::Count, "tokens to train on");
-static EPOCHS: NodeSpec = NodeSpec {
-    name: "epochs",
-    doc: "passes over the data; requires `dataset`",
-    args: &[arg("epochs", Ty::Number(1e-6, 1e9))],
-    ..NodeSpec::LEAF
-};
-static DATASET: NodeSpec = NodeSpec {
-    name: "dataset",
-    doc: "size of the data",
-    props: &[
-        prop("sequences", Ty::Int(1, u64::MAX), "sequences in one epoch"),
-        prop("tokens", Ty::Int(1, u64::MAX), "tokens in one epoch"),
-        prop(
-            "size",
-            Ty::Bytes,
-            "size of the data read per epoch, for the required throughput of a Lustre file system",
-        ),
-    ],
-    ..NodeSpec::LEAF
-};
-static SEED: NodeSpec = NodeSpec {
-    name: "seed",
-    doc: "seed of all random numbers",
-    args: &[arg("seed", Ty::Int(0, u64::MAX))],
-    ..NodeSpec::LEAF
-};
+node! {
+    /// training settings; exactly one of steps, tokens and epochs
+    pub struct Train("train", span: Option<Span>; alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]])
+    derive Default {
+        /// precision of the arithmetic; fp8: matrix products in 8 bit, the rest in bf16
+        pub precision: Field<String> =
+            child("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"])).argument("precision");
+        /// fp8: how operands are scaled; default: tensorwise
+        pub recipe: Field<String> = prop_of("precision", "recipe", Ty::Word(RECIPES)).listed("precision.recipe");
+        /// tokens in one sequence
+        pub sequence_length: Field<u64> = child("sequence-length", Ty::Count);
+        /// sequences per model replica and pass
+        pub micro_batch_size: Field<u64> = child("micro-batch", Ty::Count);
+        /// forward and backward passes per optimizer step
+        pub accumulation: Field<u64> = child("accumulation", Ty::Count);
+        /// sequences per optimizer step over all replicas
+        pub global_batch: Field<u64> = child("global-batch", Ty::Count);
+        /// recompute activations in the backward pass
+        pub activation_checkpointing: Field<Recompute> =
+            child("activation-checkpointing", Ty::BoolOr(&["selective"])).argument("value");
+        /// attention without storing the s × s matrix
+        pub flash_attention: Field<bool> = child("flash-attention", Ty::Bool);
+        /// layers are compiled (`torch.compile`)
+        pub compile: Field<bool> = child("compile", Ty::Bool);
+        /// attention kernel of the program
+        pub attention: Field<String> =
+            child("attention", Ty::Word(&["sdpa", "fa2", "fa3", "cudnn", "flex"])).argument("kernel");
+        /// computation of the loss: all logits at once, in chunks, fused with the head, or split over tensor ranks
+        pub loss: Field<String> =
+            child("loss", Ty::Word(&["whole", "chunked", "fused", "parallel"])).argument("computation");
+        pub optimizer: Option<Optimizer>;
+        /// optimizer steps
+        pub steps: Field<u64> = child("steps", Ty::Count);
+        /// tokens to train on
+        pub tokens: Field<u64> = child("tokens", Ty::Count);
+        /// passes over the data; requires `dataset`
+        pub epochs: Field<f64> = child("epochs", Ty::Number(1e-6, 1e9)).argument("epochs");
+        pub dataset: Option<Dataset>;
+        /// seed of all random numbers
+        pub seed: Field<u64> = child("seed", Ty::Int(0, u64::MAX)).argument("seed").unit(Unit::Plain);
+    }
+}
 
-pub(crate) static TRAIN: NodeSpec = NodeSpec {
-    name: "train",
-    doc: "training settings; exactly one of steps, tokens and epochs",
-    children: &[
-        &PRECISION,
-        &SEQUENCE_LENGTH,
-        &MICRO_BATCH,
-        &ACCUMULATION,
-        &GLOBAL_BATCH,
-        &CHECKPOINTING,
-        &FLASH,
-        &COMPILE,
-        &ATTENTION,
-        &LOSS,
-        &OPTIMIZER,
-        &STEPS,
-        &TOKENS,
-        &EPOCHS,
-        &DATASET,
-        &SEED,
-    ],
-    alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]],
-    ..NodeSpec::LEAF
-};
+const RECIPES: &[&str] = &["tensorwise", "delayed", "current", "rowwise", "blockwise", "mxfp8", "nvfp4"];
+
+/// The scope of activation recomputation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// The attention core.
+    Selective,
+    /// Every layer.
+    Full,
+}
+
+impl Recompute {
+    /// Returns its name in the plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Selective => "selective",
+            Self::Full => "full",
+        }
+    }
+}
+
+node! {
+    /// the optimizer and its schedule
+    pub struct Optimizer("optimizer") {
+        /// its name
+        pub name: Field<String> = arg(0, "name", Ty::Word(OPTIMIZERS));
+        /// peak learning rate
+        pub lr: Field<f64> = prop("lr", Ty::Number(0.0, 1e6));
+        /// decay rates of both moments, such as "0.9,0.95"
+        pub betas: Field<(f64, f64)> = prop("betas", Ty::Plain);
+        /// epsilon, for numerical stability
+        pub eps: Field<f64> = prop("eps", Ty::Number(0.0, 1.0));
+        /// weight decay
+        pub weight_decay: Field<f64> = prop("weight-decay", Ty::Number(0.0, 1e3));
+        /// maximum global gradient norm
+        pub clip: Field<f64> = prop("clip", Ty::Number(0.0, 1e6));
+        /// warm-up
+        pub warmup: Field<Warmup> = prop("warmup", Ty::Warmup);
+        /// learning rate schedule after the warm-up
+        pub schedule: Field<String> = prop("schedule", Ty::Word(&["constant", "linear", "cosine"]));
+        /// final learning rate
+        pub min_lr: Field<f64> = prop("min-lr", Ty::Number(0.0, 1e6));
+    }
+}
+
+const OPTIMIZERS: &[&str] = &[
+    "adamw",
+    "adamw-apex-fused",
+    "adamw-fused",
+    "adamw-8bit",
+    "paged-adamw-32bit",
+    "paged-adamw-8bit",
+    "adam",
+    "adafactor",
+    "sgd",
+    "lamb",
+    "lion",
+];
+
+/// Length of the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Warmup {
+    /// A fraction of the steps, below 1.
+    Fraction(f64),
+    /// Optimizer steps.
+    Steps(u64),
+}
+
+node! {
+    /// size of the data
+    pub struct Dataset("dataset") {
+        /// sequences in one epoch
+        pub sequences: Field<u64> = prop("sequences", Ty::Int(1, u64::MAX));
+        /// tokens in one epoch
+        pub tokens: Field<u64> = prop("tokens", Ty::Int(1, u64::MAX));
+        /// size of the data read per epoch, for the required throughput of a Lustre file system
+        pub size_bytes: Field<u64> = prop("size", Ty::Bytes).listed("size-bytes").unit(Unit::Count);
+    }
+}

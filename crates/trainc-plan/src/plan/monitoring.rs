@@ -17,7 +17,7 @@ pub(super) fn add_rules(mut job: Job, region: Option<&Region>) -> Job {
         [("DebugRuleConfigurations", debugger), ("ProfilerRuleConfigurations", profiler)]
             .into_iter()
             .filter_map(|(name, rules)| {
-                let span = rules.first()?.span;
+                let span = rules.first()?.name_span();
                 let items = rules.into_iter().map(|rule| configuration(rule, &image)).collect();
                 Some(RequestMember { name: name.to_owned(), span, value: Raw::List(items) })
             })
@@ -31,7 +31,7 @@ pub(super) fn add_rules(mut job: Job, region: Option<&Region>) -> Job {
 }
 
 fn configuration(rule: &MonitoringRule, image: &str) -> Raw {
-    let span = rule.span;
+    let span = rule.name_span();
     let name = debugger_rules::get(&rule.name.value).map_or(rule.name.value.as_str(), |found| found.name);
     let own = rule.parameters.iter().filter_map(|pair| {
         let value = pair.value.value()?;

@@ -5,9 +5,7 @@
 //! catalogue.
 
 mod betas;
-mod defaults;
 mod duplicates;
-mod fields;
 mod job;
 mod layers;
 mod merge;
@@ -16,7 +14,6 @@ mod parallel;
 mod preferred_types;
 mod recovery;
 mod set_flag;
-mod storage;
 mod sweep;
 mod unreadable_layer;
 

@@ -1,97 +1,61 @@
-//! Reads `parallel`: the engine, its degrees and its own parameters.
+//! Checks the engine of `parallel`, and that it supports what is written with it.
 
-use super::fields::{first_arg, free_properties, integer, scalar, switch_or_true, text};
 use super::job::{T0222, T0223};
+use trainc_diag::source::Span;
 use trainc_diag::text as words;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_ir::{Engine, EngineOption, Field, Parallel, Scalar, Val};
+use trainc_ir::{Engine, Scalar};
 use trainc_syntax::ast::{Node, Value};
-use trainc_syntax::nodes::{ENGINE_NAMES, OPTIONS, engines_of};
+use trainc_syntax::nodes::{ENGINE_NAMES, engines_of};
 
-pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
-    let engine = engine(node, problems);
-    if let Some(engine) = engine.get() {
+/// Checks the engine and whether it supports what is written with it.
+pub(super) fn check(job: &Node, problems: &mut Problems) {
+    let Some(node) = job.child("parallel") else { return };
+    if let Some(engine) = engine(node, problems) {
         check_options(node, engine, problems);
-    }
-    let pipeline = node.child("pipeline-degree");
-    let offload = node.child("offload-activations");
-    let options = OPTIONS
-        .iter()
-        .filter_map(|row| {
-            let child = node.child(row.spec.name)?;
-            let value = match child.arg(0) {
-                // A switch without argument is on.
-                None => Field::Is(Val::written(Scalar::Bool(true), child.name.span)),
-                some => scalar(some),
-            };
-            Some(EngineOption { name: row.spec.name, span: child.name.span, value })
-        })
-        .collect();
-    Parallel {
-        span: node.name.span,
-        engine,
-        launcher: text(node.prop("launcher")),
-        group: text(node.prop("group")),
-        strategy: text(first_arg(node.child("strategy"))),
-        shard_degree: integer(first_arg(node.child("shard-degree"))),
-        tensor_degree: integer(first_arg(node.child("tensor-degree"))),
-        pipeline_degree: integer(first_arg(pipeline)),
-        schedule: text(pipeline.and_then(|n| n.prop("schedule"))),
-        num_micro_batches: integer(pipeline.and_then(|n| n.prop("microbatches"))),
-        num_active_micro_batches: integer(pipeline.and_then(|n| n.prop("active-microbatches"))),
-        context_degree: integer(first_arg(node.child("context-degree"))),
-        expert_degree: integer(first_arg(node.child("expert-degree"))),
-        placement: text(first_arg(node.child("placement"))),
-        offload_activations: switch_or_true(offload),
-        offload_horizon: integer(offload.and_then(|n| n.prop("horizon"))),
-        wrap: text(first_arg(node.child("wrap"))),
-        prescaled_batch: switch_or_true(node.child("prescaled-batch")),
-        shard_optimizer_state: switch_or_true(node.child("shard-optimizer-state")),
-        processes: integer(first_arg(node.child("processes"))),
-        options,
-        mpi_env: free_properties(node.children_named("mpi-env")),
-        mpi_options: text(first_arg(node.child("mpi-options"))),
     }
 }
 
 /// Returns true if the engine runs the user's program in the user's image. For an unknown engine the most similar known
 /// name decides; without one, no program is required.
 pub(super) fn needs_program(node: &Node) -> bool {
-    let Field::Is(written) = text(node.prop("engine")) else { return false };
-    let known = |name: &str| ENGINE_NAMES.contains(&name);
-    let meant = if known(&written.value) {
-        Some(written.value.as_str())
+    let Some((written, _)) = engine_text(node) else { return false };
+    let meant = if ENGINE_NAMES.contains(&written) {
+        Some(written)
     } else {
-        engine_for_other_term(&written.value)
+        engine_for_other_term(written)
             .map(|(name, _)| name)
-            .or_else(|| words::nearest(&written.value, ENGINE_NAMES.iter().copied()))
+            .or_else(|| words::nearest(written, ENGINE_NAMES.iter().copied()))
     };
     meant.is_some_and(|name| name != Engine::Worker.name())
 }
 
-fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
-    let written = match text(node.prop("engine")) {
-        Field::Is(val) => val,
-        Field::Absent => return Field::Absent,
-        Field::Bad => return Field::Bad,
-    };
-    if let Some((_, engine)) = Engine::ALL.iter().find(|(name, _)| *name == written.value) {
-        return Field::Is(Val { value: *engine, origin: written.origin });
+fn engine_text(node: &Node) -> Option<(&str, Span)> {
+    let written = node.prop("engine")?;
+    match &written.value {
+        Value::Text(text) => Some((text, written.span)),
+        _ => None,
     }
-    let span = written.span_or(node.name.span);
+}
+
+fn engine(node: &Node, problems: &mut Problems) -> Option<Engine> {
+    let (written, span) = engine_text(node)?;
+    if let Some((_, engine)) = Engine::ALL.iter().find(|(name, _)| *name == written) {
+        return Some(*engine);
+    }
     let known = words::backtick_list(ENGINE_NAMES, "or");
     let mut diagnostic =
-        Diagnostic::new(&T0223, span, format!("unknown engine `{}`; expected {known}", written.value));
-    if let Some((wanted, why)) = engine_for_other_term(&written.value) {
+        Diagnostic::new(&T0223, span, format!("unknown engine `{written}`; expected {known}"));
+    if let Some((wanted, why)) = engine_for_other_term(written) {
         diagnostic = diagnostic.write(format!("engine=\"{wanted}\"")).and_text(why);
-    } else if let Some(near) = words::nearest(&written.value, ENGINE_NAMES.iter().copied()) {
+    } else if let Some(near) = words::nearest(written, ENGINE_NAMES.iter().copied()) {
         diagnostic =
             diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
     }
     problems.push(diagnostic.note(
         "the SageMaker Python SDK ignores an unknown strategy and runs one plain process on each host",
     ));
-    Field::Bad
+    None
 }
 
 fn engine_for_other_term(written: &str) -> Option<(&'static str, &'static str)> {
@@ -121,8 +85,8 @@ const PREFETCH: [&str; 3] = ["backward-pre", "backward-post", "none"];
 /// Checks `prefetch`: a word for FSDP, a number of units for the worker.
 fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
     let Some(value) = node.child("prefetch").and_then(|child| child.arg(0)) else { return };
-    let Field::Is(written) = scalar(Some(value)) else { return };
-    let (takes, help) = match (engine, &written.value) {
+    let Some(written) = Scalar::from_value(&value.value) else { return };
+    let (takes, help) = match (engine, &written) {
         (Engine::Fsdp, Scalar::Text(what)) if PREFETCH.contains(&what.as_str()) => return,
         (Engine::Worker, Scalar::Int(_)) => return,
         (Engine::Fsdp, _) => {
@@ -131,14 +95,13 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
         (Engine::Worker, _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
         _ => return,
     };
-    let span = written.span_or(node.name.span);
-    let found = match &written.value {
+    let found = match &written {
         Scalar::Text(text) => format!("`{text}`"),
         other => other.type_word().to_owned(),
     };
     let message =
         format!("invalid `prefetch` for engine `{}`: expected {takes}, found {found}", engine.name());
-    problems.push(Diagnostic::new(&T0222, span, message).help(help));
+    problems.push(Diagnostic::new(&T0222, value.span, message).help(help));
 }
 
 fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {

@@ -1,10 +1,10 @@
 //! Reads and checks the paths and values of a sweep.
 
-use super::{fields, set_flag};
+use super::set_flag;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Scalar;
 use trainc_ir::digest::sha256_hex;
-use trainc_ir::{Val, Vary};
 use trainc_syntax::ast::Node;
 
 declare_code!(T0213, "duplicate-sweep-value", Warning, "a sweep lists the same value twice");
@@ -22,7 +22,7 @@ pub(super) fn check(job: &Node, problems: &mut Problems) {
         }
         let mut seen = Vec::new();
         for arg in vary.args.iter().skip(1) {
-            let Some(value) = fields::scalar_of(&arg.value) else { continue };
+            let Some(value) = Scalar::from_value(&arg.value) else { continue };
             match seen.iter().find(|(other, _)| *other == value) {
                 Some((_, first)) => problems.push(
                     Diagnostic::new(
@@ -71,21 +71,6 @@ fn values_as_name_suffix(sets: &[(String, String)]) -> Option<String> {
     };
     let words = sets.iter().map(word).collect::<Option<Vec<_>>>()?.join("-");
     (words.len() <= MAX_SUFFIX).then_some(words)
-}
-
-/// Reads the paths of a `sweep` and their values.
-pub(super) fn read(node: &Node) -> Vec<Vary> {
-    node.children_named("vary")
-        .filter_map(|vary| {
-            let path = Val::written(vary.first_text()?.to_owned(), vary.arg(0)?.span);
-            let values = vary
-                .args
-                .get(1..)?
-                .iter()
-                .filter_map(|arg| Some(Val::written(fields::scalar_of(&arg.value)?, arg.span)));
-            Some(Vary { path, values: values.collect() })
-        })
-        .collect()
 }
 
 #[cfg(test)]

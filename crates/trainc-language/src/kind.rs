@@ -1,0 +1,263 @@
+//! The types of values: how each is read from what was written, and shown.
+
+use super::ast::Value;
+use super::declared::{Declared, Unit};
+use super::node::Slot;
+use super::nodes::{CheckpointInterval, Engine, Recompute, Warmup};
+use super::number::python_float;
+use super::origin::Field;
+use super::scalar::{Raw, Scalar};
+use super::spec::Ty;
+use trainc_diag::text;
+
+/// A value that can be shown.
+pub trait Shown {
+    /// Shows it, with its unit.
+    fn show(&self, declared: &Declared) -> String;
+}
+
+/// A type of values.
+pub trait Kind: Shown + Sized {
+    /// What a child means that stands without an argument.
+    const WITHOUT_ARGUMENT: Option<Self> = None;
+
+    /// Reads a value.
+    fn read(value: &Value, declared: &Declared) -> Option<Self>;
+
+    /// Returns the text, if it is one.
+    fn text(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the field as a text that may have placeholders.
+    fn slot(_: &mut Field<Self>) -> Option<Slot<'_>> {
+        None
+    }
+}
+
+impl Shown for &str {
+    fn show(&self, _: &Declared) -> String {
+        (*self).to_owned()
+    }
+}
+
+impl Shown for String {
+    fn show(&self, _: &Declared) -> String {
+        self.clone()
+    }
+}
+
+impl Kind for String {
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        Some(self)
+    }
+
+    fn slot(field: &mut Field<Self>) -> Option<Slot<'_>> {
+        Some(Slot::Text(field))
+    }
+}
+
+impl Shown for u64 {
+    fn show(&self, declared: &Declared) -> String {
+        match (declared.unit, declared.ty) {
+            (Unit::Milliseconds, _) => format!("{self} ms"),
+            (Unit::Plain, _) => self.to_string(),
+            (Unit::OfType, Ty::Bytes) => text::bytes(*self),
+            (Unit::OfType, Ty::Duration) => text::duration(*self),
+            (Unit::OfType, Ty::Rate) => format!("{} GB/s", text::short_number(*self as f64 / 1e9)),
+            (Unit::OfType | Unit::Count, _) => text::group_digits(*self),
+        }
+    }
+}
+
+impl Kind for u64 {
+    fn read(value: &Value, declared: &Declared) -> Option<Self> {
+        match value {
+            Value::Int(n) => Self::try_from(*n).ok(),
+            Value::Bytes(n) | Value::BytesPerSecond(n) => Some(*n),
+            Value::Milliseconds(n) if declared.unit == Unit::Milliseconds => Some(*n),
+            Value::Milliseconds(n) => Some(n.div_ceil(1_000)),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for f64 {
+    fn show(&self, _: &Declared) -> String {
+        python_float(*self)
+    }
+}
+
+impl Kind for f64 {
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        match value {
+            Value::Int(n) => Some(*n as Self),
+            Value::Float(x) => Some(*x),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for bool {
+    fn show(&self, _: &Declared) -> String {
+        format!("#{self}")
+    }
+}
+
+impl Kind for bool {
+    const WITHOUT_ARGUMENT: Option<Self> = Some(true);
+
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        match value {
+            Value::Bool(on) => Some(*on),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for Scalar {
+    fn show(&self, _: &Declared) -> String {
+        self.written()
+    }
+}
+
+impl Kind for Scalar {
+    const WITHOUT_ARGUMENT: Option<Self> = Some(Self::Bool(true));
+
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        Self::from_value(value)
+    }
+
+    fn slot(field: &mut Field<Self>) -> Option<Slot<'_>> {
+        Some(Slot::Scalar(field))
+    }
+}
+
+impl Shown for Raw {
+    fn show(&self, declared: &Declared) -> String {
+        match self {
+            Self::Scalar(one) => one.value.show(declared),
+            Self::List(items) => {
+                format!("[{}]", items.iter().map(|item| item.show(declared)).collect::<Vec<_>>().join(", "))
+            }
+            Self::Object(members) => {
+                let shown =
+                    members.iter().map(|member| format!("{}: {}", member.name, member.value.show(declared)));
+                format!("{{{}}}", shown.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// Names separated by commas.
+impl Shown for Vec<String> {
+    fn show(&self, _: &Declared) -> String {
+        self.join(", ")
+    }
+}
+
+impl Kind for Vec<String> {
+    fn read(value: &Value, declared: &Declared) -> Option<Self> {
+        let text = String::read(value, declared)?;
+        Some(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+/// Two numbers from 0 to below 1, separated by a comma.
+impl Shown for (f64, f64) {
+    fn show(&self, _: &Declared) -> String {
+        format!("{}, {}", python_float(self.0), python_float(self.1))
+    }
+}
+
+impl Kind for (f64, f64) {
+    fn read(value: &Value, declared: &Declared) -> Option<Self> {
+        pair_of_fractions(&String::read(value, declared)?)
+    }
+}
+
+/// Reads two numbers from 0 to below 1, separated by a comma.
+pub fn pair_of_fractions(text: &str) -> Option<(f64, f64)> {
+    let (a, b) = text.split_once(',')?;
+    let (a, b): (f64, f64) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+    ((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b)).then_some((a, b))
+}
+
+impl Shown for Engine {
+    fn show(&self, _: &Declared) -> String {
+        self.name().to_owned()
+    }
+}
+
+impl Kind for Engine {
+    fn read(value: &Value, declared: &Declared) -> Option<Self> {
+        let name = String::read(value, declared)?;
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, engine)| *engine)
+    }
+}
+
+impl Shown for Recompute {
+    fn show(&self, _: &Declared) -> String {
+        self.word().to_owned()
+    }
+}
+
+impl Kind for Recompute {
+    const WITHOUT_ARGUMENT: Option<Self> = Some(Self::Full);
+
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        match value {
+            Value::Bool(true) => Some(Self::Full),
+            Value::Bool(false) => Some(Self::None),
+            Value::Text(_) => Some(Self::Selective),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for Warmup {
+    fn show(&self, _: &Declared) -> String {
+        match self {
+            Self::Fraction(fraction) => format!("{} of the steps", python_float(*fraction)),
+            Self::Steps(steps) => text::count(*steps, "step"),
+        }
+    }
+}
+
+impl Kind for Warmup {
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        match value {
+            Value::Steps(n) => Some(Self::Steps(*n)),
+            Value::Float(x) => Some(Self::Fraction(*x)),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for CheckpointInterval {
+    fn show(&self, _: &Declared) -> String {
+        match self {
+            Self::Steps(steps) => text::count(*steps, "step"),
+            Self::Seconds(seconds) => text::duration(*seconds),
+            Self::Optimal => "optimal".to_owned(),
+        }
+    }
+}
+
+impl Kind for CheckpointInterval {
+    fn read(value: &Value, declared: &Declared) -> Option<Self> {
+        match value {
+            Value::Steps(n) => Some(Self::Steps(*n)),
+            Value::Milliseconds(_) => u64::read(value, declared).map(Self::Seconds),
+            Value::Text(_) => Some(Self::Optimal),
+            _ => None,
+        }
+    }
+}
