@@ -1,17 +1,15 @@
 //! The origin of every value of a plan: a row for each, in reading order.
 //!
-//! Structs are destructured without `..`, so that a new field of the plan does not compile until it is listed here.
+//! Those of the job come from the declarations of its nodes. Structs of the plan are destructured without `..`, so that a new
+//! field does not compile until it is listed here.
 
 mod figures;
-mod job;
-mod places;
 mod plan;
 
 use trainc_diag::source::{SourceMap, Span};
-use trainc_diag::text;
-use trainc_ir::digest::python_float;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Field, Origin, Pair, Plan, Raw, Scalar, Val};
+use trainc_ir::{Job, Origin, Plan, Val};
+use trainc_language::NodeType;
 
 /// A value of the plan and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,13 +89,6 @@ impl OriginTable<'_> {
         self.rows.push(OriginRow { path, value: value.into(), why: why.into(), span: None });
     }
 
-    /// Sets the place of the last row.
-    fn set_last_span(&mut self, span: Option<Span>) {
-        if let Some(row) = self.rows.last_mut() {
-            row.span = span;
-        }
-    }
-
     /// Describes an origin: the place of a written value, with its placeholder if it has one.
     fn describe_origin(&self, origin: &Origin) -> String {
         let Origin::Written(span) = origin else { return trainc_plan::plan::describe_origin(origin) };
@@ -108,90 +99,26 @@ impl OriginTable<'_> {
         }
     }
 
-    /// Adds a row for a node written at `span`.
-    fn node(&mut self, name: &str, value: impl Into<String>, span: Span) {
-        let why = self.describe_origin(&Origin::Written(span));
+    /// Adds the rows of a job, defaults included.
+    fn job(&mut self, job: &Job) {
+        job.visit("", &mut |seen| {
+            self.set_prefix(seen.path);
+            match seen.origin {
+                Some(origin) => self.push_with_origin(seen.name, seen.value.show(seen.declared), origin),
+                None => self.push(seen.name, "?", "invalid, see the problems"),
+            }
+        });
+    }
+
+    fn push_with_origin(&mut self, name: &str, value: String, origin: &Origin) {
+        let why = self.describe_origin(origin);
         self.push(name, value, why);
-        self.set_last_span(Some(span));
+        if let Some(row) = self.rows.last_mut() {
+            row.span = origin.span();
+        }
     }
 
     fn val<T>(&mut self, name: &str, val: &Val<T>, show: impl Fn(&T) -> String) {
-        let why = self.describe_origin(&val.origin);
-        self.push(name, show(&val.value), why);
-        self.set_last_span(val.origin.span());
-    }
-
-    fn field<T>(&mut self, name: &str, field: &Field<T>, show: impl Fn(&T) -> String) {
-        match field {
-            Field::Absent => {}
-            Field::Bad => self.push(name, "?", "invalid, see the problems"),
-            Field::Is(val) => self.val(name, val, show),
-        }
-    }
-
-    fn text(&mut self, name: &str, field: &Field<String>) {
-        self.field(name, field, Clone::clone);
-    }
-
-    fn count(&mut self, name: &str, field: &Field<u64>) {
-        self.field(name, field, |n| text::group_digits(*n));
-    }
-
-    fn bytes(&mut self, name: &str, field: &Field<u64>) {
-        self.field(name, field, |n| text::bytes(*n));
-    }
-
-    fn seconds(&mut self, name: &str, field: &Field<u64>) {
-        self.field(name, field, |n| text::duration(*n));
-    }
-
-    fn number(&mut self, name: &str, field: &Field<f64>) {
-        self.field(name, field, |n| python_float(*n));
-    }
-
-    fn switch(&mut self, name: &str, field: &Field<bool>) {
-        self.field(name, field, |on| format!("#{on}"));
-    }
-
-    fn texts(&mut self, name: &str, vals: &[Val<String>]) {
-        for val in vals {
-            self.val(name, val, Clone::clone);
-        }
-    }
-
-    fn names(&mut self, name: &str, field: &Field<Vec<String>>) {
-        self.field(name, field, |names| names.join(", "));
-    }
-
-    fn pairs(&mut self, name: &str, pairs: &[Pair]) {
-        for Pair { key, key_span, value } in pairs {
-            let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-            match value {
-                Field::Absent => self.node(&name, "", *key_span),
-                Field::Bad | Field::Is(_) => self.text(&name, value),
-            }
-        }
-    }
-}
-
-fn scalar(value: &Scalar) -> String {
-    match value {
-        Scalar::Text(text) => text.clone(),
-        Scalar::Int(n) => n.to_string(),
-        Scalar::Float(x) => python_float(*x),
-        Scalar::Bool(on) => format!("#{on}"),
-        Scalar::Null => "#null".to_owned(),
-    }
-}
-
-fn raw(value: &Raw) -> String {
-    match value {
-        Raw::Scalar(one) => scalar(&one.value),
-        Raw::List(items) => format!("[{}]", items.iter().map(raw).collect::<Vec<_>>().join(", ")),
-        Raw::Object(members) => {
-            let members: Vec<String> =
-                members.iter().map(|member| format!("{}: {}", member.name, raw(&member.value))).collect();
-            format!("{{{}}}", members.join(", "))
-        }
+        self.push_with_origin(name, show(&val.value), &val.origin);
     }
 }

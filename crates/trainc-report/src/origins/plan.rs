@@ -39,7 +39,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         // Derived from the prediction, which the report shows.
         expectation: _,
     } = plan;
-    super::job::job(table, job);
+    table.job(job);
     if let Some(Region { name: _, partition, dns_suffix }) = region {
         table.set_prefix("region");
         table.push("partition", partition, "catalogue row of the region");
