@@ -6,6 +6,7 @@ use super::origin::Field;
 use super::plan::Plan;
 use super::s3;
 use std::collections::BTreeMap;
+use trainc_language::{NodeType, Slot};
 
 /// The mark for the account ID where it is unknown: in offline output and in the addresses of a manifest.
 pub const ACCOUNT_MARK: &str = "${account}";
@@ -113,52 +114,13 @@ fn restore_mark(text: &mut String, filled: &BTreeMap<String, String>) {
 
 /// Passes every field that is an S3 URI or an ARN to a function.
 pub fn for_each_address(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
-    if let Some(program) = &mut job.program {
-        with(&mut program.s3);
-        with(&mut program.upload);
-        program.secrets.iter_mut().for_each(|secret| with(&mut secret.from));
-    }
-    for storage in &mut job.storage {
-        with(&mut storage.kms);
-        for link in storage.imports.iter_mut().chain(&mut storage.exports) {
-            with(&mut link.s3);
+    job.visit_texts(&mut |declared, slot| {
+        if let Slot::Text(field) = slot
+            && declared.is_address
+        {
+            with(field);
         }
-    }
-    for channel in &mut job.channels {
-        with(&mut channel.s3);
-        with(&mut channel.manifest);
-        with(&mut channel.augmented_manifest);
-        with(&mut channel.converse);
-        with(&mut channel.dataset);
-        with(&mut channel.hub);
-        with(&mut channel.kms);
-    }
-    if let Some(cluster) = &mut job.cluster {
-        with(&mut cluster.volume_kms);
-        with(&mut cluster.training_plan);
-    }
-    if let Some(checkpoint) = &mut job.checkpoint {
-        with(&mut checkpoint.s3);
-        with(&mut checkpoint.kms);
-    }
-    if let Some(output) = &mut job.output {
-        with(&mut output.s3);
-        with(&mut output.kms);
-    }
-    if let Some(debugger) = &mut job.debugger {
-        with(&mut debugger.s3);
-    }
-    if let Some(profiler) = &mut job.profiler {
-        with(&mut profiler.s3);
-    }
-    if let Some(tensorboard) = &mut job.tensorboard {
-        with(&mut tensorboard.s3);
-    }
-    if let Some(role) = &mut job.role {
-        with(&mut role.arn);
-        with(&mut role.boundary);
-        role.reads.iter_mut().for_each(|read| with(&mut read.s3));
-    }
+    });
 }
 
 #[cfg(test)]

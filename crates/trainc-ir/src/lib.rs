@@ -34,7 +34,7 @@ pub use plan::*;
 pub use price::{Price, StoragePrice};
 pub use source_tree::{SourceFile, SourceTree};
 pub use trainc_language::{
-    Access, Field, Location, LocationField, Origin, Preference, Raw, RequestMember, Scalar, Val, job::*,
+    Access, Field, Location, LocationField, Origin, Preference, Raw, RequestMember, Scalar, Val, nodes::*,
 };
-pub use trainc_language::{job, locations, origin, preferences, s3, scalar, storage, units};
+pub use trainc_language::{locations, nodes as job, origin, preferences, s3, scalar, storage, units};
 pub use training_job::{TrainingJob, Transition};

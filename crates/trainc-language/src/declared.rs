@@ -64,6 +64,8 @@ pub struct Declared {
     pub engines: Option<&'static [&'static str]>,
     /// Its name among the origins of a plan; `None` if it is not listed.
     pub listed: Option<&'static str>,
+    /// Whether `request` gets a copy, in which placeholders are replaced.
+    pub is_copied: bool,
     /// Whether it is an S3 URI or an ARN, in which `${account}` stands for the account.
     pub is_address: bool,
 }
@@ -82,6 +84,7 @@ impl Declared {
             is_last: false,
             engines: None,
             listed: Some(name),
+            is_copied: false,
             is_address: false,
         }
     }
@@ -124,6 +127,16 @@ impl Declared {
     /// Has a unit that its type does not say.
     pub(crate) const fn unit(self, unit: Unit) -> Self {
         Self { unit, ..self }
+    }
+
+    /// Is copied to `request`, where its placeholders are replaced.
+    pub(crate) const fn copied(self) -> Self {
+        Self { is_copied: true, ..self }
+    }
+
+    /// Returns whether placeholders in its texts are replaced.
+    pub fn has_placeholders(&self) -> bool {
+        matches!(self.ty, Ty::Text | Ty::Scalar) && !self.is_copied
     }
 
     /// Is an S3 URI or an ARN.

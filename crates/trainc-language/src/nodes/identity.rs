@@ -59,7 +59,7 @@ node! {
         /// the name as written
         pub name: Val<String> = arg(0, "name", Ty::Plain).listed("rule");
         /// its parameters
-        pub parameters: Vec<Pair> = any_props(Ty::Scalar);
+        pub parameters: Vec<Pair> = any_props(Ty::Scalar).copied();
     }
 }
 

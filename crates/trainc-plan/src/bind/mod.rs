@@ -12,7 +12,7 @@ mod values;
 
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
-use slots::{Slot, span_of_piece, visit_slots};
+use slots::{check_statement, has_placeholder, span_of_piece, visit_slots};
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use trainc_diag::declare_code;
@@ -20,6 +20,7 @@ use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Plan, Raw, Scalar};
+use trainc_language::Slot;
 use values::{PlanValues, ValueEntry};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder does not match any value of the plan");
@@ -44,8 +45,8 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
     substitutions::check(&mut plan, sources, problems);
     let mut texts = 0;
     visit_slots(&mut plan, &mut |slot| {
-        texts += usize::from(slot.has_placeholder());
-        if let Some(problem) = slot.check_statement(sources) {
+        texts += usize::from(has_placeholder(&slot));
+        if let Some(problem) = check_statement(&slot, sources) {
             problems.push(problem);
         }
     });
@@ -78,7 +79,7 @@ struct Binder<'a> {
 
 impl Binder<'_> {
     fn expand_slot(&self, slot: Slot, problems: &mut Problems) {
-        if !slot.has_placeholder() || self.remaining_bytes.get() == 0 {
+        if !has_placeholder(&slot) || self.remaining_bytes.get() == 0 {
             return;
         }
         match slot {
