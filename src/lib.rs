@@ -1,14 +1,19 @@
-//! trainc: a compiler for training jobs. The command line, `import` and `data pack`.
+//! trainc: a compiler for training jobs. The command line.
 //!
 //! [`trainc_check::compile`] is the whole way from text to a checked plan.
 
 // The futures of the AWS calls nest deeper than the default of 128.
 #![recursion_limit = "256"]
+#![expect(clippy::disallowed_methods, reason = "files, environment and clock of the user are read here")]
 
+mod args;
 pub mod cli;
-pub mod data;
+mod commands;
+mod exit;
 pub mod fixes;
-pub mod import;
+mod jobs;
+mod terminal;
+mod views;
 
 use std::sync::LazyLock;
 use trainc_diag::Code;
@@ -16,8 +21,15 @@ use trainc_diag::Code;
 /// The codes of the stages after the checks.
 pub fn later_codes() -> &'static [&'static Code] {
     static LATER: LazyLock<Vec<&'static Code>> = LazyLock::new(|| {
-        [trainc_apply::codes(), import::codes(), data::codes(), trainc_calibrate::codes(), cli::codes()]
-            .concat()
+        [
+            trainc_apply::codes(),
+            trainc_import::codes(),
+            trainc_data::codes(),
+            trainc_calibrate::codes(),
+            trainc_project::codes(),
+            cli::codes(),
+        ]
+        .concat()
     });
     &LATER
 }

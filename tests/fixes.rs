@@ -718,7 +718,7 @@ fn fixes_add_no_error_and_all_keeps_the_training() {
     let imported = files("tests/import", &[".json", ".yaml"]).into_iter().filter_map(|path| {
         let text = read(&path);
         let mut problems = trainc_diag::Problems::default();
-        let found = trainc::import::import(trainc_diag::source::SourceId(0), &text, &mut problems);
+        let found = trainc_import::import(trainc_diag::source::SourceId(0), &text, &mut problems);
         found.map(|one| one.manifest)
     });
     let mut faults = Vec::new();

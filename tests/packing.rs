@@ -6,10 +6,10 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use trainc::data::document::{Document, Maker, TrainOn};
-use trainc::data::record;
-use trainc::data::template::Template;
-use trainc::data::vocabulary::{Additions, Vocabulary};
+use trainc_data::document::{Document, Maker, TrainOn};
+use trainc_data::record;
+use trainc_data::template::Template;
+use trainc_data::vocabulary::{Additions, Vocabulary};
 
 fn vocabulary(name: &str) -> Vocabulary {
     let json = read(&format!("tests/packing/{name}/tokenizer.json"));

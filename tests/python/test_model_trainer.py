@@ -16,7 +16,7 @@ from normalise import ABSENT, differences, show, walk, without
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 PYTHON = ROOT / ".venv-v3/bin/python"
-RECORDER = ROOT / "src/import/recorder.py"
+RECORDER = ROOT / "crates/trainc-import/src/recorder.py"
 JOBS = jobs()
 ADDED = re.compile(r"^# added by the SDK: ([\w.]+) is (\w+), the service's default$", re.MULTILINE)
 

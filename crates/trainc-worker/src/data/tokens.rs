@@ -1,4 +1,4 @@
-//! Packed token shards as written by `trainc data pack` (format: `src/data/shard.rs`): `index.json` and
+//! Packed token shards as written by `trainc data pack` (format: `crates/trainc-data/src/shard.rs`): `index.json` and
 //! files of fixed-size records, read by position, never memory-mapped. The label of position t is token t + 1.
 
 use std::fs::{self, File};

@@ -1,0 +1,199 @@
+//! From documents, recordings of scripts and described jobs to compiled manifests in files.
+
+use crate::destination::{Destination, manifest_directory, source_outside_root, write_all};
+use crate::{Imported, Origin, Recording, import_all, import_document, rename_duplicates, several_jobs};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use trainc_apply::account::TrainingJob;
+use trainc_check::compile;
+use trainc_diag::source::{SourceId, SourceMap};
+use trainc_diag::{Diagnostic, Problems, Severity};
+use trainc_plan::{Compiled, Options};
+use trainc_project::files::{Files, is_excluded_from_archive};
+use trainc_project::manifest_paths::root_of;
+
+/// Why nothing was imported.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The input has problems.
+    Problems(SourceMap, Problems),
+    /// An argument cannot be used.
+    Usage {
+        /// What is wrong.
+        reason: String,
+        /// What to type.
+        help: Option<String>,
+    },
+}
+
+impl Refusal {
+    /// Refuses an input that has one problem.
+    pub fn problem(sources: SourceMap, problem: Diagnostic) -> Self {
+        let mut problems = Problems::default();
+        problems.push(problem);
+        Self::Problems(sources, problems)
+    }
+}
+
+/// A job with the path of its manifest.
+pub(crate) struct Destined {
+    pub(crate) imported: Imported,
+    pub(crate) out: Option<PathBuf>,
+    name: String,
+}
+
+/// An imported job whose manifest was written, or is to be printed.
+pub struct Converted {
+    /// The job and its manifest.
+    pub imported: Imported,
+    /// File of the manifest.
+    pub out: Option<PathBuf>,
+    /// Name of the manifest for display.
+    pub name: String,
+    /// The manifest, compiled.
+    pub compiled: Compiled,
+    /// Texts of the manifest.
+    pub sources: SourceMap,
+}
+
+/// A document or script.
+struct Input {
+    source: SourceId,
+    sources: SourceMap,
+}
+
+/// Imports the requests of a document.
+pub fn convert_document(
+    to: &Destination,
+    options: &Options,
+    shown: &str,
+    text: &str,
+) -> Result<Vec<Converted>, Refusal> {
+    let mut sources = SourceMap::default();
+    let source = sources.add(shown, text);
+    let mut found = Problems::default();
+    let Some(jobs) = import_all(source, shown, text, &mut found) else {
+        return Err(Refusal::Problems(sources, found));
+    };
+    let jobs = jobs.into_iter().map(|job| (job.clone(), job)).collect();
+    convert_jobs(to, options, Input { source, sources }, jobs)
+}
+
+/// Imports a training job of an account.
+pub fn convert_described(
+    to: &Destination,
+    options: &Options,
+    shown: &str,
+    job: TrainingJob,
+) -> Result<Vec<Converted>, Refusal> {
+    convert_document(to, options, shown, &to_describe_response(job).to_string())
+}
+
+/// Imports the requests that a script sent; `text` is that of the script.
+pub fn convert_recording(
+    to: &Destination,
+    options: &Options,
+    script: &Path,
+    text: &str,
+    recording: &mut Recording,
+) -> Result<Vec<Converted>, Refusal> {
+    let shown = script.to_string_lossy();
+    let mut sources = SourceMap::default();
+    let source = sources.add(&*shown, text);
+    for source in recording.sources.values_mut() {
+        source.others.retain(|name| !is_excluded_from_archive(name.trim_end_matches('/')));
+    }
+    let directory = manifest_directory(to.out.as_deref());
+    if let Some(refusal) = source_outside_root(script, to, recording, &directory) {
+        return Err(refusal);
+    }
+    let mut jobs = Vec::new();
+    for document in &recording.documents {
+        let mut origin = Origin::from_recording(&shown, document, recording, &directory);
+        let with_sources = import_document(&document.value, &origin);
+        origin.sources.clear();
+        let without = import_document(&document.value, &origin);
+        jobs.extend(with_sources.into_iter().zip(without));
+    }
+    convert_jobs(to, options, Input { source, sources }, jobs)
+}
+
+/// Compiles and writes the manifests of jobs. Each job comes with the source of its program and without it, for a source
+/// that cannot be used.
+fn convert_jobs(
+    to: &Destination,
+    options: &Options,
+    input: Input,
+    jobs: Vec<(Imported, Imported)>,
+) -> Result<Vec<Converted>, Refusal> {
+    let (mut jobs, mut without_source): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
+    let many = jobs.len() > 1;
+    if many && to.out.is_none() && to.prints_one {
+        return Err(Refusal::problem(input.sources, several_jobs(input.source, jobs.len())));
+    }
+    rename_duplicates(&mut jobs);
+    rename_duplicates(&mut without_source);
+    let mut done: Vec<Destined> = Vec::new();
+    for (job, without_source) in jobs.into_iter().zip(without_source) {
+        let out = to.manifest_of(&job.job, many);
+        let name = out.as_ref().map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
+        let mut imported = job.reconcile(|manifest| compiled(options, &name, manifest).0);
+        if imported.has_source && !imported.lost.is_empty() {
+            let mut other = without_source.reconcile(|manifest| compiled(options, &name, manifest).0);
+            if other.lost.len() < imported.lost.len() {
+                let (found, sources) = compiled(options, &name, &imported.manifest);
+                let errors = found.problems.iter().filter(|one| one.severity == Severity::Error);
+                let errors = errors.map(|one| one.masked(&sources).message);
+                other.unsupported.extend(errors.map(|message| format!("`program source=`: {message}")));
+                imported = other;
+            }
+        }
+        done.push(Destined { imported, out, name });
+    }
+    write_all(to, &done).map_err(|reason| {
+        let reason = format!("{reason}; nothing was written");
+        Refusal::Usage { reason, help: None }
+    })?;
+    Ok(done.into_iter().map(|job| review(options, job)).collect())
+}
+
+/// Compiles a manifest that has been written, for its problems.
+fn review(options: &Options, job: Destined) -> Converted {
+    let Destined { imported, out, name } = job;
+    let (mut compiled, sources) = compiled(options, &name, &imported.manifest);
+    if imported.outcome.is_none() {
+        // A request has no outcome to review.
+        compiled.problems.retain(|problem| problem.severity == Severity::Error);
+    }
+    Converted { imported, out, name, compiled, sources }
+}
+
+fn compiled(options: &Options, name: &str, manifest: &str) -> (Compiled, SourceMap) {
+    let mut sources = SourceMap::default();
+    let source = sources.add(name, manifest);
+    // As for a manifest that has been written.
+    let root = root_of(&manifest_directory(Some(Path::new(name))).join("job.kdl"), None);
+    let compiled = compile(source, manifest, options, &mut Files::new(root, options), &mut sources);
+    (compiled, sources)
+}
+
+/// Returns a training job in the form of a DescribeTrainingJob response.
+fn to_describe_response(job: TrainingJob) -> Value {
+    let mut members = match job.request {
+        Value::Object(members) => members,
+        _ => serde_json::Map::new(),
+    };
+    let mut add = |name: &str, value: Value| {
+        if !value.is_null() {
+            members.insert(name.to_owned(), value);
+        }
+    };
+    add("TrainingJobName", job.name.into());
+    add("TrainingJobArn", job.arn.into());
+    add("TrainingJobStatus", job.status.into());
+    add("FailureReason", job.failure.into());
+    add("CreationTime", job.created.into());
+    add("TrainingTimeInSeconds", job.training_seconds.into());
+    add("BillableTimeInSeconds", job.billable_seconds.into());
+    Value::Object(members)
+}

@@ -1,0 +1,294 @@
+//! `trainc tune`.
+
+mod chart;
+mod checked_layouts;
+mod costs;
+mod figures;
+mod output;
+mod rows;
+mod untimed;
+mod write;
+
+use crate::args::{Global, Input, problems};
+use crate::exit;
+use crate::terminal::io::Io;
+use std::fs;
+use std::path::{Path, PathBuf};
+use trainc_diag::Format;
+use trainc_predict::Constants;
+use trainc_project::loaded_manifest::LoadedManifest;
+use trainc_project::manifests::{Set, compile_all};
+use trainc_report as report;
+use trainc_tune::bounds::{MoreNodes, more_nodes};
+use trainc_tune::{Limits, Space, search};
+use untimed::UnrankedOutput;
+
+/// Search for the Pareto-optimal layouts of a job by time and cost
+///
+/// Varies parallelism degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes and instance
+/// types, as far as the engine supports them, at a constant global batch. Shows only layouts that are predicted to fit
+/// and pass every check, and why each runner-up was rejected.
+#[derive(clap::Args, Debug)]
+#[command(
+    mut_arg("manifests", |arg| arg
+        .help("Manifest: a file, a directory that contains one, or `-` for standard input")
+        .num_args(0..=1)
+        .value_hint(clap::ValueHint::FilePath)),
+    // No effect here.
+    mut_arg("exit_zero", |arg| arg.hide(true)),
+    mut_arg("deny_warnings", |arg| arg.hide(true)),
+    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Instance types to compare, separated by commas [default: the manifest's]
+    #[arg(long, value_name = "TYPES", value_parser = instances)]
+    instances: Vec<Instances>,
+    /// Maximum number of nodes [default: the manifest's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    max_nodes: Option<u64>,
+    /// Maximum cost of the run in US dollars
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    max_usd: Option<f64>,
+    /// Maximum duration of the run, e.g. 12h or 2d
+    #[arg(long, value_name = "DURATION", value_parser = deadline)]
+    deadline: Option<std::time::Duration>,
+    /// Number of runners-up to explain
+    #[arg(long, value_name = "N", default_value = "6")]
+    next: usize,
+    /// Write this layout into the manifest, keeping comments and formatting [default number: the fastest that certainly
+    /// fits and has a price]
+    #[expect(clippy::option_option, reason = "clap: absent, alone, or with a number")]
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+    write: Option<Option<usize>>,
+    /// Write a self-contained HTML page with a chart of time against cost
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Output format: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+fn usd(written: &str) -> Result<f64, String> {
+    let usd: f64 = written.parse().map_err(|_| format!("`{written}` is no number of dollars"))?;
+    if usd.is_finite() && usd > 0.0 { Ok(usd) } else { Err("expected US dollars, more than 0".to_owned()) }
+}
+
+fn deadline(written: &str) -> Result<std::time::Duration, String> {
+    let deadline = crate::args::duration(written)?;
+    if deadline.is_zero() { Err("expected a time above 0, as 12h".to_owned()) } else { Ok(deadline) }
+}
+
+/// Instance types, as one argument names them.
+type Instances = std::sync::Arc<[String]>;
+
+/// Reads instance types separated by commas. The error names each that does not exist.
+fn instances(written: &str) -> Result<Instances, String> {
+    let types: Vec<&str> = written.split(',').map(str::trim).collect();
+    let wrong: Vec<String> = types.iter().filter_map(|name| unknown_instance(name)).collect();
+    if wrong.is_empty() {
+        return Ok(types.into_iter().map(str::to_owned).collect());
+    }
+    Err(if wrong.len() == 1 { wrong.concat() } else { format!("\n  {}", wrong.join("\n  ")) })
+}
+
+/// Describes why a word is no instance type with accelerators, or returns `None` if it is one.
+fn unknown_instance(written: &str) -> Option<String> {
+    use trainc_catalog::instances;
+    use trainc_diag::text;
+    /// Maximum number of types suggested.
+    const MOST: usize = 4;
+    if instances::names().any(|name| name == written) {
+        return None;
+    }
+    if written.is_empty() {
+        return Some("expected an instance type, e.g. ml.p5.48xlarge".to_owned());
+    }
+    let none = format!("`{written}` is not a SageMaker training instance type with accelerators");
+    if written.contains([' ', ';']) {
+        return Some(format!("{none}; a comma separates types, e.g. ml.p4d.24xlarge,ml.p5.48xlarge"));
+    }
+    let family: Vec<&str> = instances::names().filter(|name| name.contains(written)).take(MOST + 1).collect();
+    let near = text::nearest(written, instances::names());
+    Some(match (family.len(), near) {
+        (1..=MOST, _) => format!("{none}; did you mean {}?", text::backtick_list(&family, "or")),
+        (0, Some(near)) => format!("{none}; did you mean `{near}`?"),
+        _ => format!("{none}; `trainc catalog instances` lists them"),
+    })
+}
+
+/// Returns whether a word is an instance type, or is meant as one, and not a path.
+fn is_like_instance(word: &str) -> bool {
+    word.starts_with("ml.") && !word.contains('/') && !word.ends_with(".kdl") && !Path::new(word).exists()
+}
+
+/// Runs the command.
+pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let options = args.input.overlay.options(io, false);
+    let manifests = match args.input.named.paths("tune") {
+        Ok(manifests) => manifests,
+        Err(text) => {
+            io.note_colored(&text);
+            return exit::USAGE;
+        }
+    };
+    if let Some(word) = manifests.iter().find(|word| is_like_instance(word)) {
+        let types: Vec<&str> =
+            args.instances.iter().flat_map(|types| types.iter()).chain([word]).map(String::as_str).collect();
+        let types = types.join(",");
+        io.note(&format!(
+            "error: `{word}` is not a manifest: separate instance types with a comma: --instances {types}\n"
+        ));
+        return exit::USAGE;
+    }
+    let Some(mut held) = LoadedManifest::load_single(&manifests, &options) else {
+        return report_no_manifest(io, global, &compile_all(&manifests, &options));
+    };
+    let set = held.compile(&options);
+    let Some((base, plan)) = set
+        .manifests
+        .first()
+        .and_then(|manifest| Some((&manifest.compiled, manifest.compiled.plan.as_ref()?)))
+    else {
+        return report_no_manifest(io, global, &set);
+    };
+    let limits = Limits {
+        instances: args.instances.iter().flat_map(|types| types.iter().cloned()).collect(),
+        max_nodes: args.max_nodes,
+        max_usd: args.max_usd,
+        deadline_seconds: args.deadline.map(|deadline| deadline.as_secs_f64()),
+        prices: options.prices.clone(),
+        discount: options.discount,
+    };
+    let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
+    let space = Space::from_plan(plan, &limits, constants);
+    if let Ok(space) = &space
+        && base.problems.errors() == 0
+        && let Err(why) = search(space, &limits, constants)
+    {
+        let found =
+            UnrankedOutput::new(&mut held, &options, base, space, (&limits, constants), why.to_string());
+        match args.output.as_str() {
+            "json" => io.print_json(&found.json()),
+            "markdown" => io.print_unwrapped(&found.markdown()),
+            _ => io.print(&found.human(io.width, io.today_in_days())),
+        }
+        if let Some(file) = &args.report {
+            let file = file.display();
+            io.note(&format!("note: `{file}` is not written: the page draws time against cost\n"));
+        }
+        io.note(&found.note(plan, &held.path));
+        return match args.write {
+            Some(number) => found.write(io, &mut held, &options, number),
+            None => exit::MANIFEST,
+        };
+    }
+    let searched = space.and_then(|space| search(&space, &limits, constants).map(|points| (space, points)));
+    let (space, points) = match searched {
+        Ok(found) => found,
+        Err(why) => {
+            let cause = match base.problems.errors() {
+                0 => String::new(),
+                _ => problems(&set, Format::Human, io, io.color, global),
+            };
+            io.note_colored(&format!("{cause}error: nothing to search: {why}\n"));
+            return exit::MANIFEST;
+        }
+    };
+    let judged = checked_layouts::check_layouts(&mut held, &options, base, &space, points);
+    let job = base.job.as_deref().unwrap_or(&held.path);
+    let page = output::Page::new(job, &space, &limits, constants, &judged, args.next);
+    match args.output.as_str() {
+        "json" => io.print_json(&page.json()),
+        "markdown" => io.print_unwrapped(&page.markdown()),
+        _ => io.print(&page.human(io.width, io.today_in_days())),
+    }
+    if let Some(file) = &args.report {
+        let pictures =
+            report::html::pareto_front(&chart::front(job, &held.path, &space, &judged, page.lost()));
+        if let Err(error) = fs::write(file, pictures) {
+            let why = trainc_project::files::describe(&error);
+            io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+            return exit::USAGE;
+        }
+        io.note(&format!("wrote {}\n", file.display()));
+    }
+    if judged.front.is_empty() {
+        let (fit, within) = (judged.count_fitting(), judged.count_within_bounds());
+        io.note(&match (fit, within) {
+            (0, _) => "note: no layout of the space fits\n".to_owned(),
+            (_, 0) => format!(
+                "note: {} and {} {}\n{}",
+                trainc_diag::text::count(fit as u64, "layout") + if fit == 1 { " fits" } else { " fit" },
+                if fit == 1 { "is" } else { "all are" },
+                judged.describe_missed_bounds(),
+                match judged.site_without_price() {
+                    // Layouts with more nodes have no price either.
+                    Some(site) => format!("help: {}\n", space.describe_missing_price(site)),
+                    None => describe_more_nodes(more_nodes(plan, &space, &limits, constants)),
+                }
+            ),
+            _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
+        });
+        return exit::MANIFEST;
+    }
+    match args.write {
+        Some(number) => write::write(io, &mut held, &options, &space, &judged, number),
+        None => exit::DONE,
+    }
+}
+
+/// Returns the help if no layout is within the bounds.
+fn describe_more_nodes(found: Option<MoreNodes>) -> String {
+    match found {
+        Some(MoreNodes::Kept { nodes, layouts }) => format!(
+            "help: `--max-nodes {nodes}`: {} of that space {} and {} the bounds\n",
+            trainc_diag::text::count(layouts as u64, "layout"),
+            if layouts == 1 { "fits" } else { "fit" },
+            if layouts == 1 { "keeps" } else { "keep" }
+        ),
+        Some(MoreNodes::Missed { nodes }) => format!(
+            "help: up to {nodes} nodes none does: compare other types with `--instances`, or move the bounds\n"
+        ),
+        None => "help: compare other types with `--instances`, or move the bounds\n".to_owned(),
+    }
+}
+
+/// Reports that the arguments do not name exactly one valid manifest.
+fn report_no_manifest(io: &mut Io, global: &Global, set: &Set) -> u8 {
+    if set.manifests.len() > 1 {
+        io.note("error: tune takes one manifest\n");
+        return exit::USAGE;
+    }
+    let text = problems(set, Format::Human, io, io.color, global);
+    io.note_colored(&text);
+    exit::MANIFEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_instance_type_is_named() {
+        assert_eq!(
+            &*instances("ml.p4d.24xlarge, ml.p5.48xlarge").unwrap(),
+            ["ml.p4d.24xlarge", "ml.p5.48xlarge"]
+        );
+        let wrong = instances("p4d,ml.p5.48xlarge,ml.p9.48xlarge").unwrap_err();
+        assert!(
+            wrong.contains("`p4d` is not") && wrong.contains("did you mean `ml.p4d.24xlarge`"),
+            "{wrong}"
+        );
+        assert!(
+            wrong.contains("`ml.p9.48xlarge` is not") && !wrong.contains("`ml.p5.48xlarge` is not"),
+            "{wrong}"
+        );
+        assert!(instances("ml.p4d.24xlarge ml.p5.48xlarge").unwrap_err().contains("a comma separates types"));
+        assert_eq!(
+            instances("ml.p4d.24xlarge,").unwrap_err(),
+            "expected an instance type, e.g. ml.p5.48xlarge"
+        );
+    }
+}

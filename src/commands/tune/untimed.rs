@@ -1,0 +1,301 @@
+//! Output of `tune` for a job whose step time cannot be predicted.
+
+use super::checked_layouts::{compile, new_warnings};
+use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
+use super::figures::{capital, varied_and_held};
+use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
+use super::rows;
+use super::write;
+use crate::exit;
+use crate::terminal::io::Io;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use trainc_diag::markdown::escape_cell;
+use trainc_diag::text;
+use trainc_ir::{Engine, Plan};
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_predict::Constants;
+use trainc_project::loaded_manifest::LoadedManifest;
+use trainc_tune::fitting::Fitting;
+use trainc_tune::unranked::{Unranked, UnrankedLayout};
+use trainc_tune::{Choice, Limits, Reason, Refusal, Space};
+
+/// Maximum number of layouts in the text.
+const SHOWN: usize = 8;
+
+/// Maximum number of rejections in the text.
+const REFUSED: usize = 4;
+
+/// Unranked layouts of a job, and the reason why its time is unknown.
+pub(super) struct UnrankedOutput<'a> {
+    job: &'a str,
+    why: String,
+    found: Unranked<'a>,
+}
+
+impl<'a> UnrankedOutput<'a> {
+    pub(super) fn new(
+        held: &mut LoadedManifest,
+        options: &Options,
+        base: &'a Compiled,
+        space: &'a Space<'a>,
+        (limits, constants): (&Limits, &Constants),
+        why: String,
+    ) -> Self {
+        let found = Unranked::new(space, limits, constants, |choice| {
+            let compiled = compile(held, options, space, choice)?;
+            let warnings = new_warnings(base, &compiled, space, choice);
+            Ok((compiled, warnings))
+        });
+        Self { job: base.job.as_deref().unwrap_or("job"), why, found }
+    }
+
+    /// Describes the costs of the first rows. Today is in days since 1970.
+    fn describe_costs(&self, rows: usize, today: Option<i64>) -> Vec<String> {
+        let rows: Vec<&Compiled> = self.found.layouts.iter().take(rows).map(|row| &row.compiled).collect();
+        describe_costs(&rows, today)
+    }
+
+    pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
+        let mut out = format!("{}: {}\n", self.job, self.found.describe_counts());
+        if !self.found.layouts.is_empty() {
+            out.push_str(
+                "\nlayouts that fit, by memory alone: for each machine the one closest to the manifest\n\n",
+            );
+        }
+        for (number, row) in (1..).zip(&self.found.layouts).take(SHOWN) {
+            let _ = writeln!(out, "{number:>3}  {}, {}", price(&row.fitting), memory(row));
+            paragraph(&mut out, &self.found.space.describe_layout(&row.fitting.choice), width);
+            paragraph(&mut out, &join_sets(&self.found.space.values_to_set(&row.fitting.choice)), width);
+            if !row.warnings.is_empty() {
+                paragraph(&mut out, &format!("new warnings: {}", row.warnings.join(", ")), width);
+            }
+        }
+        let more = self.found.layouts.len().saturating_sub(SHOWN) as u64;
+        if more > 0 {
+            let more = text::count(more, "more machine");
+            paragraph(
+                &mut out,
+                &format!(
+                    "and {more}: `-o json` lists all; narrow the search with `--max-nodes` and `--instances`"
+                ),
+                width,
+            );
+        }
+        write_costs(&mut out, &self.describe_costs(SHOWN, today), width);
+        if let Some(row) = self.found.layouts.first().filter(|row| row.fitting.usd_per_hour.is_none()) {
+            // If any layout has a price, the first has one.
+            let _ = writeln!(out, "\n{}", self.found.space.describe_missing_price(row.fitting.choice.site));
+        }
+        if !self.found.refused.is_empty() {
+            out.push_str("\nrefused by checks\n\n");
+        }
+        for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
+            let _ = writeln!(
+                out,
+                "  -  {}",
+                wrap_with_indent(&self.found.space.describe_layout(choice), width, 5)
+            );
+            paragraph(&mut out, &Reason::Refused(refusal.clone()).to_string(), width);
+        }
+        out.push('\n');
+        for (what, items) in [
+            ("varied", self.found.space.describe_varied_axes()),
+            ("held", self.found.space.describe_fixed_settings()),
+        ] {
+            let _ = writeln!(out, "{what:<6} {}", wrap_with_indent(&items.join(", "), width, 7));
+        }
+        if self.found.is_cut {
+            out.push_str("too many layouts are refused by checks: the rest was not searched\n");
+        }
+        out
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.describe_counts());
+        let _ = writeln!(out, "{}: the layouts are not ranked by time and cost.\n", capital(&self.why));
+        if !self.found.layouts.is_empty() {
+            out.push_str("| | price | memory | layout | changes |\n| --- | --- | --- | --- | --- |\n");
+        }
+        for (number, row) in (1..).zip(&self.found.layouts) {
+            let _ = writeln!(
+                out,
+                "| {number} | {} | {} | {} | {} |",
+                escape_cell(&price(&row.fitting)),
+                memory(row),
+                escape_cell(&self.found.space.describe_layout(&row.fitting.choice)),
+                quote_sets(&self.found.space.values_to_set(&row.fitting.choice))
+            );
+        }
+        write_costs_as_markdown(&mut out, &self.describe_costs(usize::MAX, None));
+        for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
+            let reason = Reason::Refused(refusal.clone()).to_string();
+            let _ = write!(
+                out,
+                "\n- {}: {}",
+                escape_cell(&self.found.space.describe_layout(choice)),
+                escape_cell(&reason)
+            );
+        }
+        out.push_str(&varied_and_held(self.found.space));
+        out
+    }
+
+    pub(super) fn json(&self) -> String {
+        let text = serde_json::to_string_pretty(&json!({
+            "format_version": "1.0",
+            "job": self.job,
+            "searched": self.found.searched,
+            "fit": self.found.fit,
+            // Neither time nor cost is known.
+            "within_bounds": if self.found.is_bounded { 0 } else { self.found.fit },
+            "refused": self.found.dropped,
+            "cut": self.found.is_cut,
+            "first_choice": null,
+            "varied": self.found.space.describe_varied_axes(),
+            "held": self.found.space.describe_fixed_settings(),
+            "front": [],
+            "lost": self.found.refused.iter().map(|(choice, one)| self.lost_json(choice, one)).collect::<Vec<_>>(),
+            "left_out": [],
+            "unranked": {
+                "why": self.why,
+                "layouts": (1..).zip(&self.found.layouts).map(|(number, row)| self.layout(number, row)).collect::<Vec<_>>(),
+            },
+        }));
+        text.unwrap_or_default() + "\n"
+    }
+
+    fn layout(&self, number: usize, row: &UnrankedLayout) -> Value {
+        let choice = &row.fitting.choice;
+        json!({
+            "number": number,
+            "sets": set_texts(&self.found.space.values_to_set(choice)),
+            "layout": self.found.space.describe_layout(choice),
+            "instance": self.found.space.instance_name(choice.site),
+            "nodes": choice.nodes,
+            "usd_per_hour": row.fitting.usd_per_hour,
+            "price": rows::price(&row.compiled),
+            "memory_bytes": row.fitting.memory_bytes,
+            "memory_low_bytes": row.fitting.memory_low_bytes,
+            "memory_high_bytes": row.fitting.memory_high_bytes,
+            "capacity_bytes": row.fitting.capacity_bytes,
+            "tight": row.exceeding_high_bytes().is_some(),
+            "warnings": row.warnings,
+        })
+    }
+
+    fn lost_json(&self, choice: &Choice, refusal: &Refusal) -> Value {
+        let reason = Reason::Refused(refusal.clone());
+        json!({
+            "sets": set_texts(&self.found.space.values_to_set(choice)),
+            "layout": self.found.space.describe_layout(choice),
+            "instance": self.found.space.instance_name(choice.site),
+            "nodes": choice.nodes,
+            "step_seconds": null,
+            "step_seconds_low": null,
+            "step_seconds_high": null,
+            "seconds": null,
+            "seconds_low": null,
+            "seconds_high": null,
+            "cost_usd": null,
+            "cost_usd_low": null,
+            "cost_usd_high": null,
+            "on_demand_usd": null,
+            "on_demand_usd_low": null,
+            "on_demand_usd_high": null,
+            "memory_bytes": null,
+            "memory_low_bytes": null,
+            "memory_high_bytes": null,
+            "capacity_bytes": null,
+            "reason": {
+                "kind": "refused", "code": refusal.code, "message": refusal.message, "layouts": refusal.layouts,
+            },
+            "text": reason.to_string(),
+        })
+    }
+
+    /// Returns the note below the list: why it is not ranked, and a command that ranks it.
+    pub(super) fn note(&self, plan: &Plan, manifest: &str) -> String {
+        let nothing = if self.found.layouts.is_empty() && !self.found.is_memory_unknown() {
+            "note: no layout fits and passes every check\n"
+        } else {
+            ""
+        };
+        let bounds = if self.found.is_bounded {
+            "note: `--max-usd` and `--deadline` have no effect: time and cost are unknown\n"
+        } else {
+            ""
+        };
+        format!(
+            "{nothing}{bounds}error: layouts cannot be ranked by time and cost: {}\n{}",
+            self.why,
+            suggest_ranked_command(plan, manifest)
+        )
+    }
+
+    /// Writes the layout of that number into the manifest.
+    pub(super) fn write(
+        &self,
+        io: &mut Io,
+        held: &mut LoadedManifest,
+        options: &Options,
+        number: Option<usize>,
+    ) -> u8 {
+        let Some(number) = number else {
+            io.note("error: these layouts are not ranked: choose one with `--write=N`\n");
+            return exit::USAGE;
+        };
+        let Some(row) = number.checked_sub(1).and_then(|at| self.found.layouts.get(at)) else {
+            io.note(&format!("error: no layout {number}: the list has {}\n", self.found.layouts.len()));
+            return exit::USAGE;
+        };
+        match write::edit_and_write(io, held, options, self.found.space, &row.fitting.choice, &row.compiled) {
+            Ok(put) => io.note(&put.describe(&held.path, number, "")),
+            Err(code) => return code,
+        }
+        if let Some(high) = row.exceeding_high_bytes() {
+            io.note(&write::describe_tight_memory(high, row.fitting.capacity_bytes));
+        }
+        exit::DONE
+    }
+}
+
+fn price(one: &Fitting) -> String {
+    one.usd_per_hour
+        .map_or_else(|| "price unknown".to_owned(), |usd| format!("{} per hour", text::dollars(usd)))
+}
+
+/// Formats memory: `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
+fn memory(row: &UnrankedLayout) -> String {
+    let bytes = |n: f64| text::bytes(round_bytes(n));
+    let one = &row.fitting;
+    let tight = if row.exceeding_high_bytes().is_some() { ": may not fit" } else { "" };
+    format!(
+        "{} (between {} and {}) of {} on each GPU{tight}",
+        bytes(one.memory_bytes),
+        bytes(one.memory_low_bytes),
+        bytes(one.memory_high_bytes),
+        bytes(one.capacity_bytes)
+    )
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, at least zero")]
+fn round_bytes(bytes: f64) -> u64 {
+    bytes.max(0.0).round() as u64
+}
+
+/// Suggests a command that gives a ranked list.
+fn suggest_ranked_command(plan: &Plan, manifest: &str) -> String {
+    let is_fp32 = plan.job.train.precision.value().is_none_or(|precision| precision == "fp32");
+    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
+    match (worker, is_fp32) {
+        (true, _) => format!(
+            "help: `trainc init --example llama-7b-fsdp DIR` writes a job with engine `fsdp`, which can be ranked; `trainc report {manifest}` compares a finished run\n"
+        ),
+        (false, true) => format!(
+            "help: `trainc tune {manifest} --set train.precision=fp16` ranks it in 16-bit precision, which has measured runs; use `bf16` if the GPU supports it\n"
+        ),
+        (false, false) => String::new(),
+    }
+}

@@ -1,0 +1,6 @@
+//! What commands print of the outcome of an operation.
+
+pub(crate) mod data;
+pub(crate) mod html_report;
+pub(crate) mod import;
+pub(crate) mod invalid_rows;
