@@ -270,7 +270,7 @@ def test_without_a_key_nothing_listens_and_each_rank_stops_by_its_clock(job):
     # The ranks save for different times, and none is ended by another's end.
     brake, plan = dict(HARD, slowest=0.7), dict(COSTS, step_seconds=0.001, measured=True)
     running = job(brake, plan, ranks=3, key=None, STEPS=100_000, SAVES=1)
-    time.sleep(2)
+    wait_for_programs(running)
     assert [listeners(process.pid) for process in running] == [[], [], []]
     outs, ends = [], []
     for process in running:
@@ -342,6 +342,20 @@ def wait_for(found, seconds=20):
     return value
 
 
+def read_until(lines, words):
+    """Takes lines until one has the words. The lines behind it may be lost."""
+    assert any(words in line for line in lines), words
+
+
+def wait_for_programs(running):
+    """Waits until the programs of all ranks run. The first rank says on standard output what tests read, so that its steps
+    are waited for, which nobody else prints."""
+    first, *others = running
+    read_until(first.stderr, "step=")
+    for process in others:
+        read_until(process.stdout, "arguments")
+
+
 def test_the_first_rank_listens_at_the_address_of_the_job_alone(job, tmp_path, monkeypatch):
     running = job(BRAKE, {}, ranks=2, STEPS=150)
     ((host, port),) = wait_for(lambda: listeners(running[0].pid))
@@ -396,7 +410,7 @@ def test_strangers_change_nothing(job, term):
     ((_, port),) = wait_for(lambda: listeners(running[0].pid))
     strangers = [attack(port, parts) for parts in STRANGERS.values() for _ in range(3)]
     if term:
-        time.sleep(0.5)
+        wait_for_programs(running)
         for process in running:
             process.send_signal(signal.SIGTERM)
     began = time.monotonic()
@@ -430,13 +444,6 @@ def second_of(job, **variables):
     (process,) = job(BRAKE, {}, **settings)
     ((_, port),) = wait_for(lambda: listeners(process.pid))
     return process, start.Channel.connect(("127.0.0.1", port), 1, 2, bytes.fromhex(KEY)), port
-
-
-def read_until(process, words):
-    for line in process.stdout:
-        if words in line:
-            return
-    raise AssertionError(words)
 
 
 def signed(channel, text):
@@ -555,8 +562,9 @@ def test_a_rank_trusts_no_other_host(job):
 
 def test_a_program_that_has_ended_is_not_stopped(job):
     process, second, _ = second_of(job, STEPS=1, LEAVES=3)
-    read_until(process, "ended")
-    time.sleep(0.5)
+    read_until(process.stdout, "ended")
+    # The script has seen the end of its program.
+    wait_for(lambda: not pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
     began = time.monotonic()
     second.send(["stop", STOP])
     out, _ = process.communicate(timeout=30)
@@ -581,9 +589,9 @@ def test_a_rank_that_never_connects_is_not_waited_for(job):
 def test_signals_reach_a_program_that_is_stopped_already(job):
     """A spot interruption leaves less time than the brake."""
     process, second, _ = second_of(job, STEPS=100_000, ASKS=2)
-    read_until(process, "arguments")
+    read_until(process.stdout, "arguments")
     second.send(["stop", STOP])
-    read_until(process, "asked 1")
+    read_until(process.stdout, "asked 1")
     process.send_signal(signal.SIGTERM)
     second.send(["done", None])
     out, _ = process.communicate(timeout=30)

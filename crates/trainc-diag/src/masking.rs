@@ -156,6 +156,9 @@ struct Tokens<'a> {
     around: Vec<bool>,
     /// Marks that close no string in the rest of the text, so that it is searched once for each.
     unclosed: BTreeSet<String>,
+    /// The characters that were compared with the end of a string.
+    #[cfg(test)]
+    compared: usize,
 }
 
 impl<'a> Tokens<'a> {
@@ -168,6 +171,8 @@ impl<'a> Tokens<'a> {
             is_variable: false,
             around: Vec::new(),
             unclosed: BTreeSet::new(),
+            #[cfg(test)]
+            compared: 0,
         }
     }
 
@@ -213,6 +218,10 @@ impl<'a> Tokens<'a> {
         let mut escaped = false;
         let searched = if self.unclosed.contains(&closing) { "" } else { body };
         for (at, c) in searched.char_indices() {
+            #[cfg(test)]
+            {
+                self.compared += 1;
+            }
             if escaped {
                 escaped = false;
             } else if has_escapes && c == '\\' {

@@ -1,10 +1,13 @@
 //! Small configs and data shared by the tests; `tests/python/record.py` has the same.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use trainc_worker::comm::SharedMemory;
 use trainc_worker::config::Config;
 use trainc_worker::data::tokens;
+use trainc_worker::fsdp::{CpuEngine, shared_memory_plan};
 use trainc_worker::model::init::mix;
 
 /// A directory that is removed on drop.
@@ -88,4 +91,23 @@ pub(crate) fn mesh(mut config: Value, shards: usize, replicas: usize, accumulati
 
 pub(crate) fn parse(config: &Value) -> Config {
     Config::parse(&config.to_string()).unwrap()
+}
+
+/// Runs `work` on every rank of a config and returns the results.
+pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, CpuEngine) -> R + Sync) -> Vec<R> {
+    let plan = shared_memory_plan(config);
+    let memory = SharedMemory::create(plan.bytes()).unwrap();
+    let long = Duration::from_mins(1);
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let (memory, work) = (&memory, &work);
+                scope.spawn(move || {
+                    let (groups, _watch) = plan.groups(memory, rank, long, long);
+                    work(rank, CpuEngine::new(config, groups, 1))
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
 }

@@ -1,35 +1,13 @@
 //! Engines of thread ranks: allocated memory, and replicas that diverge.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use trainc_worker::checkpoint::{OrderStart, Run, Saver};
-use trainc_worker::comm::SharedMemory;
-use trainc_worker::config::Config;
 use trainc_worker::exit::Code;
-use trainc_worker::fsdp::{CpuEngine, Engine, MemoryParts, StateKind, shared_memory_plan};
+use trainc_worker::fsdp::{Engine, MemoryParts, StateKind, shared_memory_plan};
 
-use crate::cases::{Place, llama, mesh, parse};
-
-/// Runs `work` on every rank of a config and returns the results.
-pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, CpuEngine) -> R + Sync) -> Vec<R> {
-    let plan = shared_memory_plan(config);
-    let memory = SharedMemory::create(plan.bytes()).unwrap();
-    let long = Duration::from_mins(1);
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..plan.ranks())
-            .map(|rank| {
-                let (memory, work) = (&memory, &work);
-                scope.spawn(move || {
-                    let (groups, _watch) = plan.groups(memory, rank, long, long);
-                    work(rank, CpuEngine::new(config, groups, 1))
-                })
-            })
-            .collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    })
-}
+use crate::cases::{Place, llama, mesh, on_ranks, parse};
 
 fn allocated(config: &Value) -> (MemoryParts, MemoryParts) {
     let config = parse(config);
@@ -129,56 +107,4 @@ fn diverged_replicas_are_not_saved() {
         assert_eq!(failure.code, Code::Bug);
         assert_eq!(failure.message, "replicas hold different parameters or optimizer states");
     }
-}
-
-/// CPU time for which a save stops training, compared with a copy of the state in memory. Run by hand:
-/// `cargo test --release -p trainc-worker --test main -- --ignored a_save_stalls --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn a_save_stalls_training_for_one_copy() {
-    let place = Place::new("stall");
-    let mut config = llama(&place);
-    config["model"]["hidden_size"] = json!(512);
-    config["model"]["intermediate_size"] = json!(2048);
-    config["model"]["layers"] = json!(8);
-    let config = parse(&config);
-    let directory = place.at("checkpoints");
-    on_ranks(&config, |_, mut engine| {
-        let run = Run {
-            config: String::new(),
-            seed: 0,
-            data: String::new(),
-            global_sequences: 8,
-            began: None,
-            model: json!(null),
-            settings: json!(null),
-            stays: None,
-            order: OrderStart::default(),
-            passed_over: Vec::new(),
-            periodic: true,
-        };
-        let bytes: usize = engine.shards().iter().map(|shard| 12 * shard.len).sum();
-        let (from, mut to) = (vec![1u8; bytes], vec![2u8; bytes]);
-        let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
-        let (mut copies, mut stalls) = (Vec::new(), Vec::new());
-        for step in 1..=9 {
-            let began = thread_seconds();
-            to.copy_from_slice(std::hint::black_box(&from));
-            std::hint::black_box(&mut to);
-            copies.push(thread_seconds() - began);
-            let began = thread_seconds();
-            saver.begin(&mut engine, step).unwrap();
-            stalls.push(thread_seconds() - began);
-            saver.drain(&mut engine).unwrap();
-        }
-        let least = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
-        let (copy, stall) = (least(&copies), least(&stalls));
-        println!("{bytes} bytes: copy {copy:.4} s, stall {stall:.4} s, ratio {:.3}", stall / copy);
-        assert!(stall / copy <= 1.1);
-    });
-}
-
-fn thread_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

@@ -10,9 +10,8 @@ use trainc_worker::exit::Failure;
 use trainc_worker::fsdp::Engine;
 use trainc_worker::fsdp::schedule::{Operation, Schedule};
 
-use crate::cases::{Place, llama, mesh, parse, write_data};
+use crate::cases::{Place, llama, mesh, on_ranks, parse, write_data};
 use crate::processes::{lines, text, worker, write};
-use crate::ranks::on_ranks;
 
 type Calls = Arc<Mutex<Vec<(Kind, Operation, usize)>>>;
 
