@@ -4,7 +4,7 @@
     tests/compare_binaries.py OLD NEW [--only TEXT] [--show KIND] [--limit N] [--jobs N]
 
 Both run `check -o json`, `plan --offline -o json` and `emit --out` on the examples (with each of their
-environments), the manifests of tests/ and the fixtures of tests/ui/. The summary has one section for each kind
+environments), the manifests of tests/ and the cases of tests/suite/ and of the pages. The summary has one section for each kind
 of difference: exit codes, problems, digests, requests, policies, other files, members of the plan. Equal
 differences are one line, with the manifests that have them. `--only` takes the manifests whose path contains the
 text, `--show` prints one kind alone, with every value.
@@ -31,7 +31,7 @@ TODAY = "2026-06-01"
 FLAGS = ["--today", TODAY, "--worker", str(ROOT / "tests/fixtures/trainc-worker")]
 KINDS = ["crash", "exit code", "problem", "wording", "digest", "request", "policy", "file", "plan"]
 
-# The program of the fixtures, as tests/support.rs has it.
+# The program of the cases, as tests/support.rs has it.
 SCRIPT = """\
 import argparse
 
@@ -65,23 +65,56 @@ def repository_cases():
             yield Case(f"{path} --env {name}", ROOT, path, ["--env", name])
     for manifest in sorted((ROOT / "tests").rglob("*.kdl")):
         path = str(manifest.relative_to(ROOT))
-        if not path.startswith("tests/ui/") and has_job(manifest.read_text()):
+        if not path.startswith("tests/suite/") and has_job(manifest.read_text()):
             yield Case(path, ROOT, path, [])
 
 
-def fixture_cases(scratch):
-    """The fixtures of tests/ui, laid over their base in one directory with the layers of tests/fixtures."""
+def blocks_of_page(page):
+    """The manifests of a code's page, as (name, stands alone, text)."""
+    counts = collections.Counter()
+    for section, tags, text in re.findall(r"(?ms)^## (Wrong|Right)$|^```kdl(.*?)\n(.*?)^```$", page):
+        if section:
+            word = section.lower()
+            continue
+        counts[word] += 1
+        number = f" {counts[word]}" if counts[word] > 1 else ""
+        yield f"page: {word}{number}", "alone" in tags.split(), text
+
+
+def cases_of_suite(path):
+    """The cases of a file of tests/suite/, as (name, flags, stands alone, texts by name); CONTRIBUTING.md has the form."""
+    for text in re.split(r"(?m)^(?=--- )", path.read_text())[1:]:
+        head, *lines = text.rstrip().split("\n")
+        flags, alone, files = [], False, {"": []}
+        for line in lines:
+            if line.startswith("+++ "):
+                files[line[len("+++ "):]] = []
+            elif line.startswith("// args: "):
+                flags = line[len("// args: "):].split()
+            elif line == "// alone":
+                alone = True
+            elif not line.startswith("//"):
+                list(files.values())[-1].append(line[4:])
+        yield head[4:-4], flags, alone, {name: "\n".join(text) + "\n" for name, text in files.items()}
+
+
+def suite_cases(scratch):
+    """The cases of tests/suite and of the pages, laid over their base in one directory with the layers of tests/fixtures."""
     shutil.copytree(ROOT / "tests/fixtures", scratch, dirs_exist_ok=True)
     (scratch / ".git").mkdir()
-    for fixture in sorted((ROOT / "tests/ui").glob("*/*.kdl")):
-        text = fixture.read_text()
-        head = text.split("\n")[1:3]
-        flags = " ".join(line[len("// args:"):] for line in head if line.startswith("// args:")).split()
-        if not has_job(text) and "// alone" not in [line.strip() for line in head]:
-            first, _, rest = text.partition("\n")
-            nodes = rest if first.startswith("//") else text
-            text = 'extends "base.kdl"; job "example" {\n' + nodes.rstrip("\n") + "\n}\n"
-        name = f"{fixture.parent.name}-{fixture.name}"
+    found = []
+    for path in sorted((ROOT / "tests/suite").glob("*.kdl")):
+        cases = [case for case in cases_of_suite(path) if not case[0].startswith("page: ")]
+        found += [(path.stem, *case) for case in cases]
+    for path in [*ROOT.glob("src/codes/*.md"), *ROOT.glob("crates/*/src/codes/*.md")]:
+        found += [(path.stem, name, [], alone, {"": text}) for name, alone, text in blocks_of_page(path.read_text())]
+    for code, title, flags, alone, files in sorted(found, key=lambda one: one[:2]):
+        text = files.pop("")
+        for name, beside in files.items():
+            (scratch / name).write_text(beside)
+        if not alone and not has_job(text):
+            text = 'extends "base.kdl"; job "example" {\n' + text.rstrip("\n") + "\n}\n"
+        name = f"{code}-{re.sub('[^A-Za-z0-9]+', '-', title)}.kdl"
         (scratch / name).write_text(text)
         for source in ["./scripts", *re.findall(r'source="([^":]+)"', text)]:
             directory = (scratch / source).resolve()
@@ -90,9 +123,8 @@ def fixture_cases(scratch):
             directory.mkdir(parents=True, exist_ok=True)
             if not (directory / "train.py").exists():
                 (directory / "train.py").write_text(SCRIPT)
-        yield Case(
-            str(fixture.relative_to(ROOT)), scratch, name, [flag for flag in flags if flag != "--complete"]
-        )
+        flags = [flag for flag in flags if flag != "--complete"]
+        yield Case(f"tests/suite/{code}.kdl: {title}", scratch, name, flags)
 
 
 def run(binary, case, environment, *arguments):
@@ -290,7 +322,7 @@ def main():
         scratch = pathlib.Path(scratch).resolve()
         (scratch / "home").mkdir()
         environment = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), "NO_COLOR": "1"}
-        cases = [*repository_cases(), *fixture_cases(scratch / "ui")]
+        cases = [*repository_cases(), *suite_cases(scratch / "suite")]
         cases = [case for case in cases if options.only in case.name]
 
         def compare(number):

@@ -1,8 +1,10 @@
 //! `check --fix memory`: the edit that makes a job fit is written, and nothing else is touched.
 
-use crate::support::{Scratch, files, read, root, trainc_in};
+use crate::cases::{self, Case};
+use crate::support::{Memory, Outcome, Scratch, compile_in, files, options, read, root, trainc_in};
 use std::fs;
 use std::time::Duration;
+use trainc_syntax::suggested_edit::suggested_fix;
 
 const JOB: &str = "// the team's job
 extends \"base.kdl\"
@@ -657,8 +659,8 @@ fn nothing_is_written_where_another_type_is_needed() {
 }
 
 /// Compiles a text in memory with the files that it names.
-fn in_memory(name: &str, text: &str) -> crate::support::Outcome {
-    crate::support::compile_in(crate::support::Memory::default(), name, text, &crate::support::options(""))
+fn in_memory(name: &str, text: &str) -> Outcome {
+    compile_in(Memory::default(), name, text, &options(""))
 }
 
 /// The problems with a fix, and the selection among them; the text with the selected fixes.
@@ -677,7 +679,7 @@ fn fixed(name: &str, text: &str, code: Option<&str>) -> (String, usize) {
 }
 
 /// What plan.json says is trained; null is what could not be computed.
-fn training(outcome: &crate::support::Outcome) -> Vec<(&'static str, Option<String>)> {
+fn training(outcome: &Outcome) -> Vec<(&'static str, Option<String>)> {
     let Some(plan) = outcome.compiled.plan.as_deref() else { return Vec::new() };
     let job = &plan.job;
     let parallel = job.parallel.as_ref();
@@ -704,16 +706,10 @@ fn training(outcome: &crate::support::Outcome) -> Vec<(&'static str, Option<Stri
     ]
 }
 
-/// No fix of any fixture, example or imported request adds an error, and `--fix all` changes nothing that is trained.
+/// No fix of any case, example or imported request adds an error, and `--fix all` changes nothing that is trained.
 #[test]
 fn fixes_add_no_error_and_all_keeps_the_training() {
-    let fixtures = files("tests/ui", &[".kdl"]).into_iter().filter_map(|path| {
-        let text = read(&path);
-        let plain = !text.lines().take(3).any(|line| line.starts_with("// args:"));
-        let alone =
-            crate::support::has_job(&text) || text.lines().take(3).any(|line| line.trim() == "// alone");
-        plain.then(|| if alone { text } else { crate::support::over_base(&text) })
-    });
+    let suite = cases::all().into_iter().filter(Case::is_plain).map(|case| case.whole());
     let examples = files("examples", &[".kdl"]).into_iter().map(|path| read(&path));
     let imported = files("tests/import", &[".json", ".yaml"]).into_iter().filter_map(|path| {
         let text = read(&path);
@@ -723,7 +719,7 @@ fn fixes_add_no_error_and_all_keeps_the_training() {
     });
     let mut faults = Vec::new();
     let (mut with_fix, mut changed) = (0, 0);
-    for text in fixtures.chain(examples).chain(imported) {
+    for text in suite.chain(examples).chain(imported) {
         let before = in_memory("job.kdl", &text);
         let codes: std::collections::BTreeSet<&str> =
             before.compiled.problems.iter().filter(|one| one.fix.is_some()).map(|one| one.code.id).collect();
@@ -862,4 +858,41 @@ fn a_fix_that_raises_the_cost_says_so() {
     let fixed = trainc_in(&dir.0, &["check", "--fix", "trainc.kdl"], b"", Duration::from_mins(1));
     let note = format!("note: trainc.kdl: the edit raises the cost at most from {before} to {}\n", most());
     assert!(fixed.err.contains(&note), "{note}{}", fixed.err);
+}
+
+/// Of the helps in the cases of all codes that begin with something to type, nearly all are actions. The others need
+/// more than one edit, or a place that the help does not name.
+#[test]
+fn helps_of_the_cases_are_actions() {
+    let (mut acted, mut missed) = (0, Vec::new());
+    // No layer is found from there, so that the problems are those of the text.
+    let compile = |text: &str| compile_in(Memory::default(), "elsewhere/job.kdl", text, &options(""));
+    for code in trainc::codes().iter().step_by(2) {
+        for case in cases::of_code(code) {
+            let text = case.manifest();
+            let Outcome { compiled, sources } = compile(text);
+            let manifest = sources.iter().next().unwrap().0;
+            for problem in compiled.own_problems().filter(|one| one.span.source == manifest) {
+                let Some(help) = problem.help.as_deref().filter(|help| {
+                    ["write `", "add `", "remove `", "remove it", "did you mean `"]
+                        .iter()
+                        .any(|verb| help.starts_with(verb))
+                        && !help.contains('…')
+                }) else {
+                    continue;
+                };
+                let mut again = |text: &str| compile(text).compiled.problems;
+                let is_action = problem.fix.is_some()
+                    || problem.suggestions().iter().any(|one| {
+                        suggested_fix(text, problem, one, &compiled.problems, &mut again).is_some()
+                    });
+                if is_action {
+                    acted += 1;
+                } else {
+                    missed.push(format!("{} {help}", case.id()));
+                }
+            }
+        }
+    }
+    assert!(acted > 50 && missed.len() * 5 < acted, "{acted} are actions; {} not {missed:#?}", missed.len());
 }

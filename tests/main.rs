@@ -18,6 +18,7 @@
 
 mod against;
 mod apply;
+mod cases;
 mod consoles;
 mod docs;
 mod fixes;
@@ -47,7 +48,6 @@ mod style;
 mod support;
 mod terminal;
 mod tune;
-mod ui;
 mod untrusted;
 mod untrusted_text;
 mod usage;

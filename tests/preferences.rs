@@ -1,14 +1,17 @@
 //! An instance type is judged the same way, whether it is the type of the cluster or a preferred type.
 
-use crate::support::{Memory, compile_in, files, has_job, options, over_base, read};
+use crate::cases;
+use crate::support::{compile_in, options, over_base, read};
 use trainc_ir::Fleet;
 
-/// Fixtures that another node changes, each with the reason.
-const ABOUT_CLUSTER: [(&str, &str); 4] = [
-    ("tests/ui/T0101/comma.kdl", "the text cannot be read"),
-    ("tests/ui/T0128/name-left-out.kdl", "the text cannot be read"),
-    ("tests/ui/T0128/read-on.kdl", "the text cannot be read"),
-    ("tests/ui/T0320/allowed.kdl", "the `allow` is in `cluster`, and not where the type is"),
+/// Cases that another node changes, each with the reason.
+const ABOUT_CLUSTER: [(&str, &str); 6] = [
+    ("T0101::comma", "the text cannot be read"),
+    ("T0104::page_wrong", "the text cannot be read"),
+    ("T0105::page_wrong", "the text cannot be read"),
+    ("T0128::name_left_out", "the text cannot be read"),
+    ("T0128::read_on", "the text cannot be read"),
+    ("T0320::allowed", "the `allow` is in `cluster`, and not where the type is"),
 ];
 
 /// Moves the instance type out of the `cluster` of a text. Returns the text without it and the type; `None`
@@ -43,33 +46,32 @@ fn a_preferred_type_has_the_problems_of_a_type_of_the_cluster() {
     let base = read("tests/fixtures/base.kdl");
     let (base, of_base) = without_type(&base).unwrap();
     let (mut faults, mut moved) = (Vec::new(), 0);
-    for path in files("tests/ui", &[".kdl"]) {
-        let text = read(&path);
+    for case in cases::all() {
+        let (id, text, alone) = (case.id(), case.manifest(), case.is_alone());
         // Preferences exclude spot, placements and groups, and a request has one `ResourceConfig`.
         let words =
             ["ResourceConfig", "spot", "placement", "group \"", "request", "--set", "sweep", "env \""];
-        if words.iter().any(|word| text.contains(word)) || ABOUT_CLUSTER.iter().any(|(one, _)| path == *one) {
+        if words.iter().any(|word| text.contains(word) || case.flags.contains(word))
+            || ABOUT_CLUSTER.iter().any(|(one, _)| id == *one)
+        {
             continue;
         }
-        let first = text.lines().take(3).collect::<Vec<_>>();
-        let alone = has_job(&text) || first.iter().any(|line| line.trim() == "// alone");
-        let flags = first.iter().find_map(|line| line.strip_prefix("// args:")).unwrap_or("").trim();
         if alone
             && (text.contains("extends")
                 || text.matches("\njob ").count() + usize::from(text.starts_with("job ")) != 1)
         {
             continue;
         }
-        let (changed, instance) = match without_type(&text) {
+        let (changed, instance) = match without_type(text) {
             Some(found) => found,
-            None if !alone && !text.contains("cluster") => (text.clone(), of_base),
+            None if !alone && !text.contains("cluster") => (text.to_owned(), of_base),
             None => continue,
         };
         let whole = |text: &str| if alone { text.to_owned() } else { over_base(text) };
         let Some(changed) = with_preference(&whole(&changed), instance) else { continue };
-        let world = || Memory::default().with("base.kdl", &base);
-        let before = compile_in(Memory::default(), "a.kdl", &whole(&text), &options(flags));
-        let after = compile_in(world(), "a.kdl", &changed, &options(flags));
+        let before = case.compile();
+        let world = case.world().with("base.kdl", &base);
+        let after = compile_in(world, cases::MANIFEST, &changed, &options(&case.flags));
         moved += 1;
         // A type that is missing or invalid is an error, not a job without rules.
         for outcome in [&before, &after] {
@@ -77,11 +79,11 @@ fn a_preferred_type_has_the_problems_of_a_type_of_the_cluster() {
             if plan.is_some_and(|plan| plan.fleet == Fleet::Unreadable)
                 && outcome.compiled.problems.errors() == 0
             {
-                faults.push(format!("{path}: no instances, and no error"));
+                faults.push(format!("{id}: no instances, and no error"));
             }
         }
         if before.codes() != after.codes() {
-            faults.push(format!("{path}: {:?}, preferred {:?}", before.codes(), after.codes()));
+            faults.push(format!("{id}: {:?}, preferred {:?}", before.codes(), after.codes()));
         }
     }
     assert!(moved > 500, "{moved}");

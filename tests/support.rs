@@ -263,15 +263,12 @@ pub fn compile(name: &str, text: &str) -> Outcome {
     compile_in(Memory::default(), name, text, &options(""))
 }
 
-/// Lays nodes over the base of `tests/fixtures/base.kdl`. The first line of the result takes the place of the first
-/// line of what is given where that is a comment, so that line numbers stay.
+/// The line before nodes that are laid over `tests/fixtures/base.kdl`.
+pub const HEAD: &str = "extends \"base.kdl\"; job \"example\" {\n";
+
+/// Lays nodes over the base of `tests/fixtures/base.kdl`.
 pub fn over_base(nodes: &str) -> String {
-    const HEAD: &str = "extends \"base.kdl\"; job \"example\" {";
-    let rest = match nodes.split_once('\n') {
-        Some((first, rest)) if first.starts_with("//") => rest,
-        _ => nodes,
-    };
-    format!("{HEAD}\n{}\n}}\n", rest.trim_end_matches('\n'))
+    format!("{HEAD}{}\n}}\n", nodes.trim_end_matches('\n'))
 }
 
 /// Whether a `job` stands at the top of a text.

@@ -9,7 +9,6 @@ use trainc_diag::text;
 use trainc_ir::SourceTree;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 use trainc_plan::{Compiled, Options, ReadError, World};
-use trainc_syntax::suggested_edit::suggested_fix;
 
 const STARTER: &str = include_str!("../../../examples/starter/trainc.kdl");
 
@@ -366,50 +365,4 @@ fn broken_texts_are_answered() {
             ask(&server, method, "a.kdl");
         }
     }
-}
-
-/// Of the helps in the fixtures of all codes that begin with something to type, nearly all are actions. The others need
-/// more than one edit, or a place that the help does not name.
-#[test]
-#[expect(clippy::disallowed_methods, reason = "the fixtures are files")]
-fn helps_of_the_fixtures_are_actions() {
-    let (mut acted, mut missed) = (0, Vec::new());
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ui");
-    let mut codes: Vec<_> = std::fs::read_dir(directory).unwrap().map(|code| code.unwrap().path()).collect();
-    codes.sort();
-    for code in codes.into_iter().step_by(2) {
-        let files = std::fs::read_dir(&code).into_iter().flatten().flatten().map(|file| file.path());
-        let buffers: Buffers = files
-            .filter(|path| path.extension().is_some_and(|extension| extension == "kdl"))
-            .filter_map(|path| {
-                let name = path.file_name()?.to_string_lossy().into_owned();
-                Some((format!("/jobs/{name}"), std::fs::read_to_string(&path).ok()?))
-            })
-            .collect();
-        for (name, text) in &buffers {
-            let (compiled, _, source) = compile_text(name, text, &buffers, SourceMap::default());
-            let again = |text: &str| compile_text(name, text, &buffers, SourceMap::default()).0.problems;
-            for problem in compiled.own_problems().filter(|one| one.span.source == source) {
-                let Some(help) = problem.help.as_deref().filter(|help| {
-                    ["write `", "add `", "remove `", "remove it", "did you mean `"]
-                        .iter()
-                        .any(|verb| help.starts_with(verb))
-                        && !help.contains('…')
-                }) else {
-                    continue;
-                };
-                let is_action = problem.fix.is_some()
-                    || problem.suggestions().iter().any(|one| {
-                        suggested_fix(text, problem, one, &compiled.problems, &mut { again }).is_some()
-                    });
-                if is_action {
-                    acted += 1;
-                } else {
-                    missed.push(format!("{} {help}", problem.code.id));
-                }
-            }
-        }
-    }
-
-    assert!(acted > 50 && missed.len() * 5 < acted, "{acted} are actions; not {missed:#?}");
 }
