@@ -691,7 +691,7 @@ fn training(outcome: &Outcome) -> Vec<(&'static str, Option<String>)> {
     vec![
         ("instance", job.cluster.as_ref().and_then(|cluster| cluster.instance.value().cloned())),
         ("nodes", job.cluster.as_ref().and_then(|cluster| Some(cluster.nodes.get()?.to_string()))),
-        ("engine", job.engine().map(|engine| engine.name().to_owned())),
+        ("engine", trainc_engine::of_job(job).map(|engine| engine.name().to_owned())),
         ("wrap", parallel.and_then(|parallel| parallel.wrap.value().cloned())),
         ("precision", job.train.precision.value().cloned()),
         ("quantize", job.quantize.as_ref().map(|quantize| format!("{:?}", quantize.kind.value()))),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Format};
 use trainc_emit::{self as emit, canonical_json};
-use trainc_ir::{Engine, Plan};
+use trainc_ir::Plan;
 use trainc_project::manifests::{Manifest, compile_all};
 use trainc_project::worker_binary;
 
@@ -91,7 +91,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 fn refuse_engine(manifest: &mut Manifest) {
     let Some(plan) = &manifest.compiled.plan else { return };
     let Some(parallel) = &plan.job.parallel else { return };
-    let Some(engine) = parallel.engine.get().filter(|engine| *engine != Engine::Worker) else { return };
+    let Some(engine) = plan.engine.filter(|_| !plan.is_worker()) else { return };
     manifest.compiled.problems.push(
         Diagnostic::new(
             &T0544,

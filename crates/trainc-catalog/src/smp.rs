@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("smp-parameters", include_str!("data/smp_parameters.toml"));
+pub(crate) const TABLE: Table = Table::new("smp-parameters", include_str!("data/engines/smp.toml"));
 
 /// Version of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,11 @@ pub enum SmpVersion {
 }
 
 impl SmpVersion {
+    /// Returns the version whose keys have this prefix.
+    pub fn from_prefix(prefix: &str) -> Option<Self> {
+        [Self::V1, Self::V2].into_iter().find(|version| version.prefix() == prefix)
+    }
+
     fn prefix(self) -> &'static str {
         match self {
             Self::V1 => "v1/",

@@ -22,30 +22,6 @@ struct SupportRow {
     sourced: Sourced,
 }
 
-/// An engine whose support is listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// SageMaker distributed data parallelism 1.x.
-    SmddpV1,
-    /// SageMaker distributed data parallelism 2.x.
-    SmddpV2,
-    /// SageMaker model parallelism 1.x.
-    SmpV1,
-    /// SageMaker model parallelism 2.x.
-    SmpV2,
-}
-
-impl Engine {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::SmddpV1 => "smddp-v1",
-            Self::SmddpV2 => "smddp-v2",
-            Self::SmpV1 => "smp-v1",
-            Self::SmpV2 => "smp-v2",
-        }
-    }
-}
-
 /// The versions and instance types that an engine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
@@ -113,26 +89,27 @@ fn read(key: &str) -> Option<Support> {
     })
 }
 
-/// Returns the instance types that the engine supports and the PyTorch versions with a library.
-pub fn engine(engine: Engine) -> Option<Support> {
-    let mut support = read(engine.as_str())?;
+/// Returns the instance types that a library of AWS supports and the PyTorch versions that have it: `smddp-v1`, `smddp-v2`,
+/// `smp-v1` or `smp-v2`.
+pub fn library_support(library: &str) -> Option<Support> {
+    let mut support = read(library)?;
     if support.pytorch_versions.is_empty() {
-        let under = format!("{}/", engine.as_str());
+        let under = format!("{library}/");
         support.pytorch_versions =
             TABLE.keys().filter_map(|key| key.strip_prefix(&under)).map(str::to_owned).collect();
     }
     Some(support)
 }
 
-/// Returns the library of the engine for a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
-pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
-    let row: SupportRow = TABLE.row(&format!("{}/{pytorch}", engine.as_str()))?;
+/// Returns the version of a library for a full PyTorch version: `library("smp-v1", "1.13.1")` is 1.15.
+pub fn library(library: &str, pytorch: &str) -> Option<Library> {
+    let row: SupportRow = TABLE.row(&format!("{library}/{pytorch}"))?;
     Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
 }
 
 /// Returns the PyTorch versions of SMP 2.
 pub fn smp_v2() -> Option<Support> {
-    engine(Engine::SmpV2)
+    library_support("smp-v2")
 }
 
 /// Returns the PyTorch versions for which the SDK accepts `torch_distributed` on GPUs; it rejects short spellings.
@@ -206,27 +183,27 @@ mod tests {
     #[test]
     fn instances_agree_with_the_instance_table() {
         type Flag = fn(&trainc_ir::hardware::Instance) -> bool;
-        let flags: [(Engine, Flag); 3] = [
-            (Engine::SmddpV1, |row| row.smddp_v1),
-            (Engine::SmddpV2, |row| row.smddp_v2),
-            (Engine::SmpV1, |row| row.smp_v1),
+        let flags: [(&str, Flag); 3] = [
+            ("smddp-v1", |row| row.smddp_v1),
+            ("smddp-v2", |row| row.smddp_v2),
+            ("smp-v1", |row| row.smp_v1),
         ];
         for (of, flag) in flags {
-            let mut listed = engine(of).unwrap().instances;
+            let mut listed = library_support(of).unwrap().instances;
             let mut flagged: Vec<String> = instances::all().filter(flag).map(|row| row.name).collect();
             listed.sort();
             flagged.sort();
-            assert_eq!(listed, flagged, "{of:?}");
+            assert_eq!(listed, flagged, "{of}");
         }
     }
 
     #[test]
     fn libraries_follow_pytorch() {
-        assert_eq!(library(Engine::SmpV1, "1.13.1").unwrap().version, "1.15");
-        assert_eq!(library(Engine::SmddpV1, "1.8.1").unwrap().version, "1.2.3");
-        assert_eq!(library(Engine::SmddpV2, "2.4.1").unwrap().version, "2.5.0");
-        assert_eq!(library(Engine::SmpV1, "1.13"), None);
-        assert_eq!(engine(Engine::SmpV1).unwrap().pytorch_versions.len(), 9);
+        assert_eq!(library("smp-v1", "1.13.1").unwrap().version, "1.15");
+        assert_eq!(library("smddp-v1", "1.8.1").unwrap().version, "1.2.3");
+        assert_eq!(library("smddp-v2", "2.4.1").unwrap().version, "2.5.0");
+        assert_eq!(library("smp-v1", "1.13"), None);
+        assert_eq!(library_support("smp-v1").unwrap().pytorch_versions.len(), 9);
         assert_eq!(smp_v2().unwrap().pytorch_versions.last().unwrap(), "2.5.1");
     }
 }

@@ -274,7 +274,7 @@ fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
     }
     if matches!(launch.launcher, Launcher::SmpV1 | Launcher::SmpV2) {
         put("sagemaker_distributed_dataparallel_enabled", "false");
-        put("mp_parameters", &python::json_object(&launch.smp_parameters));
+        put("mp_parameters", &python::json_object(&launch.parameters));
     }
     if let Some(instance) = &launch.instance {
         put("sagemaker_instance_type", &python::json_text(instance));

@@ -4,7 +4,7 @@ use super::kdl::{Node, literal};
 use super::launch::LaunchContext;
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
-use trainc_plan::plan::smp::smp_parameter_name;
+use trainc_engine::smp::parameter_name;
 use trainc_syntax::nodes::{OPTIONS, engines_of};
 
 /// The nodes, and the precision of SMP v1.
@@ -52,7 +52,7 @@ impl Parameters<'_> {
         for (key, value) in std::mem::take(&mut self.unmapped) {
             let option = OPTIONS.iter().find(|option| {
                 engines_of(option).is_some_and(|engines| engines.contains(&"smp"))
-                    && smp_parameter_name(option.name) == Some(key.as_str())
+                    && parameter_name(option.name) == Some(key.as_str())
             });
             match option.zip(literal(&value)) {
                 Some((option, literal)) => out.push(Node::new(option.name).arg(&literal)),

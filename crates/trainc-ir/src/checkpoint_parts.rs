@@ -1,7 +1,7 @@
 //! Checkpoints of engine `worker`, whose ranks each write a part.
 
+use super::Plan;
 use super::job::Channel;
-use super::{Engine, Plan};
 
 /// The checkpoint directory if `local` is not set (CheckpointConfig, LocalPath).
 pub const DEFAULT_CHECKPOINT_PATH: &str = "/opt/ml/checkpoints";
@@ -40,7 +40,7 @@ pub fn is_writable_file_system(channel: &Channel) -> bool {
 /// Returns the shard group of engine `worker` if it spans hosts that would each hold only a part of its checkpoints. The
 /// worker requires one directory even if nothing is saved, so a job without `checkpoint` counts too.
 pub fn split_checkpoint(plan: &Plan) -> Option<SplitCheckpoint> {
-    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Worker && plan.deployable)?;
+    let mesh = plan.mesh.as_ref().filter(|_| plan.is_worker() && plan.deployable)?;
     plan.job.parallel.as_ref()?;
     let split = SplitCheckpoint { ranks: mesh.shard_degree.value, ranks_per_host: mesh.processes_per_node };
     let spans = split.ranks_per_host > 0 && split.ranks > split.ranks_per_host;

@@ -17,8 +17,8 @@ pub struct Launch {
     pub instance: Option<String>,
     /// The instance group on whose hosts the toolkit starts the launcher.
     pub group: Option<String>,
-    /// The parameters of SMP by SMP's own names, in the order in which they are sent.
-    pub smp_parameters: Vec<(&'static str, Scalar)>,
+    /// The engine's own parameters by its names, in the order in which they are sent.
+    pub parameters: Vec<(&'static str, Scalar)>,
 }
 
 /// The launcher of a job's ranks.

@@ -6,6 +6,7 @@ pub mod checkpoint_parts;
 pub mod cost;
 pub mod date;
 pub mod digest;
+pub mod engine;
 pub mod expectation;
 pub mod fleet;
 pub mod hardware;
@@ -23,6 +24,7 @@ pub mod worker;
 
 pub use account::{ACCOUNT_MARK, AccountFacts};
 pub use cost::Cost;
+pub use engine::Engine;
 pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
 pub use fleet::{Alternative, Alternatives, Fleet, Part};
 pub use image::Image;

@@ -1,7 +1,8 @@
 //! The mesh: the layout of the ranks over the parallel axes.
 
-use super::job::Engine;
+use super::engine::Law;
 use super::origin::Val;
+use crate::{Field, Parallel};
 
 /// An axis of the mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,9 +15,9 @@ pub enum Axis {
     Tensor,
     /// Pipeline stages.
     Pipeline,
-    /// Ranks over which the sequence is split: a part of the shard axis.
+    /// Ranks over which the sequence is split.
     Context,
-    /// Ranks over which experts are spread: a part of the shard axis.
+    /// Ranks over which experts are spread.
     Expert,
 }
 
@@ -32,16 +33,38 @@ impl Axis {
             Self::Expert => "expert",
         }
     }
+
+    /// Returns its degree as written. The number of replicas is never written.
+    pub fn written(self, parallel: &Parallel) -> &Field<u64> {
+        match self {
+            Self::Replica => &Field::Absent,
+            Self::Shard => &parallel.shard_degree,
+            Self::Tensor => &parallel.tensor_degree,
+            Self::Pipeline => &parallel.pipeline_degree,
+            Self::Context => &parallel.context_degree,
+            Self::Expert => &parallel.expert_degree,
+        }
+    }
+
+    /// Returns the node of its degree in the language. The number of replicas is never written.
+    pub fn node(self) -> &'static str {
+        match self {
+            Self::Replica => "replicas",
+            Self::Shard => "shard-degree",
+            Self::Tensor => "tensor-degree",
+            Self::Pipeline => "pipeline-degree",
+            Self::Context => "context-degree",
+            Self::Expert => "expert-degree",
+        }
+    }
 }
 
-/// Replicas × shard degree × tensor degree × pipeline degree = world size.
-///
-/// Context and expert degrees divide the shard degree: they are parts of its axis (SMP v2 reference,
-/// `context_parallel_degree` at most `hybrid_shard_degree`).
+/// The ranks on their axes, by the law of the engine: the replicas and the degrees of its factors multiply to the world size,
+/// and the degrees of axes inside others divide those.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mesh {
-    /// The engine.
-    pub engine: Engine,
+    /// The law that the degrees follow.
+    pub law: &'static Law,
     /// Instances.
     pub nodes: u64,
     /// GPUs of each instance.
@@ -80,7 +103,7 @@ impl Mesh {
     /// Creates a mesh of `(nodes, GPUs per node)` with one process per GPU and the given axes, outermost first. The other
     /// degrees are 1; `rule` is the origin of all degrees.
     pub fn new(
-        engine: Engine,
+        law: &'static Law,
         (nodes, gpus_per_node): (u64, u64),
         order: &[(Axis, u64)],
         rule: &'static str,
@@ -90,7 +113,7 @@ impl Mesh {
             Val::default(found.map_or(1, |(_, degree)| *degree), rule)
         };
         Self {
-            engine,
+            law,
             nodes,
             gpus_per_node,
             processes_per_node: gpus_per_node,
@@ -110,13 +133,30 @@ impl Mesh {
 
     /// Returns the degree of an axis.
     pub fn degree(&self, axis: Axis) -> u64 {
+        self.degree_val(axis).value
+    }
+
+    /// Returns the degree of an axis with its origin.
+    pub fn degree_val(&self, axis: Axis) -> &Val<u64> {
         match axis {
-            Axis::Replica => self.replicas.value,
-            Axis::Shard => self.shard_degree.value,
-            Axis::Tensor => self.tensor_degree.value,
-            Axis::Pipeline => self.pipeline_degree.value,
-            Axis::Context => self.context_degree.value,
-            Axis::Expert => self.expert_degree.value,
+            Axis::Replica => &self.replicas,
+            Axis::Shard => &self.shard_degree,
+            Axis::Tensor => &self.tensor_degree,
+            Axis::Pipeline => &self.pipeline_degree,
+            Axis::Context => &self.context_degree,
+            Axis::Expert => &self.expert_degree,
+        }
+    }
+
+    /// Returns the degree of an axis, to be set.
+    pub fn degree_mut(&mut self, axis: Axis) -> &mut Val<u64> {
+        match axis {
+            Axis::Replica => &mut self.replicas,
+            Axis::Shard => &mut self.shard_degree,
+            Axis::Tensor => &mut self.tensor_degree,
+            Axis::Pipeline => &mut self.pipeline_degree,
+            Axis::Context => &mut self.context_degree,
+            Axis::Expert => &mut self.expert_degree,
         }
     }
 
@@ -148,17 +188,9 @@ impl Mesh {
 
     /// Returns the rank distance between neighbours of an axis: the product of the degrees of all faster axes.
     fn stride(&self, axis: Axis) -> u64 {
-        match axis {
-            // These axes are the fastest part of the shard axis.
-            Axis::Context | Axis::Expert => self.stride(Axis::Shard),
-            _ => self
-                .order
-                .iter()
-                .rev()
-                .take_while(|(other, _)| *other != axis)
-                .map(|(_, degree)| degree)
-                .product(),
-        }
+        // An axis inside another one is the fastest part of it.
+        let axis = self.law.outer(axis).unwrap_or(axis);
+        self.order.iter().rev().take_while(|(other, _)| *other != axis).map(|(_, degree)| degree).product()
     }
 
     /// Returns the rank groups of an axis, each in ascending order, sorted by their first rank. Empty for degree 1 and for
@@ -211,7 +243,7 @@ mod tests {
     use super::*;
 
     fn mesh(nodes: u64, gpus_per_node: u64, order: &[(Axis, u64)]) -> Mesh {
-        Mesh::new(Engine::Smp, (nodes, gpus_per_node), order, "test")
+        Mesh::new(&Law::PLAIN, (nodes, gpus_per_node), order, "test")
     }
 
     #[test]

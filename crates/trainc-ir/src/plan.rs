@@ -2,11 +2,12 @@
 
 use super::account::AccountFacts;
 use super::cost::Cost;
+use super::engine::Engine;
 use super::expectation::Expectation;
 use super::fleet::{Alternative, Fleet, Part};
 use super::hardware::Instance;
 use super::image::Image;
-use super::job::{Budget, Debugger, Engine, Job, Storage};
+use super::job::{Budget, Debugger, Job, Storage};
 use super::launch::Launch;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
@@ -41,8 +42,10 @@ pub struct Plan {
     pub run: Run,
     /// The container.
     pub image: Option<Image>,
-    /// The SageMaker model parallel generation of the image (engine `smp`).
-    pub smp: Option<Smp>,
+    /// The engine, with the generation that the image contains.
+    pub engine: Option<Engine>,
+    /// The version of the engine's library in the image, if known.
+    pub library: Option<String>,
     /// The launcher of the ranks and its parameters; the default until bound.
     pub launch: Launch,
     /// What the containers start, from which code, and what trainc adds to it; the default until bound.
@@ -91,16 +94,9 @@ impl Plan {
             && self.job.program.as_ref().is_some_and(|program| program.git.value().is_some())
     }
 
-    /// Returns the engine, if one is set.
-    pub fn engine(&self) -> Option<Engine> {
-        self.job.engine()
-    }
-
-    /// Returns the debugger of the request: none with SageMaker model parallel, whose documentation requires
-    /// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker Model
-    /// Parallelism"). A rule reports it.
+    /// Returns the debugger of the request: none with an engine that it does not support. A rule reports it.
     pub fn debugger(&self) -> Option<&Debugger> {
-        self.job.debugger.as_ref().filter(|_| self.engine() != Some(Engine::Smp))
+        self.job.debugger.as_ref().filter(|_| self.engine.is_none_or(|engine| engine.front.takes_debugger))
     }
 
     /// Returns where the debugger saves tensors: the job's output location unless the manifest sets another one.
@@ -120,7 +116,17 @@ impl Plan {
 
     /// Returns whether the ranks run engine `worker`.
     pub fn is_worker(&self) -> bool {
-        self.engine() == Some(Engine::Worker)
+        self.engine.is_some_and(|engine| !engine.front.runs_program)
+    }
+
+    /// Returns the generation of the engine's program, once the image decides it.
+    pub fn library_generation(&self) -> Option<&'static str> {
+        self.engine?.front.generation
+    }
+
+    /// Returns true if a plain script distributes the work.
+    pub fn is_script(&self) -> bool {
+        self.engine.is_some_and(|engine| engine.law.is_script())
     }
 
     /// Returns the noun for a rank: the accelerator, or `rank` where the machine has none.
@@ -274,15 +280,6 @@ pub struct Run {
     pub steps: Option<Val<u64>>,
     /// Tokens trained on.
     pub tokens: Option<Val<u64>>,
-}
-
-/// Generations of SageMaker model parallel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Smp {
-    /// v1 under MPI, with its version if known.
-    V1(Option<String>),
-    /// v2 under torchrun.
-    V2,
 }
 
 /// A directory of the program that could not be read.

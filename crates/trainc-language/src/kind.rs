@@ -3,7 +3,7 @@
 use super::ast::Value;
 use super::declared::{Declared, Unit};
 use super::node::Slot;
-use super::nodes::{CheckpointInterval, Engine, Recompute, Warmup};
+use super::nodes::{CheckpointInterval, EngineName, Recompute, Warmup};
 use super::number::python_float;
 use super::origin::Field;
 use super::scalar::{Raw, Scalar};
@@ -190,16 +190,15 @@ pub fn pair_of_fractions(text: &str) -> Option<(f64, f64)> {
     ((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b)).then_some((a, b))
 }
 
-impl Shown for Engine {
+impl Shown for EngineName {
     fn show(&self, _: &Declared) -> String {
-        self.name().to_owned()
+        self.as_str().to_owned()
     }
 }
 
-impl Kind for Engine {
+impl Kind for EngineName {
     fn read(value: &Value, declared: &Declared) -> Option<Self> {
-        let name = String::read(value, declared)?;
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, engine)| *engine)
+        Self::parse(&String::read(value, declared)?)
     }
 }
 

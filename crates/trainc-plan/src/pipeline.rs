@@ -164,7 +164,7 @@ fn read_inputs(
     if let Some(config) = job.model.as_ref().and_then(|model| model.config.val()) {
         inputs.model_config = Some(world.read_text(&file_of(config.origin.span()), &config.value));
     }
-    if job.engine() == Some(ir::Engine::Worker) {
+    if trainc_engine::runs_worker(job) {
         inputs.worker = world.worker_binary();
     }
     inputs

@@ -3,14 +3,13 @@
 use super::LayerActivations;
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
-    Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, Sharding, System, Work,
-    WorkerSettings,
+    Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, System, Work, WorkerSettings,
 };
 use super::wrapping::wraps_layers;
 use trainc_catalog::accelerators;
 use trainc_ir::architecture::{Activation, Architecture, Class, ModuleRole, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};
-use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
+use trainc_ir::{Cluster, Parallel, Plan, Scalar, Train};
 
 /// Reason why nothing can be predicted: a lowercase fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +39,18 @@ impl Layout {
             }
             (Some(_), None) => return Err(Unknown("the size of the adapter is unknown")),
         };
-        let system = system(plan, mesh.engine)?;
+        let law = mesh.law;
+        // One process per host: the use of the other GPUs is up to the script.
+        if law.is_script() && (mesh.nodes, mesh.gpus_per_node) != (1, 1) {
+            return Err(Unknown("a plain script distributes the work itself"));
+        }
+        let system = law.system;
         let (code, code_is_known) = code(plan, system);
         let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
         // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for each
         // NeuronCore.
-        if !matches!(mesh.engine, Engine::DeviceMap | Engine::None) {
+        if !law.is_device_map() && !law.is_script() {
             hardware.gpus_per_node = mesh.ranks_per_node() as f64;
         }
         Ok(Self {
@@ -66,11 +70,15 @@ impl Layout {
                 expert: mesh.expert_degree.value as f64,
             },
             order: super::Order::from_mesh(mesh),
-            sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
+            sharding: law.sharding(parallel, mesh.shard_degree.value),
             work: Work {
                 sequence_length: sequence_length as f64,
                 micro_batch_size: batch.micro_batch_size.value as f64,
-                tensor_readers: tensor_readers(plan, mesh.tensor_degree.value),
+                tensor_readers: if law.reads_by_tensor(parallel) {
+                    mesh.tensor_degree.value as f64
+                } else {
+                    1.0
+                },
                 passes: num_micro_batches * batch.accumulation.value as f64,
                 num_micro_batches,
                 num_active_micro_batches: parallel
@@ -101,7 +109,7 @@ impl Layout {
                 }
             }),
             moments: moments(plan),
-            smddp: mesh.engine == Engine::Smddp,
+            smddp: law.smddp,
             code,
             code_is_known,
             gradient_bytes: None,
@@ -186,23 +194,11 @@ fn mean_ffn(a: &Architecture) -> f64 {
 /// Returns true if FSDP shards and neither `wrap`, a minimum size nor the program itself defines a unit. For a manifest that
 /// is part of another this is unknown, and the result is false.
 pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
-    let Some(parallel) =
-        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
-    else {
-        return false;
-    };
-    let sharded = !parallel.strategy.is_bad()
-        && parallel.strategy.value().is_none_or(|strategy| strategy != "no-shard");
+    let wraps = plan.engine.is_some_and(|engine| engine.law.wraps);
+    let Some(parallel) = plan.job.parallel.as_ref().filter(|_| wraps) else { return false };
+    let sharded = !parallel.strategy.is_bad() && plan.engine.is_some_and(|it| it.law.is_sharded(parallel));
     let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
     sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !wraps_layers(plan)
-}
-
-/// Returns the number of ranks of a tensor group that read their own sequences: under SMP v1 all of them, unless the
-/// batch is prescaled.
-fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
-    let prescaled =
-        plan.job.parallel.as_ref().and_then(|parallel| parallel.prescaled_batch.get()) == Some(true);
-    if matches!(plan.smp, Some(Smp::V1(_))) && !prescaled { tensor as f64 } else { 1.0 }
 }
 
 /// Returns the written value of an engine parameter.
@@ -220,25 +216,6 @@ fn worker(plan: &Plan) -> WorkerSettings {
         adapter_rank: plan.job.adapter.as_ref().and_then(|adapter| adapter.rank.get()).unwrap_or(0) as f64,
         wide_reduction: settings.map_or(otherwise.wide_reduction, |worker| !worker.reduce_bf16.value),
     }
-}
-
-fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
-    Ok(match engine {
-        Engine::Fsdp => System::Fsdp,
-        Engine::Smp if matches!(plan.smp, Some(Smp::V2)) => System::SmpV2,
-        Engine::Smp => System::SmpV1,
-        Engine::Smddp | Engine::Ddp => System::Ddp,
-        Engine::DeviceMap => System::DeviceMap,
-        Engine::Worker => System::Worker,
-        // One process per host: the use of the other GPUs is up to the script.
-        Engine::None => {
-            let one = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1 && mesh.gpus_per_node == 1);
-            if !one {
-                return Err(Unknown("a plain script distributes the work itself"));
-            }
-            System::Ddp
-        }
-    })
 }
 
 impl Hardware {
@@ -281,8 +258,7 @@ impl Hardware {
 
 fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unknown> {
     let machine = plan.machine.as_ref().ok_or(Unknown("the machine is unknown"))?;
-    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
-    if machine.gpu.is_none() && worker {
+    if machine.gpu.is_none() && plan.is_worker() {
         // Processes run on CPU cores, whose speed is unknown.
         return Ok(Hardware {
             gpu: None,
@@ -326,7 +302,7 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let written = plan.job.train.flash_attention.get();
     let image = plan.image.as_ref();
     let transformers = image.and_then(|image| image.transformers.as_deref());
-    if plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker) {
+    if plan.is_worker() {
         // On GPUs the worker calls torch's flash kernels and nothing else; its own kernel for CPUs is another one.
         let gpu = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some());
         return if gpu || written == Some(true) { Attention::Flash } else { Attention::Eager };
@@ -370,22 +346,6 @@ fn code(plan: &Plan, system: System) -> (Code, bool) {
 /// assumed to be recent.
 fn has_flash2_attention(pytorch: Option<&str>) -> bool {
     pytorch.is_none_or(|version| version_at_least(version, (2, 2)))
-}
-
-fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {
-    let strategy = parallel.and_then(|parallel| parallel.strategy.value()).map(String::as_str);
-    match (engine, strategy) {
-        (Engine::Fsdp, Some("no-shard")) => Sharding::None,
-        (Engine::Fsdp, Some("shard-grad-op")) => Sharding::Gradients,
-        (Engine::Fsdp | Engine::Worker, _) => Sharding::Full,
-        (Engine::Smp, _) if shard_degree > 1 => Sharding::Full,
-        (Engine::Smp, _)
-            if parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true) =>
-        {
-            Sharding::Optimizer
-        }
-        _ => Sharding::None,
-    }
 }
 
 fn precision(train: &Train) -> Result<Precision, Unknown> {

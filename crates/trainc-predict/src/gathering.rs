@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::from_plan::option;
-use trainc_ir::{Engine, ModelFacts, Parallel, Plan, Recompute, Scalar};
+use trainc_ir::{ModelFacts, Parallel, Plan, Recompute, Scalar};
 
 /// Limits on gathered sharded weights and on the size of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +84,7 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
     let gpu = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some());
-    if job.engine() == Some(Engine::Worker) && gpu {
+    if plan.is_worker() && gpu {
         let words = "engine `worker` is timed by the constants of FSDP: no run of it was measured on any GPU";
         out.push(("speed.step_seconds", words.to_owned()));
     }

@@ -3,8 +3,8 @@
 pub use super::code::Code;
 pub use super::gathering::{Gathering, Prefetch};
 pub use super::gpu::GpuKind;
-pub use super::system::System;
 pub use super::worker::WorkerSettings;
+pub use trainc_ir::engine::{Sharding, System};
 
 /// Everything that memory and speed depend on.
 #[derive(Clone, Debug, PartialEq)]
@@ -201,19 +201,6 @@ impl Degrees {
     pub fn data_parallel_ranks(&self) -> f64 {
         self.replicas * self.shard
     }
-}
-
-/// States sharded over the shard group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sharding {
-    /// None: every rank has all states.
-    None,
-    /// Optimizer states (ZeRO-1).
-    Optimizer,
-    /// Optimizer states and gradients (ZeRO-2, `SHARD_GRAD_OP`).
-    Gradients,
-    /// Optimizer states, gradients and parameters (ZeRO-3, `FULL_SHARD`, sharded data parallelism).
-    Full,
 }
 
 /// The work of an optimizer step.

@@ -32,7 +32,6 @@ pub mod sensitivity;
 mod settings;
 pub mod speed;
 mod spot;
-mod system;
 mod worker;
 mod wrapping;
 

@@ -68,7 +68,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainc_ir::Engine;
+    use trainc_ir::engine::Law;
 
     /// The closed form compared with the mesh's own rank groups, one by one.
     #[test]
@@ -88,7 +88,7 @@ mod tests {
                     Axis::Pipeline => pipeline,
                     _ => shard,
                 };
-                let mesh = Mesh::new(Engine::Smp, (4, 8), &order.map(|axis| (axis, degree(axis))), "test");
+                let mesh = Mesh::new(&Law::PLAIN, (4, 8), &order.map(|axis| (axis, degree(axis))), "test");
                 let degrees = Degrees {
                     replicas: replicas as f64,
                     shard: shard as f64,

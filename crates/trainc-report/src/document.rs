@@ -7,7 +7,7 @@ use super::json::{
 use super::{Subject, after_end, cost, forecast, notes, resources};
 use trainc_diag::json::problem;
 use trainc_ir::architecture::Architecture;
-use trainc_ir::{Axis, Plan};
+use trainc_ir::{Axis, Engine, Plan};
 
 /// Returns the plan for scripts.
 pub fn document(subject: &Subject) -> Document {
@@ -49,7 +49,7 @@ pub fn document(subject: &Subject) -> Document {
             spot: cluster.is_some_and(|cluster| cluster.spot.is_some()),
         },
         mesh: mesh.map(|mesh| Mesh {
-            engine: mesh.engine.name(),
+            engine: plan.and_then(|plan| plan.engine).map_or("", Engine::name),
             data_parallel_replicas: mesh.replicas.value,
             shard_degree: mesh.shard_degree.value,
             tensor_degree: mesh.tensor_degree.value,

@@ -256,7 +256,7 @@ fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan, document: &Document) {
         page.item("", &format!("{axis:<8}"), "", &line);
     }
     if let Some(line) = links::describe_layer_split(plan, mesh) {
-        let word = if mesh.engine == trainc_ir::Engine::DeviceMap { "        " } else { "layers  " };
+        let word = if mesh.law.is_device_map() { "        " } else { "layers  " };
         page.item("", word, "", &line);
     }
     if let Some(line) = sections::nodes_rule(plan, document, mesh) {

@@ -1,7 +1,7 @@
 //! The groups of ranks on each axis, and the links that they communicate over.
 
 use trainc_diag::text;
-use trainc_ir::{Axis, Engine, Mesh, Plan, Scalar};
+use trainc_ir::{Axis, Mesh, Plan};
 
 /// Returns a line for each axis of a degree above 1: the axis, and its groups with their links.
 pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
@@ -11,7 +11,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
         if degree <= 1 {
             continue;
         }
-        let member = if mesh.engine == Engine::None { "host" } else { plan.rank_noun() };
+        let member = if mesh.law.is_script() { "host" } else { plan.rank_noun() };
         let groups = mesh.ranks().checked_div(degree).unwrap_or(0).max(1);
         let nodes = mesh.nodes_of_group(axis);
         let mut line = if groups == 1 {
@@ -20,7 +20,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
             format!("{} × {}", text::group_digits(groups), text::count(degree, member))
         };
         let each = if groups == 1 { "" } else { " each" };
-        if mesh.engine == Engine::None {
+        if mesh.law.is_script() {
             line.push_str("; the script chooses how they communicate");
         } else if nodes <= 1 {
             line = format!("{line} within one node{each}: {}", intra_node_link(plan));
@@ -33,7 +33,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
                 intra_node_link(plan)
             );
         }
-        let word = if mesh.engine == Engine::DeviceMap { "layers" } else { axis.word() };
+        let word = if mesh.law.is_device_map() { "layers" } else { axis.word() };
         out.push((word, line));
     }
     out
@@ -52,22 +52,14 @@ pub(super) fn describe_layer_split(plan: &Plan, mesh: &Mesh) -> Option<String> {
     } else {
         format!("{} or {}", layers / stages, layers / stages + 1)
     };
-    let who = match mesh.engine {
-        Engine::DeviceMap => "the library decides",
-        Engine::Smp if is_auto_partitioned(plan) => "the library decides",
-        Engine::Smp => "the script decides",
-        Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::Worker | Engine::None => return None,
+    let by_hand =
+        plan.job.parallel.as_ref().is_some_and(|parallel| parallel.is_switched_off("auto-partition"));
+    let who = match mesh.law {
+        law if law.has_stages() && by_hand => "the script decides",
+        law if law.has_stages() || law.is_device_map() => "the library decides",
+        _ => return None,
     };
     Some(format!("{layers} over {stages} stages, {each} each if even ({who})"))
-}
-
-/// Returns whether SMP v1 partitions the model automatically, its default.
-fn is_auto_partitioned(plan: &Plan) -> bool {
-    plan.job.parallel.as_ref().is_none_or(|parallel| {
-        !parallel.options.iter().any(|option| {
-            option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false))
-        })
-    })
 }
 
 /// Names the link between GPUs of a node.

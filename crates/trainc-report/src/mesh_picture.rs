@@ -3,7 +3,7 @@
 //! Of nodes that continue the one above, only the last is drawn: `to 15`. Others are left out and counted.
 
 use trainc_diag::text;
-use trainc_ir::{Axis, Engine, Mesh};
+use trainc_ir::{Axis, Mesh};
 
 /// The most nodes that are compared one by one; of more, only the first and the last are drawn.
 const MOST_NODES: u64 = 4_096;
@@ -158,7 +158,7 @@ impl Cells<'_> {
     /// Returns the rank on a GPU; `None` for a GPU without a process.
     fn rank(&self, node: u64, gpu: u64) -> Option<u64> {
         let per_node = self.mesh.ranks_per_node();
-        if self.mesh.engine == Engine::None {
+        if self.mesh.law.is_script() {
             return Some(node);
         }
         (gpu < per_node).then(|| node * per_node + gpu)
@@ -312,7 +312,7 @@ impl Cells<'_> {
         }
         for axis in self.axes() {
             let word = match axis {
-                Axis::Pipeline if self.mesh.engine == Engine::DeviceMap => "layers of GPU",
+                Axis::Pipeline if self.mesh.law.is_device_map() => "layers of GPU",
                 Axis::Pipeline => "stage",
                 Axis::Shard => "shard",
                 Axis::Tensor => "tensor rank",

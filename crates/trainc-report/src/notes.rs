@@ -5,7 +5,7 @@ use super::json::Document;
 use serde_json::Value;
 use trainc_diag::text;
 use trainc_ir::mesh::LISTED_RANKS;
-use trainc_ir::{Axis, Engine, Plan};
+use trainc_ir::{Axis, Plan};
 use trainc_plan::plan::minimum_nodes;
 use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::layout::{Offload, System};
@@ -173,7 +173,7 @@ fn reason<'a>(
     errors: bool,
 ) -> (&'a str, String) {
     let broken = "not computed, because of the errors".to_owned();
-    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map(|mesh| mesh.engine);
+    let is_script = plan.and_then(|plan| plan.mesh.as_ref()).is_some_and(|mesh| mesh.law.is_script());
     let say = |text: &str| (path, text.to_owned());
     match figure_of_interval(path, prediction) {
         "memory.capacity_bytes" if plan.is_some_and(|plan| plan.machine.is_some()) => {
@@ -308,7 +308,7 @@ fn reason<'a>(
         "model" => say("`model` is not set"),
         "cluster.gpu.name" | "cluster.gpu.memory_bytes" => say("no GPU of the catalogue"),
         "region" => say("not set"),
-        _ if engine == Some(Engine::None) => say("decided by the script"),
+        _ if is_script => say("decided by the script"),
         _ => say("not set"),
     }
 }

@@ -4,7 +4,7 @@ use super::json::Document;
 use super::program::program;
 use std::fmt::Write as _;
 use trainc_diag::text;
-use trainc_ir::{Engine, Field, Mesh, Origin, Plan, Val};
+use trainc_ir::{Field, Mesh, Origin, Plan, Val};
 use trainc_predict::{self as predict, Fit};
 
 /// A label and its lines.
@@ -168,49 +168,40 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
 
 /// Returns the mesh in a line: `smp: 2 replicas × shard 128 = 256 GPUs`.
 pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
-    let engine = match (&plan.smp, mesh.engine.name()) {
-        (Some(trainc_ir::Smp::V1(_)), name) => format!("{name} v1"),
-        (Some(trainc_ir::Smp::V2), name) => format!("{name} v2"),
-        (None, "none") => "plain script".to_owned(),
-        (None, name) => name.to_owned(),
-    };
-    let what = if mesh.engine == trainc_ir::Engine::None { "host" } else { "replica" };
-    if mesh.engine == trainc_ir::Engine::DeviceMap {
+    let engine = plan.engine.map_or("", |engine| engine.front.title);
+    let what = if mesh.law.is_script() { "host" } else { "replica" };
+    if mesh.law.is_device_map() {
         return format!(
             "{engine}: one process, layers split over {}",
             text::count(mesh.pipeline_degree.value, "GPU")
         );
     }
     let mut factors = vec![text::count(mesh.replicas.value, what)];
-    for (name, degree) in
-        [("shard", &mesh.shard_degree), ("tensor", &mesh.tensor_degree), ("pipeline", &mesh.pipeline_degree)]
-    {
-        if degree.value > 1 {
-            factors.push(format!("{name} {}", text::group_digits(degree.value)));
-        }
+    for axis in mesh.law.factors.iter().map(|factor| factor.axis).filter(|axis| mesh.degree(*axis) > 1) {
+        factors.push(format!("{} {}", axis.word(), text::group_digits(mesh.degree(axis))));
     }
     let mut line = format!("{engine}: {}", factors.join(" × "));
     let ranks = mesh.ranks();
-    if mesh.engine != trainc_ir::Engine::None {
+    if !mesh.law.is_script() {
         let _ = write!(line, " = {}", text::count(ranks, plan.rank_noun()));
         if ranks < mesh.gpus() {
             let _ = write!(line, " of {}", text::group_digits(mesh.gpus()));
         }
     }
-    for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {
-        if degree.value > 1 {
-            let _ = write!(line, "; {name} {} within the shard group", degree.value);
+    for (axis, outer) in mesh.law.inside.iter().map(|(degree, outer)| (degree.axis, outer)) {
+        if mesh.degree(axis) > 1 {
+            let _ = write!(line, "; {} {} within the {} group", axis.word(), mesh.degree(axis), outer.word());
         }
     }
     line
 }
 
 /// Returns the nodes by the 3-billion-parameter rule; `None` with an adapter, since the rule counts gradients and optimizer
-/// states, which frozen weights do not have, and where the rule of thumb, which AWS gives for SMP, is
+/// states, which frozen weights do not have, and where the rule of thumb, which AWS gives for another engine, is
 /// outweighed by a prediction that the job fits.
 pub(super) fn nodes_rule(plan: &Plan, document: &Document, mesh: &Mesh) -> Option<String> {
     let fits = matches!(predicted_fit(document), Some(Fit::Surely | Fit::Maybe));
-    if plan.job.adapter.is_some() || (fits && mesh.engine != Engine::Smp) {
+    if plan.job.adapter.is_some() || (fits && !mesh.law.node_rule) {
         return None;
     }
     let (minimum, better) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);

@@ -457,10 +457,11 @@ fn every_null_has_a_note() {
 fn a_plan_of_which_nothing_is_known() {
     let mut empty = sample("job \"empty\" {}", &[]);
     let plan = empty.compiled.plan.as_mut().unwrap();
-    let Plan { instance, machine, region, model, mesh, batch, image, smp, fleet, source, missing, .. } =
-        &mut **plan;
+    let Plan {
+        instance, machine, region, model, mesh, batch, image, library, fleet, source, missing, ..
+    } = &mut **plan;
     (*instance, *machine, *region, *model, *mesh) = (None, None, None, None, None);
-    (*batch, *image, *smp, *source, *missing) = (None, None, None, None, None);
+    (*batch, *image, *library, *source, *missing) = (None, None, None, None, None);
     *fleet = Fleet::Unreadable;
     insta::assert_snapshot!(page(&empty, Options::default()));
     let document = empty.document();
@@ -513,7 +514,8 @@ fn worlds_of_any_size() {
     ] {
         let mut sample = sample(samples::CUSTOM, &[]);
         let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
-        let mesh = &trainc_ir::mesh::Mesh::new(trainc_ir::Engine::Smp, (nodes, per_node), &order, "test");
+        let mesh =
+            &trainc_ir::mesh::Mesh::new(&trainc_engine::laws::SMP_V2, (nodes, per_node), &order, "test");
         sample.compiled.plan.as_mut().unwrap().mesh = Some(mesh.clone());
         let _ = writeln!(out, "{nodes} × {per_node}, shard {shard}");
         let (lines, legend) = super::mesh_picture::draw(mesh, 68, true);

@@ -17,14 +17,13 @@ impl Space<'_> {
         let degrees = &choice.degrees;
         let mut out = vec![format!("{} × {}", choice.nodes, self.instance_name(choice.site))];
         let world = choice.nodes * self.gpus_per_node(choice.site);
-        match (self.rules.engine, degrees.sharding) {
-            (Engine::Fsdp, Sharding::None) => out.push("no-shard".to_owned()),
-            (Engine::Fsdp, Sharding::Gradients) => out.push("shard-grad-op".to_owned()),
-            (Engine::Fsdp, _) if degrees.shard == world => out.push("full-shard".to_owned()),
-            (Engine::Fsdp, _) => out.push(format!("hybrid-shard {}", degrees.shard)),
-            (_, Sharding::Full) => out.push(format!("shard {}", degrees.shard)),
-            (_, Sharding::Optimizer) => out.push("shard-optimizer-state".to_owned()),
-            (_, Sharding::None | Sharding::Gradients) => {}
+        let strategy = self.rules.law.strategy_of(degrees.sharding, degrees.shard == world);
+        match (strategy, degrees.sharding) {
+            (Some(strategy), _) if strategy.is_fixed => out.push(strategy.word.to_owned()),
+            (Some(strategy), _) => out.push(format!("{} {}", strategy.word, degrees.shard)),
+            (None, Sharding::Full) => out.push(format!("shard {}", degrees.shard)),
+            (None, Sharding::Optimizer) => out.push("shard-optimizer-state".to_owned()),
+            (None, Sharding::None | Sharding::Gradients) => {}
         }
         if degrees.tensor > 1 {
             out.push(format!("tensor {}", degrees.tensor));
@@ -35,7 +34,7 @@ impl Space<'_> {
         if degrees.expert > 1 {
             out.push(format!("experts over {}", degrees.expert));
         }
-        if degrees.pipeline > 1 && self.rules.engine != Engine::DeviceMap {
+        if degrees.pipeline > 1 && self.rules.law.has_stages() {
             out.push(format!("pipeline {}", degrees.pipeline));
         }
         let passes =
@@ -115,7 +114,8 @@ impl Space<'_> {
             "global batch {} (another one changes the training)",
             text::group_digits(self.global_batch())
         )];
-        out.push(format!("engine {}", self.rules.engine.name()));
+        let engine = self.plan.engine.map_or("", Engine::name);
+        out.push(format!("engine {engine}"));
         out.push("precision".to_owned());
         out.push("attention".to_owned());
         let mut put = |held: bool, word: &str| {

@@ -2,7 +2,8 @@
 
 use super::choice::Choice;
 use super::space::Space;
-use trainc_ir::{Engine, Field};
+use trainc_ir::Field;
+use trainc_ir::engine::States;
 use trainc_predict::{Recompute, Sharding};
 
 /// One value of the manifest.
@@ -58,16 +59,16 @@ impl Space<'_> {
 
     fn push_degrees(&self, choice: &Choice, out: &mut Vec<Set>) {
         let (new, old) = (&choice.degrees, &self.written.degrees);
-        match self.rules.engine {
-            Engine::Fsdp => self.push_strategy(choice, out),
-            Engine::Worker => {
+        match self.rules.law.states {
+            States::ByStrategy => self.push_strategy(choice, out),
+            States::Sharded => {
                 // An unwritten value follows from the cluster: it is written as soon as either changes.
                 let moved = choice.nodes != self.written.nodes || choice.site != self.written.site;
                 if new.shard != old.shard || moved && self.shard_degree().is_absent() {
                     out.push(Set::new("parallel.shard-degree", new.shard));
                 }
             }
-            Engine::Smp => {
+            States::ByDegree => {
                 if new.shard != old.shard {
                     out.push(Set::new("parallel.shard-degree", new.shard));
                 }
@@ -92,7 +93,7 @@ impl Space<'_> {
                     out.push(Set::new("parallel.shard-optimizer-state", kdl_boolean(!on)));
                 }
             }
-            Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => {}
+            States::Whole => {}
         }
     }
 
@@ -101,40 +102,37 @@ impl Space<'_> {
         self.plan.job.parallel.as_ref().map_or(&ABSENT, |parallel| &parallel.shard_degree)
     }
 
-    /// FSDP: strategy and degree, if those of the manifest resolve to something else on these nodes.
+    /// Adds strategy and degree, if those of the manifest resolve to something else on these nodes.
     fn push_strategy(&self, choice: &Choice, out: &mut Vec<Set>) {
+        let (law, parallel) = (self.rules.law, self.plan.job.parallel.as_ref());
         let per_node = self.gpus_per_node(choice.site);
         let world = choice.nodes * per_node;
-        let wanted = match (choice.degrees.sharding, choice.degrees.shard) {
-            (Sharding::None, _) => ("no-shard", 1),
-            (Sharding::Gradients, _) => ("shard-grad-op", world),
-            (_, shard) if shard == world => ("full-shard", world),
-            (_, shard) => ("hybrid-shard", shard),
-        };
-        let written = self.plan.job.parallel.as_ref().and_then(|parallel| parallel.strategy.value());
+        let shard = choice.degrees.shard;
         let degree = self.shard_degree().get();
-        let stands = match written.map(String::as_str) {
-            Some("hybrid-shard") => ("hybrid-shard", degree.unwrap_or(per_node)),
-            Some("no-shard") => ("no-shard", degree.unwrap_or(1)),
-            Some("shard-grad-op") => ("shard-grad-op", degree.unwrap_or(world)),
-            // Without a strategy a degree below the world is that of a hybrid.
-            None if degree.is_some_and(|degree| degree != world) => ("hybrid-shard", degree.unwrap_or(world)),
-            _ => ("full-shard", degree.unwrap_or(world)),
-        };
+        let written = law.strategy(parallel);
+        // Without a strategy a degree below the world is that of a hybrid.
+        let in_groups = degree.is_some_and(|degree| degree != world);
+        let meant = written.or_else(|| law.strategy_of(Sharding::Full, !in_groups));
+        let wanted = law.strategy_of(choice.degrees.sharding, shard == world);
+        let (Some(stands), Some(wanted)) = (meant, wanted) else { return };
+        let implied = wanted.shard_degree(world, per_node);
+        let shard = if wanted.is_fixed { implied } else { shard };
+        let stood = degree.unwrap_or(stands.shard_degree(world, per_node));
         // Hybrid sharding with one replica is full sharding.
-        let same = stands == wanted || stands == ("hybrid-shard", world) && wanted == ("full-shard", world);
-        if same {
+        let is_whole = stands.sharding == wanted.sharding && shard == world;
+        if stood == shard && (stands.word == wanted.word || is_whole) {
             return;
         }
-        if stands.0 != wanted.0 || written.is_none() {
-            out.push(Set::new("parallel.strategy", wanted.0));
+        if stands.word != wanted.word || written.is_none() {
+            out.push(Set::new("parallel.strategy", wanted.word));
         }
-        let followed = match wanted.0 {
-            "hybrid-shard" => degree == Some(wanted.1) || degree.is_none() && wanted.1 == per_node,
-            _ => degree.is_none_or(|degree| degree == wanted.1),
+        let followed = if wanted.is_fixed {
+            degree.is_none_or(|degree| degree == shard)
+        } else {
+            degree == Some(shard) || degree.is_none() && shard == implied
         };
         if !followed {
-            out.push(Set::new("parallel.shard-degree", wanted.1));
+            out.push(Set::new("parallel.shard-degree", shard));
         }
     }
 

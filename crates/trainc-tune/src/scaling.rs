@@ -3,7 +3,7 @@
 use super::Unsearchable;
 use trainc_diag::text;
 use trainc_diag::{Problems, Severity};
-use trainc_ir::{Engine, Plan};
+use trainc_ir::Plan;
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::replan::{LayoutChange, replan};
 use trainc_predict::{self as predict, Constants, Prediction};
@@ -42,12 +42,8 @@ pub fn scaling(
         return Err(Unsearchable(why.0));
     }
     let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
-    match mesh.engine {
-        Engine::DeviceMap => {
-            return Err(Unsearchable("a device map is computed by the library, on one node"));
-        }
-        Engine::None => return Err(Unsearchable("a plain script distributes the work itself")),
-        Engine::Fsdp | Engine::Smp | Engine::Smddp | Engine::Ddp | Engine::Worker => {}
+    if let Some(why) = mesh.law.unscalable {
+        return Err(Unsearchable(why));
     }
     if plan.job.cluster.as_ref().is_none_or(|cluster| cluster.nodes.get().is_none()) {
         return Err(Unsearchable("the cluster has several instance groups"));

@@ -4,7 +4,7 @@ use super::Unsearchable;
 use super::choice::{Choice, Degrees, HostOffload, round_to_count};
 use super::meshes::Rules;
 use trainc_catalog::instances;
-use trainc_ir::{Engine, Plan};
+use trainc_ir::Plan;
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::hourly_price;
 use trainc_predict::run::Terms;
@@ -66,7 +66,7 @@ impl<'a> Space<'a> {
         if !plan.job.sweep.is_empty() {
             return Err(Unsearchable("a sweep has several jobs; `tune` supports one"));
         }
-        let one_process = matches!(mesh.engine, Engine::DeviceMap | Engine::None);
+        let one_process = mesh.law.is_device_map() || mesh.law.is_script();
         if !one_process && mesh.processes_per_node != mesh.gpus_per_node {
             return Err(Unsearchable("the job runs fewer processes per node than the node has GPUs"));
         }

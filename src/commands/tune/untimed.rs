@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
-use trainc_ir::{Engine, Plan};
+use trainc_ir::Plan;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::Constants;
@@ -288,8 +288,7 @@ fn round_bytes(bytes: f64) -> u64 {
 /// Suggests a command that gives a ranked list.
 fn suggest_ranked_command(plan: &Plan, manifest: &str) -> String {
     let is_fp32 = plan.job.train.precision.value().is_none_or(|precision| precision == "fp32");
-    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
-    match (worker, is_fp32) {
+    match (plan.is_worker(), is_fp32) {
         (true, _) => format!(
             "help: `trainc init --example llama-7b-fsdp DIR` writes a job with engine `fsdp`, which can be ranked; `trainc report {manifest}` compares a finished run\n"
         ),

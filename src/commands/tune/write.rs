@@ -92,7 +92,7 @@ pub(super) fn edit_and_write(
         return Err(exit::USAGE);
     }
     let plan = shown.plan.as_ref();
-    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
+    let engine = plan.and_then(|plan| plan.engine).map_or("", trainc_ir::Engine::name);
     let base = BaseValues {
         job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
         instance: space.instance_name(choice.site),

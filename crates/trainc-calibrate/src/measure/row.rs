@@ -3,9 +3,10 @@
 use super::steps::Measured;
 use crate::row_layout::low_rank_parameters;
 use std::collections::BTreeMap;
-use trainc_ir::{Engine, Plan, Smp};
+use trainc_ir::Plan;
+use trainc_ir::engine::Law;
 use trainc_predict::memory::MeasuredAs;
-use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recompute, Sharding};
+use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recompute};
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -130,22 +131,8 @@ pub fn table_cells(
 
 /// Returns the engine in the words of a table of runs.
 fn engine_column(plan: &Plan, layout: &Layout) -> String {
-    let engine = plan.mesh.as_ref().map(|mesh| mesh.engine);
-    let mut out = match (engine, layout.sharding) {
-        (Some(Engine::Fsdp), Sharding::None) => "DDP",
-        (Some(Engine::Fsdp), Sharding::Gradients) => "FSDP shard_grad_op",
-        (Some(Engine::Fsdp), _) => "FSDP",
-        // It shards by parameter, like FSDP2.
-        (Some(Engine::Worker), _) => "FSDP2",
-        (Some(Engine::Smp), _) if matches!(plan.smp, Some(Smp::V2)) => "SMP v2 sharded",
-        (Some(Engine::Smp), Sharding::Full) => "SMP v1 sharded",
-        (Some(Engine::Smp), Sharding::Optimizer) => "SMP v1 optimizer states",
-        (Some(Engine::Smp), _) => "SMP v1",
-        (Some(Engine::Smddp), _) => "SMDDP",
-        (Some(Engine::DeviceMap), _) => "device_map",
-        _ => "DDP",
-    }
-    .to_owned();
+    let law = plan.mesh.as_ref().map_or(&Law::PLAIN, |mesh| mesh.law);
+    let mut out = law.measured_as(layout.sharding).to_owned();
     if layout.lora.is_some() {
         out.push_str(" LoRA");
     }

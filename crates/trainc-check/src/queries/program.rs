@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use trainc_diag::source::Span;
-use trainc_ir::{Engine, Plan, Program, Scalar};
+use trainc_ir::{Plan, Program, Scalar};
 
 /// Words of scripts that start processes, connect hosts or use several GPUs by themselves.
 const OWN_PROCESSES: &[&str] = &[
@@ -86,9 +86,7 @@ const OWN_SHARDING: &[&str] = &[
 
 /// Returns the word that says that the program shards the model in a way that the engine does not describe.
 pub(crate) fn own_sharding(plan: &Plan) -> Option<&'static str> {
-    if !matches!(plan.engine(), Some(Engine::Ddp | Engine::Smddp | Engine::None)) {
-        return None;
-    }
+    plan.engine.filter(|engine| engine.law.whole_model)?;
     let program = plan.job.program.as_ref()?;
     let names = program.hyperparameters.iter().flat_map(|h| {
         let value = h.value.value().map(trainc_emit::python_str).unwrap_or_default();

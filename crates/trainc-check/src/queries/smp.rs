@@ -1,8 +1,8 @@
 //! The parameters of SageMaker model parallel in a manifest, under their names in both generations.
 
 use trainc_diag::source::Span;
+use trainc_engine::smp::parameter_name;
 use trainc_ir::{Field, Parallel, Scalar, Val};
-use trainc_plan::plan::smp::smp_parameter_name;
 
 /// A parameter as written.
 pub(crate) struct WrittenParameter {
@@ -83,7 +83,7 @@ pub(crate) fn parameters(parallel: &Parallel) -> Vec<WrittenParameter> {
         switch(&parallel.shard_optimizer_state),
     );
     for option in &parallel.options {
-        if let (Some(key), Some(value)) = (smp_parameter_name(option.name), option.value.value()) {
+        if let (Some(key), Some(value)) = (parameter_name(option.name), option.value.value()) {
             put(option.name, key, key, Some((option.span, value.clone())));
         }
     }

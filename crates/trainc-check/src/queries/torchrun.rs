@@ -2,7 +2,7 @@
 
 use trainc_diag::source::Span;
 use trainc_ir::hardware::AcceleratorKind;
-use trainc_ir::{Engine, Plan, Smp};
+use trainc_ir::{Launcher, Plan};
 
 /// The PyTorch version of a container that the catalogue resolved.
 pub(crate) struct PytorchVersion<'a> {
@@ -33,15 +33,9 @@ pub(crate) fn pytorch_version(plan: &Plan) -> Option<PytorchVersion<'_>> {
 /// Returns whether torchrun starts the ranks.
 pub(crate) fn uses_torchrun(plan: &Plan) -> bool {
     let Some(parallel) = &plan.job.parallel else { return false };
-    match parallel.engine.get() {
-        Some(Engine::Fsdp) => true,
-        Some(Engine::Ddp) => {
-            !parallel.launcher.is_bad()
-                && matches!(parallel.launcher.value().map(String::as_str), None | Some("torchrun"))
-        }
-        Some(Engine::Smp) => plan.smp == Some(Smp::V2),
-        Some(Engine::Smddp | Engine::DeviceMap | Engine::Worker | Engine::None) | None => false,
-    }
+    let Some(front) = plan.engine.map(|engine| engine.front) else { return false };
+    let is_known = front.launchers.len() == 1 || !parallel.launcher.is_bad();
+    is_known && matches!(front.launcher(parallel), Launcher::Torchrun | Launcher::SmpV2)
 }
 
 /// Returns whether the nodes are Trainium instances.

@@ -8,7 +8,7 @@ use trainc_catalog::memo::Memo;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Scalar};
+use trainc_ir::Scalar;
 
 declare_code!(
     T0260,
@@ -86,8 +86,7 @@ fn scan_argparse(script: &str) -> Option<Scan> {
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return };
-    let engine = plan.engine();
-    if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
+    if !program.entrypoint.is_empty() || plan.is_worker() {
         return;
     }
     let Some(entry) = program.entry.value().filter(|entry| is_python(entry)) else { return };

@@ -5,7 +5,7 @@ use crate::queries::s3;
 use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::{Channel, Engine, Job};
+use trainc_ir::{Channel, Job};
 
 declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc uses itself");
 declare_code!(T0409, "prefix-without-slash", Note, "an S3 prefix that does not end with a slash");
@@ -18,9 +18,8 @@ pub(super) static CODES: &[&Code] = &[&T0409, &T0419, &T0432];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    let engine = plan.engine();
     let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty())
-        && engine != Some(Engine::Worker);
+        && !plan.is_worker();
     for channel in &plan.job.channels {
         check_input(&plan.job, channel, problems);
         check_slash(context, channel, problems);

@@ -7,7 +7,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Plan, Program, Scalar};
+use trainc_ir::{Plan, Program, Scalar};
 
 declare_code!(T0582, "unknown-channel", Warning, "a path or variable of a channel that the job does not have");
 declare_code!(T0583, "unknown-container-path", Warning, "a path under /opt/ml that looks misspelled");
@@ -26,7 +26,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &plan.job.program else { return };
     // The worker's channels are trainc's own, and `request` can add channels.
     let adds_channels = plan.job.request.iter().any(|member| member.name == "InputDataConfig");
-    if !plan.deployable || adds_channels || plan.engine() == Some(Engine::Worker) {
+    if !plan.deployable || adds_channels || plan.is_worker() {
         return;
     }
     let Some(channels) = channel_names(plan) else { return };

@@ -9,7 +9,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Engine, Image, Plan};
+use trainc_ir::{Image, Plan};
 
 declare_code!(
     T0560,
@@ -83,7 +83,7 @@ fn help(plan: &Plan, image: &Image, range: &CudaRange) -> String {
         "huggingface" => ImageFamily::HuggingFace,
         _ => return other,
     };
-    if plan.engine() == Some(Engine::Smddp) || plan.engine() == Some(Engine::Smp) {
+    if plan.engine.is_some_and(|engine| engine.front.needs_library()) {
         return other;
     }
     let by_torchrun = uses_torchrun(plan);

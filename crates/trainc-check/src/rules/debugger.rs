@@ -6,7 +6,7 @@ use trainc_catalog::{regions, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Raw};
+use trainc_ir::Raw;
 
 declare_code!(T0434, "debugger-unsupported", Warning, "a debugger or a profiler that the job's engine, region or instance type does not support");
 declare_code!(
@@ -57,9 +57,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_costs(context, problems);
     check_support(context, problems);
     if let Some(debugger) = &job.debugger {
-        let engine = context.plan.engine();
         let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)
-            && engine != Some(Engine::None);
+            && !context.plan.is_script();
         let several =
             job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
         if context.plan.debugger().is_none() {

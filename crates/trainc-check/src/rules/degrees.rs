@@ -8,7 +8,7 @@ use crate::what_if::{assess, describe_gain};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
+use trainc_ir::{Axis, Mesh, Parallel, Plan, Val};
 use trainc_predict::{Layout, Order, Sharding, System};
 
 declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is not a power of two");
@@ -31,7 +31,7 @@ const SMALL_PARAMETERS: u64 = 1_000_000_000;
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
+    if !mesh.law.can_shard() {
         return;
     }
     check_powers_of_two(plan, parallel, mesh, problems);
@@ -143,7 +143,7 @@ fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, proble
             first.span_or(parallel.span),
             format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group_digits(parameters), first.value),
         )
-        .help(if parallel.engine.get() == Some(Engine::Worker) {
+        .help(if plan.is_worker() {
             Help::write("shard-degree 1")
         } else {
             let without = children_without_ddp(parallel);

@@ -7,7 +7,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::architecture::{Architecture, Positions};
-use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
+use trainc_ir::{Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
 use trainc_plan::plan::divisors::near_divisors;
 
 declare_code!(
@@ -154,7 +154,7 @@ fn check_layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, p
     let stages = &mesh.pipeline_degree;
     let layers = architecture.layers + architecture.decoder_layers;
     // A device map assigns layers by memory, not by count.
-    if mesh.engine != Engine::Smp || stages.value <= 1 || layers.is_multiple_of(stages.value) {
+    if !mesh.law.has_stages() || stages.value <= 1 || layers.is_multiple_of(stages.value) {
         return;
     }
     let by_hand = parallel

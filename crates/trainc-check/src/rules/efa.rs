@@ -8,7 +8,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Engine, Launcher, Parallel, Plan};
+use trainc_ir::{Launcher, Parallel, Plan};
 use trainc_predict::bills::max_cost;
 
 declare_code!(T0397, "nodes-without-efa", Warning, "multi-node training without EFA", explains: [Collective]);
@@ -33,7 +33,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    if mesh.nodes <= 1 || mesh.engine == Engine::None {
+    if mesh.nodes <= 1 || mesh.law.is_script() {
         return;
     }
     let kind = plan.job.rank_instance();
@@ -95,7 +95,7 @@ fn check_environment(
     // The worker and the launch script set their own environment, and the toolkit's SMDDP runner enables EFA on every type.
     let turned_on =
         matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp | Launcher::LaunchScript);
-    if instance.toolkit_sets_nccl_efa_env || turned_on || parallel.engine.get() == Some(Engine::Worker) {
+    if instance.toolkit_sets_nccl_efa_env || turned_on || plan.is_worker() {
         return;
     }
     let program = plan.job.program.as_ref();

@@ -10,7 +10,7 @@ use trainc_catalog::reserved_names::{self, Effect, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
-use trainc_ir::{Engine, Launcher, Plan, Program};
+use trainc_ir::{Launcher, Plan, Program};
 
 declare_code!(T0256, "duplicate-variable", Error, "an environment variable that is set twice");
 // The container overwrites the variable, so that its value has no effect.
@@ -32,8 +32,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !plan.deployable {
         return;
     }
-    let parallel = plan.job.parallel.as_ref();
-    let engine = parallel.and_then(|parallel| parallel.engine.get());
     let torchrun = matches!(plan.launch.launcher, Launcher::Torchrun | Launcher::SmpV2);
     let written = program.environment.iter().map(|pair| Variable {
         name: &pair.key,
@@ -76,7 +74,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         // Only the toolkit's launchers overwrite variables, not a custom entry point or the worker.
         if program.entrypoint.is_empty()
-            && engine != Some(Engine::Worker)
+            && !plan.is_worker()
         {
             if variable.name == PROGRAM_VARIABLE {
                 check_program_variable(&variable, program, problems);
@@ -126,7 +124,7 @@ fn find_reserved(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Res
     let rdma = instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env);
     let launcher = plan.launch.launcher;
     // The generation of SMP, and so its launcher, is known only with the image.
-    let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.smp.is_some());
+    let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.library_generation().is_some());
     // The container uses one runner for both.
     let smddp = matches!(launcher, Launcher::Smddp | Launcher::PytorchDdp);
     let pytorch = launcher != Launcher::LaunchScript

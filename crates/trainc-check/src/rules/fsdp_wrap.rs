@@ -5,7 +5,6 @@ use crate::what_if;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_ir::Engine;
 use trainc_predict::{self as predict, Code};
 
 declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the correct layer class of the model");
@@ -16,13 +15,9 @@ pub(super) static CODES: &[&trainc_diag::Code] = &[&T0396];
 /// Reports a missing or wrong layer class: without one FSDP gathers the whole model at once, which saves no memory.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(parallel) =
-        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
-    else {
-        return;
-    };
-    if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
-    {
+    let Some(law) = plan.engine.map(|engine| engine.law).filter(|law| law.wraps) else { return };
+    let Some(parallel) = &plan.job.parallel else { return };
+    if parallel.strategy.is_bad() || !law.is_sharded(parallel) {
         return;
     }
     // The node describes an argument of Hugging Face's Trainer; other code has its own layers, and names them itself.

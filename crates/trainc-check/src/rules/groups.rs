@@ -25,8 +25,8 @@ const SOURCE: &str =
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some(cluster), Some(parallel)) = (&job.cluster, &job.parallel) else { return };
-    let Some(engine) = parallel.engine.get() else { return };
-    let launches = matches!(engine, Engine::Fsdp | Engine::Smp | Engine::Smddp | Engine::Ddp);
+    let Some(engine) = context.plan.engine else { return };
+    let launches = engine.front.takes_group;
     if let Some(written) = parallel.group.val() {
         let names: Vec<&str> =
             cluster.groups.iter().filter_map(|group| group.name.value().map(String::as_str)).collect();
@@ -55,9 +55,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     // Groups without any accelerator are reported at their instance types.
-    if engine != Engine::None
+    if !engine.law.is_script()
         && cluster.groups.len() > 1
-        && (engine == Engine::Worker || !candidate_groups(cluster).is_empty())
+        && (context.plan.is_worker() || !candidate_groups(cluster).is_empty())
     {
         problems.push(several_groups(cluster, parallel, engine, launches));
     }

@@ -9,7 +9,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{CheckpointInterval, Engine, Plan, Scalar};
+use trainc_ir::{CheckpointInterval, Plan, Scalar};
 use trainc_plan::bind::placeholder_value;
 
 declare_code!(T0584, "hyperparameter-conflict", Warning, "an option of the script that contradicts the plan");
@@ -21,7 +21,7 @@ pub(super) static CODES: &[&Code] = &[&T0584];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     // The worker reads the plan.
-    if matches!(plan.engine(), None | Some(Engine::Worker)) || is_assumed(plan) {
+    if plan.engine.is_none() || plan.is_worker() || is_assumed(plan) {
         return;
     }
     let literals = literals(context);
@@ -71,7 +71,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Reports an option of another engine than the plan's.
 fn other_engine(plan: &Plan, row: &ScriptOption, literal: &Literal) -> Option<Diagnostic> {
     let engines = row.engines.as_ref()?;
-    let engine = plan.engine()?.name();
+    let engine = plan.engine?.name();
     let value = trainc_emit::python_str(&literal.value);
     let is_off = truth(&literal.value) == Some(false) || matches!(value.as_str(), "" | "None" | "none" | "null");
     if is_off || engines.iter().any(|other| other == engine) {
@@ -144,7 +144,7 @@ fn planned_value(plan: &Plan, path: &str) -> Option<Scalar> {
 /// Returns the first path of the row with its value in the plan, if no path has the value of the option.
 fn conflict(plan: &Plan, row: &ScriptOption, value: &Scalar) -> Option<(String, String)> {
     // Under these engines the degrees are the script's own.
-    let has_degrees = !matches!(plan.engine(), Some(Engine::Ddp | Engine::Smddp | Engine::None | Engine::DeviceMap));
+    let has_degrees = plan.engine.is_none_or(|engine| engine.law.can_shard());
     let values: Vec<(&String, Scalar)> =
         row.paths.iter().filter(|path| has_degrees || !path.starts_with("mesh.")).filter_map(|path| Some((path, planned_value(plan, path)?))).collect();
     let (path, first) = values.first()?;

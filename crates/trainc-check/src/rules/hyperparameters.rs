@@ -8,7 +8,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::is_shell_safe;
-use trainc_ir::{Engine, Hyperparameter, Scalar};
+use trainc_ir::{Hyperparameter, Scalar};
 
 declare_code!(T0404, "invalid-value-characters", Error, "a value with a line break or a NUL character");
 declare_code!(
@@ -42,8 +42,7 @@ pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
-    let engine = plan.engine();
-    let toolkit = program.entrypoint.is_empty() && plan.deployable && engine != Some(Engine::Worker);
+    let toolkit = program.entrypoint.is_empty() && plan.deployable && !plan.is_worker();
     for pair in &program.environment {
         let null = pair.value.val().filter(|val| {
             val.value.is_empty()

@@ -9,7 +9,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Engine, ImageRequest, Plan};
+use trainc_ir::{ImageRequest, Launcher, Plan};
 
 declare_code!(
     T0592,
@@ -56,18 +56,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Reports an engine of PyTorch whose launcher the toolkit of another framework does not have.
 fn check_framework(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) {
     let Some(parallel) = &plan.job.parallel else { return };
-    let Some(engine) = parallel.engine.val() else { return };
+    let (Some(engine), Some(bound)) = (parallel.engine.val(), plan.engine) else { return };
     let by_uri = || images::family_of(&images::parse_uri(ask.uri.value()?)?);
     let named = ask.family.value().filter(|family| images::other_families().contains(&family.as_str())).cloned();
     let Some(family) = named.or_else(by_uri) else { return };
-    let launcher = parallel.launcher.value().map_or("torchrun", String::as_str);
     let is_tensorflow = matches!(family.as_str(), "tensorflow" | "mxnet");
-    let is_started = match engine.value {
-        Engine::None => true,
+    let is_started = match bound.front.launcher(parallel) {
         // Horovod, and what the toolkit of TensorFlow starts by itself.
-        Engine::Ddp => launcher == "mpi" && is_tensorflow,
-        Engine::Smddp | Engine::Smp => is_tensorflow,
-        Engine::Fsdp | Engine::DeviceMap | Engine::Worker => false,
+        Launcher::Mpi | Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2 => is_tensorflow,
+        _ => bound.law.is_script(),
     };
     if is_started {
         return;
@@ -75,7 +72,7 @@ fn check_framework(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0592,
         engine.span_or(parallel.span),
-        format!("engine `{}` starts PyTorch, but the image is for `{family}`", engine.value.name()),
+        format!("engine `{}` starts PyTorch, but the image is for `{family}`", engine.value.as_str()),
     )
     .help(if is_tensorflow {
         "write `parallel engine=\"none\" launcher=\"multi-worker-mirrored\"` or `parallel engine=\"ddp\" launcher=\"mpi\"`, or use an image of PyTorch"

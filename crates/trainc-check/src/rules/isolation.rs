@@ -4,7 +4,6 @@ use crate::Context;
 use crate::queries::program::is_python;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Engine;
 
 declare_code!(
     T0433,
@@ -56,8 +55,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             "remove `isolation`, or pass the value to the program through a channel",
         );
     }
-    let engine = plan.engine();
-    let archive = program.s3.val().filter(|_| toolkit && engine != Some(Engine::Worker));
+    let archive = program.s3.val().filter(|_| toolkit && !plan.is_worker());
     // Channel `code` provides the archive under its own name, but the toolkit expects a fixed name.
     if let Some(s3) = archive.filter(|s3| !s3.value.ends_with("/sourcedir.tar.gz")) {
         let name = s3.value.rsplit('/').next().unwrap_or("");

@@ -4,7 +4,7 @@ use crate::Context;
 use crate::queries::optimizer::requires_cuda_tensors;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Engine, Scalar};
+use trainc_ir::Scalar;
 
 declare_code!(
     T0375,
@@ -20,10 +20,8 @@ pub(super) static CODES: &[&Code] = &[&T0375];
 /// Reports GPU-only optimizers with offloaded parameters, which are updated on the host, and 8-bit states.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    let Some(parallel) = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
-    else {
-        return;
-    };
+    let wraps = context.plan.engine.is_some_and(|engine| engine.law.wraps);
+    let Some(parallel) = job.parallel.as_ref().filter(|_| wraps) else { return };
     let Some(optimizer) = &job.train.optimizer else { return };
     let Some(name) = optimizer.name.val() else { return };
     let span = name.span_or(optimizer.span);
@@ -47,7 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
         return;
     }
-    let sharded = parallel.strategy.value().map(String::as_str) != Some("no-shard");
+    let sharded = context.plan.engine.is_some_and(|engine| engine.law.is_sharded(parallel));
     if sharded && matches!(name.value.as_str(), "adamw-8bit" | "paged-adamw-8bit") {
         problems.push(
             Diagnostic::new(

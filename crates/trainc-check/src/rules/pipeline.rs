@@ -4,7 +4,6 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Engine;
 
 declare_code!(T0395, "pipeline-bubble", Warning, "fewer micro-batches than pipeline stages");
 
@@ -16,7 +15,7 @@ pub(super) static CODES: &[&Code] = &[&T0395];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    if mesh.engine != Engine::Smp || parallel.num_micro_batches.is_bad() {
+    if !mesh.law.has_stages() || parallel.num_micro_batches.is_bad() {
         return;
     }
     let stages = mesh.pipeline_degree.value;

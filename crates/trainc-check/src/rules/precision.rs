@@ -7,7 +7,8 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::job::Recompute;
-use trainc_ir::{Engine, Parallel, Plan, Smp};
+use trainc_ir::engine::Bf16;
+use trainc_ir::{Parallel, Plan};
 use trainc_predict::{Attention, Layout, System};
 
 declare_code!(T0381, "bf16-unsupported", Error, "bf16 on a GPU that does not support it", ends: Speed);
@@ -141,16 +142,10 @@ fn check_fp16(plan: &Plan, problems: &mut Problems) {
     if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(true) || is_trainium(plan) {
         return;
     }
-    // SMP v1 supports bf16 only with sharded data parallelism.
-    let supports_bf16 = match parallel.engine.get() {
-        Some(Engine::Smp) => match &plan.smp {
-            Some(Smp::V2) => true,
-            Some(Smp::V1(_)) => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
-            None => false,
-        },
-        Some(Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None) => true,
-        // The worker does not support fp16, which is reported with its settings.
-        Some(Engine::Worker) | None => false,
+    let supports_bf16 = match plan.engine.map_or(Bf16::No, |engine| engine.law.bf16) {
+        Bf16::Yes => true,
+        Bf16::WithShards => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
+        Bf16::No => false,
     };
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
     if !supports_bf16 || pytorch.is_some_and(|version| version_key(version) < version_key(BF16_AUTOCAST)) {
@@ -208,11 +203,7 @@ fn check_fp8(plan: &Plan, problems: &mut Problems) {
 }
 
 fn check_selective(plan: &Plan, problems: &mut Problems) {
-    let Some(parallel) =
-        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))
-    else {
-        return;
-    };
+    let Some(parallel) = plan.job.parallel.as_ref().filter(|_| plan.is_worker()) else { return };
     let Some(what) =
         plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
     else {

@@ -9,7 +9,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::job::InstanceGroup;
-use trainc_ir::{Engine, Parallel, Plan, Price};
+use trainc_ir::{Launcher, Parallel, Plan, Price};
 
 declare_code!(T0360, "idle-gpus", Warning, "GPUs without a process");
 // A launcher for several hosts also starts a process for each GPU.
@@ -30,14 +30,14 @@ pub(super) static CODES: &[&Code] = &[&T0360, &T0361, &T0362, &T0363];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(machine)) = (&plan.job.parallel, &plan.machine) else { return };
-    let Some(engine) = parallel.engine.val() else { return };
+    let (Some(engine), Some(bound)) = (parallel.engine.val(), plan.engine) else { return };
     let gpus = machine.gpus_per_node;
     let noun = plan.chip_noun();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
     // Of a job without `parallel`, the instance type is what is paid for.
     let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
     // Without a launcher, the container or the script decides how many processes run.
-    let plain = (engine.value == Engine::None).then(|| processes(plan)).filter(|which| *which != Processes::Own);
+    let plain = bound.law.is_script().then(|| processes(plan)).filter(|which| *which != Processes::Own);
     let is_written = engine.origin.span().is_some();
     let span = engine.origin.span().or(instance).unwrap_or(parallel.span);
     let subject = if is_written { "engine `none`" } else { "a job without `parallel`" };
@@ -210,11 +210,10 @@ fn with_idle_cost(
 
 /// Reports MPI settings, which torchrun and SMDDP's launcher ignore.
 fn check_mpi_settings(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
-    let Some(engine) = parallel.engine.get() else { return };
-    let launcher = parallel.launcher.value().map(String::as_str);
+    let Some(engine) = plan.engine else { return };
     let launched_by = if uses_torchrun(plan) {
         "torchrun"
-    } else if engine == Engine::Ddp && launcher == Some("pytorchddp") {
+    } else if engine.front.launcher(parallel) == Launcher::PytorchDdp {
         "pytorchddp"
     } else {
         return;
@@ -235,9 +234,9 @@ fn check_mpi_settings(plan: &Plan, parallel: &Parallel, problems: &mut Problems)
             span,
             format!("`{name}` requires MPI, but engine `{}` uses {launched_by} here", engine.name()),
         );
-        problems.push(match (name, engine) {
-            ("mpi-env", _) => diagnostic.help("move the variables to `program { environment … }`"),
-            (_, Engine::Ddp) => diagnostic.remove(name).or_write("launcher=\"mpi\""),
+        problems.push(match name {
+            "mpi-env" => diagnostic.help("move the variables to `program { environment … }`"),
+            _ if engine.front.takes_launcher("mpi") => diagnostic.remove(name).or_write("launcher=\"mpi\""),
             _ => diagnostic.remove(name),
         });
     }

@@ -2,9 +2,10 @@
 
 use crate::Context;
 use crate::queries::program::{is_outside_source, is_python};
+use crate::queries::torchrun::uses_torchrun;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Program};
+use trainc_ir::Program;
 
 declare_code!(
     T0263,
@@ -45,8 +46,7 @@ fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
-    let engine = plan.engine();
-    if engine == Some(Engine::Worker) {
+    if plan.is_worker() {
         return;
     }
     if !program.entrypoint.is_empty() {
@@ -78,7 +78,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         {
             let dir = tree.dir.trim_end_matches('/');
             // Under torchrun a package does not start at all, which another rule reports.
-            let torchrun = matches!(engine, Some(Engine::Fsdp)) || plan.smp == Some(trainc_ir::Smp::V2);
+            let shards = plan.engine.is_some_and(|engine| engine.law.can_shard());
+            let torchrun = shards && uses_torchrun(plan);
             if !torchrun && path.contains('/') {
                 reject(
                     span,

@@ -3,7 +3,8 @@
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Plan, Quantize};
+use trainc_ir::engine::Quantized;
+use trainc_ir::{Plan, Quantize};
 
 declare_code!(
     T0378,
@@ -55,24 +56,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Checks the engine; returns whether it reported a problem.
 fn check_engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) -> bool {
     let Some(parallel) = &plan.job.parallel else { return false };
-    let Some(engine) = parallel.engine.val() else { return false };
+    let (Some(engine), Some(bound)) = (parallel.engine.val(), plan.engine) else { return false };
     let at = engine.span_or(parallel.span);
     let span = quantize.kind.span().unwrap_or(quantize.span);
-    match engine.value {
-        Engine::Smp | Engine::Worker => {
+    match bound.law.quantized {
+        Quantized::None(why) => {
             problems.push(
-                Diagnostic::new(&T0379, span, format!("engine `{}` does not support {kind} weights", engine.value.name()))
+                Diagnostic::new(&T0379, span, format!("engine `{}` does not support {kind} weights", engine.value.as_str()))
                     .label(at, "the engine")
                     .write("parallel engine=\"device-map\"").and_text(" for one node").or_else("`fsdp` with nf4")
-                    .note(if engine.value == Engine::Smp {
-                        "the library shards and gathers floating-point parameters (rule of thumb; no source shows otherwise)"
-                    } else {
-                        "the worker keeps the base weights in its own precision"
-                    }),
+                    .note(why),
             );
             true
         }
-        Engine::Fsdp if kind == "int8" => {
+        Quantized::Nf4 if kind == "int8" => {
             problems.push(
                 Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, which int8 is not")
                     .label(at, "the engine")
@@ -81,8 +78,8 @@ fn check_engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Pro
             );
             true
         }
-        Engine::Fsdp => check_storage_type(plan, quantize, problems),
-        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
+        Quantized::Nf4 => check_storage_type(plan, quantize, problems),
+        Quantized::Any => false,
     }
 }
 

@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::digest::python_float;
-use trainc_ir::{Engine, Field, Optimizer, Warmup};
+use trainc_ir::{Field, Optimizer, Warmup};
 
 declare_code!(T0318, "unusual-optimizer-setting", Warning, "an optimizer setting far from published values");
 declare_code!(T0319, "warmup-too-long", Warning, "a warm-up that is at least as long as the run");
@@ -91,8 +91,7 @@ fn check_warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problem
     let (Some(warmup), Some(run)) = (optimizer.warmup.val(), &context.plan.run.steps) else { return };
     let Warmup::Steps(steps) = warmup.value else { return };
     // The worker rejects it, which is reported with its settings.
-    let engine = context.plan.engine();
-    if engine == Some(Engine::Worker) && steps > run.value {
+    if context.plan.is_worker() && steps > run.value {
         return;
     }
     if steps < run.value {
@@ -119,8 +118,7 @@ fn check_warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problem
 fn check_min_lr(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     let (Some(least), Some(peak)) = (optimizer.min_lr.val(), optimizer.lr.val()) else { return };
     // The worker rejects it, which is reported with its settings.
-    let engine = context.plan.engine();
-    if least.value <= peak.value || engine == Some(Engine::Worker) {
+    if least.value <= peak.value || context.plan.is_worker() {
         return;
     }
     problems.push(

@@ -10,7 +10,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
-use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
+use trainc_ir::{Mesh, ModelFacts, Parallel, Plan};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::minimum_nodes::PARAMETERS_PER_NODE;
 use trainc_predict::{Layout, Sharding};
@@ -49,8 +49,7 @@ struct Group<'a> {
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    let shards = matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker);
-    if mesh.gpus_per_node == 0 || !shards {
+    if mesh.gpus_per_node == 0 || !mesh.law.can_shard() {
         return;
     }
     let group = Group {
@@ -99,11 +98,13 @@ impl Group<'_> {
         let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
         let whole = self.mesh.world_size / others;
         Some(match self.degree_for_nodes(recommended).or_else(|| self.degree_for_nodes(minimum)) {
-            Some(degree) if degree < whole || !self.is_fsdp() => (Help::write(format!("shard-degree {degree}")), degree),
-            _ if self.is_fsdp() => {
-                (Help::write("strategy \"full-shard\"").and_text(": the group is then the whole cluster"), whole)
+            Some(degree) if degree < whole || self.whole_world().is_none() => {
+                (Help::write(format!("shard-degree {degree}")), degree)
             }
-            _ => (Help::write(format!("shard-degree {whole}")), whole),
+            _ => match self.whole_world() {
+                Some(strategy) => (Help::write(strategy).and_text(": the group is then the whole cluster"), whole),
+                None => (Help::write(format!("shard-degree {whole}")), whole),
+            },
         })
     }
 
@@ -112,8 +113,8 @@ impl Group<'_> {
         if self.parallel.shard_degree.span().is_none() {
             return String::new();
         }
-        if self.is_fsdp() {
-            return " and `strategy \"full-shard\"` without `shard-degree`".to_owned();
+        if let Some(strategy) = self.whole_world() {
+            return format!(" and `{strategy}` without `shard-degree`");
         }
         let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
         format!(" and `shard-degree {}`", nodes.saturating_mul(self.mesh.gpus_per_node) / others)
@@ -128,8 +129,9 @@ impl Group<'_> {
         }
     }
 
-    fn is_fsdp(&self) -> bool {
-        self.mesh.engine == Engine::Fsdp
+    /// Returns the node that makes the whole cluster one shard group.
+    fn whole_world(&self) -> Option<String> {
+        self.mesh.law.whole_world_strategy().map(|word| format!("strategy \"{word}\""))
     }
 
     fn check_hybrid(&self, problems: &mut Problems) {
@@ -201,9 +203,9 @@ impl Group<'_> {
         if nodes >= minimum_nodes(self.plan, self.mesh) || has_excess_states(self.plan) {
             return;
         }
-        // A rule of thumb of SMP does not outweigh a prediction, and more nodes cost money.
+        // A rule of thumb of another engine does not outweigh a prediction, and more nodes cost money.
         let fits = is_predicted_to_fit(context);
-        if fits && self.mesh.engine != Engine::Smp {
+        if fits && !self.mesh.law.node_rule {
             return;
         }
         let parameters = model.parameters.value;
@@ -289,12 +291,13 @@ impl Group<'_> {
             return;
         };
         let parameters = self.model.map_or(0, |model| model.parameters.value);
-        let (write, codes) = if self.is_fsdp() {
-            let [strategy, degree] = ["strategy \"hybrid-shard\"".to_owned(), format!("shard-degree {degree}")];
-            (format!("`{strategy}` with `{degree}`"), format!("{strategy}\n{degree}"))
-        } else {
-            let degree = format!("shard-degree {degree}");
-            (format!("`{degree}`"), degree)
+        let node = format!("shard-degree {degree}");
+        let (write, codes) = match self.mesh.law.strategy_of(Sharding::Full, false) {
+            Some(strategy) => {
+                let strategy = format!("strategy \"{}\"", strategy.word);
+                (format!("`{strategy}` with `{node}`"), format!("{strategy}\n{node}"))
+            }
+            None => (format!("`{node}`"), node),
         };
         let judged = assess(context, |layout| self.set_degree(layout, degree));
         let condition = if judged.fits { "" } else { ", if it fits" };

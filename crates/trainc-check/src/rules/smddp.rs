@@ -10,7 +10,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Engine, Parallel, Plan};
+use trainc_ir::{Launcher, Parallel, Plan};
 
 declare_code!(
     T0355,
@@ -43,7 +43,7 @@ pub(super) static CODES: &[&Code] = &[&T0355, &T0356, &T0358, &T0359];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) = &plan.job.parallel else { return };
-    let Some(engine) = parallel.engine.val() else { return };
+    let (Some(engine), Some(bound)) = (parallel.engine.val(), plan.engine) else { return };
     let rewritten = is_rewritten_to_smddp(plan, parallel);
     if rewritten {
         let span = parallel.launcher.span().unwrap_or(parallel.span);
@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("the SDK's PyTorch estimator rewrites it (SDK 2.257.7, captured requests)"),
         );
     }
-    if !(rewritten || engine.value == Engine::Smddp) {
+    if !(rewritten || bound.law.smddp) {
         return;
     }
     check_image(plan, problems);
@@ -74,8 +74,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Returns whether the SDK's PyTorch estimator replaces `pytorchddp` with SageMaker data parallel.
 fn is_rewritten_to_smddp(plan: &Plan, parallel: &Parallel) -> bool {
-    parallel.engine.get() == Some(Engine::Ddp)
-        && parallel.launcher.value().is_some_and(|launcher| launcher == "pytorchddp")
+    plan.engine.is_some_and(|engine| engine.front.launcher(parallel) == Launcher::PytorchDdp)
         && plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
 }
 
@@ -144,32 +143,36 @@ fn check_trainer(plan: &Plan, problems: &mut Problems) {
     );
 }
 
+/// The generations of the library, by their names in the catalogue.
+const V1: &str = "smddp-v1";
+const V2: &str = "smddp-v2";
+
 /// Returns the generation of the library in the image by its PyTorch version, if that is known.
-fn generation(plan: &Plan) -> Option<support::Engine> {
+fn generation(plan: &Plan) -> Option<&'static str> {
     let pytorch = plan.image.as_ref()?.pytorch.as_deref()?;
-    if support::library(support::Engine::SmddpV1, pytorch).is_some() {
-        return Some(support::Engine::SmddpV1);
+    if support::library(V1, pytorch).is_some() {
+        return Some(V1);
     }
     // A version missing from the tables has the library of its neighbours.
-    let first = support::engine(support::Engine::SmddpV2)?
+    let first = support::library_support(V2)?
         .pytorch_versions
         .into_iter()
         .min_by(|a, b| version_key(a).cmp(&version_key(b)))?;
     Some(if version_key(pytorch) >= version_key(&first) {
-        support::Engine::SmddpV2
+        V2
     } else {
-        support::Engine::SmddpV1
+        V1
     })
 }
 
 /// Returns whether the job starts the library on an unsupported instance type.
 fn refuses_instance(plan: &Plan) -> bool {
     let (Some(parallel), Some(row)) = (&plan.job.parallel, &plan.instance) else { return false };
-    if !(is_rewritten_to_smddp(plan, parallel) || parallel.engine.get() == Some(Engine::Smddp)) {
+    if !(is_rewritten_to_smddp(plan, parallel) || plan.engine.is_some_and(|engine| engine.law.smddp)) {
         return false;
     }
     match generation(plan) {
-        Some(support::Engine::SmddpV2) => !row.smddp_v2,
+        Some(V2) => !row.smddp_v2,
         Some(_) => !row.smddp_v1,
         None => !(row.smddp_v1 || row.smddp_v2),
     }
@@ -177,8 +180,8 @@ fn refuses_instance(plan: &Plan) -> bool {
 
 fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
     let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
-    let generation = generation(plan).unwrap_or(support::Engine::SmddpV1);
-    let Some(list) = support::engine(generation) else { return };
+    let generation = generation(plan).unwrap_or(V1);
+    let Some(list) = support::library_support(generation) else { return };
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.and_then(|cluster| cluster.instance.span()).unwrap_or(at);
     problems.push(
@@ -187,7 +190,7 @@ fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
             span,
             format!(
                 "SageMaker data parallel{} does not support `{}`; it supports {}",
-                if generation == support::Engine::SmddpV2 { " 2" } else { "" },
+                if generation == V2 { " 2" } else { "" },
                 row.name,
                 text::backtick_list(&list.instances, "and")
             ),

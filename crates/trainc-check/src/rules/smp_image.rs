@@ -4,12 +4,14 @@ use crate::codes;
 use crate::Context;
 use crate::queries::torchrun::pytorch_version;
 use trainc_catalog::images::version_key;
+use trainc_catalog::smp::SmpVersion;
 use trainc_catalog::support;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Engine, Plan, Smp};
+use trainc_engine::smp;
+use trainc_ir::Plan;
 
 declare_code!(
     T0364,
@@ -60,11 +62,7 @@ fn is_v2_on_huggingface(plan: &Plan) -> bool {
 /// Checks image and instance type. The SDK only looks up an image; the container fails if the library is missing.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(parallel) =
-        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp))
-    else {
-        return;
-    };
+    let (Some(parallel), Some(version)) = (&plan.job.parallel, smp::version(plan)) else { return };
     let Some(ask) = &plan.job.image else { return };
     let at = parallel.engine.span().unwrap_or(parallel.span);
     let span =
@@ -80,17 +78,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
         return;
     }
-    let Some(Smp::V1(library)) = &plan.smp else { return };
-    match library {
+    if version != SmpVersion::V1 {
+        return;
+    }
+    match &plan.library {
         None => check_version(plan, span, problems),
-Some(library) => warn_archived(library, span, problems),
+        Some(library) => warn_archived(library, span, problems),
     }
     check_instance(plan, at, problems);
 }
 
 fn check_version(plan: &Plan, span: Span, problems: &mut Problems) {
     let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
-    let known = support::engine(support::Engine::SmpV1).map(|row| row.pytorch_versions).unwrap_or_default();
+    let known = support::library_support("smp-v1").map(|row| row.pytorch_versions).unwrap_or_default();
     let early =
         support::early_smp_v1_versions().filter(|row| row.pytorch_versions.iter().any(|version| version == pytorch));
     let diagnostic = Diagnostic::new(
@@ -116,7 +116,7 @@ fn check_version(plan: &Plan, span: Span, problems: &mut Problems) {
 }
 
 fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
-    let Some(row) = support::engine(support::Engine::SmpV1) else { return };
+    let Some(row) = support::library_support("smp-v1") else { return };
     let Some(since) = &row.archived else { return };
     let newest = support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
     problems.push(
@@ -130,7 +130,7 @@ fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
 /// service nor the SDK refuses such a type.
 fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
     let Some(row) = plan.instance.as_ref().filter(|row| !row.smp_v1) else { return };
-    let Some(list) = support::engine(support::Engine::SmpV1) else { return };
+    let Some(list) = support::library_support("smp-v1") else { return };
     if support::smp_v1_examples().is_some_and(|examples| examples.instances.contains(&row.name)) {
         return;
     }

@@ -10,7 +10,8 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::job::Recompute;
-use trainc_ir::{Engine, Field, Parallel, Plan, Scalar, Smp};
+use trainc_engine::smp;
+use trainc_ir::{Field, Parallel, Plan, Scalar};
 
 declare_code!(
     T0367,
@@ -69,16 +70,11 @@ struct SmpV1<'a> {
 /// other checks.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(parallel) =
-        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp))
-    else {
-        return;
-    };
-    let Some(smp) = &plan.smp else { return };
+    let (Some(parallel), Some(version)) = (&plan.job.parallel, smp::version(plan)) else { return };
     let mut written = parameters(parallel);
-    written.retain(|one| check_generation(plan, parallel, smp, one, problems));
-    if let Smp::V1(library) = smp {
-        let smp_v1 = SmpV1 { plan, parallel, written: &written, library: library.as_deref() };
+    written.retain(|one| check_generation(plan, parallel, version, one, problems));
+    if version == SmpVersion::V1 {
+        let smp_v1 = SmpV1 { plan, parallel, written: &written, library: plan.library.as_deref() };
         for one in &written {
             if let Some(row) = parameter(SmpVersion::V1, one.v1) {
                 smp_v1.check_since(one.name, one.span, row, problems);
@@ -92,10 +88,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Reports a parameter that the image's generation does not support; returns whether it is supported.
-fn check_generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParameter, problems: &mut Problems) -> bool {
-    let (row, other, mine, theirs) = match smp {
-        Smp::V1(_) => (parameter(SmpVersion::V1, one.v1), parameter(SmpVersion::V2, one.v2), "v1", "v2"),
-        Smp::V2 => (parameter(SmpVersion::V2, one.v2), parameter(SmpVersion::V1, one.v1), "v2", "v1"),
+fn check_generation(
+    plan: &Plan,
+    parallel: &Parallel,
+    version: SmpVersion,
+    one: &WrittenParameter,
+    problems: &mut Problems,
+) -> bool {
+    let (row, other, mine, theirs) = match version {
+        SmpVersion::V1 => (parameter(SmpVersion::V1, one.v1), parameter(SmpVersion::V2, one.v2), "v1", "v2"),
+        SmpVersion::V2 => (parameter(SmpVersion::V2, one.v2), parameter(SmpVersion::V1, one.v1), "v2", "v1"),
     };
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()).unwrap_or("of this image");
     let image = plan
@@ -126,7 +128,7 @@ fn check_generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenPa
             // the SDK (amazon-sagemaker-examples @2d519b5, archived/falcon, read 2026-11-28). One that
             // decides the layout is an error: the plan would count what does not run.
             let decides_layout = other.is_some_and(|row| row.layout);
-            let (severity, message) = if *smp == Smp::V2 && !decides_layout {
+            let (severity, message) = if version == SmpVersion::V2 && !decides_layout {
                 (Severity::Warning, format!("the documentation of SMP v2 does not list `{}`", one.name))
             } else {
                 (Severity::Error, format!("SMP {mine} does not support `{}`", one.name))

@@ -5,7 +5,8 @@ use crate::queries::smp::{WrittenParameter, parameters};
 use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Scalar, Smp};
+use trainc_engine::smp;
+use trainc_ir::Scalar;
 
 declare_code!(
     T0347,
@@ -22,13 +23,9 @@ pub(super) static CODES: &[&Code] = &[&T0347, &T0374];
 /// Reports parameters without effect; the catalogue lists what each one depends on.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(parallel) =
-        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp))
-    else {
-        return;
-    };
+    let Some(parallel) = &plan.job.parallel else { return };
     let unknown = parallel.shard_degree.is_bad() || parallel.offload_activations.is_bad();
-    if unknown || !matches!(plan.smp, Some(Smp::V1(_))) {
+    if unknown || smp::version(plan) != Some(SmpVersion::V1) {
         return;
     }
     let written = parameters(parallel);

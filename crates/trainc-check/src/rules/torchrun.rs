@@ -9,7 +9,7 @@ use trainc_catalog::{cuda, images, support};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Engine, Launcher, Plan, Smp};
+use trainc_ir::{Launcher, Plan};
 
 declare_code!(
     T0350,
@@ -68,18 +68,20 @@ fn check_version(plan: &Plan, problems: &mut Problems) {
         problems.push(short_version(plan, &version, "torchrun"));
         return;
     }
+    let own_image = plan.engine.filter(|engine| engine.front.image_family.is_some());
+    let library_of_own_image = own_image.and_then(|engine| engine.front.libraries.first());
     let usable = if is_trainium(plan) {
         let available = trainium_versions(plan, &list.pytorch_versions);
         if available.is_empty() { list.pytorch_versions.clone() } else { available }
-    } else if plan.smp == Some(Smp::V2) {
-        support::smp_v2().map(|row| row.pytorch_versions).unwrap_or_default()
+    } else if let Some(library) = library_of_own_image {
+        support::library_support(library).map(|row| row.pytorch_versions).unwrap_or_default()
     } else {
         support::torch_distributed_usable().map(|row| row.pytorch_versions).unwrap_or_default()
     };
     // Between the versions of the list the container's toolkit has a runner for torchrun, and trainc sends
     // its own request.
     let is_gap = !is_trainium(plan)
-        && plan.smp != Some(Smp::V2)
+        && own_image.is_none()
         && !support::is_newer_than_torch_distributed(version.full)
         && list.pytorch_versions.iter().any(|known| version_key(known) < version_key(version.full));
     let mut diagnostic = Diagnostic::new(
@@ -192,19 +194,19 @@ fn check_entry(plan: &Plan, problems: &mut Problems) {
 
 fn check_trainium(plan: &Plan, problems: &mut Problems) {
     let (Some(parallel), Some(instance)) = (&plan.job.parallel, &plan.instance) else { return };
-    let Some(engine) = parallel.engine.val() else { return };
+    let (Some(engine), Some(bound)) = (parallel.engine.val(), plan.engine) else { return };
     if !is_trainium(plan)
-        || engine.value == Engine::None
+        || bound.law.is_script()
         || parallel.launcher.is_bad()
-        || (engine.value == Engine::Ddp && uses_torchrun(plan))
+        || (bound.law.whole_model && uses_torchrun(plan))
     {
         return;
     }
     let (what, span) = match parallel.launcher.val() {
-        Some(launcher) if engine.value == Engine::Ddp => {
+        Some(launcher) if bound.front.takes_launcher(&launcher.value) => {
             (format!("launcher `{}`", launcher.value), launcher.span_or(parallel.span))
         }
-        _ => (format!("engine `{}`", engine.value.name()), engine.span_or(parallel.span)),
+        _ => (format!("engine `{}`", engine.value.as_str()), engine.span_or(parallel.span)),
     };
     let cluster = plan.job.cluster.as_ref();
     let at = cluster.and_then(|cluster| cluster.instance.span());
@@ -214,7 +216,7 @@ fn check_trainium(plan: &Plan, problems: &mut Problems) {
         format!("`{}` supports only `ddp` with torchrun, not {what}", instance.name),
     )
     .write("parallel engine=\"ddp\" launcher=\"torchrun\"")
-    .note(if engine.value == Engine::Fsdp {
+    .note(if bound.front.launcher(parallel) == Launcher::Torchrun {
         "PyTorch's FSDP gathers over NCCL, which Trainium does not support; torch-neuronx runs under torchrun"
     } else {
         "the SageMaker SDK allows only `torch_distributed` on Trainium"

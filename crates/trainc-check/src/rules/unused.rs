@@ -8,7 +8,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::{Dataset, Engine, Field, Program};
+use trainc_ir::{Dataset, Field, Program};
 use trainc_predict::input;
 
 declare_code!(T0250, "unused-value", Warning, "a value that nothing uses", tags: [Unused]);
@@ -87,7 +87,6 @@ impl UnusedCheck<'_, '_> {
         if self.context.plan.job.serverless_member().is_some() {
             return;
         }
-        let engine = self.context.plan.engine();
         self.check_at_most_one(
             "program",
             &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)],
@@ -107,7 +106,7 @@ impl UnusedCheck<'_, '_> {
         if !program.s3.is_absent() {
             self.report_unused(&program.upload, "upload", "the archive in `s3` is used in place", Help::remove_it());
         }
-        if engine == Some(Engine::Worker) {
+        if self.context.plan.is_worker() {
             self.program_of_worker(program);
             return;
         }

@@ -1,10 +1,12 @@
 //! Values of a manifest that may change to make a job fit: those that pass every other rule.
 
 use crate::queries::optimizer::requires_cuda_tensors;
+use crate::queries::torchrun::uses_torchrun;
+use trainc_engine::smp::splits_sequences;
+use trainc_ir::engine::{Quantized, States};
 use trainc_ir::hardware::AcceleratorKind;
-use trainc_ir::{Engine, Plan, Scalar, Smp};
+use trainc_ir::{Axis, Plan};
 use trainc_plan::plan::divisors::divisors;
-use trainc_plan::plan::smp::splits_sequences;
 use trainc_predict::{self as predict, memory::remedies::Freedom};
 
 /// Returns the values that the edits may take.
@@ -15,17 +17,15 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
     let whole_nodes = |degree: &u64| degree.is_multiple_of(per_node) || per_node.is_multiple_of(*degree);
     let others = mesh.tensor_degree.value * mesh.pipeline_degree.value;
     let parallel = plan.job.parallel.as_ref();
-    let free = match mesh.engine {
-        Engine::Worker => true,
-        Engine::Fsdp => parallel
-            .and_then(|parallel| parallel.strategy.value())
-            .is_some_and(|strategy| strategy == "hybrid-shard"),
-        Engine::Smp => {
-            let v1 = matches!(plan.smp, Some(Smp::V1(_)) | None);
+    let law = mesh.law;
+    let free = match law.states {
+        States::Sharded => true,
+        States::ByStrategy => law.strategy(parallel).is_some_and(|strategy| !strategy.is_fixed),
+        States::ByDegree => {
             let sharded_optimizer = parallel.and_then(|p| p.shard_optimizer_state.get()) == Some(true);
-            !v1 || others == 1 && !sharded_optimizer
+            !law.shards_optimizer || others == 1 && !sharded_optimizer
         }
-        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
+        States::Whole => false,
     };
     let data = mesh.replicas.value * mesh.shard_degree.value;
     let shard_degrees = if free {
@@ -38,7 +38,7 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
     };
     // A shard group that is the whole world grows with the nodes.
     let grows = mesh.replicas.value == 1
-        && matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker)
+        && law.can_shard()
         && parallel.is_some_and(|parallel| parallel.shard_degree.is_absent());
     let global = plan.job.train.global_batch.get();
     let per_pass = batch.per_replica;
@@ -75,14 +75,13 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
 }
 
 /// Returns the tensor degrees above the present one inside a node that divide heads and widths, the data ranks and the shard
-/// groups. Under SMP v1 only if tensor ranks read the same data and nothing is sharded.
+/// groups. Where tensor ranks may read their own data, only if they do not and nothing is sharded.
 fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
-    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
+    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.law.varies.contains(&Axis::Tensor))?;
     let parallel = plan.job.parallel.as_ref()?;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
     let (shard, own) = (mesh.shard_degree.value.max(1), mesh.tensor_degree.value.max(1));
-    let v2 = matches!(plan.smp, Some(Smp::V2));
-    if !v2 && (shard > 1 || parallel.prescaled_batch.get() != Some(true)) {
+    if mesh.law.tensor_reads && (shard > 1 || mesh.law.reads_by_tensor(Some(parallel))) {
         return None;
     }
     let data = mesh.replicas.value * shard;
@@ -107,16 +106,12 @@ fn context_degrees(plan: &Plan) -> Option<Vec<u64>> {
     Some(inside.filter(|degree| shard.is_multiple_of(*degree) && tokens.is_multiple_of(2 * degree)).collect())
 }
 
-/// Returns the pipeline degrees above the present one, under SMP v1 if nothing is sharded and the library assigns the layers.
+/// Returns the pipeline degrees above the present one, if nothing is sharded and the library assigns the layers.
 fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
-    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
+    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.law.varies.contains(&Axis::Pipeline))?;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
     let parallel = plan.job.parallel.as_ref()?;
-    let by_hand = parallel
-        .options
-        .iter()
-        .any(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
-    if !matches!(plan.smp, Some(Smp::V1(_))) || mesh.shard_degree.value > 1 || by_hand {
+    if mesh.shard_degree.value > 1 || parallel.is_switched_off("auto-partition") {
         return None;
     }
     let own = mesh.pipeline_degree.value.max(1);
@@ -128,12 +123,9 @@ fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
 
 /// Returns whether torchrun starts DDP without settings that only DDP has: then it can start FSDP instead.
 fn can_switch_to_fsdp(plan: &Plan) -> bool {
-    let Some(parallel) = plan.job.parallel.as_ref().filter(|one| one.engine.get() == Some(Engine::Ddp))
-    else {
-        return false;
-    };
-    let torchrun = !parallel.launcher.is_bad()
-        && parallel.launcher.value().is_none_or(|launcher| launcher == "torchrun");
+    let whole_model = plan.engine.is_some_and(|engine| engine.law.whole_model);
+    let Some(parallel) = plan.job.parallel.as_ref().filter(|_| whole_model) else { return false };
+    let torchrun = uses_torchrun(plan);
     let is_gpu = plan.instance.as_ref().is_none_or(|row| row.accelerator.kind == AcceleratorKind::Gpu);
     let known = plan.model.as_ref().is_some_and(|model| model.architecture.is_some());
     torchrun
@@ -148,9 +140,7 @@ fn can_switch_to_fsdp(plan: &Plan) -> bool {
 
 /// Returns whether the engine supports 4-bit weights under the job's adapter, and nothing is quantised yet.
 fn can_use_nf4(plan: &Plan) -> bool {
-    let carries = plan.mesh.as_ref().is_some_and(|mesh| {
-        matches!(mesh.engine, Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None)
-    });
+    let carries = plan.mesh.as_ref().is_some_and(|mesh| !matches!(mesh.law.quantized, Quantized::None(_)));
     let computes = plan.job.train.precision.value().is_some_and(|precision| precision != "fp32");
     carries && computes && plan.job.adapter.is_some() && plan.job.quantize.is_none()
 }

@@ -81,7 +81,7 @@ impl DistributionArgument {
             processes: of("sagemaker_mpi_num_of_processes_per_host"),
             options,
             parameters: of("mp_parameters").unwrap_or(Value::Null),
-            order: plan.launch.smp_parameters.iter().map(|(name, _)| *name).collect(),
+            order: plan.launch.parameters.iter().map(|(name, _)| *name).collect(),
         })
     }
 

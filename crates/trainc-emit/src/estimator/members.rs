@@ -4,7 +4,6 @@ use super::class::EstimatorClass;
 use super::expression::Expression;
 use super::{Script, plain};
 use serde_json::Value;
-use trainc_ir::Smp;
 
 /// Defaults of the SDK, for which the argument is omitted.
 const SDK_VOLUME_GB: u64 = 30;
@@ -21,7 +20,8 @@ impl Script<'_> {
         // The SDK selects the images of SMP v2 and of Trainium by `distribution=` and `instance_type=`, which a job with
         // instance groups does not set.
         let grouped = self.plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
-        let apart = self.plan.smp == Some(Smp::V2) || self.plan.chip_noun() != "GPU";
+        let has_own_images = self.plan.engine.is_some_and(|engine| engine.front.image_family.is_some());
+        let apart = has_own_images || self.plan.chip_noun() != "GPU";
         let resolved = resolved.filter(|_| !(grouped && apart));
         if let (Some(image), Some(ask), true) = (resolved, ask, self.class != EstimatorClass::Estimator) {
             let versions = match self.class {

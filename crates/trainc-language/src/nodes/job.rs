@@ -4,8 +4,8 @@ use crate::ast::Node;
 use crate::declared::{Declared, arg, beside, child, children, prop, props_of};
 use crate::node::{NodeType, Pair, Part, Seen, TextVisitor, Visitor, node};
 use crate::nodes::{
-    Adapter, Bucket, Channel, Checkpoint, Cluster, Debugger, Engine, Experiment, ImageRequest, Model,
-    Network, Output, Parallel, Profiler, Program, Quantize, Role, Storage, Tensorboard, Train,
+    Adapter, Bucket, Channel, Checkpoint, Cluster, Debugger, Experiment, ImageRequest, Model, Network,
+    Output, Parallel, Profiler, Program, Quantize, Role, Storage, Tensorboard, Train,
 };
 use crate::origin::{Field, Val};
 use crate::scalar::{RequestMember, Scalar};
@@ -127,11 +127,6 @@ impl Job {
             .iter()
             .find(|member| member.name == "AlgorithmSpecification")
             .and_then(|member| member.value.member("TrainingInputMode"))
-    }
-
-    /// Returns the engine, if one is set.
-    pub fn engine(&self) -> Option<Engine> {
-        self.parallel.as_ref()?.engine.get()
     }
 }
 

@@ -11,40 +11,22 @@ use trainc_diag::source::Span;
 /// The engines, in the order of the reference.
 pub const ENGINE_NAMES: &[&str] = &["fsdp", "smp", "smddp", "ddp", "device-map", "worker", "none"];
 
-/// A training engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Engine {
-    /// PyTorch FSDP under torchrun.
-    Fsdp,
-    /// SageMaker model parallel, v1 or v2 by image version.
-    Smp,
-    /// SageMaker distributed data parallel.
-    Smddp,
-    /// PyTorch DDP.
-    Ddp,
-    /// One process that places layers on the GPUs of one node.
-    DeviceMap,
-    /// The Rust FSDP worker.
-    Worker,
-    /// A plain script.
-    None,
-}
+/// The name of an engine. The crate `trainc-engine` has the engines themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineName(&'static str);
 
-impl Engine {
-    /// All engines with their names in the language.
-    pub const ALL: [(&'static str, Self); 7] = [
-        ("fsdp", Self::Fsdp),
-        ("smp", Self::Smp),
-        ("smddp", Self::Smddp),
-        ("ddp", Self::Ddp),
-        ("device-map", Self::DeviceMap),
-        ("worker", Self::Worker),
-        ("none", Self::None),
-    ];
+impl EngineName {
+    /// The name of a plain script, which a job without `parallel` is.
+    pub const PLAIN: Self = Self("none");
 
-    /// Returns its name in the language.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("none", |(name, _)| name)
+    /// Returns the engine with this name.
+    pub fn parse(word: &str) -> Option<Self> {
+        ENGINE_NAMES.iter().find(|name| **name == word).map(|name| Self(name))
+    }
+
+    /// Returns the word of the language.
+    pub fn as_str(self) -> &'static str {
+        self.0
     }
 }
 
@@ -57,7 +39,7 @@ node! {
     /// parallelism: the engine and its degrees
     pub struct Parallel("parallel") derive Default {
         /// fsdp, smp, smddp, ddp, device-map, worker or none
-        pub engine: Field<Engine> = prop("engine", Ty::Plain).required();
+        pub engine: Field<EngineName> = prop("engine", Ty::Plain).required();
         /// ddp: `torchrun`, `pytorchddp` or `mpi`; none: a strategy of TensorFlow, `parameter-server` or
         /// `multi-worker-mirrored`
         pub launcher: Field<String> = prop("launcher", Ty::Word(LAUNCHERS));
@@ -125,6 +107,12 @@ impl Parallel {
     /// Returns a node without any setting.
     pub fn at(span: Span) -> Self {
         Self { span, ..Self::default() }
+    }
+
+    /// Returns true if a parameter of the engine is switched off.
+    pub fn is_switched_off(&self, option: &str) -> bool {
+        let mut options = self.options.iter();
+        options.any(|one| one.name == option && one.value.value() == Some(&Scalar::Bool(false)))
     }
 }
 

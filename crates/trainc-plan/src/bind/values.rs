@@ -91,7 +91,7 @@ impl PlanValues {
                 );
             }
         }
-        match job.engine() {
+        match trainc_engine::of_job(job) {
             Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
             None => table.insert_already_reported("mesh.engine"),
         }

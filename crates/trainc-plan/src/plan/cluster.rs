@@ -4,8 +4,9 @@ use trainc_catalog::{accelerators, instances, regions};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
+use trainc_engine::{of_job, runs_worker};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
-use trainc_ir::{Engine, Job, Machine, Region};
+use trainc_ir::{Job, Machine, Region};
 
 declare_code!(
     T0320,
@@ -236,14 +237,14 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         Some(name) if instances::instance_exists(name) => {
             // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores, and for MPI,
             // whose processes are written (Horovod).
-            let engine = job.engine();
+            let engine = of_job(job);
             let parallel = job.parallel.as_ref();
             let is_mpi =
                 parallel.and_then(|parallel| parallel.launcher.value()).is_some_and(|name| name == "mpi");
             let processes = parallel.and_then(|parallel| parallel.processes.get()).filter(|_| is_mpi);
             if let Some(engine) = engine
-                && !matches!(engine, Engine::None | Engine::Worker)
-                && !(engine == Engine::Ddp && is_mpi)
+                && engine.front.needs_gpu
+                && !(engine.front.takes_launcher("mpi") && is_mpi)
             {
                 problems.push(
                     Diagnostic::new(
@@ -258,7 +259,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                 );
                 return None;
             }
-            let ranks = cluster.ranks.get().filter(|_| engine == Some(Engine::Worker));
+            let ranks = cluster.ranks.get().filter(|_| runs_worker(job));
             Some(Machine {
                 gpus_per_node: ranks.or(processes).unwrap_or(1),
                 gpu: None,
@@ -274,8 +275,8 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
 
 /// Returns true if a plain script runs on instance groups of different types.
 fn is_heterogeneous_script(job: &Job) -> bool {
-    let engine = job.engine();
-    let Some(cluster) = job.cluster.as_ref().filter(|_| engine == Some(Engine::None)) else { return false };
+    let is_script = of_job(job).is_some_and(|engine| engine.law.is_script());
+    let Some(cluster) = job.cluster.as_ref().filter(|_| is_script) else { return false };
     let mut types = cluster.groups.iter().filter_map(|group| group.instance.value());
     types.next().is_some_and(|first| types.any(|other| other != first))
 }

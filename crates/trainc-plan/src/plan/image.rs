@@ -4,7 +4,6 @@ use super::custom_image::custom_image;
 use super::neuron_image::{self, neuron_version_too_old, substituted_version, unsupported_chip};
 use super::newest_image;
 use super::other_image::other_image;
-use super::smp::is_smp_v2;
 use super::version_suggestion::unknown_version;
 use crate::resolve::missing_node::missing_node;
 use trainc_catalog::images::{self, Framework, ImageProblem, ImageQuery};
@@ -13,7 +12,8 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Image, ImageRequest, Job, Origin, Region};
+use trainc_engine::{of_job, runs_worker};
+use trainc_ir::{Engine, Image, ImageRequest, Job, Launcher, Origin, Region};
 
 declare_code!(
     T0330,
@@ -72,9 +72,9 @@ pub(super) static CODES: &[&Code] =
 
 /// Returns the container image of the job; `None` if it is unknown.
 pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
-    let engine = job.engine();
+    let engine = of_job(job);
     let Some(ask) = &job.image else {
-        if engine == Some(Engine::Worker) {
+        if runs_worker(job) {
             return newest_image::worker_image(job, region?);
         }
         if job.needs_program {
@@ -124,11 +124,11 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         &|| newest_image::suggested_image_of_family(job, region, family),
         problems,
     )?;
-    let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
+    let own_family = engine.and_then(|engine| own_family(engine, &pytorch));
     let query = ImageQuery {
         framework: match family {
             "huggingface" => Framework::HuggingFace,
-            _ if smp_v2 => Framework::SmpV2,
+            _ if own_family.is_some() => Framework::SmpV2,
             _ => Framework::PyTorch,
         },
         pytorch: &pytorch,
@@ -136,7 +136,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         python: ask.python.value().map(String::as_str),
         region: region.map_or(FULL_REGION, |region| region.name.as_str()),
         instance,
-        smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
+        smdistributed: engine.is_some_and(|engine| engine.front.needs_library()),
     };
     let mut answer = images::resolve(&query);
     // For an unknown Python version, continue with another Python so that other problems of the image are reported too.
@@ -168,7 +168,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         Ok(found) => Some(Image {
             sdk_v2: sdk_v2_accepts(job, &query, &found.sdk),
             uri: found.uri,
-            family: if smp_v2 { "smp".to_owned() } else { family.to_owned() },
+            family: own_family.unwrap_or(family).to_owned(),
             pytorch: Some(found.pytorch_full_version),
             transformers: found.transformers_full_version,
             python: found.python,
@@ -302,6 +302,21 @@ fn required_versions(
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
 }
 
+/// Returns the family of images that only the generation of the engine for a PyTorch version uses.
+pub(super) fn own_family(engine: Engine, pytorch: &str) -> Option<&'static str> {
+    trainc_engine::in_image(engine, "pytorch", Some(pytorch)).front.image_family
+}
+
+/// Returns the engine with the generation in the images of a query.
+pub(super) fn engine_in_framework(engine: Engine, query: &ImageQuery) -> Engine {
+    let family = match query.framework {
+        Framework::SmpV2 => "smp",
+        Framework::HuggingFace => "huggingface",
+        Framework::PyTorch => "pytorch",
+    };
+    trainc_engine::in_image(engine, family, Some(query.pytorch))
+}
+
 /// Returns true if SDK v2 accepts the versions as spelled: its tables list the image, and its check of the distribution
 /// accepts the version (`fw_utils`, which accepts fewer spellings than the tables).
 pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
@@ -309,20 +324,13 @@ pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> b
         return false;
     }
     let Some(parallel) = &job.parallel else { return true };
-    let launcher = parallel.launcher.value().map_or("torchrun", String::as_str);
-    let list = match (parallel.engine.get(), launcher) {
-        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") if query.instance.starts_with("ml.trn") => {
-            support::torch_distributed_trainium()
-        }
-        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") => support::torch_distributed_accepted(),
-        (Some(Engine::Smp), _) if query.framework == Framework::SmpV2 => {
-            support::torch_distributed_accepted()
-        }
-        (Some(Engine::Smddp), _) => support::smddp_accepted_by_sdk(),
+    let Some(engine) = of_job(job) else { return true };
+    let list = match engine_in_framework(engine, query).front.launcher(parallel) {
+        Launcher::Torchrun if query.instance.starts_with("ml.trn") => support::torch_distributed_trainium(),
+        Launcher::Torchrun | Launcher::SmpV2 => support::torch_distributed_accepted(),
+        Launcher::Smddp => support::smddp_accepted_by_sdk(),
         // The PyTorch class maps `pytorchddp` to SMDDP; the HuggingFace class does not check it.
-        (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => {
-            support::smddp_accepted_by_sdk()
-        }
+        Launcher::PytorchDdp if query.framework == Framework::PyTorch => support::smddp_accepted_by_sdk(),
         _ => return true,
     };
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
@@ -337,14 +345,16 @@ pub(super) fn is_startable(job: &Job, query: &ImageQuery, found: &images::Image)
     {
         return false;
     }
-    let launcher = job.parallel.as_ref().and_then(|parallel| parallel.launcher.value());
-    let by_script = match job.engine() {
-        Some(Engine::Fsdp) => true,
-        Some(Engine::Ddp) => launcher.is_none_or(|launcher| launcher == "torchrun"),
-        // The toolkit of the image starts a plain script.
-        Some(Engine::DeviceMap | Engine::None) => true,
-        _ => false,
-    };
+    let parallel = job.parallel.as_ref();
+    let front = parallel.and_then(|parallel| Some((parallel, of_job(job)?.front)));
+    let by_script = front.filter(|(_, front)| front.runs_program).is_some_and(|(parallel, front)| {
+        match front.launcher(parallel) {
+            Launcher::Torchrun => true,
+            // The toolkit of the image starts a plain script.
+            Launcher::Plain | Launcher::ParameterServer | Launcher::MultiWorkerMirrored => true,
+            _ => false,
+        }
+    });
     sdk_v2_accepts(job, query, &found.sdk)
         || (by_script
             && query.framework != Framework::SmpV2

@@ -1,13 +1,13 @@
 //! Decides the launcher of the ranks and the parameters that it gets.
 
-use super::smp::smp_parameter_name;
 use trainc_catalog::{images, support};
-use trainc_ir::{Engine, Field, Launch, Launcher, Mesh, Parallel, Plan, Scalar, Smp};
+use trainc_ir::{Launch, Launcher, Parallel, Plan};
 
 /// Returns the launch of a bound plan; before binding, options may contain placeholders.
 pub(super) fn launch(plan: &Plan) -> Launch {
     let Some(parallel) = &plan.job.parallel else { return Launch::default() };
-    let launcher = match launcher(parallel, plan.smp.as_ref()) {
+    let front = plan.engine.map(|engine| engine.front);
+    let launcher = match front.map_or(Launcher::Plain, |front| front.launcher(parallel)) {
         Launcher::Torchrun if needs_launch_script(plan) => Launcher::LaunchScript,
         launcher => launcher,
     };
@@ -29,31 +29,10 @@ pub(super) fn launch(plan: &Plan) -> Launch {
         },
         instance: instance(plan, launcher),
         group: group(plan, parallel, (launcher, is_rewritten_to_smddp)),
-        smp_parameters: match (launcher, &plan.mesh) {
-            (Launcher::SmpV1, Some(mesh)) => smp_v1_parameters(plan, parallel, mesh),
-            (Launcher::SmpV2, Some(mesh)) => smp_v2_parameters(parallel, mesh),
+        parameters: match (front, &plan.mesh) {
+            (Some(front), Some(mesh)) => (front.parameters)(plan, parallel, mesh),
             _ => Vec::new(),
         },
-    }
-}
-
-fn launcher(parallel: &Parallel, smp: Option<&Smp>) -> Launcher {
-    match parallel.engine.get() {
-        Some(Engine::Fsdp) => Launcher::Torchrun,
-        Some(Engine::Ddp) => match parallel.launcher.value().map(String::as_str) {
-            Some("mpi") => Launcher::Mpi,
-            Some("pytorchddp") => Launcher::PytorchDdp,
-            _ => Launcher::Torchrun,
-        },
-        Some(Engine::Smddp) => Launcher::Smddp,
-        Some(Engine::Smp) if smp == Some(&Smp::V2) => Launcher::SmpV2,
-        Some(Engine::Smp) => Launcher::SmpV1,
-        Some(Engine::None) => match parallel.launcher.value().map(String::as_str) {
-            Some("parameter-server") => Launcher::ParameterServer,
-            Some("multi-worker-mirrored") => Launcher::MultiWorkerMirrored,
-            _ => Launcher::Plain,
-        },
-        Some(Engine::DeviceMap | Engine::Worker) | None => Launcher::Plain,
     }
 }
 
@@ -135,77 +114,4 @@ fn group(plan: &Plan, parallel: &Parallel, (launcher, is_rewritten): (Launcher, 
         _ => true,
     };
     plan.job.rank_group().filter(|_| is_sent)?.name.value().cloned()
-}
-
-fn int(n: u64) -> Scalar {
-    Scalar::Int(i128::from(n))
-}
-
-fn smp_v2_parameters(parallel: &Parallel, mesh: &Mesh) -> Vec<(&'static str, Scalar)> {
-    // If omitted, SMP would choose a degree that may differ from the plan.
-    let shard_degree = ("hybrid_shard_degree", int(mesh.shard_degree.value));
-    let mut out = vec![shard_degree];
-    for (key, field) in [
-        ("tensor_parallel_degree", &parallel.tensor_degree),
-        ("context_parallel_degree", &parallel.context_degree),
-        ("expert_parallel_degree", &parallel.expert_degree),
-    ] {
-        out.extend(field.get().map(|degree| (key, int(degree))));
-    }
-    let offload = parallel.offload_activations.get();
-    out.extend(offload.map(|on| ("sm_activation_offloading", Scalar::Bool(on))));
-    out.extend(parallel.offload_horizon.get().map(|horizon| ("activation_loading_horizon", int(horizon))));
-    out.extend(smp_passthrough_options(parallel));
-    out
-}
-
-fn smp_v1_parameters(plan: &Plan, parallel: &Parallel, mesh: &Mesh) -> Vec<(&'static str, Scalar)> {
-    let text = |field: &Field<String>| field.value().cloned().map(Scalar::Text);
-    let flag = |field: &Field<bool>| field.get().map(Scalar::Bool);
-    let count = |field: &Field<u64>| field.get().map(int);
-    let precision = plan.job.train.precision.value().map(String::as_str);
-    let parameters = [
-        ("ddp", smp_v1_ddp_parameter(parallel, mesh)),
-        ("tensor_parallel_degree", parallel.tensor_degree.get().map(|_| int(mesh.tensor_degree.value))),
-        ("microbatches", count(&parallel.num_micro_batches)),
-        ("partitions", Some(int(mesh.pipeline_degree.value))),
-        ("pipeline", text(&parallel.schedule)),
-        ("active_microbatches", count(&parallel.num_active_micro_batches)),
-        ("placement_strategy", text(&parallel.placement)),
-        ("shard_optimizer_state", flag(&parallel.shard_optimizer_state)),
-        ("prescaled_batch", flag(&parallel.prescaled_batch)),
-        ("sharded_data_parallel_degree", count(&parallel.shard_degree)),
-        ("offload_activations", flag(&parallel.offload_activations)),
-        ("activation_loading_horizon", count(&parallel.offload_horizon)),
-        ("bf16", (precision == Some("bf16")).then_some(Scalar::Bool(true))),
-        ("fp16", (precision == Some("fp16")).then_some(Scalar::Bool(true))),
-    ];
-    let mut out: Vec<(&'static str, Scalar)> =
-        parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    out.extend(smp_passthrough_options(parallel).into_iter().filter(|(name, _)| *name != "ddp"));
-    out
-}
-
-/// Returns SMP v1's `ddp`: as written, otherwise true if SMP v1 requires it, which is the case with tensor
-/// parallelism, sharding, sharded optimizer states, or data parallelism (SDK documentation of `ddp`: "must be set to
-/// true if there is data parallelism").
-fn smp_v1_ddp_parameter(parallel: &Parallel, mesh: &Mesh) -> Option<Scalar> {
-    let written = parallel.options.iter().find(|option| option.name == "ddp");
-    if let Some(Field::Is(val)) = written.map(|option| &option.value) {
-        return Some(val.value.clone());
-    }
-    let is_required = mesh.world_size > mesh.pipeline_degree.value
-        || parallel.tensor_degree.get().is_some_and(|degree| degree > 1)
-        || parallel.shard_degree.get().is_some_and(|degree| degree > 1)
-        || parallel.shard_optimizer_state.get() == Some(true);
-    is_required.then_some(Scalar::Bool(true))
-}
-
-/// Returns the options that trainc passes to SMP unchanged.
-fn smp_passthrough_options(parallel: &Parallel) -> Vec<(&'static str, Scalar)> {
-    parallel
-        .options
-        .iter()
-        .filter_map(|option| Some((smp_parameter_name(option.name)?, option.value.value()?.clone())))
-        .collect()
 }

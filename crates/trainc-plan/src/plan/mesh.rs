@@ -6,7 +6,8 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
+use trainc_ir::engine::{Absent, Degree, Law, Ranks};
+use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Val};
 
 declare_code!(
     T0301,
@@ -47,33 +48,33 @@ const MAX_GPUS: u64 = 1 << 24;
 
 /// Computes the mesh; returns `None` if the cluster or the engine is unknown.
 pub(super) fn mesh(
-    job: &Job,
+    (job, engine): (&Job, Option<Engine>),
     machine: Option<&Machine>,
     model: Option<&ModelFacts>,
-    smp: Option<&Smp>,
     problems: &mut Problems,
 ) -> Option<Mesh> {
-    let at = layout(job, machine, smp, problems)?;
+    let at = layout((job, engine), machine, problems)?;
     let minimum = minimum_nodes(at.parallel, at.engine, model);
-    at.build(minimum, smp, problems)
+    at.build(minimum, problems)
 }
 
-/// Returns the number of data ranks for engines whose ranks all read different data. It is known even if the degrees
-/// are invalid, so that the batch can be checked. Returns `None` for other engines or without a cluster.
+/// Returns the number of data ranks for engines that shard and whose ranks all read different data. It is known even if the
+/// degrees are invalid, so that the batch can be checked. Returns `None` for other engines or without a cluster.
 pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
-    let at = layout(job, machine, None, &mut Problems::default())?;
-    matches!(at.engine, Engine::Fsdp | Engine::Worker).then_some(at.world_size)
+    let at = layout((job, trainc_engine::of_job(job)), machine, &mut Problems::default())?;
+    let law = at.law();
+    let all_read = law.factors.iter().all(|factor| law.reads.contains(&factor.axis)) && law.shares.is_empty();
+    (law.can_shard() && all_read).then_some(at.world_size)
 }
 
 /// Computes the world over which the axes are arranged.
 fn layout<'a>(
-    job: &'a Job,
+    (job, engine): (&'a Job, Option<Engine>),
     machine: Option<&Machine>,
-    smp: Option<&Smp>,
     problems: &mut Problems,
 ) -> Option<Layout<'a>> {
     let parallel = job.parallel.as_ref()?;
-    let engine = parallel.engine.get()?;
+    let engine = engine?;
     let cluster = job.cluster.as_ref()?;
     let Machine { gpus_per_node, ranks_per_gpu, .. } = *machine?;
     let nodes_val = match (&cluster.nodes, cluster.groups.as_slice()) {
@@ -84,17 +85,22 @@ fn layout<'a>(
             Val::derived(group.nodes.get()?, format!("nodes of group `{name}`, which runs the ranks"))
         }
         // Ranks over several groups without `group=` are an error, so only plain scripts continue here.
-        (Field::Absent, groups) if !groups.is_empty() && engine == Engine::None => {
+        (Field::Absent, groups) if !groups.is_empty() && engine.law.is_script() => {
             let sum = groups.iter().map(|group| group.nodes.get()).sum::<Option<u64>>()?;
             Val::derived(sum, "sum of all groups")
         }
         _ => return None,
     };
     let nodes = nodes_val.value;
-    let ranks_per_node = mpi_processes(parallel, engine, smp, gpus_per_node.saturating_mul(ranks_per_gpu))
-        .unwrap_or_else(|| {
-            gpus_per_node.saturating_mul(if engine == Engine::DeviceMap { 1 } else { ranks_per_gpu })
-        });
+    let cores = gpus_per_node.saturating_mul(ranks_per_gpu);
+    let ranks_per_node = match engine.law.ranks {
+        Ranks::OneProcess => gpus_per_node,
+        // A rule reports more processes than cores.
+        Ranks::PerProcess => {
+            parallel.processes.get().filter(|written| (1..=cores).contains(written)).unwrap_or(cores)
+        }
+        Ranks::PerAccelerator | Ranks::Host => cores,
+    };
     let most = nodes.checked_mul(gpus_per_node.max(ranks_per_node)).filter(|most| *most <= MAX_GPUS);
     let world_size = most.map(|_| nodes * ranks_per_node);
     let Some(world_size) = world_size else {
@@ -136,17 +142,6 @@ struct Layout<'a> {
     cluster_span: Span,
 }
 
-/// Returns the processes that MPI starts on each host, if `processes` sets at most one for each GPU; a rule
-/// reports larger values.
-fn mpi_processes(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, most: u64) -> Option<u64> {
-    let by_mpi = match engine {
-        Engine::Smddp | Engine::Ddp => true,
-        Engine::Smp => matches!(smp, Some(Smp::V1(_))),
-        _ => false,
-    };
-    parallel.processes.get().filter(|processes| by_mpi && (1..=most).contains(processes))
-}
-
 fn degree_one(rule: &'static str) -> Val<u64> {
     Val::default(1, rule)
 }
@@ -162,159 +157,100 @@ impl Layout<'_> {
         text::count(self.ranks_per_node, self.rank_noun())
     }
 
-    fn build(
-        &self,
-        minimum: Option<(Val<u64>, Val<u64>)>,
-        smp: Option<&Smp>,
-        problems: &mut Problems,
-    ) -> Option<Mesh> {
+    fn law(&self) -> &'static Law {
+        self.engine.law
+    }
+
+    fn build(&self, minimum: Option<(Val<u64>, Val<u64>)>, problems: &mut Problems) -> Option<Mesh> {
         const NOT_SPLIT: &str = "not supported by this engine";
-        let mut mesh = Mesh {
-            engine: self.engine,
-            nodes: self.nodes,
-            gpus_per_node: self.gpus_per_node,
-            processes_per_node: self.ranks_per_node,
-            world_size: self.world_size,
-            replicas: degree_one(NOT_SPLIT),
-            shard_degree: degree_one(NOT_SPLIT),
-            tensor_degree: degree_one(NOT_SPLIT),
-            pipeline_degree: degree_one(NOT_SPLIT),
-            context_degree: degree_one(NOT_SPLIT),
-            expert_degree: degree_one(NOT_SPLIT),
-            data_ranks: degree_one(NOT_SPLIT),
-            minimum_nodes: None,
-            recommended_nodes: None,
-            order: Vec::new(),
-        };
-        match self.engine {
-            Engine::Fsdp => mesh.shard_degree = self.fsdp_shard(problems)?,
-            Engine::Worker => {
-                if self.parallel.shard_degree.is_bad() {
-                    return None;
-                }
-                mesh.shard_degree = self.worker_shard(minimum.as_ref());
-            }
-            Engine::Smp => self.set_smp_degrees(&mut mesh),
-            Engine::DeviceMap => {
-                if self.nodes > 1 {
-                    problems.push(
-                        Diagnostic::new(
-                            &T0306,
-                            self.cluster_span,
-                            format!(
-                                "engine `device-map` supports one node only; the cluster has {}",
-                                self.nodes
-                            ),
-                        )
-                        .write("nodes=1")
-                        .or_else("use an engine for several nodes such as `fsdp`"),
-                    );
-                    return None;
-                }
-                mesh.processes_per_node = 1;
-                mesh.pipeline_degree = Val::derived(self.gpus_per_node, "all GPUs of the node");
-            }
-            Engine::Smddp | Engine::Ddp => {
-                if self.parallel.processes.is_bad() {
-                    return None;
-                }
-            }
-            Engine::None => {
-                mesh.processes_per_node = 1;
-                mesh.replicas = Val::derived(self.nodes, "one plain process on each host");
-            }
+        let law = self.law();
+        let mut mesh = Mesh::new(law, (self.nodes, self.gpus_per_node), &[], NOT_SPLIT);
+        (mesh.processes_per_node, mesh.world_size) = (self.ranks_per_node, self.world_size);
+        if law.is_device_map() && self.nodes > 1 {
+            self.report_several_nodes(problems);
+            return None;
         }
-        if self.engine == Engine::None {
-            mesh.data_ranks = Val::derived(self.nodes, "one plain process on each host");
+        if law.is_script() {
+            const PLAIN: &str = "one plain process on each host";
+            mesh.processes_per_node = 1;
+            mesh.replicas = Val::derived(self.nodes, PLAIN);
+            mesh.data_ranks = Val::derived(self.nodes, PLAIN);
             mesh.order = vec![(Axis::Replica, self.nodes)];
             return Some(mesh);
         }
+        if law.is_device_map() {
+            mesh.processes_per_node = 1;
+        }
+        for factor in law.factors {
+            *mesh.degree_mut(factor.axis) = self.degree(factor, minimum.as_ref(), problems)?;
+        }
+        for (degree, _) in law.inside {
+            *mesh.degree_mut(degree.axis) = self.degree(degree, minimum.as_ref(), problems)?;
+        }
         // Invalid degrees were reported; the others are still checked.
-        let p = self.parallel;
-        let smp_only = [&p.tensor_degree, &p.pipeline_degree, &p.context_degree, &p.expert_degree];
-        let is_smp = self.engine == Engine::Smp;
-        let unknown = is_smp
-            && (p.shard_degree.is_bad()
-                || p.processes.is_bad()
-                || p.prescaled_batch.is_bad()
-                || smp_only.iter().any(|degree| degree.is_bad()));
+        let unknown = self.reads_bad_value();
         let replicas = self.set_replicas(&mut mesh, problems);
-        // A rule reports degrees that the image's SMP version does not support; they are not checked further.
-        let unsupported = match (self.engine, smp) {
-            (Engine::Smp, Some(Smp::V1(_))) => mesh.context_degree.value > 1 || mesh.expert_degree.value > 1,
-            (Engine::Smp, Some(Smp::V2)) => mesh.pipeline_degree.value > 1,
-            _ => false,
-        };
-        let parts = if unsupported || is_smp && p.shard_degree.is_bad() {
-            None
-        } else {
-            self.check_context_and_expert_degrees(&mesh, problems)
-        };
+        // A rule reports degrees that the image's version of the engine does not support; they are not checked further.
+        let unsupported = law.unsupported.iter().any(|axis| mesh.degree(*axis) > 1);
+        let parts = if unsupported { None } else { self.check_degrees_inside_others(&mesh, problems) };
         if unknown || replicas.is_none() || parts.is_none() {
             return None;
         }
-        self.set_data_ranks_and_order(&mut mesh, minimum, smp);
+        self.set_data_ranks_and_order(&mut mesh, minimum);
         Some(mesh)
     }
 
-    fn fsdp_shard(&self, problems: &mut Problems) -> Option<Val<u64>> {
-        let written = match &self.parallel.shard_degree {
-            Field::Is(val) => Some(val),
-            Field::Absent => None,
-            Field::Bad => return None,
-        };
-        let strategy = match &self.parallel.strategy {
-            Field::Is(val) => Some((val.value.as_str(), val.span_or(self.parallel.span))),
-            Field::Absent => None,
-            Field::Bad => return None,
-        };
-        let world = self.world_size;
-        let Some(written) = written else {
-            return Some(match strategy {
-                Some(("hybrid-shard", _)) => {
-                    Val::default(self.gpus_per_node, "hybrid-shard: the GPUs of one node")
-                }
-                Some(("no-shard", _)) => Val::default(1, "no-shard: nothing is sharded"),
-                _ => Val::default(world, "full-shard: the whole world"),
-            });
-        };
-        let contradiction = match strategy {
-            Some((name @ ("full-shard" | "shard-grad-op"), span)) if written.value != world => {
-                Some((name, span, world))
-            }
-            Some((name @ "no-shard", span)) if written.value != 1 => Some((name, span, 1)),
-            _ => None,
-        };
-        if let Some((name, span, wanted)) = contradiction {
-            problems.push(
-                Diagnostic::new(
-                    &T0302,
-                    written.span_or(self.parallel.span),
-                    format!("strategy `{name}` requires `shard-degree {wanted}`; found {}", written.value),
-                )
-                .label(span, "strategy")
-                .help(if !world.is_multiple_of(written.value) {
-                    Help::remove("shard-degree")
-                } else if name == "no-shard" {
-                    Help::remove("shard-degree").or_write("strategy \"hybrid-shard\"")
-                } else {
-                    Help::write("strategy \"hybrid-shard\"")
-                        .and_text(&format!(" to shard over {} GPUs", written.value))
-                        .or_remove("shard-degree")
-                }),
-            );
-            return None;
-        }
-        Some(written.clone())
+    /// Returns true if a value that the mesh depends on was reported already.
+    fn reads_bad_value(&self) -> bool {
+        let (law, p) = (self.law(), self.parallel);
+        law.axes().any(|axis| axis.written(p).is_bad())
+            || law.ranks == Ranks::PerProcess && p.processes.is_bad()
+            || law.tensor_reads && p.prescaled_batch.is_bad()
     }
 
-    /// Returns the shard degree of engine `worker`: all GPUs of the recommended nodes, limited to the cluster.
-    fn worker_shard(&self, minimum: Option<&(Val<u64>, Val<u64>)>) -> Val<u64> {
-        if let Field::Is(val) = &self.parallel.shard_degree {
-            return val.clone();
+    fn report_several_nodes(&self, problems: &mut Problems) {
+        problems.push(
+            Diagnostic::new(
+                &T0306,
+                self.cluster_span,
+                format!(
+                    "engine `{}` supports one node only; the cluster has {}",
+                    self.engine.name(),
+                    self.nodes
+                ),
+            )
+            .write("nodes=1")
+            .or_else("use an engine for several nodes such as `fsdp`"),
+        );
+    }
+
+    /// Returns the degree of an axis: as written, by the strategy, or what the law has for an absent one.
+    fn degree(
+        &self,
+        degree: &Degree,
+        minimum: Option<&(Val<u64>, Val<u64>)>,
+        problems: &mut Problems,
+    ) -> Option<Val<u64>> {
+        if degree.axis == Axis::Shard && !self.law().strategies.is_empty() {
+            return self.degree_by_strategy(degree.absent, minimum, problems);
         }
-        match minimum {
-            Some((_, recommended)) => {
+        match (degree.absent, degree.axis.written(self.parallel)) {
+            (Absent::AllGpus(rule), _) => Some(Val::derived(self.gpus_per_node, rule)),
+            (_, Field::Is(written)) => Some(written.clone()),
+            (absent, _) => Some(self.absent_degree(absent, minimum)),
+        }
+    }
+
+    fn absent_degree(&self, absent: Absent, minimum: Option<&(Val<u64>, Val<u64>)>) -> Val<u64> {
+        match (absent, minimum) {
+            (Absent::One(rule), _) => Val::default(1, rule),
+            (Absent::Node(rule), _) => Val::default(self.gpus_per_node, rule),
+            (Absent::World(rule), _) | (Absent::Recommended(rule), None) => {
+                Val::default(self.world_size, rule)
+            }
+            (Absent::AllGpus(rule), _) => Val::derived(self.gpus_per_node, rule),
+            // All GPUs of the recommended nodes, limited to the cluster.
+            (Absent::Recommended(_), Some((_, recommended))) => {
                 let mut nodes = recommended.value.min(self.nodes).max(1);
                 while !self.nodes.is_multiple_of(nodes) {
                     nodes -= 1;
@@ -324,31 +260,60 @@ impl Layout<'_> {
                     format!("one node per 3 billion parameters: {}", text::count(nodes, "node")),
                 )
             }
-            None => Val::default(self.world_size, "the whole world, since the size of the model is unknown"),
         }
     }
 
-    fn set_smp_degrees(&self, mesh: &mut Mesh) {
-        const SMP_DEFAULT: &str = "smp: 1 unless set";
-        let pick = |field: &Field<u64>| field.val().cloned().unwrap_or_else(|| degree_one(SMP_DEFAULT));
-        mesh.shard_degree = pick(&self.parallel.shard_degree);
-        mesh.tensor_degree = pick(&self.parallel.tensor_degree);
-        mesh.pipeline_degree = pick(&self.parallel.pipeline_degree);
-        mesh.context_degree = pick(&self.parallel.context_degree);
-        mesh.expert_degree = pick(&self.parallel.expert_degree);
+    /// Returns the shard degree of a strategy, or the written one, which a fixed strategy must have.
+    fn degree_by_strategy(
+        &self,
+        absent: Absent,
+        minimum: Option<&(Val<u64>, Val<u64>)>,
+        problems: &mut Problems,
+    ) -> Option<Val<u64>> {
+        if self.parallel.shard_degree.is_bad() || self.parallel.strategy.is_bad() {
+            return None;
+        }
+        let strategy = self.law().strategy(Some(self.parallel));
+        let implied = self.absent_degree(strategy.map_or(absent, |strategy| strategy.degree), minimum);
+        let Field::Is(written) = &self.parallel.shard_degree else { return Some(implied) };
+        let Some(strategy) = strategy.filter(|one| one.is_fixed && written.value != implied.value) else {
+            return Some(written.clone());
+        };
+        let (world, wanted) = (self.world_size, implied.value);
+        let free = self.law().strategies.iter().find(|strategy| !strategy.is_fixed)?;
+        let other = format!("strategy \"{}\"", free.word);
+        let at = self.parallel.strategy.span().unwrap_or(self.parallel.span);
+        problems.push(
+            Diagnostic::new(
+                &T0302,
+                written.span_or(self.parallel.span),
+                format!(
+                    "strategy `{}` requires `shard-degree {wanted}`; found {}",
+                    strategy.word, written.value
+                ),
+            )
+            .label(at, "strategy")
+            .help(if !world.is_multiple_of(written.value) {
+                Help::remove("shard-degree")
+            } else if wanted == 1 {
+                Help::remove("shard-degree").or_write(other)
+            } else {
+                Help::write(other)
+                    .and_text(&format!(" to shard over {} GPUs", written.value))
+                    .or_remove("shard-degree")
+            }),
+        );
+        None
     }
 
     /// Computes the replicas that the other axes leave; reports degrees that do not divide the world size.
     fn set_replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
         let world = self.world_size;
-        let axes: Vec<(&str, &Val<u64>)> = [
-            ("shard-degree", &mesh.shard_degree),
-            ("tensor-degree", &mesh.tensor_degree),
-            ("pipeline-degree", &mesh.pipeline_degree),
-        ]
-        .into_iter()
-        .filter(|(_, val)| val.value > 1)
-        .collect();
+        let factors = self.law().factors.iter().map(|factor| factor.axis);
+        let axes: Vec<(&str, &Val<u64>)> = factors
+            .map(|axis| (axis.node(), mesh.degree_val(axis)))
+            .filter(|(_, val)| val.value > 1)
+            .collect();
         let product = axes.iter().try_fold(1_u64, |product, (_, val)| product.checked_mul(val.value));
         let Some(product) = product.filter(|product| *product <= world) else {
             let shown = axes
@@ -437,20 +402,23 @@ impl Layout<'_> {
         }
     }
 
-    /// Checks that context and expert degree divide the shard degree.
-    fn check_context_and_expert_degrees(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
+    /// Checks that the degree of each axis inside another one divides that one's.
+    fn check_degrees_inside_others(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
         let mut fine = Some(());
-        for (name, val) in [("context-degree", &mesh.context_degree), ("expert-degree", &mesh.expert_degree)]
-        {
-            let shard = mesh.shard_degree.value;
-            if val.value > 1 && !shard.is_multiple_of(val.value) {
+        for (degree, outer) in self.law().inside {
+            let (name, val) = (degree.axis.node(), mesh.degree_val(degree.axis));
+            let whole = mesh.degree_val(*outer);
+            if outer.written(self.parallel).is_bad() {
+                return None;
+            }
+            if val.value > 1 && !whole.value.is_multiple_of(val.value) {
                 problems.push(
                     Diagnostic::new(
                         &T0304,
                         val.span_or(self.parallel.span),
-                        format!("`{name}` {} does not divide `shard-degree` {shard}", val.value),
+                        format!("`{name}` {} does not divide `{}` {}", val.value, outer.node(), whole.value),
                     )
-                    .label(mesh.shard_degree.span_or(self.parallel.span), "shard degree")
+                    .label(whole.span_or(self.parallel.span), format!("{} degree", outer.word()))
                     .help(shard_degree_help(self.parallel, mesh, val.value)),
                 );
                 fine = None;
@@ -459,63 +427,36 @@ impl Layout<'_> {
         fine
     }
 
-    fn set_data_ranks_and_order(
-        &self,
-        mesh: &mut Mesh,
-        minimum: Option<(Val<u64>, Val<u64>)>,
-        smp: Option<&Smp>,
-    ) {
-        let data = mesh.replicas.value * mesh.shard_degree.value;
-        mesh.data_ranks = match (self.engine, smp) {
-            (Engine::DeviceMap, _) => degree_one("one process"),
-            (Engine::Smp, Some(Smp::V2)) => Val::derived(
-                data / mesh.context_degree.value.max(1),
-                "replicas × shard degree / context degree",
-            ),
-            (Engine::Smp, _)
-                if mesh.tensor_degree.value > 1 && self.parallel.prescaled_batch.get() != Some(true) =>
-            {
-                Val::derived(
-                    data * mesh.tensor_degree.value,
-                    "replicas × shard degree × tensor degree: without `prescaled-batch #true` each tensor rank reads a batch",
-                )
-            }
-            _ => Val::derived(data, "replicas × shard degree"),
-        };
+    fn set_data_ranks_and_order(&self, mesh: &mut Mesh, minimum: Option<(Val<u64>, Val<u64>)>) {
+        let law = self.law();
+        let ranks = law.data_ranks(|axis| mesh.degree(axis), law.reads_by_tensor(Some(self.parallel)));
+        mesh.data_ranks = Val::derived(ranks, self.describe_data_ranks(mesh));
+        if law.reads.is_empty() {
+            mesh.data_ranks = degree_one("one process");
+        }
         if let Some((minimum, recommended)) = minimum {
             mesh.minimum_nodes = Some(minimum);
             mesh.recommended_nodes = Some(recommended);
         }
-        mesh.order = self.order(mesh, smp);
+        mesh.order = law.order(self.parallel).into_iter().map(|axis| (axis, mesh.degree(axis))).collect();
     }
 
-    /// Returns the axes, slowest first, in the engine's rank order.
-    fn order(&self, mesh: &Mesh, smp: Option<&Smp>) -> Vec<(Axis, u64)> {
-        let of = |axis: Axis| (axis, mesh.degree(axis));
-        let data = [of(Axis::Replica), of(Axis::Shard)];
-        match (self.engine, smp) {
-            (Engine::Smp, Some(Smp::V2)) => {
-                // Tensor ranks innermost, then the shard group (SMP v2 documentation, rank layout).
-                vec![of(Axis::Replica), of(Axis::Shard), of(Axis::Pipeline), of(Axis::Tensor)]
-            }
-            (Engine::Smp, _) => {
-                let letters = match self.parallel.placement.value().map(String::as_str) {
-                    Some("spread") => "TPD",
-                    Some(permutation) if permutation.len() == 3 => permutation,
-                    _ => "DPT",
-                };
-                letters
-                    .chars()
-                    .flat_map(|letter| match letter {
-                        'D' => data.to_vec(),
-                        'P' => vec![of(Axis::Pipeline)],
-                        _ => vec![of(Axis::Tensor)],
-                    })
-                    .collect()
-            }
-            (Engine::DeviceMap, _) => vec![of(Axis::Pipeline)],
-            _ => data.to_vec(),
+    /// Describes the data ranks as a product of degrees.
+    fn describe_data_ranks(&self, mesh: &Mesh) -> String {
+        let law = self.law();
+        let name = |axis: &Axis| match axis {
+            Axis::Replica => "replicas".to_owned(),
+            axis => format!("{} degree", axis.word()),
+        };
+        let mut out = law.reads.iter().map(name).collect::<Vec<_>>().join(" × ");
+        for axis in law.shares {
+            out.push_str(" / ");
+            out.push_str(&name(axis));
         }
+        if law.reads_by_tensor(Some(self.parallel)) && mesh.tensor_degree.value > 1 {
+            out.push_str(" × tensor degree: without `prescaled-batch #true` each tensor rank reads a batch");
+        }
+        out
     }
 }
 

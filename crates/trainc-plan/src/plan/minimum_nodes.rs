@@ -6,24 +6,14 @@ use trainc_ir::{Engine, ModelFacts, Parallel, Plan, Val};
 /// Parameters for each node of the shard group (AWS blog on sharded data parallelism, 2022-10).
 pub const PARAMETERS_PER_NODE: u64 = 3_000_000_000;
 
-/// Returns true if the engine and strategy shard the model, so that the rule applies.
-fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
-    match engine {
-        Engine::Fsdp => parallel.strategy.value().map(String::as_str) != Some("no-shard"),
-        Engine::Worker => true,
-        Engine::Smp => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
-        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
-    }
-}
-
 /// Returns the reason why the rule does not apply to a plan.
 pub fn why_not_applicable(plan: &Plan) -> String {
     let Some(parallel) = &plan.job.parallel else { return "`parallel` is not set".to_owned() };
-    match parallel.engine.get() {
-        Some(engine) if is_sharded(parallel, engine) => {
+    match plan.engine {
+        Some(engine) if engine.law.is_sharded(parallel) => {
             "one node per 3 billion parameters: the size of the model is unknown".to_owned()
         }
-        Some(engine @ (Engine::Fsdp | Engine::Smp)) => {
+        Some(engine) if engine.law.can_shard() => {
             format!(
                 "one node per 3 billion parameters applies to sharding, and `{}` does not shard here",
                 engine.name()
@@ -46,7 +36,7 @@ pub(super) fn minimum_nodes(
     engine: Engine,
     model: Option<&ModelFacts>,
 ) -> Option<(Val<u64>, Val<u64>)> {
-    if !is_sharded(parallel, engine) {
+    if !engine.law.is_sharded(parallel) {
         return None;
     }
     let parameters = model?.parameters.value;

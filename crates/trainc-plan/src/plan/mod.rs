@@ -19,7 +19,6 @@ mod other_image;
 mod payload;
 pub mod replan;
 mod required_nodes;
-pub mod smp;
 mod version_suggestion;
 pub mod worker;
 mod worker_network;
@@ -33,8 +32,8 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Engine, Field, Fleet, Job, Launch, Machine, Origin, Payload, Plan, Price, SourceFile,
-    SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
+    AccountFacts, Field, Fleet, Job, Launch, Machine, Origin, Payload, Plan, Price, SourceFile, SourceTree,
+    StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -69,8 +68,12 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let machine = cluster::machine(&job, instance.as_ref(), problems);
     let model = model::model(&job, inputs.model_config.as_ref(), problems);
     let image = image::image(&job, region.as_ref(), problems);
-    let smp = smp::generation(&job, image.as_ref());
-    let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
+    let engine = trainc_engine::of_job(&job).map(|engine| match &image {
+        Some(image) => trainc_engine::in_image(engine, &image.family, image.pytorch.as_deref()),
+        None => engine,
+    });
+    let library = image.as_ref().and_then(|image| trainc_engine::library_version(engine?, image));
+    let mesh = mesh::mesh((&job, engine), machine.as_ref(), model.as_ref(), problems);
     let batch = batch::batch(&job, mesh.as_ref(), machine.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);
     let gpu = worker::Gpu::from_machine(machine.as_ref(), instance.as_ref());
@@ -95,7 +98,8 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         batch,
         run,
         image,
-        smp,
+        engine,
+        library,
         launch: Launch::default(),
         payload: Payload::default(),
         worker,
@@ -211,10 +215,10 @@ pub fn plan_on_nodes(
     let machine = cluster::catalogue_machine(&row);
     let mut plan = replace_instance(plan, (row, machine), price)?;
     let mut shard_degree = whole_group;
-    let is_fsdp = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
-    if let Some(parallel) = plan.job.parallel.as_mut().filter(|_| is_fsdp && shard_degree.is_some()) {
-        // `full-shard` shards over the whole world and takes no degree.
-        parallel.strategy = Field::Is(Val::derived("full-shard".to_owned(), "one shard group"));
+    let strategy = plan.mesh.as_ref().and_then(|mesh| mesh.law.whole_world_strategy());
+    if let (Some(parallel), Some(strategy), Some(_)) = (&mut plan.job.parallel, strategy, shard_degree) {
+        // The strategy shards over the whole world and takes no degree.
+        parallel.strategy = Field::Is(Val::derived(strategy.to_owned(), "one shard group"));
         (parallel.shard_degree, shard_degree) = (Field::Absent, None);
     }
     let change = replan::LayoutChange { nodes, shard_degree, micro_batch_size: None, accumulation: None };

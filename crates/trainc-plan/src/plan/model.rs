@@ -11,7 +11,7 @@ use trainc_ir::architecture::{
     Architecture, ArchitectureProblem, Class, Defaulted, Details, Dimensions, Family, LoraProblem,
     parse_hf_config,
 };
-use trainc_ir::{Engine, Job, Model, ModelFacts, Origin, Val};
+use trainc_ir::{Job, Model, ModelFacts, Origin, Val};
 
 declare_code!(T0340, "unknown-model", Error, "a model that is not in the catalogue", ends: Speed);
 declare_code!(
@@ -150,8 +150,7 @@ fn base_model_facts(
     let diagnostic = unknown_model(&name.value, name.span_or(model.span));
     // A job that describes no training of it has nothing to predict; a name that is nearly another is a mistake.
     let is_described = job.train.span.is_some() || job.adapter.is_some() || job.quantize.is_some();
-    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    let has_layout = !matches!(engine, Some(Engine::None | Engine::Ddp | Engine::Smddp));
+    let has_layout = trainc_engine::of_job(job).is_none_or(|engine| !engine.law.whole_model);
     problems.push(if is_described || has_layout || diagnostic.fix.is_some() || !is_hub_id(&name.value) {
         diagnostic
     } else {

@@ -3,13 +3,13 @@
 use trainc_catalog::debugger_rules;
 use trainc_diag::source::{Span, Spanned};
 use trainc_ir::job::MonitoringRule;
-use trainc_ir::{Engine, Job, Raw, Region, RequestMember, Scalar};
+use trainc_ir::{Job, Raw, Region, RequestMember, Scalar};
 
 /// Adds the members of the rules. A member that the manifest writes itself stays as it is; a rule of the checks reports it.
 pub(super) fn add_rules(mut job: Job, region: Option<&Region>) -> Job {
     let Some(image) = region.and_then(|region| debugger_rules::image(&region.name)) else { return job };
-    // The debugger is left out of the request of a job with model parallelism.
-    let is_left_out = job.engine() == Some(Engine::Smp);
+    // The debugger is left out of the request of an engine that it does not support.
+    let is_left_out = trainc_engine::of_job(&job).is_some_and(|engine| !engine.front.takes_debugger);
     let debugger =
         job.debugger.iter().filter(|_| !is_left_out).flat_map(|node| &node.rules).collect::<Vec<_>>();
     let profiler = job.profiler.iter().flat_map(|node| &node.rules).collect::<Vec<_>>();

@@ -3,8 +3,9 @@
 use super::image::{FULL_INSTANCE, FULL_REGION, is_startable};
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageQuery};
 use trainc_catalog::instances;
+use trainc_engine::{has_own_images, of_job};
 use trainc_ir::hardware::AcceleratorKind;
-use trainc_ir::{Engine, Image, Job, Origin, Region};
+use trainc_ir::{Image, Job, Origin, Region};
 
 /// The node to write if the catalogue has no compatible container.
 pub(super) const NONE: &str = "image uri=\"…\"";
@@ -17,7 +18,7 @@ pub(super) fn suggested_image(job: &Job, region: Option<&Region>) -> String {
 
 /// Returns the `image` node to write for the family `pytorch` or `huggingface`.
 pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, written: &str) -> String {
-    let engine = job.engine();
+    let engine = of_job(job);
     // An unknown instance type is ignored.
     let instance = job.container_instance().filter(|name| instances::instance_exists(name));
     let trainium = instance
@@ -25,7 +26,7 @@ pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, writ
         .is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium);
     let (family, framework) = match written {
         "huggingface" => (ImageFamily::HuggingFace, Framework::HuggingFace),
-        _ if engine == Some(Engine::Smp) => (ImageFamily::SmpV2, Framework::SmpV2),
+        _ if engine.is_some_and(has_own_images) => (ImageFamily::SmpV2, Framework::SmpV2),
         _ if trainium => (ImageFamily::Neuron, Framework::PyTorch),
         _ => (ImageFamily::PyTorch, Framework::PyTorch),
     };
@@ -43,7 +44,7 @@ pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, writ
                     python: row.python.last().map(String::as_str),
                     region: region.map_or(FULL_REGION, |region| region.name.as_str()),
                     instance: instance.unwrap_or(FULL_INSTANCE),
-                    smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
+                    smdistributed: engine.is_some_and(|engine| engine.front.needs_library()),
                 };
                 let takes = |found: &images::Image| {
                     !found.version_substituted && (!accepted || is_startable(job, &query, found))

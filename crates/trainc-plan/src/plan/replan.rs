@@ -30,7 +30,7 @@ pub fn replan(plan: &Plan, change: LayoutChange, problems: &mut Problems) -> Pla
     }
     replace(&mut job.train.micro_batch_size, change.micro_batch_size);
     replace(&mut job.train.accumulation, change.accumulation);
-    new.mesh = mesh::mesh(&new.job, new.machine.as_ref(), new.model.as_ref(), new.smp.as_ref(), problems);
+    new.mesh = mesh::mesh((&new.job, new.engine), new.machine.as_ref(), new.model.as_ref(), problems);
     new.batch = batch::batch(&new.job, new.mesh.as_ref(), new.machine.as_ref(), problems);
     new.run = batch::run(&new.job, new.batch.as_ref(), problems);
     super::decide_bound_values(new)

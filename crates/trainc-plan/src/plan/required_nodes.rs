@@ -4,7 +4,8 @@
 use crate::resolve::missing_node::missing_node;
 use trainc_catalog::{images, instances};
 use trainc_diag::Problems;
-use trainc_ir::{Engine, Field, Job, Parallel, Val};
+use trainc_engine::of_job;
+use trainc_ir::{EngineName, Field, Job, Parallel, Val};
 
 /// The origin of the engine of a job without `parallel`.
 const PLAIN: &str = "one plain process on each host: the job has no `parallel`";
@@ -32,15 +33,14 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
             missing(job.span, "parallel", parallel_example(&job), None);
         } else {
             job.parallel = Some(Parallel {
-                engine: Field::Is(Val::default(Engine::None, PLAIN)),
+                engine: Field::Is(Val::default(EngineName::PLAIN, PLAIN)),
                 ..Parallel::at(job.span)
             });
         }
     }
     // Without an engine the training settings are not required either: which are, depends on it.
     // A script that has the whole model on each GPU trains what only it knows.
-    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    let trains = engine.is_some_and(|engine| !matches!(engine, Engine::None | Engine::Ddp | Engine::Smddp));
+    let trains = of_job(&job).is_some_and(|engine| !engine.law.whole_model);
     if trains && job.train.span.is_none() {
         let example = "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }";
         missing(job.span, "train", example.to_owned(), None);

@@ -1,13 +1,13 @@
 //! Suggests a supported version for an unknown one.
 
-use super::image::{T0330, is_startable};
+use super::image::{T0330, engine_in_framework, is_startable, own_family};
 use super::neuron_image::neuron_version_too_old;
-use super::smp::is_smp_v2;
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageProblem, ImageQuery, version_key};
-use trainc_catalog::{instances, support};
+use trainc_catalog::instances;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
-use trainc_ir::{Engine, ImageRequest, Job};
+use trainc_engine::{has_library, of_job};
+use trainc_ir::{ImageRequest, Job};
 
 /// A container that supports the job.
 struct Candidate {
@@ -97,9 +97,9 @@ fn candidates(job: &Job, query: &ImageQuery, known: &[String]) -> Vec<Candidate>
 
 /// Returns the container if it supports the job: with the Python version as written if available, otherwise the newest.
 fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
-    let engine = job.engine();
+    let engine = of_job(job);
     let framework = match (engine, query.framework) {
-        (Some(Engine::Smp), Framework::PyTorch) if is_smp_v2(query.pytorch) => Framework::SmpV2,
+        (Some(engine), Framework::PyTorch) if own_family(engine, query.pytorch).is_some() => Framework::SmpV2,
         (_, framework) => framework,
     };
     let query = ImageQuery { framework, ..*query };
@@ -111,18 +111,10 @@ fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
     };
     let found = found.ok().filter(|found| !found.version_substituted)?;
     let row = instances::get(query.instance);
-    let runs = match engine {
-        Some(Engine::Smddp) => row.is_none_or(|row| {
-            let has = |generation| support::library(generation, query.pytorch).is_some();
-            (row.smddp_v1 && has(support::Engine::SmddpV1)) || (row.smddp_v2 && has(support::Engine::SmddpV2))
-        }),
-        Some(Engine::Smp) if framework != Framework::SmpV2 => {
-            !is_smp_v2(query.pytorch)
-                && support::library(support::Engine::SmpV1, query.pytorch).is_some()
-                && row.is_none_or(|row| row.smp_v1)
-        }
-        _ => true,
-    };
+    let front = engine.map(|engine| engine_in_framework(engine, &query).front);
+    let runs = framework == Framework::SmpV2
+        || front
+            .is_none_or(|front| !front.needs_library() || has_library(front, query.pytorch, row.as_ref()));
     let fits =
         runs && is_startable(job, &query, &found) && neuron_version_too_old(&found, query.instance).is_none();
     fits.then_some(found)

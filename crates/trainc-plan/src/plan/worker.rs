@@ -12,8 +12,8 @@ use trainc_ir::worker::{
     TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerRunSettings, WorkerSchedule,
 };
 use trainc_ir::{
-    Engine, Field, Job, Machine, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile,
-    Val, Warmup,
+    Field, Job, Machine, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile, Val,
+    Warmup,
 };
 
 declare_code!(
@@ -61,7 +61,7 @@ pub(super) fn worker(
     binary: Option<SourceFile>,
     problems: &mut Problems,
 ) -> Option<Worker> {
-    let parallel = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))?;
+    let parallel = job.parallel.as_ref().filter(|_| trainc_engine::runs_worker(job))?;
     let before = problems.errors();
     let network = network(job, model, problems);
     if gpu.is_some() {

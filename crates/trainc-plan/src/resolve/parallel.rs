@@ -4,6 +4,7 @@ use super::job::{T0222, T0223};
 use trainc_diag::source::Span;
 use trainc_diag::text as words;
 use trainc_diag::{Diagnostic, Problems};
+use trainc_ir::engine::Prefetch;
 use trainc_ir::{Engine, Scalar};
 use trainc_syntax::ast::{Node, Value};
 use trainc_syntax::nodes::{ENGINE_NAMES, engines_of};
@@ -27,7 +28,7 @@ pub(super) fn needs_program(node: &Node) -> bool {
             .map(|(name, _)| name)
             .or_else(|| words::nearest(written, ENGINE_NAMES.iter().copied()))
     };
-    meant.is_some_and(|name| name != Engine::Worker.name())
+    meant.and_then(trainc_engine::find).is_some_and(|engine| engine.front.runs_program)
 }
 
 fn engine_text(node: &Node) -> Option<(&str, Span)> {
@@ -40,8 +41,8 @@ fn engine_text(node: &Node) -> Option<(&str, Span)> {
 
 fn engine(node: &Node, problems: &mut Problems) -> Option<Engine> {
     let (written, span) = engine_text(node)?;
-    if let Some((_, engine)) = Engine::ALL.iter().find(|(name, _)| *name == written) {
-        return Some(*engine);
+    if let Some(engine) = trainc_engine::find(written) {
+        return Some(engine);
     }
     let known = words::backtick_list(ENGINE_NAMES, "or");
     let mut diagnostic =
@@ -76,24 +77,18 @@ fn engine_for_other_term(written: &str) -> Option<(&'static str, &'static str)> 
     })
 }
 
-/// Launchers of TensorFlow, which replace the engine.
-const TENSORFLOW: [&str; 2] = ["parameter-server", "multi-worker-mirrored"];
-
-/// Values of FSDP's `prefetch`: those of PyTorch's `BackwardPrefetch`, and `none`.
-const PREFETCH: [&str; 3] = ["backward-pre", "backward-post", "none"];
-
-/// Checks `prefetch`: a word for FSDP, a number of units for the worker.
+/// Checks `prefetch`: a word or a number of units.
 fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
     let Some(value) = node.child("prefetch").and_then(|child| child.arg(0)) else { return };
     let Some(written) = Scalar::from_value(&value.value) else { return };
-    let (takes, help) = match (engine, &written) {
-        (Engine::Fsdp, Scalar::Text(what)) if PREFETCH.contains(&what.as_str()) => return,
-        (Engine::Worker, Scalar::Int(_)) => return,
-        (Engine::Fsdp, _) => {
-            (words::backtick_list(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, the PyTorch default")
+    let (takes, help) = match (engine.front.prefetch, &written) {
+        (Some(Prefetch::Words(known)), Scalar::Text(what)) if known.contains(&what.as_str()) => return,
+        (Some(Prefetch::Units), Scalar::Int(_)) => return,
+        (Some(Prefetch::Words(known)), _) => {
+            (words::backtick_list(known, "or"), "write `prefetch \"backward-pre\"`, the PyTorch default")
         }
-        (Engine::Worker, _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
-        _ => return,
+        (Some(Prefetch::Units), _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
+        (None, _) => return,
     };
     let found = match &written {
         Scalar::Text(text) => format!("`{text}`"),
@@ -129,12 +124,13 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
     }
     let written = node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad);
     let Some((key, value)) = written else { return };
-    let of_tensorflow = matches!(&value.value, Value::Text(word) if TENSORFLOW.contains(&word.as_str()));
-    let expected = if of_tensorflow { Engine::None } else { Engine::Ddp };
-    if engine == expected {
+    let Value::Text(word) = &value.value else { return };
+    let Some(expected) = trainc_engine::with_launcher(word) else { return };
+    if engine.front.takes_launcher(word) {
         return;
     }
-    if of_tensorflow || engine == Engine::None {
+    // A plain script has launchers of its own: those of TensorFlow, which replace the engine.
+    if expected.law.is_script() || engine.law.is_script() {
         problems.push(
             Diagnostic::new(
                 &T0222,
@@ -150,8 +146,9 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
                 &T0222,
                 key.span.to(value.span),
                 format!(
-                    "engine `{}` does not support `launcher`, which is only valid with `ddp`",
-                    engine.name()
+                    "engine `{}` does not support `launcher`, which is only valid with `{}`",
+                    engine.name(),
+                    expected.name()
                 ),
             )
             .remove("launcher"),

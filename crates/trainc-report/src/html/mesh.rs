@@ -7,7 +7,7 @@ use crate::json::Document;
 use crate::mesh_picture::{self, RankPosition};
 use crate::{links, sections};
 use trainc_diag::text;
-use trainc_ir::{Axis, Engine, Mesh, Plan};
+use trainc_ir::{Axis, Mesh, Plan};
 
 /// The most nodes that are drawn; of more, the first ones and the last.
 const MOST_NODES: u64 = 64;
@@ -111,7 +111,7 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
     let axes: Vec<&str> = mesh_picture::axes(mesh)
         .into_iter()
         .map(|axis| match axis {
-            Axis::Pipeline if mesh.engine == Engine::DeviceMap => "part of the layers",
+            Axis::Pipeline if mesh.law.is_device_map() => "part of the layers",
             Axis::Pipeline => "stage",
             Axis::Shard => "shard",
             Axis::Tensor => "tensor rank",
@@ -136,7 +136,7 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
         [one] => out += &format!(" The number in a cell is its {one}."),
         several => out += &format!(" The numbers in a cell are its {}.", several.join(", then its ")),
     }
-    if mesh.ranks_per_node() < mesh.gpus_per_node && mesh.engine != Engine::None {
+    if mesh.ranks_per_node() < mesh.gpus_per_node && !mesh.law.is_script() {
         out += " Empty cells have no process.";
     }
     out
@@ -237,7 +237,7 @@ fn draw_node(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: 
 fn axis_word(mesh: &Mesh) -> &'static str {
     match mesh_picture::axes(mesh).as_slice() {
         [] => "replica",
-        [Axis::Pipeline] if mesh.engine == Engine::DeviceMap => "part",
+        [Axis::Pipeline] if mesh.law.is_device_map() => "part",
         [Axis::Pipeline] => "stage",
         [Axis::Shard] => "shard",
         [Axis::Tensor] => "tensor",
@@ -262,7 +262,7 @@ fn label(position: &RankPosition, is_one: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainc_ir::Engine;
+    use trainc_engine::laws::SMP_V2;
 
     #[test]
     fn frames_stay_on_the_page_and_apart() {
@@ -288,14 +288,10 @@ mod tests {
 
     #[test]
     fn replicas_on_one_node_are_named_in_cells() {
-        let apart = Mesh::new(Engine::Smp, (4, 8), &[(Axis::Replica, 4), (Axis::Shard, 8)], "test");
+        let apart = Mesh::new(&SMP_V2, (4, 8), &[(Axis::Replica, 4), (Axis::Shard, 8)], "test");
         assert!(has_one_replica_per_node(&apart));
-        let mixed = Mesh::new(
-            Engine::Smp,
-            (1, 8),
-            &[(Axis::Replica, 2), (Axis::Pipeline, 2), (Axis::Tensor, 2)],
-            "test",
-        );
+        let mixed =
+            Mesh::new(&SMP_V2, (1, 8), &[(Axis::Replica, 2), (Axis::Pipeline, 2), (Axis::Tensor, 2)], "test");
         assert!(!has_one_replica_per_node(&mixed));
         assert_eq!(label(&mesh_picture::rank_position(&mixed, 0, 7).unwrap(), false), "B1.1");
         assert_eq!(label(&mesh_picture::rank_position(&apart, 2, 5).unwrap(), true), "5");

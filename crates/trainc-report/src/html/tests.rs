@@ -253,7 +253,7 @@ fn meshes_of_any_size() {
         let mut sample = sample(CUSTOM, &[]);
         let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
         sample.compiled.plan.as_mut().unwrap().mesh =
-            Some(trainc_ir::mesh::Mesh::new(trainc_ir::Engine::Smp, (nodes, per_node), &order, "test"));
+            Some(trainc_ir::mesh::Mesh::new(&trainc_engine::laws::SMP_V2, (nodes, per_node), &order, "test"));
         check_page(&page(&sample, &Scaling::Unknown("none".to_owned())));
     }
 }

@@ -6,7 +6,7 @@ use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{
     Batch, Engine, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run,
-    Smp, SourceFile,
+    SourceFile,
 };
 use trainc_plan::plan::minimum_nodes;
 
@@ -21,7 +21,8 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         batch,
         run,
         image,
-        smp,
+        engine,
+        library,
         launch,
         // Derived from the nodes of the program, which the report shows.
         payload: _,
@@ -82,7 +83,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     if let Some(mesh) = mesh {
         self::mesh(table, plan, mesh);
     }
-    launcher(table, plan.engine(), launch, smp.as_ref());
+    launcher(table, *engine, launch, library.as_deref());
     if let Some(it) = worker_settings {
         worker(table, it);
     }
@@ -207,7 +208,7 @@ fn model(table: &mut OriginTable, plan: &Plan, facts: &ModelFacts) {
 
 fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     let Mesh {
-        engine: _,
+        law: _,
         nodes,
         gpus_per_node,
         processes_per_node,
@@ -263,18 +264,13 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     }
 }
 
-fn launcher(table: &mut OriginTable, engine: Option<Engine>, launch: &Launch, smp: Option<&Smp>) {
+fn launcher(table: &mut OriginTable, engine: Option<Engine>, launch: &Launch, library: Option<&str>) {
     table.set_prefix("launcher");
-    if let Some(engine) = engine {
-        table.push("", launch.launcher.describe(), format!("engine `{}`", engine.name()));
-    }
-    match smp {
-        Some(Smp::V1(version)) => {
-            let version = version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
-            table.push("smp", format!("v1{version}"), "the PyTorch version of the image");
-        }
-        Some(Smp::V2) => table.push("smp", "v2", "the PyTorch version of the image"),
-        None => {}
+    let Some(engine) = engine else { return };
+    table.push("", launch.launcher.describe(), format!("engine `{}`", engine.name()));
+    if let Some(generation) = engine.front.generation {
+        let version = library.map(|version| format!(" ({version})")).unwrap_or_default();
+        table.push(engine.name(), format!("{generation}{version}"), "the PyTorch version of the image");
     }
 }
 

@@ -13,7 +13,7 @@ use trainc_catalog::instances;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Severity, Tag};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
-use trainc_ir::{Engine, Plan};
+use trainc_ir::Plan;
 use trainc_plan::plan::plan_on_nodes;
 use trainc_predict::layout::Hardware;
 use trainc_predict::memory::remedies::Edit;
@@ -51,11 +51,10 @@ impl LargerCluster {
     /// Returns what else to write, and what to remove: a written shard degree would not change.
     fn sharding_text(&self) -> Option<(String, Option<&'static str>)> {
         let degree = self.group_degree?;
-        let is_fsdp = self.plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
-        Some(if is_fsdp {
-            ("strategy \"full-shard\"".to_owned(), Some("shard-degree"))
-        } else {
-            (format!("shard-degree {degree}"), None)
+        let strategy = self.plan.mesh.as_ref().and_then(|mesh| mesh.law.whole_world_strategy());
+        Some(match strategy {
+            Some(word) => (format!("strategy \"{word}\""), Some("shard-degree")),
+            None => (format!("shard-degree {degree}"), None),
         })
     }
 
@@ -102,8 +101,8 @@ impl LargerCluster {
 pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic: Diagnostic) -> Diagnostic {
     let plan = context.plan;
     if layout.sharding == Sharding::None || !can_grow(plan) {
-        return match plan.mesh.as_ref().map(|mesh| mesh.engine) {
-            Some(Engine::Ddp | Engine::Smddp | Engine::None) => diagnostic.note(
+        return match &plan.mesh {
+            Some(mesh) if mesh.law.whole_model => diagnostic.note(
                 "every GPU holds all of them, whatever the number of nodes: `engine=\"fsdp\"` shards them",
             ),
             _ => diagnostic,

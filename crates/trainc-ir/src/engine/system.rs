@@ -58,3 +58,16 @@ impl System {
         self.key_and_display_name().1
     }
 }
+
+/// States sharded over the shard group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sharding {
+    /// None: every rank has all states.
+    None,
+    /// Optimizer states (ZeRO-1).
+    Optimizer,
+    /// Optimizer states and gradients (ZeRO-2, `SHARD_GRAD_OP`).
+    Gradients,
+    /// Optimizer states, gradients and parameters (ZeRO-3, `FULL_SHARD`, sharded data parallelism).
+    Full,
+}

@@ -1,0 +1,17 @@
+//! PyTorch FSDP in a script of the user.
+
+use crate::laws;
+use trainc_ir::Launcher;
+use trainc_ir::engine::{Front, Prefetch};
+
+/// PyTorch FSDP under torchrun.
+pub static FSDP: Front = Front {
+    word: "fsdp",
+    title: "fsdp",
+    law: &laws::FSDP,
+    launchers: &[("", Launcher::Torchrun)],
+    takes_group: true,
+    // The values of PyTorch's `BackwardPrefetch`, and `none`.
+    prefetch: Some(Prefetch::Words(&["backward-pre", "backward-post", "none"])),
+    ..Front::PLAIN
+};

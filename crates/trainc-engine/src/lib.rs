@@ -1,0 +1,113 @@
+//! The training engines, each in one place: two lists of rows, whose types are in [`trainc_ir::engine`].
+//!
+//! A *front* is how the manifest names an engine, what starts its ranks, and the versions that it needs. A *law* is how its
+//! degrees arrange the ranks, what is sharded, and what the cost model and the search know of it. A job has one of each,
+//! bound when its image is known. Other crates ask the two rows and know no engine by name. What a row cannot say is a
+//! function in the same file; facts with source and date are in `crates/trainc-catalog/src/data/engines/`.
+//!
+//! A new engine is a file in `fronts/`, a file in `laws/` if its law is new, and a line in the list of either.
+
+pub mod fronts;
+pub mod laws;
+pub mod smp;
+
+use trainc_catalog::support;
+use trainc_ir::engine::Front;
+use trainc_ir::hardware::Instance;
+use trainc_ir::{Engine, Image, Job};
+
+/// Returns the engine with a name of the language; its generation is not known yet.
+pub fn find(word: &str) -> Option<Engine> {
+    fronts::ALL.iter().find(|front| front.word == word).map(|front| Engine::new(front))
+}
+
+/// Returns the engine of a job; its generation is not known yet.
+pub fn of_job(job: &Job) -> Option<Engine> {
+    find(job.parallel.as_ref()?.engine.get()?.as_str())
+}
+
+/// Returns true if trainc's own worker runs in place of a program.
+pub fn runs_worker(job: &Job) -> bool {
+    of_job(job).is_some_and(|engine| !engine.front.runs_program)
+}
+
+/// Returns the engine with the generation that an image contains.
+pub fn in_image(engine: Engine, family: &str, pytorch: Option<&str>) -> Engine {
+    (engine.front.in_image)(family, pytorch).map_or(engine, Engine::new)
+}
+
+/// Returns true if the newest generation of the engine has images of its own.
+pub fn has_own_images(engine: Engine) -> bool {
+    let mut generations = fronts::ALL.iter().filter(|front| front.word == engine.front.word);
+    generations.next_back().is_some_and(|front| front.image_family.is_some())
+}
+
+/// Returns the engine that a launcher's word belongs to.
+pub fn with_launcher(word: &str) -> Option<Engine> {
+    fronts::ALL.iter().find(|front| front.takes_launcher(word)).map(|front| Engine::new(front))
+}
+
+/// Returns the version of the engine's library in the image, if its parameters depend on it and the catalogue lists it.
+pub fn library_version(engine: Engine, image: &Image) -> Option<String> {
+    let pytorch = image.pytorch.as_deref().filter(|_| engine.front.has_versioned_parameters)?;
+    engine.front.libraries.iter().find_map(|library| Some(support::library(library, pytorch)?.version))
+}
+
+/// Returns true if an image with this PyTorch has a library of the front that supports the instance type.
+pub fn has_library(front: &Front, pytorch: &str, instance: Option<&Instance>) -> bool {
+    let runs_on = |library: &str| {
+        let supported = support::library_support(library).map(|row| row.instances).unwrap_or_default();
+        instance.is_none_or(|row| supported.is_empty() || supported.contains(&row.name))
+    };
+    front.libraries.iter().any(|library| support::library(library, pytorch).is_some() && runs_on(library))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainc_ir::Axis;
+    use trainc_ir::engine::Order;
+    use trainc_language::nodes::{ENGINE_NAMES, JOB_CHILDREN, engines_of};
+
+    #[test]
+    fn the_language_names_the_fronts() {
+        let mut words: Vec<&str> = fronts::ALL.iter().map(|front| front.word).collect();
+        words.dedup();
+        assert_eq!(words, ENGINE_NAMES);
+    }
+
+    /// The language has a node for each axis whose degree the law of an engine lets the manifest set, and for no other.
+    #[test]
+    fn nodes_of_degrees_are_those_of_the_laws() {
+        let parallel = JOB_CHILDREN.iter().find(|spec| spec.name == "parallel").unwrap();
+        for axis in [Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
+            let spec = parallel.children.iter().find(|spec| spec.name == axis.node()).unwrap();
+            let takes = |front: &&&Front| front.law.axes().any(|one| one == axis);
+            let mut words: Vec<&str> = fronts::ALL.iter().filter(takes).map(|front| front.word).collect();
+            words.dedup();
+            assert_eq!(engines_of(spec).unwrap(), words, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn libraries_are_in_the_catalogue() {
+        for library in fronts::ALL.iter().flat_map(|front| front.libraries) {
+            assert!(support::library_support(library).is_some(), "{library}");
+        }
+    }
+
+    /// An axis of the mesh is a factor or a part of one, and the order has the replicas and all factors.
+    #[test]
+    fn laws_are_whole() {
+        for law in laws::ALL {
+            let factors: Vec<Axis> = law.factors.iter().map(|factor| factor.axis).collect();
+            for (degree, outer) in law.inside {
+                assert!(factors.contains(outer) && !factors.contains(&degree.axis), "{}", law.name);
+            }
+            if let Order::Axes(axes) = law.order {
+                assert!(factors.iter().all(|axis| axes.contains(axis)), "{}", law.name);
+            }
+            assert!(law.shares.iter().all(|axis| law.outer(*axis).is_some()), "{}", law.name);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Fronts: how a manifest names an engine, and what starts its ranks.
+
+use super::Law;
+use crate::{Launcher, Mesh, Parallel, Plan, Scalar};
+use std::fmt;
+
+/// How the manifest names an engine, what starts its ranks, and the versions that it needs.
+#[derive(Clone, Copy)]
+pub struct Front {
+    /// Its word in the language. Fronts whose program has several generations share it.
+    pub word: &'static str,
+    /// Its name in reports.
+    pub title: &'static str,
+    /// The generation of its program, once the image decides it: `v1`.
+    pub generation: Option<&'static str>,
+    /// The law, unless the front reads another one from a file.
+    pub law: &'static Law,
+    /// Selects the generation by the image's family and PyTorch version; `None` if these do not decide it.
+    pub in_image: fn(family: &str, pytorch: Option<&str>) -> Option<&'static Self>,
+    /// The launchers with their words in the language, the default first. A single one has no word.
+    pub launchers: &'static [(&'static str, Launcher)],
+    /// The launcher's parameters by the names of the engine, in the order in which they are sent.
+    pub parameters: fn(&Plan, &Parallel, &Mesh) -> Vec<(&'static str, Scalar)>,
+    /// The prefix of the engine's own parameters in the catalogue.
+    pub table: Option<&'static str>,
+    /// AWS libraries of which the image must have one, by their names in the catalogue's table of supported versions.
+    pub libraries: &'static [&'static str],
+    /// True if the library's version decides which parameters it supports.
+    pub has_versioned_parameters: bool,
+    /// The family of images that only this engine uses.
+    pub image_family: Option<&'static str>,
+    /// False if trainc's own worker runs in place of a program.
+    pub runs_program: bool,
+    /// True if hosts need accelerators, unless MPI starts the processes.
+    pub needs_gpu: bool,
+    /// True if `group=` selects the instance group whose hosts run the ranks.
+    pub takes_group: bool,
+    /// True if SageMaker Debugger supports it.
+    pub takes_debugger: bool,
+    /// The values of `prefetch`.
+    pub prefetch: Option<Prefetch>,
+}
+
+/// The values of `prefetch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// Words for the order of gathering and computing.
+    Words(&'static [&'static str]),
+    /// A number of units that are gathered ahead.
+    Units,
+}
+
+impl Front {
+    /// A front that starts a program without a library and without parameters, from which the others differ.
+    pub const PLAIN: Self = Self {
+        word: "none",
+        title: "plain script",
+        generation: None,
+        law: &Law::PLAIN,
+        in_image: |_, _| None,
+        launchers: &[("", Launcher::Plain)],
+        parameters: |_, _, _| Vec::new(),
+        table: None,
+        libraries: &[],
+        has_versioned_parameters: false,
+        image_family: None,
+        runs_program: true,
+        needs_gpu: true,
+        takes_group: false,
+        takes_debugger: true,
+        prefetch: None,
+    };
+
+    /// Returns the launcher that `parallel` names, or the default one.
+    pub fn launcher(&self, parallel: &Parallel) -> Launcher {
+        let written = parallel.launcher.value().map(String::as_str);
+        let named = self.launchers.iter().find(|(word, _)| Some(*word) == written);
+        named.or(self.launchers.first()).map_or(Launcher::Plain, |(_, launcher)| *launcher)
+    }
+
+    /// Returns true if the launcher can be chosen with this word.
+    pub fn takes_launcher(&self, word: &str) -> bool {
+        self.launchers.iter().any(|(known, _)| *known == word)
+    }
+
+    /// Returns true if the image must have a library of AWS.
+    pub fn needs_library(&self) -> bool {
+        !self.libraries.is_empty()
+    }
+}
+
+impl PartialEq for Front {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Front({})", self.title)
+    }
+}
