@@ -1,11 +1,13 @@
 //! The training engines, each in one place: two lists of rows, whose types are in [`trainc_ir::engine`].
 //!
-//! A *front* is how the manifest names an engine, what starts its ranks, and the versions that it needs. A *law* is how its
-//! degrees arrange the ranks, what is sharded, and what the cost model and the search know of it. A job has one of each,
-//! bound when its image is known. Other crates ask the two rows and know no engine by name. What a row cannot say is a
-//! function in the same file; facts with source and date are in `crates/trainc-catalog/src/data/engines/`.
+//! A *front* is how the manifest names an engine, what starts its ranks, and the versions that it needs. A
+//! *law* is how its degrees arrange the ranks, what is sharded, and what the cost model and the search know
+//! of it. A job has one of each, bound when its image is known. Other crates ask the two rows and know no
+//! engine by name. What a row cannot say is a function in the same file; facts with source and date are in
+//! `crates/trainc-catalog/src/data/engines/`.
 //!
-//! A new engine is a file in `fronts/`, a file in `laws/` if its law is new, and a line in the list of either.
+//! A new engine is a file in `fronts/`, a file in `laws/` if its law is new, and a line in the list of
+//! either.
 
 pub mod fronts;
 pub mod laws;
@@ -47,7 +49,8 @@ pub fn with_launcher(word: &str) -> Option<Engine> {
     fronts::ALL.iter().find(|front| front.takes_launcher(word)).map(|front| Engine::new(front))
 }
 
-/// Returns the version of the engine's library in the image, if its parameters depend on it and the catalogue lists it.
+/// Returns the version of the engine's library in the image, if its parameters depend on it and the
+/// catalogue lists it.
 pub fn library_version(engine: Engine, image: &Image) -> Option<String> {
     let pytorch = image.pytorch.as_deref().filter(|_| engine.front.has_versioned_parameters)?;
     engine.front.libraries.iter().find_map(|library| Some(support::library(library, pytorch)?.version))
@@ -76,7 +79,8 @@ mod tests {
         assert_eq!(words, ENGINE_NAMES);
     }
 
-    /// The language has a node for each axis whose degree the law of an engine lets the manifest set, and for no other.
+    /// The language has a node for each axis whose degree the law of an engine lets the manifest set, and
+    /// for no other.
     #[test]
     fn nodes_of_degrees_are_those_of_the_laws() {
         let parallel = JOB_CHILDREN.iter().find(|spec| spec.name == "parallel").unwrap();

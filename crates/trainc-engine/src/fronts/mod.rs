@@ -28,6 +28,6 @@ pub static SCRIPT: Front = Front {
     ..Front::PLAIN
 };
 
-/// All fronts, in the order of the language's reference. Of those with one word the first is the front until the image
-/// decides the generation.
+/// All fronts, in the order of the language's reference. Of those with one word the first is the front
+/// until the image decides the generation.
 pub static ALL: &[&Front] = &[&FSDP, &SMP, &SMP_V1, &SMP_V2, &SMDDP, &DDP, &DEVICE_MAP, &WORKER, &SCRIPT];

@@ -16,8 +16,8 @@ pub static SMP: Front = Front {
     parameters: v1_parameters,
     libraries: &["smp-v1"],
     takes_group: true,
-    // Its documentation requires `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker
-    // Debugger with SageMaker Model Parallelism").
+    // Its documentation requires `debugger_hook_config=False` (developer guide, "Considerations for Using
+    // SageMaker Debugger with SageMaker Model Parallelism").
     takes_debugger: false,
     ..Front::PLAIN
 };
@@ -105,8 +105,8 @@ fn v1_parameters(plan: &Plan, parallel: &Parallel, mesh: &Mesh) -> Vec<(&'static
 }
 
 /// Returns SMP v1's `ddp`: as written, otherwise true if SMP v1 requires it, which is the case with tensor
-/// parallelism, sharding, sharded optimizer states, or data parallelism (SDK documentation of `ddp`: "must be set to
-/// true if there is data parallelism").
+/// parallelism, sharding, sharded optimizer states, or data parallelism (SDK documentation of `ddp`: "must
+/// be set to true if there is data parallelism").
 fn v1_ddp(parallel: &Parallel, mesh: &Mesh) -> Option<Scalar> {
     let written = parallel.options.iter().find(|option| option.name == "ddp");
     if let Some(Field::Is(val)) = written.map(|option| &option.value) {

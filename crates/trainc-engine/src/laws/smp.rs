@@ -1,5 +1,5 @@
-//! SageMaker model parallel: sharding, tensor and pipeline parallelism; in v2 context and expert parallelism inside the
-//! shard group.
+//! SageMaker model parallel: sharding, tensor and pipeline parallelism; in v2 context and expert
+//! parallelism inside the shard group.
 
 use trainc_catalog::images::version_key;
 use trainc_catalog::smp::{SmpVersion, parameter};
@@ -73,7 +73,8 @@ pub static SMP_V2: Law = Law {
     ..SMP
 };
 
-/// Returns the order of the axes by `placement`: a permutation of data, pipeline and tensor parallelism, slowest first.
+/// Returns the order of the axes by `placement`: a permutation of data, pipeline and tensor parallelism,
+/// slowest first.
 fn placement(parallel: &Parallel) -> Vec<Axis> {
     let letters = match parallel.placement.value().map(String::as_str) {
         Some("spread") => "TPD",

@@ -23,7 +23,8 @@ pub struct Front {
     pub parameters: fn(&Plan, &Parallel, &Mesh) -> Vec<(&'static str, Scalar)>,
     /// The prefix of the engine's own parameters in the catalogue.
     pub table: Option<&'static str>,
-    /// AWS libraries of which the image must have one, by their names in the catalogue's table of supported versions.
+    /// AWS libraries of which the image must have one, by their names in the catalogue's table of supported
+    /// versions.
     pub libraries: &'static [&'static str],
     /// True if the library's version decides which parameters it supports.
     pub has_versioned_parameters: bool,

@@ -6,7 +6,8 @@ use std::fmt;
 
 /// How ranks are arranged, what they hold, and which parts of the cost model describe them.
 ///
-/// The world size is the product of the degrees of [`Self::factors`] and of the replicas, which are what the others leave.
+/// The world size is the product of the degrees of [`Self::factors`] and of the replicas, which are what
+/// the others leave.
 #[derive(Clone, Copy)]
 pub struct Law {
     /// Its name.
@@ -15,11 +16,13 @@ pub struct Law {
     pub system: System,
     /// The ranks of a host.
     pub ranks: Ranks,
-    /// The axes beside the replicas whose degrees multiply to the world size, in the order in which messages name them.
+    /// The axes beside the replicas whose degrees multiply to the world size, in the order in which
+    /// messages name them.
     pub factors: &'static [Degree],
     /// Axes that are a part of another one: their degree divides the other's and multiplies nothing.
     pub inside: &'static [(Degree, Axis)],
-    /// Axes that the language has for the engine and that this law does not support above degree 1; a rule reports them.
+    /// Axes that the language has for the engine and that this law does not support above degree 1; a rule
+    /// reports them.
     pub unsupported: &'static [Axis],
     /// The axes, slowest first, in the order of the ranks.
     pub order: Order,
@@ -35,9 +38,11 @@ pub struct Law {
     pub strategies: &'static [Strategy],
     /// True if `shard-optimizer-state` shards the states of the optimizer alone.
     pub shards_optimizer: bool,
-    /// True if every rank has the whole model, or the script alone decides: the manifest describes no layout of it.
+    /// True if every rank has the whole model, or the script alone decides: the manifest describes no
+    /// layout of it.
     pub whole_model: bool,
-    /// True if AWS gives the rule of one node per 3 billion parameters for it, so that a prediction does not outweigh it.
+    /// True if AWS gives the rule of one node per 3 billion parameters for it, so that a prediction does
+    /// not outweigh it.
     pub node_rule: bool,
     /// True if a class of layers, `wrap`, is the unit that is gathered.
     pub wraps: bool,
@@ -81,7 +86,8 @@ pub enum Absent {
     Node(&'static str),
     /// The world size.
     World(&'static str),
-    /// The GPUs of the recommended nodes (one per 3 billion parameters), or the world size if the model is unknown.
+    /// The GPUs of the recommended nodes (one per 3 billion parameters), or the world size if the model is
+    /// unknown.
     Recommended(&'static str),
     /// All GPUs of the node; the manifest cannot set another degree.
     AllGpus(&'static str),
@@ -94,7 +100,8 @@ pub enum Ranks {
     PerAccelerator,
     /// As many as `processes` says, by default one for each accelerator.
     PerProcess,
-    /// One process has all GPUs of one node and places parts of the model on them. Their number counts as ranks.
+    /// One process has all GPUs of one node and places parts of the model on them. Their number counts as
+    /// ranks.
     OneProcess,
     /// One process for each host, whose script uses the accelerators as it likes.
     Host,
@@ -188,7 +195,8 @@ impl Limits {
 }
 
 impl Law {
-    /// The law of a plain script: one process on each host, and nothing else is known. The other laws differ from it.
+    /// The law of a plain script: one process on each host, and nothing else is known. The other laws
+    /// differ from it.
     pub const PLAIN: Self = Self {
         name: "script",
         system: System::Ddp,

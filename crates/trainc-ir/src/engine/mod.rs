@@ -1,5 +1,5 @@
-//! The engine of a job: a front, which the manifest names and which starts the ranks, bound to a law, by which they are
-//! arranged. Both are data. The crate `trainc-engine` has those that exist.
+//! The engine of a job: a front, which the manifest names and which starts the ranks, bound to a law, by
+//! which they are arranged. Both are data. The crate `trainc-engine` has those that exist.
 
 mod front;
 mod law;
