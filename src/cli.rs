@@ -12,13 +12,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use trainc_data::reading_process;
-use trainc_diag::{Code, escape_output};
+use trainc_diag::escape_output;
 use trainc_project::files;
-
-/// The codes of this stage.
-pub fn codes() -> Vec<&'static Code> {
-    run::CODES.to_vec()
-}
 
 /// A compiler for training jobs: turns a KDL manifest into a checked plan and AWS resource definitions.
 ///

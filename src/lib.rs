@@ -10,7 +10,6 @@ mod args;
 pub mod cli;
 mod commands;
 mod exit;
-pub mod fixes;
 mod jobs;
 mod terminal;
 mod views;
@@ -27,7 +26,7 @@ pub fn later_codes() -> &'static [&'static Code] {
             trainc_data::codes(),
             trainc_calibrate::codes(),
             trainc_project::codes(),
-            cli::codes(),
+            trainc_ops::codes(),
         ]
         .concat()
     });

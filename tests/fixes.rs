@@ -665,7 +665,7 @@ fn in_memory(name: &str, text: &str) -> Outcome {
 
 /// The problems with a fix, and the selection among them; the text with the selected fixes.
 fn fixed(name: &str, text: &str, code: Option<&str>) -> (String, usize) {
-    use trainc::fixes;
+    use trainc_ops::fixes;
     let before = in_memory(name, text);
     let requested = fixes::requested(before.compiled.problems.iter(), &before.sources, code);
     let state = fixes::State::new(&before.compiled, &before.sources);

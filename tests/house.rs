@@ -15,6 +15,7 @@ const ROOMS: &[&str] = &[
     "crates/trainc-data/src/shard_writer.rs",
     "crates/trainc-import/src/destination.rs",
     "crates/trainc-import/src/script.rs",
+    "crates/trainc-ops/src/accounts.rs",
     "crates/trainc-project/src/",
 ];
 

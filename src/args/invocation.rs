@@ -1,7 +1,7 @@
 //! The current command line, as the next command about the same job repeats it.
 
+use crate::args::account::AccountArgs;
 use crate::args::overlay::Overlay;
-use crate::jobs::account::AccountArgs;
 use trainc_diag::Invocation;
 use trainc_emit::quote;
 

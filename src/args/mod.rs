@@ -1,5 +1,6 @@
 //! Flags shared by commands.
 
+pub(crate) mod account;
 pub(crate) mod completion_values;
 pub(crate) mod invocation;
 pub(crate) mod overlay;

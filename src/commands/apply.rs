@@ -3,16 +3,16 @@
 mod billed_storage;
 mod job_apply;
 
+use crate::args::account::AccountArgs;
 use crate::args::{Global, Input, problems};
 use crate::commands::plan;
 use crate::exit;
-use crate::jobs::account::{AccountArgs, Accounts, Tasks};
-use crate::jobs::account_comparison::compare_with_account;
 use crate::jobs::job_context::{Form, errors};
 use crate::terminal::confirmation::ask;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress, print_json_line, print_version_line};
 use crate::terminal::transcript::Transcript;
+use crate::views::account::exit_code;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use job_apply::JobApply;
@@ -25,6 +25,7 @@ use std::path::Path;
 use std::time::Duration;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::{Action, Target};
+use trainc_apply::fault::Fault;
 use trainc_apply::ledger::Item;
 use trainc_apply::look::Look;
 use trainc_apply::prospect::Prospect;
@@ -33,6 +34,8 @@ use trainc_apply::saved_plan::SavedPlan;
 use trainc_apply::verdict;
 use trainc_diag::{Format, Severity};
 use trainc_ir::Plan;
+use trainc_ops::accounts::Tasks;
+use trainc_ops::comparison::compare_with_account;
 use trainc_project::files::{MOST_SAVED_PLAN_BYTES, read_named_text};
 use trainc_project::manifests::{Manifest, Set, compile_all};
 
@@ -108,7 +111,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.asks_account = args.account.is_real();
     options.fetch = options.asks_account;
     let set = compile_all(&paths, &options);
-    let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
+    let mut accounts = match args.account.open(args.wait_for_capacity) {
         Ok(accounts) => accounts.with_constants(input.overlay.constants()),
         Err(words) => {
             io.note(&words);
@@ -159,8 +162,9 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     args.input.explain_denied_warnings(io, &set, global.quiet);
     let mut whole = exit::DONE;
     if !jobs.is_empty() {
-        let code =
-            accounts.run_all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
+        let applies = Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle };
+        let ended = accounts.run_all(io, &plans, applies);
+        let code = exit_code(io, ended);
         // Jobs that were interrupted or never confirmed get the exit code of the whole.
         desk.print_all(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
         whole = code;
@@ -292,19 +296,21 @@ struct Applies<'a> {
     idle: &'a RefCell<BTreeSet<usize>>,
 }
 
-impl Tasks for Applies<'_> {
+impl<'io> Tasks<Io<'io>> for Applies<'_> {
+    type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
     /// Compares all jobs first and shows them in the order of their manifests; then applies them concurrently, each
     /// independently of the failure of others.
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::from_flags(&self.args.output, self.global.quiet));
         let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
         let choices = |plan: &Plan| self.jobs.first().map(|job| job.choices_of(plan)).unwrap_or_default();
         let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
+        let hear = |fault: &Fault| progress.note_retrying(fault);
         let looked = progress
-            .run_with_spinner(LOOKING, compare_with_account(looks, &plans, &known, &progress, choices))
+            .run_with_spinner(LOOKING, compare_with_account(looks, &plans, &known, &hear, choices))
             .await;
         let mut going: Vec<(&JobApply<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();

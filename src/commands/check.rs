@@ -3,7 +3,6 @@
 use crate::args::completion_values::{any_text, with_values};
 use crate::args::{Global, Input, problems};
 use crate::exit;
-use crate::fixes::{self, Kept};
 use crate::terminal::io::Io;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +11,7 @@ use trainc_diag::source::{SourceId, is_file};
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Format, Problems, find};
 use trainc_ir::Plan;
+use trainc_ops::fixes::{self, Kept};
 use trainc_predict::bills::max_cost;
 use trainc_predict::{Fit, Memory};
 use trainc_project::files::{Edits, describe, write_in_root};

@@ -2,20 +2,17 @@
 
 use crate::args::Global;
 use crate::exit;
-use crate::jobs::account::Task;
-use crate::jobs::account_comparison::format_action;
-use crate::jobs::job_context::{
-    Form, Found, JobArgs, JobContext, find, format_billed, job_contexts, worst_exit_code,
-};
+use crate::jobs::job_context::{Form, JobArgs, JobContext, format_billed, job_contexts, worst_exit_code};
 use crate::terminal::confirmation::ask;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
+use crate::views::account::exit_code;
+use crate::views::comparison::format_action;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use trainc_apply::account::Role;
 use trainc_apply::cloud::{Clock, Cloud};
-use trainc_apply::desired::Desired;
 use trainc_apply::destroy::{Consent, Inventory, Removal, Remover};
 use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
@@ -26,8 +23,10 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::text;
 use trainc_diag::{NextCommand, Problems};
 use trainc_emit as emit;
-use trainc_ir::Plan;
 use trainc_ir::price::describe_origin_and_age;
+use trainc_ops::accounts::Task;
+use trainc_ops::existing_job::{Found, find};
+use trainc_ops::removal::find_job_resources_below;
 use trainc_report::json::AfterEnd;
 
 /// Delete what trainc created for the job: role, file systems and uploads
@@ -86,11 +85,13 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             only: args.only.is_some(),
             about,
         };
-        codes.push(accounts.run(io, &plan, task));
+        let ended = accounts.run(io, &plan, task);
+        codes.push(exit_code(io, ended));
     }
     for about in swept {
         let plan = about.plan.clone();
-        codes.push(accounts.run(io, &plan, Strays { about }));
+        let ended = accounts.run(io, &plan, Strays { about });
+        codes.push(exit_code(io, ended));
     }
     worst_exit_code(codes)
 }
@@ -127,10 +128,11 @@ struct Strays {
     about: JobContext,
 }
 
-impl Task for Strays {
+impl<'io> Task<Io<'io>> for Strays {
+    type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let JobContext { plan, set, .. } = &self.about;
         let mut problems = Problems::default();
         let jobs = set.jobs();
@@ -153,10 +155,11 @@ struct Destroy {
     about: JobContext,
 }
 
-impl Task for Destroy {
+impl<'io> Task<Io<'io>> for Destroy {
+    type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let (code, remains) = self.remove(io, look).await;
         self.about.print_object(io, json!({"type": "result", "exit": code, "after_end": remains}));
         code
@@ -331,31 +334,4 @@ fn foreign_role(role: &Role, job: &str) -> String {
             "the role {name} remains because it has no tag `trainc:job`; if it belongs to this job, tag it and run destroy again:\n  aws iam tag-role --role-name {name} --tags Key=trainc:job,Value={job}\n"
         ),
     }
-}
-
-/// Returns the resources of a plan's job.
-pub(crate) async fn find_job_resources<C: Cloud, K: Clock>(
-    plan: &Plan,
-    look: &Look<'_, C, K>,
-) -> Result<Inventory, Verdict> {
-    find_job_resources_below(plan, look, &[emit::archive_base_prefix(plan), emit::worker_home(plan)]).await
-}
-
-/// Returns the resources of a plan's job, with uploads below these prefixes.
-async fn find_job_resources_below<C: Cloud, K: Clock>(
-    plan: &Plan,
-    look: &Look<'_, C, K>,
-    homes: &[String],
-) -> Result<Inventory, Verdict> {
-    let failed = |fault| verdict::read_failed(plan, &fault);
-    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-    if let Some(other) = verdict::account_mismatch(plan, &caller) {
-        return Err(other);
-    }
-    let Some(desired) = Desired::new(plan, &caller) else {
-        return Err(verdict::not_deployable(plan));
-    };
-    let homes: Vec<String> =
-        homes.iter().map(|home| home.replace(trainc_ir::ACCOUNT_MARK, &caller.account)).collect();
-    look.inventory(&desired, &homes).await.map_err(failed)
 }

@@ -1,13 +1,13 @@
 //! `trainc emit`.
 
+use crate::args::account::AccountArgs;
 use crate::args::invocation::invocation;
 use crate::args::{Global, Input, problems};
 use crate::exit;
-use crate::jobs::account::{AccountArgs, Accounts, Task};
-use crate::jobs::account_comparison::{show, single_problem};
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
-use std::cell::RefCell;
+use crate::views::account::print_ended;
+use crate::views::comparison::{show, single_problem};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trainc_apply::cloud::{Clock, Cloud, Observe};
@@ -18,6 +18,7 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{Format, Invocation, escape_output};
 use trainc_emit::canonical_json;
 use trainc_ir::Plan;
+use trainc_ops::accounts::Task;
 use trainc_plan::Options;
 use trainc_project::directory::{self, ReplaceError, Target, Tree};
 use trainc_project::manifests::{Manifest, Set, compile_all};
@@ -171,22 +172,20 @@ fn unresolved_marks(targets: &[Target]) -> Vec<String> {
 type Resolved = Option<(String, Placeholders)>;
 
 fn resolve_in_account(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Resolved>, u8> {
-    let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
+    let mut accounts = args.account.open(None).map_err(|words| {
         io.note(&words);
         exit::USAGE
     })?;
     let mut out = Vec::new();
     for manifest in &set.manifests {
-        let found = RefCell::new(None);
-        if let Some(plan) = manifest.compiled.plan_without_errors().filter(|plan| plan.deployable) {
-            let invocation = invocation(manifest.shown_argument(), &args.input.overlay, &args.account);
-            let code =
-                accounts.run(io, plan, Resolve { set, manifest, plan, invocation, global, found: &found });
-            if code != exit::DONE {
-                return Err(code);
-            }
-        }
-        out.push(found.into_inner());
+        let deployable = manifest.compiled.plan_without_errors().filter(|plan| plan.deployable);
+        let Some(plan) = deployable else {
+            out.push(None);
+            continue;
+        };
+        let invocation = invocation(manifest.shown_argument(), &args.input.overlay, &args.account);
+        let ended = accounts.run(io, plan, Resolve { set, manifest, plan, invocation, global });
+        out.push(ended.map_err(|ended| print_ended(io, &ended))??);
     }
     Ok(out)
 }
@@ -197,23 +196,19 @@ struct Resolve<'a> {
     plan: &'a Plan,
     invocation: Invocation,
     global: &'a Global,
-    found: &'a RefCell<Resolved>,
 }
 
-impl Task for Resolve<'_> {
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+impl<'io> Task<Io<'io>> for Resolve<'_> {
+    type Outcome = Result<Resolved, u8>;
+
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> Result<Resolved, u8> {
         let progress = Progress::new(Mode::from_flags("human", self.global.quiet));
-        match progress.run_with_spinner(LOOKING, resolve_marks(&look, self.plan)).await {
-            Ok(resolved) => {
-                *self.found.borrow_mut() = resolved;
-                exit::DONE
-            }
-            Err(verdict) => {
-                let resolved = verdict.diagnostic.complete(&self.invocation);
-                show(io, self.set, self.manifest, &single_problem(resolved), self.global);
-                verdict.exit
-            }
-        }
+        let resolved = progress.run_with_spinner(LOOKING, resolve_marks(&look, self.plan)).await;
+        resolved.map_err(|verdict| {
+            let problem = verdict.diagnostic.complete(&self.invocation);
+            show(io, self.set, self.manifest, &single_problem(problem), self.global);
+            verdict.exit
+        })
     }
 }
 

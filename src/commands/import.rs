@@ -1,10 +1,11 @@
 //! `trainc import`.
 
 use crate::args::Global;
+use crate::args::account::AccountArgs;
 use crate::exit;
-use crate::jobs::account::{AccountArgs, Accounts, Task};
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
+use crate::views::account::exit_code;
 use crate::views::import::{
     announcement, print_converted, print_problems, print_refusal, print_script_output, summary,
 };
@@ -23,6 +24,7 @@ use trainc_import::conversion::{Converted, Refusal, convert_described, convert_d
 use trainc_import::destination::Destination;
 use trainc_import::script::{Script, find_python, is_python};
 use trainc_import::script_problem::script_problem;
+use trainc_ops::accounts::Task;
 use trainc_plan::Options;
 use trainc_project::files::{describe, read_named};
 
@@ -218,8 +220,11 @@ fn import_by_name(io: &mut Io, global: &Global, args: &Args) -> u8 {
         to: args.destination(),
         format: args.format(),
     };
-    match Accounts::new(&args.account, None) {
-        Ok(mut accounts) => accounts.run_in_region(io, &region, None, describe),
+    match args.account.open(None) {
+        Ok(mut accounts) => {
+            let ended = accounts.run_in_region(io, &region, None, describe);
+            exit_code(io, ended)
+        }
         Err(words) => {
             io.note(&words);
             exit::USAGE
@@ -235,8 +240,9 @@ struct Describe {
     format: Format,
 }
 
-impl Task for Describe {
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+impl<'io> Task<Io<'io>> for Describe {
+    type Outcome = u8;
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let Self { name, global, to, format } = self;
         let shown = format!("<training job {name}>");
         let progress = Progress::new(Mode::from_flags("human", global.quiet));

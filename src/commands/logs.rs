@@ -2,7 +2,6 @@
 
 use crate::args::Global;
 use crate::exit;
-use crate::jobs::account::Task;
 use crate::jobs::job_context::{Form, JobArgs, JobContext, existing, format_time_of_day, run_for_each_job};
 use crate::jobs::log_start::{self, LogStart};
 use crate::terminal::io::Io;
@@ -16,6 +15,7 @@ use trainc_apply::look::Look;
 use trainc_apply::patience::{Outage, OutageStep};
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
+use trainc_ops::accounts::Task;
 
 /// Show the logs of the job: all hosts merged by time, or one host
 #[derive(clap::Args, Debug)]
@@ -64,10 +64,11 @@ struct Logs {
     about: JobContext,
 }
 
-impl Task for Logs {
+impl<'io> Task<Io<'io>> for Logs {
+    type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let progress = self.about.progress();
         let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,

@@ -1,24 +1,28 @@
 //! `trainc plan`.
 
+mod against;
 mod next_command;
 
+use crate::args::account::AccountArgs;
 use crate::args::invocation::invocation;
 use crate::args::{Global, Input, problems};
 use crate::exit;
-use crate::jobs::account::{AccountArgs, Accounts, Tasks};
-use crate::jobs::account_comparison::{Comparison, compare_with_account};
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
+use crate::views::account::print_ended;
+use crate::views::comparison::add_to_document;
 use next_command::{Refusals, next_command};
-use std::cell::RefCell;
 use std::path::PathBuf;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::Choices;
+use trainc_apply::fault::Fault;
 use trainc_apply::look::Look;
 use trainc_apply::saved_plan::{self, SavedPlan};
 use trainc_apply::verdict::{self, with_alternative};
 use trainc_diag::{Format, NextCommand};
 use trainc_emit::Identity;
+use trainc_ops::accounts::Tasks;
+use trainc_ops::comparison::{Comparison, compare_with_account};
 use trainc_predict::Constants;
 use trainc_project::files::{MOST_SAVED_PLAN_BYTES, read_regular};
 use trainc_project::manifests::{Manifest, Set, compile_all};
@@ -106,21 +110,21 @@ struct Compare<'a> {
     known: &'a [&'a str],
     choices: Choices,
     progress: &'a Progress,
-    found: &'a RefCell<Vec<Comparison>>,
 }
 
-impl Tasks for Compare<'_> {
-    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = compare_with_account(looks, self.plans, self.known, self.progress, |_| self.choices);
-        let looked = self.progress.run_with_spinner(LOOKING, all).await;
-        *self.found.borrow_mut() = looked;
-        exit::DONE
+impl<'io> Tasks<Io<'io>> for Compare<'_> {
+    type Outcome = Vec<Comparison>;
+
+    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'io>, looks: &[Look<'_, C, K>]) -> Vec<Comparison> {
+        let hear = |fault: &Fault| self.progress.note_retrying(fault);
+        let all = compare_with_account(looks, self.plans, self.known, &hear, |_| self.choices);
+        self.progress.run_with_spinner(LOOKING, all).await
     }
 }
 
 /// Compares every valid manifest with the account; `None` for the others.
 fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Comparison>>, u8> {
-    let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
+    let mut accounts = args.account.open(None).map_err(|words| {
         io.note(&words);
         exit::USAGE
     })?;
@@ -133,17 +137,14 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
         .filter(|manifest| sound(manifest))
         .filter_map(|manifest| manifest.compiled.plan_without_errors())
         .collect();
-    let found = RefCell::new(Vec::new());
+    let mut found = Vec::new();
     if !plans.is_empty() {
         let progress = Progress::new(Mode::from_flags("human", global.quiet));
-        let compare =
-            Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
-        let code = accounts.run_all(io, &plans, compare);
-        if code != exit::DONE {
-            return Err(code);
-        }
+        let compare = Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress };
+        let compared = accounts.run_all(io, &plans, compare);
+        found = compared.map_err(|ended| print_ended(io, &ended))?;
     }
-    let mut found = found.into_inner().into_iter();
+    let mut found = found.into_iter();
     Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
 }
 
@@ -162,7 +163,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     if let Some(against) = &args.against {
-        return crate::jobs::change_bill::run(io, global, args, &paths, against);
+        return against::run(io, global, args, &paths, against);
     }
     let mut options = args.input.overlay.options(io, false);
     options.asks_account = is_online(args) && args.account.is_real();
@@ -217,7 +218,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         .map(|(at, one)| {
             let mut document = report::document::document(&one.subject());
             if let Some(looked) = looked.get(at).and_then(Option::as_ref) {
-                looked.add_to_document(&mut document);
+                add_to_document(looked, &mut document);
             }
             document
         })

@@ -4,9 +4,7 @@ use crate::args::{Global, problems};
 use crate::commands::plan::document;
 use crate::commands::probe::describe_plan_again;
 use crate::exit;
-use crate::jobs::account::Task;
 use crate::jobs::job_context::{Form, JobArgs, JobContext, existing, run_for_each_job};
-use crate::jobs::still_billed::still_billed;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{Mode, Progress, READING};
 use crate::views::invalid_rows::InvalidRows;
@@ -25,6 +23,8 @@ use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quote;
 use trainc_ir::Plan;
+use trainc_ops::accounts::Task;
+use trainc_ops::still_billed::still_billed;
 use trainc_predict::{Constants, Layout, Speed};
 use trainc_project::files::{MOST_TABLE_BYTES, open_named, read_regular_text};
 use trainc_project::manifests::{Manifest, compile_all};
@@ -399,8 +399,9 @@ struct Online {
     shared: Shared,
 }
 
-impl Task for Online {
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+impl<'io> Task<Io<'io>> for Online {
+    type Outcome = u8;
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let progress = Progress::new(Mode::from_flags(&self.shared.output, self.about.global.quiet));
         let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,
@@ -421,8 +422,12 @@ impl Task for Online {
             return verdict::exit::FOREIGN;
         }
         let mut document = document(&self.about.manifest, &self.about.set);
-        (document.after_end, _) =
-            progress.run_with_spinner(READING, still_billed(&look, &self.about, &found)).await;
+        (document.after_end, _) = progress
+            .run_with_spinner(
+                READING,
+                still_billed(&look, self.about.billed_after_end(found.is_other || !found.is_ours), &found),
+            )
+            .await;
         let mut reader = reader(&self.about.plan);
         let mut probe = Probe::default();
         let mut sink = |host: &str, event: &LogEvent| {

@@ -6,20 +6,15 @@ use crate::terminal::io::Io;
 use serde_json::{Value, json};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use trainc_diag::declare_code;
-use trainc_diag::{Code, Diagnostic, Format};
+use trainc_diag::Format;
 use trainc_emit::{self as emit, canonical_json};
 use trainc_ir::Plan;
+use trainc_ops::local_run::refuse_engine;
 use trainc_project::manifests::{Manifest, compile_all};
 use trainc_project::worker_binary;
 
 mod child;
 mod screen;
-
-declare_code!(T0544, "run-needs-worker", Error, "`run` on a job with another engine");
-
-/// The codes of this file.
-pub(crate) static CODES: &[&Code] = &[&T0544];
 
 /// Train on this machine with engine `worker`, one process per rank
 ///
@@ -86,21 +81,6 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             exit::USAGE
         }
     }
-}
-
-fn refuse_engine(manifest: &mut Manifest) {
-    let Some(plan) = &manifest.compiled.plan else { return };
-    let Some(parallel) = &plan.job.parallel else { return };
-    let Some(engine) = plan.engine.filter(|_| !plan.is_worker()) else { return };
-    manifest.compiled.problems.push(
-        Diagnostic::new(
-            &T0544,
-            parallel.engine.span().unwrap_or(parallel.span),
-            format!("`trainc run` starts engine `worker`, and this job runs on engine `{}`", engine.name()),
-        )
-        .help("write `engine=\"worker\"`, or start the job in the account with `trainc apply`"),
-    );
-    manifest.compiled.problems.sort();
 }
 
 /// Location of a run on this machine.

@@ -2,12 +2,10 @@
 
 use crate::args::Global;
 use crate::exit;
-use crate::jobs::account::Task;
 use crate::jobs::job_context::{
     Form, JobArgs, JobContext, Kept, existing, format_billed, format_day, format_time, is_same_day,
-    run_for_each_job, running,
+    run_for_each_job,
 };
-use crate::jobs::still_billed::still_billed;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, READING};
 use serde_json::json;
@@ -20,6 +18,9 @@ use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::status::{Status, status};
 use trainc_diag::{NextCommand, text};
+use trainc_ops::accounts::Task;
+use trainc_ops::existing_job::running;
+use trainc_ops::still_billed::still_billed;
 
 /// Show the status, metrics and cost of the job
 ///
@@ -47,8 +48,9 @@ struct Show {
     about: JobContext,
 }
 
-impl Task for Show {
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+impl<'io> Task<Io<'io>> for Show {
+    type Outcome = u8;
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let progress = self.about.progress();
         let asked = look.clock.now();
         let found = match existing(io, &look, &self.about, &progress).await {
@@ -73,15 +75,21 @@ impl Task for Show {
                 break;
             }
         }
-        let (billed, systems) =
-            progress.run_with_spinner(LOOKING, still_billed(&look, &self.about, &found)).await;
+        let (billed, systems) = progress
+            .run_with_spinner(
+                LOOKING,
+                still_billed(&look, self.about.billed_after_end(found.is_other || !found.is_ours), &found),
+            )
+            .await;
         let (job, is_other) = (&found.job, found.is_other || !found.is_ours);
         let lost = systems.map_or_else(Vec::new, |all| lost_file_systems(job, &all));
-        let beside =
-            match progress.run_with_spinner(LOOKING, running(&look, &self.about, &found.desired)).await {
-                Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
-                Err(verdict) => return self.about.fail(io, verdict),
-            };
+        let beside = match progress
+            .run_with_spinner(LOOKING, running(&look, &self.about.plan, &found.desired))
+            .await
+        {
+            Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
         let plan = &self.about.plan;
         let expected = self.about.expected(is_other);
         let now = status(plan, expected.planned_for(job), job, &metrics, asked)

@@ -2,10 +2,7 @@
 
 use crate::args::Global;
 use crate::exit;
-use crate::jobs::account::Task;
-use crate::jobs::job_context::{
-    Form, Found, JobArgs, JobContext, find, run_for_each_job, running, verdict_if_foreign_job,
-};
+use crate::jobs::job_context::{Form, JobArgs, JobContext, run_for_each_job};
 use crate::terminal::confirmation::ask;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
@@ -18,6 +15,8 @@ use trainc_apply::ledger::{Item, Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
+use trainc_ops::accounts::Task;
+use trainc_ops::existing_job::{Found, find, running, verdict_if_foreign_job};
 
 /// Stop the training job: SIGTERM, two minutes to save, then upload of its output
 #[derive(clap::Args, Debug)]
@@ -60,10 +59,11 @@ struct Stop {
     about: JobContext,
 }
 
-impl Task for Stop {
+impl<'io> Task<Io<'io>> for Stop {
+    type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, look: Look<'_, C, K>) -> u8 {
         let mut stopped = None;
         let code = self.stop(io, look, &mut stopped).await;
         self.about.print_object(io, json!({"type": "result", "training_job": stopped, "exit": code}));
@@ -85,11 +85,13 @@ impl Stop {
             Ok(found) => found,
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let mut all =
-            match progress.run_with_spinner(LOOKING, running(&look, &self.about, &found.desired)).await {
-                Ok(all) => all,
-                Err(verdict) => return self.about.fail(io, verdict),
-            };
+        let mut all = match progress
+            .run_with_spinner(LOOKING, running(&look, &self.about.plan, &found.desired))
+            .await
+        {
+            Ok(all) => all,
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
         if let Some(name) = &self.run {
             all.retain(|job| job.name == *name);
         }
@@ -132,8 +134,8 @@ impl Stop {
             return exit::USAGE;
         }
         let going = found.job.filter(|(job, _)| !job.is_over());
-        let theirs =
-            going.and_then(|(job, tags)| verdict_if_foreign_job(&self.about, &found.desired, &job, &tags));
+        let theirs = going
+            .and_then(|(job, tags)| verdict_if_foreign_job(&self.about.plan, &found.desired, &job, &tags));
         let Some(verdict) = theirs else {
             if !self.about.form.is_json() {
                 io.print("nothing to stop: no job of this manifest is running\n");

@@ -3,8 +3,6 @@
 use crate::args::Global;
 use crate::commands::probe::describe_plan_again;
 use crate::exit;
-use crate::jobs::account::Tasks;
-use crate::jobs::account_comparison::{show, single_problem};
 use crate::jobs::job_context::{
     Expected, Form, JobArgs, JobContext, existing, format_billed, format_day, format_time, is_same_day,
     job_contexts, worst_exit_code,
@@ -12,6 +10,8 @@ use crate::jobs::job_context::{
 use crate::terminal::io::Io;
 use crate::terminal::progress::{Mode, Progress, print_json_line};
 use crate::terminal::transcript::Transcript;
+use crate::views::account::exit_code;
+use crate::views::comparison::{show, single_problem};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
@@ -35,6 +35,7 @@ use trainc_diag::json::problem;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Invocation, NextCommand, codes_that_explain};
 use trainc_ir::{Budget, Plan};
+use trainc_ops::accounts::Tasks;
 use trainc_predict::Constants;
 use trainc_project::manifests::{Manifest, Set};
 use trainc_report::cost::lines_of_run;
@@ -67,11 +68,12 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let desk = Transcript::new(job_contexts.len());
     let plans: Vec<&Plan> = job_contexts.iter().map(|about| &about.plan).collect();
     if !job_contexts.is_empty() {
-        let code = accounts.run_all(
+        let ended = accounts.run_all(
             io,
             &plans,
             Watches { output: &args.output, enforce: args.enforce, job_contexts: &job_contexts, desk: &desk },
         );
+        let code = exit_code(io, ended);
         desk.print_all(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
     }
     codes.extend(desk.codes());
@@ -86,10 +88,11 @@ struct Watches<'a> {
     desk: &'a Transcript,
 }
 
-impl Tasks for Watches<'_> {
+impl<'io> Tasks<Io<'io>> for Watches<'_> {
+    type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, looks: &[Look<'_, C, K>]) -> u8 {
         let Self { output, enforce, job_contexts, desk } = self;
         let quiet = job_contexts.first().is_some_and(|about| about.global.quiet);
         let progress = Progress::new(Mode::from_flags(output, quiet));

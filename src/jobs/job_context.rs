@@ -1,31 +1,30 @@
 //! Shared by commands about an existing job: the selection of manifest and training job, and the output.
 
+use crate::args::account::AccountArgs;
 use crate::args::invocation::invocation;
 use crate::args::overlay::Overlay;
 use crate::args::{Global, Named, problems};
 use crate::commands::plan::document;
 use crate::exit;
-use crate::jobs::account::{AccountArgs, Accounts, Task};
-use crate::jobs::account_comparison::{show, single_problem};
-use crate::jobs::partial_plan;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress, print_version_line};
+use crate::views::account::exit_code;
+use crate::views::comparison::{show, single_problem};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use trainc_apply::account::{Tags, TrainingJob};
+use trainc_apply::account::TrainingJob;
 use trainc_apply::cloud::{Clock, Observe};
-use trainc_apply::desired::Desired;
-use trainc_apply::diff::{Action, Obstacle, foreign_job_change, foreign_run_change};
-use trainc_apply::ledger::Item;
 use trainc_apply::look::Look;
-use trainc_apply::ownership::is_ours;
 use trainc_apply::status::{Planned, Status};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
-use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
+use trainc_diag::{Diagnostic, Format, Invocation, NextCommand, Severity};
 use trainc_ir::Plan;
 use trainc_ir::date::iso_date;
+use trainc_ops::accounts::{Accounts, Task};
+use trainc_ops::existing_job::{Existing, Found, find, verdict_if_foreign_job};
+use trainc_ops::partial_plan;
 use trainc_plan::Compiled;
 use trainc_predict::Prediction;
 use trainc_predict::bills::storage_usd_per_hour;
@@ -265,8 +264,8 @@ pub(crate) fn format_billed(label: &str, billed: &[AfterEnd], io: &Io) -> String
 }
 
 /// Runs a task for each job of the manifests; returns the worst exit code.
-pub(crate) fn run_for_each_job<T: Task>(
-    io: &mut Io,
+pub(crate) fn run_for_each_job<'io, T: Task<Io<'io>, Outcome = u8>>(
+    io: &mut Io<'io>,
     global: &Global,
     args: &JobArgs,
     command: &str,
@@ -279,7 +278,8 @@ pub(crate) fn run_for_each_job<T: Task>(
     };
     for about in job_contexts {
         let plan = about.plan.clone();
-        codes.push(accounts.run(io, &plan, task(about)));
+        let ended = accounts.run(io, &plan, task(about));
+        codes.push(exit_code(io, ended));
     }
     worst_exit_code(codes)
 }
@@ -307,7 +307,7 @@ pub(crate) fn job_contexts(
     // The name is enough to find the job: nothing is fetched.
     options.asks_account = args.account.is_real();
     let set = compile_all(&paths, &options);
-    let accounts = Accounts::new(&args.account, None).map_err(|words| usage(io, words))?;
+    let accounts = args.account.open(None).map_err(|words| usage(io, words))?;
     if let Form::Kept(kept) = form {
         kept.many.set(set.many);
     }
@@ -348,83 +348,6 @@ pub(crate) fn job_contexts(
     Ok((accounts, out, codes))
 }
 
-/// The training job of a manifest.
-pub(crate) struct Found {
-    /// Desired state of the manifest.
-    pub desired: Desired,
-    /// The latest run of this digest, else the latest of another one.
-    pub job: Option<(TrainingJob, Tags)>,
-    /// True if that is a run of another digest than the manifest's.
-    pub is_other: bool,
-}
-
-/// Finds the training job of a plan in the account.
-pub(crate) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Found, Verdict> {
-    let failed = |fault| verdict::read_failed(plan, &fault);
-    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-    if let Some(other) = verdict::account_mismatch(plan, &caller) {
-        return Err(other);
-    }
-    let Some(desired) = Desired::new(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
-    let runs = look.runs(&desired, trainc_apply::diff::Choices::default()).await.map_err(failed)?;
-    // What a repository holds decides the digest, and nothing was fetched: the newest run of the name is meant.
-    let is_other = runs.latest.is_none() && !plan.has_unread_source();
-    Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
-}
-
-/// Returns all runs of the job in progress, of any digest.
-pub(crate) async fn running<C: Observe, K: Clock>(
-    look: &Look<'_, C, K>,
-    about: &JobContext,
-    desired: &Desired,
-) -> Result<Vec<TrainingJob>, Verdict> {
-    let found = look.own_running_jobs(&desired.stem, &desired.job).await;
-    found.map_err(|fault| verdict::read_failed(&about.plan, &fault))
-}
-
-/// Returns the problem if the tags of a training job do not belong to this job.
-pub(crate) fn verdict_if_foreign_job(
-    about: &JobContext,
-    desired: &Desired,
-    job: &TrainingJob,
-    tags: &Tags,
-) -> Option<Verdict> {
-    if is_ours(tags, &desired.job) {
-        return None;
-    }
-    let change = foreign_run_change(job, tags);
-    let span = verdict::manifest_span(&about.plan, &Item::new("training-job", &job.name));
-    let verdict = verdict::obstacle(&change, span);
-    let can_be_taken = foreign_job_change(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
-    let help = if can_be_taken {
-        help![
-            "if it belongs to this job, adopt it: ",
-            NextCommand::new("apply").flag("--adopt"),
-            "; else give the job another name",
-        ]
-    } else if job.is_over() {
-        Help::from("give the job another name: the training job has other settings and cannot be adopted")
-    } else {
-        Help::from(format!(
-            "give the job another name; its owner can stop it with aws sagemaker stop-training-job --training-job-name {} --region {}",
-            job.name, desired.region
-        ))
-    };
-    Some(Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict })
-}
-
-/// An existing training job.
-pub(crate) struct Existing {
-    /// Desired state of the manifest.
-    pub desired: Desired,
-    /// The job.
-    pub job: TrainingJob,
-    /// True if it is a run of another digest than the manifest's.
-    pub is_other: bool,
-    /// True if trainc created it for this job, by its tags; a warning was printed otherwise.
-    pub is_ours: bool,
-}
-
 /// Finds the training job of a manifest, with a warning if only its name matches. Reports a failure, and returns its exit
 /// code.
 pub(crate) async fn existing<C: Observe, K: Clock>(
@@ -435,7 +358,7 @@ pub(crate) async fn existing<C: Observe, K: Clock>(
 ) -> Result<Existing, u8> {
     match progress.run_with_spinner(LOOKING, find(look, &about.plan)).await {
         Ok(Found { desired, job: Some((job, tags)), is_other }) => {
-            let foreign = verdict_if_foreign_job(about, &desired, &job, &tags);
+            let foreign = verdict_if_foreign_job(&about.plan, &desired, &job, &tags);
             let is_ours = foreign.is_none();
             if let Some(verdict) = foreign {
                 about.warn(io, verdict.diagnostic);

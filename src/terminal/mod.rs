@@ -3,6 +3,5 @@
 pub(crate) mod confirmation;
 pub(crate) mod io;
 pub(crate) mod progress;
-pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod transcript;

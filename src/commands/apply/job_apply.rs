@@ -7,11 +7,11 @@ use crate::args::{Global, Input, duration_text};
 use crate::commands::plan;
 use crate::commands::watch::{Stay, follow};
 use crate::exit;
-use crate::jobs::account_comparison::{Comparison, format_changes, show, single_problem};
-use crate::jobs::delete_after_job::{delete_file_systems, describe_remaining};
 use crate::jobs::job_context::{Expected, format_billed};
 use crate::terminal::io::Io;
 use crate::terminal::progress::{Progress, difference_json};
+use crate::views::comparison::{add_to_document, format_changes, show, single_problem};
+use crate::views::removal::describe_remaining;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use trainc_apply::cloud::{Clock, Cloud};
@@ -28,6 +28,8 @@ use trainc_diag::json::problem;
 use trainc_diag::{Diagnostic, Invocation, NextCommand, Problems, Severity};
 use trainc_emit::quote;
 use trainc_ir::Plan;
+use trainc_ops::comparison::Comparison;
+use trainc_ops::removal::delete_file_systems;
 use trainc_project::manifests::{Manifest, Set};
 use trainc_report::after_end;
 use trainc_report::human::costs_of_apply;
@@ -69,7 +71,7 @@ impl JobApply<'_> {
     pub(super) fn print_comparison(&self, io: &mut Io, looked: Comparison) -> Result<Prospect, u8> {
         self.print_findings(io, &looked);
         let mut document = plan::document(self.manifest, self.set);
-        looked.add_to_document(&mut document);
+        add_to_document(&looked, &mut document);
         let Some(prospect) = looked.prospect else {
             looked.obstacles.iter().for_each(|verdict| self.print_verdict(io, verdict));
             return Err(looked.exit);
@@ -363,7 +365,11 @@ impl JobApply<'_> {
         .await;
         let ended = matches!(code, exit::DONE | exit::JOB) && self.args.wait;
         let failed = match code {
-            exit::DONE if self.args.wait => delete_file_systems(self.plan, look, progress).await,
+            exit::DONE if self.args.wait => {
+                let failed = delete_file_systems(self.plan, look, progress).await;
+                progress.clear();
+                failed
+            }
             _ => Vec::new(),
         };
         for verdict in &failed {

@@ -2,12 +2,12 @@
 
 use super::{Args, is_online};
 use crate::exit;
-use crate::jobs::account_comparison::Comparison;
 use std::collections::BTreeSet;
 use trainc_apply::preflight::T0649;
 use trainc_apply::verdict::{self, T0602};
 use trainc_diag::{Diagnostic, Invocation, NextCommand, Severity};
 use trainc_emit::quote;
+use trainc_ops::comparison::Comparison;
 use trainc_report::json::Blocked;
 use trainc_report::markdown::describe_blocked;
 

@@ -1,7 +1,7 @@
 //! The result of the search as the data of the HTML chart.
 
-use super::checked_layouts::{CheckedLayouts, Sound};
 use std::collections::BTreeMap;
+use trainc_ops::checked_layouts::{CheckedLayouts, Sound};
 use trainc_predict::Run;
 use trainc_report::html::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 use trainc_tune::front::Measure;

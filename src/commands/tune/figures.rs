@@ -1,7 +1,7 @@
 //! The values of a layout as `tune` shows them, each with its interval.
 
-use super::checked_layouts::Sound;
 use trainc_diag::text;
+use trainc_ops::checked_layouts::Sound;
 use trainc_predict::{Interval, Run};
 use trainc_tune::description::format_gpu_gib;
 use trainc_tune::{Point, Space};

@@ -1,7 +1,6 @@
 //! `trainc tune`.
 
 mod chart;
-mod checked_layouts;
 mod costs;
 mod figures;
 mod output;
@@ -15,6 +14,7 @@ use crate::terminal::io::Io;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_diag::Format;
+use trainc_ops::checked_layouts::check_layouts;
 use trainc_predict::Constants;
 use trainc_project::loaded_manifest::LoadedManifest;
 use trainc_project::manifests::{Set, compile_all};
@@ -196,7 +196,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
-    let judged = checked_layouts::check_layouts(&mut held, &options, base, &space, points);
+    let judged = check_layouts(&mut held, &options, base, &space, points);
     let job = base.job.as_deref().unwrap_or(&held.path);
     let page = output::Page::new(job, &space, &limits, constants, &judged, args.next);
     match args.output.as_str() {

@@ -1,6 +1,5 @@
 //! Output of the front and the runners-up as text, JSON and Markdown.
 
-use super::checked_layouts::CheckedLayouts;
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{Figures, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
@@ -8,6 +7,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
+use trainc_ops::checked_layouts::CheckedLayouts;
 use trainc_plan::Compiled;
 use trainc_predict::Constants;
 use trainc_tune::left_out::unranked_instances;

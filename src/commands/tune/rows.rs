@@ -1,9 +1,9 @@
 //! The rows of the output, with their values as JSON.
 
-use super::checked_layouts::Sound;
 use super::figures::{Figures, OnDemand};
 use super::output::set_texts;
 use serde_json::{Value, json};
+use trainc_ops::checked_layouts::Sound;
 use trainc_plan::Compiled;
 use trainc_predict::{Interval, Run};
 use trainc_report::json::Price;

@@ -1,6 +1,5 @@
 //! Output of `tune` for a job whose step time cannot be predicted.
 
-use super::checked_layouts::{compile, new_warnings};
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{capital, varied_and_held};
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
@@ -13,6 +12,7 @@ use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
 use trainc_ir::Plan;
+use trainc_ops::checked_layouts::{compile, new_warnings};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::Constants;

@@ -1,12 +1,12 @@
 //! Writes a selected layout into the manifest.
 
-use super::checked_layouts::CheckedLayouts;
 use crate::args::overlay::Overlay;
 use crate::exit;
 use crate::terminal::io::Io;
 use std::path::Path;
 use trainc_diag::source::is_file;
 use trainc_emit::quote;
+use trainc_ops::checked_layouts::CheckedLayouts;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_project::files::{describe, write_in_root};

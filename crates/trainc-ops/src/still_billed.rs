@@ -1,6 +1,6 @@
 //! What is still billed after the end of a job, as far as it exists in the account.
 
-use crate::jobs::job_context::{Existing, JobContext};
+use crate::existing_job::Existing;
 use trainc_apply::account::{FileSystem, TrainingJob};
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::mounts;
@@ -25,15 +25,14 @@ async fn file_systems<C: Cloud, K: Clock>(
     Some(all)
 }
 
-/// Returns what is billed after the end of a run and exists, with the file systems of the account. What may not be read is
+/// Returns what of `billed`, the bills after the end of a run by its plan, exists, with the file systems of the account. What may not be read is
 /// assumed to exist.
-pub(crate) async fn still_billed<C: Cloud, K: Clock>(
+pub async fn still_billed<C: Cloud, K: Clock>(
     look: &Look<'_, C, K>,
-    about: &JobContext,
+    mut billed: Vec<AfterEnd>,
     found: &Existing,
 ) -> (Vec<AfterEnd>, Option<Vec<FileSystem>>) {
     let job = &found.job;
-    let mut billed = about.billed_after_end(found.is_other || !found.is_ours);
     let systems = file_systems(look, job, &billed).await;
     let is_there =
         systems.as_ref().is_none_or(|all| all.iter().any(|one| uses(&one.tags, &found.desired.job)));

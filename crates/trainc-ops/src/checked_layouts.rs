@@ -17,61 +17,61 @@ use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, front_to_
 const SHOWN: usize = 12;
 
 /// A member of the front whose compilation has no errors.
-pub(super) struct Sound {
+pub struct Sound {
     /// Its index in the points.
-    pub(super) at: usize,
+    pub at: usize,
     /// Its compilation.
-    pub(super) compiled: Compiled,
+    pub compiled: Compiled,
     /// Codes of warnings that the unchanged manifest does not have.
-    pub(super) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Sound {
     /// Returns the upper bound of the predicted memory in bytes if it exceeds the GPU memory: the layout fits by the
     /// estimate, but with less room than the model's error.
-    pub(super) fn high_memory_if_tight(&self) -> Option<f64> {
+    pub fn high_memory_if_tight(&self) -> Option<f64> {
         let memory = self.compiled.prediction.memory.as_ref()?;
         (memory.fit()? != Fit::Surely).then_some(memory.interval.high)
     }
 }
 
 /// The result of the search and of the checks.
-pub(super) struct CheckedLayouts {
+pub struct CheckedLayouts {
     /// Every layout of the search space.
-    pub(super) points: Vec<Point>,
+    pub points: Vec<Point>,
     /// The valid layouts that no equally certain one dominates: those that surely fit first, each the fastest first.
-    pub(super) front: Vec<Sound>,
+    pub front: Vec<Sound>,
     /// Rejected members of the front, one per reason, as index in the points.
-    pub(super) refused: Vec<(usize, Refusal)>,
+    pub refused: Vec<(usize, Refusal)>,
     /// Number of rejected layouts, including those of the same shape as a rejected one or of a rejected instance type.
-    pub(super) dropped: usize,
+    pub dropped: usize,
     /// True if there were too many to check them all.
-    pub(super) cut: bool,
+    pub cut: bool,
     /// Instance types without a valid layout, of which some were rejected because of the type.
     off_types: BTreeSet<usize>,
 }
 
 impl CheckedLayouts {
     /// Returns the number of layouts that are predicted to fit, within the bounds or not.
-    pub(super) fn count_fitting(&self) -> usize {
+    pub fn count_fitting(&self) -> usize {
         use Status::{NeverFinishes, Refused, TooExpensive, TooLate, Valid};
         self.count(&[Valid, TooLate, TooExpensive, NeverFinishes, Refused])
     }
 
     /// Returns the number of those within the bounds of time and cost.
-    pub(super) fn count_within_bounds(&self) -> usize {
+    pub fn count_within_bounds(&self) -> usize {
         self.count(&[Status::Valid, Status::Refused])
     }
 
     /// Returns the instance type of the layouts that exceed the cost bound, if none of them has a known price.
-    pub(super) fn site_without_price(&self) -> Option<usize> {
+    pub fn site_without_price(&self) -> Option<usize> {
         let mut dear = self.points.iter().filter(|point| point.status == Status::TooExpensive).peekable();
         let site = dear.peek()?.choice.site;
         dear.all(|point| point.usd.is_none() && point.most_usd.is_none()).then_some(site)
     }
 
     /// Describes which bounds the fitting layouts miss, if none is within the bounds.
-    pub(super) fn describe_missed_bounds(&self) -> &'static str {
+    pub fn describe_missed_bounds(&self) -> &'static str {
         let of = |status: Status| self.points.iter().filter(move |point| point.status == status);
         let endless = of(Status::NeverFinishes).next().is_some();
         match (of(Status::TooLate).next().is_some(), of(Status::TooExpensive).next().is_some()) {
@@ -89,7 +89,7 @@ impl CheckedLayouts {
 
     /// Returns the points for selecting runners-up. Layouts of a rejected instance type have status `Refused`, so that
     /// none of them appears as if only memory or a bound excluded it.
-    pub(super) fn points_with_refused_types(&self) -> Vec<Point> {
+    pub fn points_with_refused_types(&self) -> Vec<Point> {
         let status = |point: &Point| {
             if self.off_types.contains(&point.choice.site) { Status::Refused } else { point.status }
         };
@@ -97,7 +97,7 @@ impl CheckedLayouts {
     }
 
     /// Returns the number of layouts that fit without enough room and are not rejected.
-    pub(super) fn count_tight(&self) -> usize {
+    pub fn count_tight(&self) -> usize {
         self.points_with_refused_types().iter().filter(|point| point.status == Status::Tight).count()
     }
 
@@ -106,13 +106,13 @@ impl CheckedLayouts {
     }
 
     /// Returns the number, from 1, of the layout to write by default; see [`tune::default_choice`].
-    pub(super) fn first_choice(&self) -> usize {
+    pub fn first_choice(&self) -> usize {
         let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
         tune::default_choice(&points) + 1
     }
 
     /// Returns true if only some members of the front have a price.
-    pub(super) fn is_priced_in_part(&self) -> bool {
+    pub fn is_priced_in_part(&self) -> bool {
         let measure = Measure::from_points(&self.points);
         let priced =
             |sound: &Sound| self.points.get(sound.at).is_some_and(|point| measure.cost_usd(point).is_some());
@@ -122,7 +122,7 @@ impl CheckedLayouts {
 
 /// Compiles the members of the front until all that are shown pass. A rejected member is replaced by those that it
 /// dominates; layouts that differ from it only in batch and recomputation are rejected too.
-pub(super) fn check_layouts(
+pub fn check_layouts(
     held: &mut LoadedManifest,
     options: &Options,
     base: &Compiled,
@@ -210,12 +210,7 @@ fn shown_places(points: &[Point]) -> Vec<usize> {
 }
 
 /// Returns the codes of warnings that a layout has and the unchanged manifest does not.
-pub(super) fn new_warnings(
-    base: &Compiled,
-    compiled: &Compiled,
-    space: &Space,
-    choice: &Choice,
-) -> Vec<String> {
+pub fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice: &Choice) -> Vec<String> {
     let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
     // `--write` removes the parameter together with the offload, so its warning does not apply.
     let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(T0347.id);
@@ -227,7 +222,7 @@ pub(super) fn new_warnings(
 
 /// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance type causes
 /// it.
-pub(super) fn compile(
+pub fn compile(
     held: &mut LoadedManifest,
     options: &Options,
     space: &Space,

@@ -1,12 +1,8 @@
-//! `trainc plan --against`: compares the manifests with a file or a git revision, and reports the cost of the change.
+//! Manifests compared with those of a file, a directory or a git revision: the cost of the change.
 
-use crate::args::{Global, problems};
-use crate::commands::plan::Args;
-use crate::exit;
-use crate::terminal::io::Io;
 use std::path::{Path, PathBuf};
+use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
-use trainc_diag::{Format, Problems};
 use trainc_ir::SourceTree;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
@@ -16,8 +12,8 @@ use trainc_plan::resolve::{LayerLoader, LoadedLayer, Merged};
 use trainc_project::files::Files;
 use trainc_project::git::Revision;
 use trainc_project::manifest_paths::{Named, expand, is_skipped_name, root_of};
-use trainc_project::manifests::{Manifest, Set, compile_all, compile_from};
-use trainc_report::bill::{self, Base, Bill, Job, JobSide};
+use trainc_project::manifests::{Manifest, Set, compile_from};
+use trainc_report::bill::{Base, Bill, Job, JobSide};
 use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
 use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, match_old_manifests};
@@ -26,7 +22,7 @@ use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, match_old_man
 const PART: u32 = 512;
 
 /// The old manifests.
-struct Old {
+pub struct Old {
     base: Base,
     manifests: Vec<Manifest>,
     /// Key of each manifest: its path, if comparable on both sides.
@@ -35,49 +31,12 @@ struct Old {
     objects: Option<Revision>,
 }
 
-/// Runs `plan --against`.
-pub(crate) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
-    let options = args.input.overlay.options(io, false);
-    let mut set = compile_all(paths, &options);
+/// Reads the old manifests; their sources are added to the set. `options` are those of the new ones.
+pub fn read_old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {
     // `--set` is part of the change, so it does not apply to the old side.
-    let mut written = options.clone();
-    written.choices.sets.clear();
-    let mut old = match old(&mut set, paths, against, &written) {
-        Ok(old) => old,
-        Err(words) => {
-            io.note(&format!("error: {words}\n"));
-            return exit::USAGE;
-        }
-    };
-    let bill = bill(&set, &mut old, paths, &options);
-    match args.output.as_str() {
-        "json" => {
-            let text = serde_json::to_string_pretty(&bill::document(&bill)).unwrap_or_default();
-            io.print_json(&bill.sources.mask_json(&format!("{text}\n")));
-        }
-        "markdown" => io.print_unwrapped(&bill.sources.mask(&bill::markdown(&bill))),
-        _ => {
-            let errors: usize =
-                set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
-            if errors > 0 {
-                // Only errors: `check` and `plan` show the warnings.
-                let only_errors = Global { quiet: true, ..global.clone() };
-                let text = problems(&set, Format::Human, io, io.color, &only_errors);
-                io.print_colored(&bill.sources.mask(&format!("{text}\n")));
-            }
-            let options = io.report_options(io.width);
-            io.print_colored(&bill.sources.mask(&bill::human(&bill, options)));
-        }
-    }
-    args.input.explain_denied_warnings(io, &set, global.quiet);
-    match args.input.exit_code(&set) {
-        exit::DONE if args.detailed_exit_code && bill.differs() => exit::DIFFERENT,
-        code => code,
-    }
-}
-
-/// Reads the old manifests; their sources are added to the set.
-fn old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {
+    let mut options = options.clone();
+    options.choices.sets.clear();
+    let options = &options;
     let is_path = Path::new(against).exists();
     // Something that looks like a path is one, as in git.
     let spelt = against.starts_with(['/', '.']) || against.ends_with(".kdl");
@@ -284,7 +243,7 @@ fn job_side(manifest: &Manifest) -> JobSide<'_> {
 }
 
 /// Builds the bill: every new job with its old version, then the removed jobs.
-fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options) -> Bill<'a> {
+pub fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options) -> Bill<'a> {
     let walked = match paths {
         [one] => Some(Path::new(one)).filter(|path| path.is_dir()),
         _ => None,

@@ -54,11 +54,7 @@ fn required_spans(plan: &Plan, command: &str) -> Option<Vec<Span>> {
 }
 
 /// Returns the plan of a manifest with errors if no error concerns the values that the command requires.
-pub(crate) fn plan_with_errors<'a>(
-    compiled: &'a Compiled,
-    sources: &SourceMap,
-    command: &str,
-) -> Option<&'a Plan> {
+pub fn plan_with_errors<'a>(compiled: &'a Compiled, sources: &SourceMap, command: &str) -> Option<&'a Plan> {
     describe_required_values(command)?;
     let plan = compiled.plan.as_deref()?;
     let places = required_spans(plan, command)?;
@@ -71,7 +67,7 @@ pub(crate) fn plan_with_errors<'a>(
 }
 
 /// Returns the errors of such a manifest as notes, and a summary.
-pub(crate) fn errors_as_notes(compiled: &Compiled, command: &str) -> (Problems, String) {
+pub fn errors_as_notes(compiled: &Compiled, command: &str) -> (Problems, String) {
     let mut out = Problems::default();
     for one in compiled.problems.iter().filter(|one| one.severity == Severity::Error) {
         out.push(one.clone().severity(Severity::Note));

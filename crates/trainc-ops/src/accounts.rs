@@ -1,8 +1,6 @@
 //! The account that a command uses: one of AWS, or a simulated one that can be persisted in a file.
 
-use crate::exit;
-use crate::terminal::io::Io;
-use crate::terminal::signals::stop_signal;
+use crate::signals::stop_signal;
 use futures_util::future::{Either, select};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,61 +13,61 @@ use trainc_apply::patience::Patience;
 use trainc_ir::Plan;
 use trainc_predict::{self as predict, Constants};
 
-/// Flag that selects the account.
-#[derive(clap::Args, Debug)]
-pub(crate) struct AccountArgs {
-    /// Use a simulated account instead of AWS: no credentials, no network, no cost. `--simulate` runs against an
-    /// in-memory account; `--simulate=FILE` persists it between commands
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    #[expect(clippy::option_option, reason = "clap: absent, alone, or with a file")]
-    pub simulate: Option<Option<PathBuf>>,
+/// The account that is asked.
+#[derive(Clone, Debug)]
+pub enum Which {
+    /// One of AWS, by the credentials of the environment.
+    Aws,
+    /// A simulated one that is lost when the command ends.
+    InMemory,
+    /// A simulated one that a file persists.
+    File(PathBuf),
 }
 
-impl AccountArgs {
-    /// Returns true if the account is lost when the command ends.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        matches!(self.simulate, Some(None))
-    }
-
-    /// Returns true if an account of AWS is asked.
-    pub(crate) fn is_real(&self) -> bool {
-        self.simulate.is_none()
-    }
-
-    /// The flag, quoted for a shell.
-    pub(crate) fn flag(&self) -> Option<String> {
-        Some(match self.simulate.as_ref()? {
-            None => "--simulate".to_owned(),
-            Some(file) => format!("--simulate={}", trainc_emit::quote(&file.to_string_lossy())),
-        })
-    }
-
-    /// Returns the same account, persisted in a file.
-    pub(crate) fn with_default_file() -> Self {
-        Self { simulate: Some(Some("account.json".into())) }
-    }
+/// Why a task has no outcome.
+#[derive(Debug)]
+pub enum Ended {
+    /// A signal stopped it.
+    Interrupted {
+        /// It made or followed resources that remain, and are billed.
+        leaves_resources: bool,
+    },
+    /// The account cannot be used, or not be saved; the words.
+    Refused(String),
 }
 
-/// A command that uses an account, real or simulated.
-pub(crate) trait Task {
+/// What a command does with an account, real or simulated. `X` is what it reports to while it runs.
+pub trait Task<X> {
+    /// What it returns.
+    type Outcome;
     /// It makes or follows resources that remain, and are billed, when it is interrupted.
     const LEAVES_RESOURCES: bool = false;
 
     /// Runs it.
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
+    fn run<C: Cloud, K: Clock>(
+        self,
+        context: &mut X,
+        look: Look<'_, C, K>,
+    ) -> impl Future<Output = Self::Outcome>;
 }
 
-/// A command that runs for several jobs concurrently, each in its region.
-pub(crate) trait Tasks {
+/// What a command does for several jobs concurrently, each in its region.
+pub trait Tasks<X> {
+    /// What it returns.
+    type Outcome;
     /// It makes or follows resources that remain, and are billed, when it is interrupted.
     const LEAVES_RESOURCES: bool = false;
 
     /// Runs it; `looks` are in the order of the jobs.
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8;
+    fn run<C: Cloud, K: Clock>(
+        self,
+        context: &mut X,
+        looks: &[Look<'_, C, K>],
+    ) -> impl Future<Output = Self::Outcome>;
 }
 
 /// The accounts of one command.
-pub(crate) struct Accounts {
+pub struct Accounts {
     simulated: Option<(Fake, Option<PathBuf>)>,
     runtime: tokio::runtime::Runtime,
     patience: Patience,
@@ -77,6 +75,9 @@ pub(crate) struct Accounts {
     constants: Option<Constants>,
     /// The credentials of all regions and tasks.
     credentials: CredentialCache,
+    /// Is called with a note while a request waits.
+    #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "a simulated account does not wait"))]
+    notice: fn(&str),
 }
 
 #[cfg(feature = "aws")]
@@ -85,12 +86,12 @@ type CredentialCache = trainc_aws::CredentialCache;
 type CredentialCache = ();
 
 impl Accounts {
-    /// Opens the account; fails with a usage error.
-    pub(crate) fn new(args: &AccountArgs, capacity: Option<Duration>) -> Result<Self, String> {
-        let simulated = match &args.simulate {
-            None => None,
-            Some(None) => Some((Fake::new(Account::default()), None)),
-            Some(Some(file)) => {
+    /// Opens the account; fails with the words for a usage error. `notice` is called with a note while a request waits.
+    pub fn open(which: &Which, capacity: Option<Duration>, notice: fn(&str)) -> Result<Self, String> {
+        let simulated = match which {
+            Which::Aws => None,
+            Which::InMemory => Some((Fake::new(Account::default()), None)),
+            Which::File(file) => {
                 let account = read(file)?;
                 // Checked first: nothing is done that cannot be saved.
                 check_writable(file)?;
@@ -105,12 +106,13 @@ impl Accounts {
         if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
             patience.poll = interval("TRAINC_POLL_SECONDS", &text)?;
         }
-        Ok(Self { simulated, runtime, patience, constants: None, credentials: CredentialCache::default() })
+        let credentials = CredentialCache::default();
+        Ok(Self { simulated, runtime, patience, constants: None, credentials, notice })
     }
 
     /// Makes simulated jobs train as fast as these constants predict.
     #[must_use]
-    pub(crate) fn with_constants(self, constants: &Constants) -> Self {
+    pub fn with_constants(self, constants: &Constants) -> Self {
         Self { constants: Some(constants.clone()), ..self }
     }
 
@@ -123,30 +125,28 @@ impl Accounts {
     }
 
     /// Returns true for a simulated account.
-    pub(crate) fn is_simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.simulated.is_some()
     }
 
     /// Runs a task in the plan's region until it ends or the user interrupts it.
-    pub(crate) fn run(&mut self, io: &mut Io, plan: &Plan, task: impl Task) -> u8 {
+    pub fn run<X, T: Task<X>>(&mut self, context: &mut X, plan: &Plan, task: T) -> Result<T::Outcome, Ended> {
         let region = plan.job.region.value().map_or("", String::as_str);
-        self.run_in_region(io, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
+        self.run_in_region(context, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
     }
 
     /// Runs a task in a region; an empty one means that of the simulated account.
-    pub(crate) fn run_in_region<T: Task>(
+    pub fn run_in_region<X, T: Task<X>>(
         &mut self,
-        io: &mut Io,
+        context: &mut X,
         region: &str,
         steps: Option<u64>,
         task: T,
-    ) -> u8 {
+    ) -> Result<T::Outcome, Ended> {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
-            let credentials = &self.credentials;
-            return self.runtime.block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| {
-                on_aws(io, region, patience, credentials, task).await
-            }));
+            let work = on_aws(context, region, patience, (&self.credentials, self.notice), task);
+            return self.runtime.block_on(until_interrupted(T::LEAVES_RESOURCES, work))?;
         };
         let seen = if region.is_empty() { fake.clone() } else { fake.in_region(region, steps, None) };
         let look = Look {
@@ -158,24 +158,25 @@ impl Accounts {
             refused: None,
             repeated: None,
         };
-        let code = self
-            .runtime
-            .block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| task.run(io, look).await));
-        save_simulated(io, fake, file.as_deref(), code)
+        let outcome = self.runtime.block_on(until_interrupted(T::LEAVES_RESOURCES, task.run(context, look)));
+        save_simulated(fake, file.as_deref(), outcome)
     }
 
     /// Runs tasks for several jobs concurrently until all end or the user interrupts them.
-    pub(crate) fn run_all<T: Tasks>(&mut self, io: &mut Io, plans: &[&Plan], tasks: T) -> u8 {
+    pub fn run_all<X, T: Tasks<X>>(
+        &mut self,
+        context: &mut X,
+        plans: &[&Plan],
+        tasks: T,
+    ) -> Result<T::Outcome, Ended> {
         let patience = self.patience;
         let permits = Semaphore::new(MAX_CONCURRENT_CALLS);
         let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
-            let credentials = &self.credentials;
-            let work = async |io: &mut Io<'_>| {
-                all_on_aws(io, &regions, patience, credentials, &permits, tasks).await
-            };
-            return self.runtime.block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, work));
+            let connection = (&self.credentials, self.notice);
+            let work = all_on_aws(context, &regions, patience, connection, &permits, tasks);
+            return self.runtime.block_on(until_interrupted(T::LEAVES_RESOURCES, work))?;
         };
         let seen: Vec<Fake> = plans
             .iter()
@@ -196,79 +197,55 @@ impl Accounts {
                 repeated: None,
             })
             .collect();
-        let code = self
-            .runtime
-            .block_on(run_until_interrupted(io, T::LEAVES_RESOURCES, async |io| tasks.run(io, &looks).await));
-        save_simulated(io, fake, file.as_deref(), code)
+        let outcome =
+            self.runtime.block_on(until_interrupted(T::LEAVES_RESOURCES, tasks.run(context, &looks)));
+        save_simulated(fake, file.as_deref(), outcome)
     }
 }
 
+/// The credentials of a command, and what is called while a request waits.
+type Connection<'a> = (&'a CredentialCache, fn(&str));
+
 /// Saves a simulated account to its file, if it has one.
-fn save_simulated(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
-    let kept = file.map_or(Ok(()), |file| write(file, &fake.account()));
-    let Err(why) = kept else { return code };
-    io.note(&why);
-    exit::USAGE
+fn save_simulated<O>(fake: &Fake, file: Option<&Path>, outcome: Result<O, Ended>) -> Result<O, Ended> {
+    // Also if it was interrupted; what cannot be saved is the worse news.
+    file.map_or(Ok(()), |file| write(file, &fake.account())).map_err(Ended::Refused)?;
+    outcome
 }
 
 /// Runs to the end or to a signal that stops the command; the next run continues what was begun.
-async fn run_until_interrupted(
-    io: &mut Io<'_>,
-    leaves_resources: bool,
-    work: impl AsyncFnOnce(&mut Io<'_>) -> u8,
-) -> u8 {
-    if let Either::Left((code, _)) = select(pin!(work(io)), pin!(stop_signal())).await {
-        return code;
+async fn until_interrupted<O>(leaves_resources: bool, work: impl Future<Output = O>) -> Result<O, Ended> {
+    match select(pin!(work), pin!(stop_signal())).await {
+        Either::Left((outcome, _)) => Ok(outcome),
+        Either::Right(_) => Err(Ended::Interrupted { leaves_resources }),
     }
-    io.note(if leaves_resources {
-        "\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n"
-    } else {
-        "\ninterrupted\n"
-    });
-    exit::INCOMPLETE
 }
 
 #[cfg(feature = "aws")]
-async fn on_aws(
-    io: &mut Io<'_>,
+async fn on_aws<X, T: Task<X>>(
+    context: &mut X,
     region: &str,
     patience: Patience,
-    credentials: &CredentialCache,
-    task: impl Task,
-) -> u8 {
-    let account = match connect(region, patience, credentials).await {
-        Ok(account) => account,
-        Err(why) => {
-            io.note(&why);
-            return exit::USAGE;
-        }
-    };
+    connection: Connection<'_>,
+    task: T,
+) -> Result<T::Outcome, Ended> {
+    let account = connect(region, patience, connection).await.map_err(Ended::Refused)?;
     let clock = trainc_aws::RealClock;
-    task.run(
-        io,
-        Look {
-            cloud: &account,
-            clock: &clock,
-            patience,
-            permits: None,
-            asked: None,
-            refused: None,
-            repeated: None,
-        },
-    )
-    .await
+    let look = Look {
+        cloud: &account,
+        clock: &clock,
+        patience,
+        permits: None,
+        asked: None,
+        refused: None,
+        repeated: None,
+    };
+    Ok(task.run(context, look).await)
 }
 
 /// Default idle timeout of a request: the time without an answer or a byte.
 #[cfg(feature = "aws")]
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Prints a note while a request waits.
-#[cfg(feature = "aws")]
-fn print_notice(line: &str) {
-    let line = trainc_diag::escape_output(&format!("note: {line}\n"), false);
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-}
 
 /// Time after which a waiting request is reported.
 #[cfg(feature = "aws")]
@@ -278,7 +255,7 @@ const NOTICE_AFTER: Duration = Duration::from_secs(10);
 async fn connect(
     region: &str,
     patience: Patience,
-    credentials: &CredentialCache,
+    (credentials, print): Connection<'_>,
 ) -> Result<trainc_aws::Account, String> {
     let first_wait = patience.poll.min(Duration::from_secs(1));
     let part_bytes = std::env::var("TRAINC_PART_BYTES").ok().and_then(|text| text.parse().ok());
@@ -286,7 +263,7 @@ async fn connect(
         Ok(text) => interval("TRAINC_TIMEOUT_SECONDS", &text)?,
         Err(_) => IDLE_TIMEOUT,
     };
-    let notice = trainc_aws::Notice { after: NOTICE_AFTER, print: print_notice };
+    let notice = trainc_aws::Notice { after: NOTICE_AFTER, print };
     let settings = trainc_aws::Settings {
         region: region.to_owned(),
         first_wait,
@@ -300,24 +277,19 @@ async fn connect(
 
 /// Jobs of one region share one connection and its credentials.
 #[cfg(feature = "aws")]
-async fn all_on_aws(
-    io: &mut Io<'_>,
+async fn all_on_aws<X, T: Tasks<X>>(
+    context: &mut X,
     regions: &[String],
     patience: Patience,
-    credentials: &CredentialCache,
+    connection: Connection<'_>,
     permits: &Semaphore,
-    tasks: impl Tasks,
-) -> u8 {
+    tasks: T,
+) -> Result<T::Outcome, Ended> {
     let mut accounts = std::collections::BTreeMap::new();
     for region in regions {
         if !accounts.contains_key(region) {
-            match connect(region, patience, credentials).await {
-                Ok(account) => accounts.insert(region, account),
-                Err(why) => {
-                    io.note(&why);
-                    return exit::USAGE;
-                }
-            };
+            let account = connect(region, patience, connection).await.map_err(Ended::Refused)?;
+            accounts.insert(region, account);
         }
     }
     let clock = trainc_aws::RealClock;
@@ -334,32 +306,37 @@ async fn all_on_aws(
             repeated: None,
         })
         .collect();
-    tasks.run(io, &looks).await
+    Ok(tasks.run(context, &looks).await)
+}
+
+/// What is said of an account of AWS by a build without the SDK.
+#[cfg(not(feature = "aws"))]
+const MISSING_AWS_FEATURE: &str = "error: trainc was built without the feature `aws` and only supports `--simulate` \
+    and `plan --offline`\n";
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
+async fn on_aws<X, T: Task<X>>(
+    _: &mut X,
+    _: &str,
+    _: Patience,
+    _: Connection<'_>,
+    _: T,
+) -> Result<T::Outcome, Ended> {
+    Err(Ended::Refused(MISSING_AWS_FEATURE.to_owned()))
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
-async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, (): &CredentialCache, _: impl Task) -> u8 {
-    report_missing_aws_feature(io)
-}
-
-#[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
-async fn all_on_aws(
-    io: &mut Io<'_>,
+async fn all_on_aws<X, T: Tasks<X>>(
+    _: &mut X,
     _: &[String],
     _: Patience,
-    (): &CredentialCache,
+    _: Connection<'_>,
     _: &Semaphore,
-    _: impl Tasks,
-) -> u8 {
-    report_missing_aws_feature(io)
-}
-
-#[cfg(not(feature = "aws"))]
-fn report_missing_aws_feature(io: &mut Io<'_>) -> u8 {
-    io.note("error: trainc was built without the feature `aws` and only supports `--simulate` and `plan --offline`\n");
-    exit::USAGE
+    _: T,
+) -> Result<T::Outcome, Ended> {
+    Err(Ended::Refused(MISSING_AWS_FEATURE.to_owned()))
 }
 
 /// Parses a variable that holds a number of seconds.

@@ -1,0 +1,29 @@
+//! `trainc plan --against`.
+
+use super::Args;
+use crate::args::Global;
+use crate::exit;
+use crate::terminal::io::Io;
+use crate::views::bill::print_bill;
+use trainc_ops::against::{self, read_old};
+use trainc_project::manifests::compile_all;
+
+/// Runs `plan --against`.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
+    let options = args.input.overlay.options(io, false);
+    let mut set = compile_all(paths, &options);
+    let mut old = match read_old(&mut set, paths, against, &options) {
+        Ok(old) => old,
+        Err(words) => {
+            io.note(&format!("error: {words}\n"));
+            return exit::USAGE;
+        }
+    };
+    let bill = against::bill(&set, &mut old, paths, &options);
+    print_bill(io, global, &args.output, &set, &bill);
+    args.input.explain_denied_warnings(io, &set, global.quiet);
+    match args.input.exit_code(&set) {
+        exit::DONE if args.detailed_exit_code && bill.differs() => exit::DIFFERENT,
+        code => code,
+    }
+}
