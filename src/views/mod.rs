@@ -8,3 +8,4 @@ pub(crate) mod html_report;
 pub(crate) mod import;
 pub(crate) mod invalid_rows;
 pub(crate) mod removal;
+pub(crate) mod tune;

@@ -5,13 +5,13 @@ use trainc_check::codes::T0347;
 use trainc_diag::{Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
-use trainc_predict::Fit;
+use trainc_predict::{Constants, Fit};
 use trainc_project::loaded_manifest::LoadedManifest;
 use trainc_tune::fitting::has_same_shape;
 use trainc_tune::front::Measure;
-use trainc_tune::unranked::{MAX_COMPILED, REFUSALS_PER_TYPE, Rejection};
+use trainc_tune::unranked::{MAX_COMPILED, REFUSALS_PER_TYPE, Rejection, Unranked};
 use trainc_tune::write::turns_off_activation_offload;
-use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, front_to_show};
+use trainc_tune::{self as tune, Choice, Limits, Point, Refusal, Space, Status, front_to_show};
 
 /// Maximum number of layouts shown.
 const SHOWN: usize = 12;
@@ -195,6 +195,21 @@ pub fn check_layouts(
     out
 }
 
+/// Returns the layouts of a job whose step time cannot be predicted, each compiled as it would be written.
+pub fn unranked_layouts<'a>(
+    held: &mut LoadedManifest,
+    options: &Options,
+    base: &Compiled,
+    space: &'a Space<'a>,
+    (limits, constants): (&Limits, &Constants),
+) -> Unranked<'a> {
+    Unranked::new(space, limits, constants, |choice| {
+        let compiled = compile(held, options, space, choice)?;
+        let warnings = new_warnings(base, &compiled, space, choice);
+        Ok((compiled, warnings))
+    })
+}
+
 /// Returns the indices to show: the fastest of the front, including the default choice.
 fn shown_places(points: &[Point]) -> Vec<usize> {
     let mut places = front_to_show(points);
@@ -210,7 +225,7 @@ fn shown_places(points: &[Point]) -> Vec<usize> {
 }
 
 /// Returns the codes of warnings that a layout has and the unchanged manifest does not.
-pub fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice: &Choice) -> Vec<String> {
+fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice: &Choice) -> Vec<String> {
     let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
     // `--write` removes the parameter together with the offload, so its warning does not apply.
     let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(T0347.id);
@@ -222,7 +237,7 @@ pub fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice:
 
 /// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance type causes
 /// it.
-pub fn compile(
+fn compile(
     held: &mut LoadedManifest,
     options: &Options,
     space: &Space,

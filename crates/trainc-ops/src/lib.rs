@@ -20,6 +20,7 @@ pub mod partial_plan;
 pub mod removal;
 mod signals;
 pub mod still_billed;
+pub mod written_layout;
 
 use trainc_diag::Code;
 

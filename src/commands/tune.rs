@@ -1,27 +1,23 @@
 //! `trainc tune`.
 
-mod chart;
-mod costs;
-mod figures;
-mod output;
-mod rows;
-mod untimed;
-mod write;
-
 use crate::args::{Global, Input, problems};
 use crate::exit;
 use crate::terminal::io::Io;
+use crate::views::tune::untimed::UnrankedOutput;
+use crate::views::tune::written::{describe_not_written, describe_put, describe_tight_memory};
+use crate::views::tune::{chart, output};
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_diag::Format;
-use trainc_ops::checked_layouts::check_layouts;
+use trainc_ops::checked_layouts::{CheckedLayouts, check_layouts, unranked_layouts};
+use trainc_ops::written_layout::{NotWritten, Put, write_layout};
+use trainc_plan::{Compiled, Options};
 use trainc_predict::Constants;
 use trainc_project::loaded_manifest::LoadedManifest;
 use trainc_project::manifests::{Set, compile_all};
 use trainc_report as report;
 use trainc_tune::bounds::{MoreNodes, more_nodes};
-use trainc_tune::{Limits, Space, search};
-use untimed::UnrankedOutput;
+use trainc_tune::{Choice, Limits, Point, Space, search};
 
 /// Search for the Pareto-optimal layouts of a job by time and cost
 ///
@@ -167,8 +163,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         && base.problems.errors() == 0
         && let Err(why) = search(space, &limits, constants)
     {
-        let found =
-            UnrankedOutput::new(&mut held, &options, base, space, (&limits, constants), why.to_string());
+        let unranked = unranked_layouts(&mut held, &options, base, space, (&limits, constants));
+        let found = UnrankedOutput::new(base.job.as_deref(), why.to_string(), unranked);
         match args.output.as_str() {
             "json" => io.print_json(&found.json()),
             "markdown" => io.print_unwrapped(&found.markdown()),
@@ -180,7 +176,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         io.note(&found.note(plan, &held.path));
         return match args.write {
-            Some(number) => found.write(io, &mut held, &options, number),
+            Some(number) => write_unranked(io, &mut held, &options, space, &found, number),
             None => exit::MANIFEST,
         };
     }
@@ -234,9 +230,91 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::MANIFEST;
     }
     match args.write {
-        Some(number) => write::write(io, &mut held, &options, &space, &judged, number),
+        Some(number) => write_ranked(io, &mut held, &options, &space, &judged, number),
         None => exit::DONE,
     }
+}
+
+/// Writes the layout of that number, or the default choice, into the manifest, if the edited text gives the same plan
+/// as shown.
+fn write_ranked(
+    io: &mut Io,
+    held: &mut LoadedManifest,
+    options: &Options,
+    space: &Space,
+    judged: &CheckedLayouts,
+    number: Option<usize>,
+) -> u8 {
+    let asked = number.is_some();
+    let number = number.unwrap_or_else(|| judged.first_choice());
+    let chosen = number.checked_sub(1).and_then(|at| judged.front.get(at));
+    let Some((sound, point)) = chosen.and_then(|sound| Some((sound, judged.points.get(sound.at)?))) else {
+        io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
+        return exit::USAGE;
+    };
+    let put = match put_layout(io, held, options, space, &point.choice, &sound.compiled) {
+        Ok(put) => put,
+        Err(code) => return code,
+    };
+    // A faster layout that certainly fits is only passed over for lack of a price.
+    let before = judged.front.iter().take(number.saturating_sub(1));
+    let passed_over = before.filter_map(|sound| judged.points.get(sound.at)).any(Point::surely_fits);
+    let why = match (asked, point.surely_fits()) {
+        (true, _) => "",
+        (false, true) if passed_over => ", the fastest that surely fits and has a price",
+        (false, true) => ", the fastest that surely fits",
+        (false, false) => ", the fastest; none surely fits",
+    };
+    io.note(&describe_put(put, &held.path, number, why));
+    if let Some(high) = sound.high_memory_if_tight() {
+        io.note(&describe_tight_memory(high, point.capacity_bytes));
+    }
+    exit::DONE
+}
+
+/// Writes the layout of that number of those that are not ranked.
+fn write_unranked(
+    io: &mut Io,
+    held: &mut LoadedManifest,
+    options: &Options,
+    space: &Space,
+    found: &UnrankedOutput,
+    number: Option<usize>,
+) -> u8 {
+    let (number, row) = match found.chosen(number) {
+        Ok(chosen) => chosen,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    match put_layout(io, held, options, space, &row.fitting.choice, &row.compiled) {
+        Ok(put) => io.note(&describe_put(put, &held.path, number, "")),
+        Err(code) => return code,
+    }
+    if let Some(high) = row.exceeding_high_bytes() {
+        io.note(&describe_tight_memory(high, row.fitting.capacity_bytes));
+    }
+    exit::DONE
+}
+
+/// Writes a layout, or prints why it is not written, with the exit code.
+fn put_layout(
+    io: &mut Io,
+    held: &mut LoadedManifest,
+    options: &Options,
+    space: &Space,
+    choice: &Choice,
+    shown: &Compiled,
+) -> Result<Put, u8> {
+    write_layout(held, options, space, choice, shown).map_err(|why| {
+        io.note(&describe_not_written(&why, &held.path, options));
+        if matches!(why, NotWritten::NoFile | NotWritten::Unwritable(_)) {
+            exit::USAGE
+        } else {
+            exit::MANIFEST
+        }
+    })
 }
 
 /// Returns the help if no layout is within the bounds.

@@ -4,22 +4,15 @@ use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{capital, varied_and_held};
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
 use super::rows;
-use super::write;
-use crate::exit;
-use crate::terminal::io::Io;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
 use trainc_ir::Plan;
-use trainc_ops::checked_layouts::{compile, new_warnings};
 use trainc_plan::Compiled;
-use trainc_plan::Options;
-use trainc_predict::Constants;
-use trainc_project::loaded_manifest::LoadedManifest;
 use trainc_tune::fitting::Fitting;
 use trainc_tune::unranked::{Unranked, UnrankedLayout};
-use trainc_tune::{Choice, Limits, Reason, Refusal, Space};
+use trainc_tune::{Choice, Reason, Refusal};
 
 /// Maximum number of layouts in the text.
 const SHOWN: usize = 8;
@@ -28,27 +21,15 @@ const SHOWN: usize = 8;
 const REFUSED: usize = 4;
 
 /// Unranked layouts of a job, and the reason why its time is unknown.
-pub(super) struct UnrankedOutput<'a> {
+pub(crate) struct UnrankedOutput<'a> {
     job: &'a str,
     why: String,
     found: Unranked<'a>,
 }
 
 impl<'a> UnrankedOutput<'a> {
-    pub(super) fn new(
-        held: &mut LoadedManifest,
-        options: &Options,
-        base: &'a Compiled,
-        space: &'a Space<'a>,
-        (limits, constants): (&Limits, &Constants),
-        why: String,
-    ) -> Self {
-        let found = Unranked::new(space, limits, constants, |choice| {
-            let compiled = compile(held, options, space, choice)?;
-            let warnings = new_warnings(base, &compiled, space, choice);
-            Ok((compiled, warnings))
-        });
-        Self { job: base.job.as_deref().unwrap_or("job"), why, found }
+    pub(crate) fn new(job: Option<&'a str>, why: String, found: Unranked<'a>) -> Self {
+        Self { job: job.unwrap_or("job"), why, found }
     }
 
     /// Describes the costs of the first rows. Today is in days since 1970.
@@ -57,7 +38,7 @@ impl<'a> UnrankedOutput<'a> {
         describe_costs(&rows, today)
     }
 
-    pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
+    pub(crate) fn human(&self, width: usize, today: Option<i64>) -> String {
         let mut out = format!("{}: {}\n", self.job, self.found.describe_counts());
         if !self.found.layouts.is_empty() {
             out.push_str(
@@ -112,7 +93,7 @@ impl<'a> UnrankedOutput<'a> {
         out
     }
 
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.describe_counts());
         let _ = writeln!(out, "{}: the layouts are not ranked by time and cost.\n", capital(&self.why));
         if !self.found.layouts.is_empty() {
@@ -142,7 +123,7 @@ impl<'a> UnrankedOutput<'a> {
         out
     }
 
-    pub(super) fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let text = serde_json::to_string_pretty(&json!({
             "format_version": "1.0",
             "job": self.job,
@@ -216,7 +197,7 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     /// Returns the note below the list: why it is not ranked, and a command that ranks it.
-    pub(super) fn note(&self, plan: &Plan, manifest: &str) -> String {
+    pub(crate) fn note(&self, plan: &Plan, manifest: &str) -> String {
         let nothing = if self.found.layouts.is_empty() && !self.found.is_memory_unknown() {
             "note: no layout fits and passes every check\n"
         } else {
@@ -234,30 +215,14 @@ impl<'a> UnrankedOutput<'a> {
         )
     }
 
-    /// Writes the layout of that number into the manifest.
-    pub(super) fn write(
-        &self,
-        io: &mut Io,
-        held: &mut LoadedManifest,
-        options: &Options,
-        number: Option<usize>,
-    ) -> u8 {
-        let Some(number) = number else {
-            io.note("error: these layouts are not ranked: choose one with `--write=N`\n");
-            return exit::USAGE;
-        };
-        let Some(row) = number.checked_sub(1).and_then(|at| self.found.layouts.get(at)) else {
-            io.note(&format!("error: no layout {number}: the list has {}\n", self.found.layouts.len()));
-            return exit::USAGE;
-        };
-        match write::edit_and_write(io, held, options, self.found.space, &row.fitting.choice, &row.compiled) {
-            Ok(put) => io.note(&put.describe(&held.path, number, "")),
-            Err(code) => return code,
-        }
-        if let Some(high) = row.exceeding_high_bytes() {
-            io.note(&write::describe_tight_memory(high, row.fitting.capacity_bytes));
-        }
-        exit::DONE
+    /// Returns the layout of a number, from 1; fails with the error to print.
+    pub(crate) fn chosen(&self, number: Option<usize>) -> Result<(usize, &UnrankedLayout), String> {
+        let layouts = &self.found.layouts;
+        let number = number.ok_or("error: these layouts are not ranked: choose one with `--write=N`\n")?;
+        let row = number.checked_sub(1).and_then(|at| layouts.get(at));
+        let row =
+            row.ok_or_else(|| format!("error: no layout {number}: the list has {}\n", layouts.len()))?;
+        Ok((number, row))
     }
 }
 

@@ -11,7 +11,7 @@ use trainc_tune::{Point, Space, Status};
 const CELLS: f64 = 64.0;
 
 /// Returns the front and the layouts that it dominates, with the same cost measure.
-pub(super) fn front(
+pub(crate) fn front(
     job: &str,
     manifest: &str,
     space: &Space,

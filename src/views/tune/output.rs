@@ -21,7 +21,7 @@ use unicode_width::UnicodeWidthStr as _;
 const REFUSED: usize = 4;
 
 /// The result to show.
-pub(super) struct Page<'a> {
+pub(crate) struct Page<'a> {
     job: &'a str,
     space: &'a Space<'a>,
     judged: &'a CheckedLayouts,
@@ -34,7 +34,7 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         job: &'a str,
         space: &'a Space<'a>,
         limits: &Limits,
@@ -86,7 +86,7 @@ impl<'a> Page<'a> {
     }
 
     /// Returns the runners-up as text, each with the reason why it was rejected.
-    pub(super) fn lost(&self) -> Vec<(String, String)> {
+    pub(crate) fn lost(&self) -> Vec<(String, String)> {
         self.lost.iter().map(|lost| (lost.words.clone(), lost.reason.to_string())).collect()
     }
 
@@ -96,7 +96,7 @@ impl<'a> Page<'a> {
         describe_costs(&rows, today)
     }
 
-    pub(super) fn human(&self, width: usize, today: Option<i64>) -> String {
+    pub(crate) fn human(&self, width: usize, today: Option<i64>) -> String {
         let mut out = format!("{}: {}\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
             let _ = writeln!(out, "\n{}\n", text::wrap(&self.describe_front(), width.max(20), 0).join("\n"));
@@ -224,7 +224,7 @@ impl<'a> Page<'a> {
         )
     }
 
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
             let _ = writeln!(out, "{}:\n", capital(&self.describe_front()));
@@ -260,7 +260,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    pub(super) fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let points = &self.judged.points;
         let text = serde_json::to_string_pretty(&json!({
             "format_version": "1.0",
@@ -282,15 +282,15 @@ impl<'a> Page<'a> {
     }
 }
 
-pub(super) fn set_texts(sets: &[Set]) -> Vec<String> {
+pub(crate) fn set_texts(sets: &[Set]) -> Vec<String> {
     sets.iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn join_sets(sets: &[Set]) -> String {
+pub(crate) fn join_sets(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { set_texts(sets).join(" ") }
 }
 
-pub(super) fn quote_sets(sets: &[Set]) -> String {
+pub(crate) fn quote_sets(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { text::backtick_list(&set_texts(sets), "and") }
 }
 
@@ -301,11 +301,11 @@ fn wrap_row_text(words: &str, width: usize) -> String {
     wrap_with_indent(words, width, INDENT)
 }
 
-pub(super) fn wrap_with_indent(words: &str, width: usize, indent: usize) -> String {
+pub(crate) fn wrap_with_indent(words: &str, width: usize, indent: usize) -> String {
     let gap = format!("\n{}", " ".repeat(indent));
     text::wrap(words, width.saturating_sub(indent).max(20), 0).join(&gap)
 }
 
-pub(super) fn paragraph(out: &mut String, words: &str, width: usize) {
+pub(crate) fn paragraph(out: &mut String, words: &str, width: usize) {
     let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrap_row_text(words, width));
 }

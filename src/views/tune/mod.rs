@@ -1,0 +1,9 @@
+//! What `tune` prints, and the chart of its page.
+
+pub(crate) mod chart;
+mod costs;
+mod figures;
+pub(crate) mod output;
+mod rows;
+pub(crate) mod untimed;
+pub(crate) mod written;
