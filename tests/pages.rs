@@ -131,7 +131,7 @@ fn the_page_of_placeholders_names_every_value() {
         let said = problem
             .notes
             .iter()
-            .map(String::as_str)
+            .map(trainc_diag::Note::as_str)
             .chain(problem.help.as_deref())
             .collect::<Vec<_>>()
             .join(", ");

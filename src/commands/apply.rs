@@ -32,7 +32,7 @@ use trainc_apply::prospect::Prospect;
 use trainc_apply::run::ResourceLocks;
 use trainc_apply::saved_plan::SavedPlan;
 use trainc_apply::verdict;
-use trainc_diag::{Format, Severity};
+use trainc_diag::{Detail, Format, Severity};
 use trainc_ir::Plan;
 use trainc_ops::accounts::Tasks;
 use trainc_ops::comparison::compare_with_account;
@@ -320,9 +320,9 @@ impl<'io> Tasks<Io<'io>> for Applies<'_> {
                 mark_created_by_earlier_job(&mut made, prospect, job.name());
             } else if self.args.output != "json" {
                 // The same answer to the same call, e.g. expired credentials, is shown once for all jobs.
-                looked
-                    .findings
-                    .retain(|one| !one.facts.contains_key("call") || said.insert(one.message.clone()));
+                looked.findings.retain(|one| {
+                    !matches!(one.detail, Some(Detail::Call { .. })) || said.insert(one.message.clone())
+                });
             }
             match job.print_comparison(io, looked) {
                 Ok(prospect) => going.push((job, look, prospect)),

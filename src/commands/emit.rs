@@ -97,7 +97,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
-    remove_unstable(&mut set, &io.today);
+    remove_unstable(&mut set);
     for (manifest, resolved) in set.manifests.iter_mut().zip(&marks) {
         let (Some((_, found)), Some(plan)) = (resolved, &mut manifest.compiled.plan) else { continue };
         plan.account_facts.role_arn.clone_from(&found.account_facts.role_arn);
@@ -228,7 +228,7 @@ async fn resolve_marks<C: Observe, K: Clock>(
 }
 
 /// Removes what would change the output without a change of the manifest: the date, and the working directory.
-fn remove_unstable(set: &mut Set, today: &str) {
+fn remove_unstable(set: &mut Set) {
     let root = set.root.clone();
     let rooted = |name: &str| match Path::new(name).canonicalize() {
         Ok(path) => path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned(),
@@ -237,8 +237,7 @@ fn remove_unstable(set: &mut Set, today: &str) {
     set.sources.rename(rooted);
     for manifest in &mut set.manifests {
         manifest.path = rooted(&manifest.path);
-        let compiled = &mut manifest.compiled;
-        trainc_check::remove_dated(compiled.plan.as_deref(), today, &mut compiled.problems);
+        manifest.compiled.problems.remove_dated();
     }
 }
 

@@ -34,7 +34,7 @@ fn compare_node_counts(manifest: &Manifest, set: &Set, options: &Options) -> Sca
         let mut problems = Problems::default();
         check::check(plan, options, &set.sources, &mut problems);
         // The date must not change the output.
-        check::remove_dated(Some(plan), &options.today, &mut problems);
+        problems.remove_dated();
         problems
     };
     match scaling::scaling(plan, &manifest.compiled.prediction, constants, &judge) {

@@ -215,7 +215,7 @@ fn a_policy_that_is_too_long_is_no_quota_to_ask_for() {
         one.help
             .as_deref()
             .into_iter()
-            .chain(one.notes.iter().map(String::as_str))
+            .chain(one.notes.iter().map(trainc_diag::Note::as_str))
             .all(|words| !words.contains("Service Quotas"))
     );
 }

@@ -18,7 +18,7 @@ fn sound(verdict: &Verdict, code: &str, exit: u8) {
     assert_eq!((one.code.id, verdict.exit), (code, exit), "{}", one.message);
     for words in std::iter::once(one.message.as_str())
         .chain(one.help.as_deref())
-        .chain(one.notes.iter().map(String::as_str))
+        .chain(one.notes.iter().map(trainc_diag::Note::as_str))
     {
         for sign in ["Some(", "None", "Err(", " { ", "Fault"] {
             assert!(!words.contains(sign), "`{words}` shows `{sign}`");
@@ -202,7 +202,11 @@ fn a_limit_of_form_is_no_quota() {
         let cause = Cause::Fault(Fault::from_answer(call, Some(409), code, "too much"));
         let one = verdict::verdict(&plan, &Item::new("role-policy", name), &cause).diagnostic;
         assert_eq!((one.code.id, one.code.name), ("T0670", "hard-limit-exceeded"));
-        format!("{} {}", one.help.unwrap(), one.notes.join(" "))
+        format!(
+            "{} {}",
+            one.help.unwrap(),
+            one.notes.iter().map(trainc_diag::Note::as_str).collect::<Vec<_>>().join(" ")
+        )
     };
     let policy = told(Call::PutRolePolicy, "LimitExceeded", "trainc-a-0a1b2c3d/trainc");
     assert!(policy.contains("shorter prefixes") && policy.contains("10,240 characters"), "{policy}");

@@ -15,7 +15,7 @@ use super::ledger::{Cause, Item};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic};
+use trainc_diag::{Code, Detail, Diagnostic};
 use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
@@ -218,17 +218,15 @@ pub fn manifest_span(plan: &Plan, item: &Item) -> Span {
 /// Maximum number of differences in a short message.
 const MOST_DIFFERENCES: usize = 12;
 
-/// Fact with the number of leading notes that are differences.
-const DIFFERENCES: &str = "differences";
-
 /// Truncates the differences of a diagnostic, for output without `-v`.
 #[must_use]
 pub fn truncate_differences(mut diagnostic: Diagnostic) -> Diagnostic {
-    let all = diagnostic.facts.get(DIFFERENCES).and_then(serde_json::Value::as_u64);
-    let all = all.and_then(|all| usize::try_from(all).ok()).unwrap_or(0).min(diagnostic.notes.len());
-    if all > MOST_DIFFERENCES {
-        let more = format!("and {} more: `-v` shows all", all - MOST_DIFFERENCES);
-        diagnostic.notes.splice(MOST_DIFFERENCES..all, [more]);
+    if let Some(Detail::Differences(all)) = diagnostic.detail {
+        let all = all.min(diagnostic.notes.len());
+        if all > MOST_DIFFERENCES {
+            let more = format!("and {} more: `-v` shows all", all - MOST_DIFFERENCES);
+            diagnostic.notes.splice(MOST_DIFFERENCES..all, [more.into()]);
+        }
     }
     diagnostic
 }
@@ -250,7 +248,9 @@ pub fn read_failed(plan: &Plan, fault: &Fault) -> Verdict {
 /// Adds the command that prints the policy of this job, which depends on its buckets, keys and role.
 fn with_policy_help(verdict: Verdict) -> Verdict {
     // An account that is not activated lacks no action, so a policy does not help.
-    if verdict.diagnostic.code != &T0601 || !verdict.diagnostic.facts.contains_key("action") {
+    if verdict.diagnostic.code != &T0601
+        || verdict.diagnostic.detail.as_ref().and_then(Detail::action).is_none()
+    {
         return verdict;
     }
     let help = help![
@@ -348,7 +348,12 @@ fn service_message(fault: &Fault) -> String {
 }
 
 fn with_call_facts(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
-    let mut diagnostic = diagnostic.fact("call", fault.call.describe()).fact("aws_code", fault.code.as_str());
+    let denied = fault.class == Class::Denied && !access::is_inactive_account(fault);
+    let mut diagnostic = diagnostic.detail(Detail::Call {
+        call: fault.call.describe(),
+        code: fault.code.clone(),
+        denied_action: denied.then(|| fault.action()),
+    });
     if fault.class == Class::Denied && !fault.message.is_empty() {
         diagnostic = diagnostic.note(service_message(fault));
         if fault.message.contains("explicit deny") {

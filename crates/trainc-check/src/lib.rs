@@ -7,7 +7,6 @@ mod across_jobs;
 mod allow;
 mod compile;
 mod preferred_types;
-mod price_notes;
 mod queries;
 pub mod rules;
 mod shared_codes;
@@ -25,8 +24,9 @@ pub mod codes {
 pub use allow::is_date;
 pub use compile::compile;
 
+use queries::prices::describe_price_sources;
 use trainc_diag::source::{SourceMap, Span};
-use trainc_diag::{Code, Problems, Tag};
+use trainc_diag::{Code, Problems};
 use trainc_ir::Plan;
 use trainc_ir::date::epoch_days;
 use trainc_plan::Options;
@@ -82,14 +82,6 @@ pub fn codes_of_compile() -> Vec<&'static Code> {
     [trainc_syntax::codes(), trainc_plan::codes(), codes(), trainc_emit::codes()].concat()
 }
 
-/// Removes what depends on today's date from the problems of a plan: whole problems, and the age of prices in the others.
-pub fn remove_dated(plan: Option<&Plan>, today: &str, problems: &mut Problems) {
-    problems.retain(|problem| !problem.code.has(Tag::Dated));
-    if let Some(plan) = plan {
-        price_notes::remove_ages(plan, epoch_days(today), problems);
-    }
-}
-
 /// Runs every rule, then removes superseded and allowed problems.
 pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut Problems) {
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
@@ -108,6 +100,10 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         rule(&context, problems);
     }
     superseded::remove(problems);
-    price_notes::add(plan, context.today_in_days(), problems);
+    // Users know the date of their own price.
+    if plan.instance_prices().any(|price| price.date.is_some()) {
+        let today = context.today_in_days();
+        problems.add_price_sources(&describe_price_sources(plan.instance_prices(), today));
+    }
     allow::apply_allows(&context, options.later_codes, problems);
 }

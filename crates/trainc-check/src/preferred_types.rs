@@ -143,7 +143,9 @@ fn with_type(one: &Diagnostic, instance: &str, span: Span) -> Diagnostic {
     let message = format!("with `{instance}`: {}", one.message);
     let mut out = Diagnostic::new(one.code, span, message).severity(one.severity);
     out.help.clone_from(&one.help);
+    out.undated = one.undated.as_ref().map(|message| format!("with `{instance}`: {message}"));
     out.notes.clone_from(&one.notes);
+    out.detail.clone_from(&one.detail);
     out.facts.clone_from(&one.facts);
     out
 }

@@ -11,7 +11,7 @@ use crate::queries::memory::predicted_memory;
 use crate::queries::prediction::{NEGLIGIBLE, predicted_run, run_of_layout};
 use crate::superseded;
 use std::collections::BTreeSet;
-use trainc_diag::{Diagnostic, Problems, text};
+use trainc_diag::{Diagnostic, Note, Problems, text};
 use trainc_ir::Plan;
 use trainc_predict::{Layout, Run, speed};
 
@@ -57,7 +57,7 @@ pub(crate) struct Assessment {
     /// The share of a step's time that it saves, if the times are predicted.
     pub(crate) saving: Option<f64>,
     /// Time and cost of both runs, if they are known and differ.
-    pub(crate) comparison: Option<String>,
+    pub(crate) comparison: Option<Note>,
 }
 
 /// Assesses a change of the layout by its memory and by the time of a step.
@@ -84,22 +84,24 @@ pub(crate) fn assess(context: &Context, change: impl Fn(&mut Layout)) -> Assessm
 }
 
 /// Describes time and cost before and after a change of the layout that makes the run faster.
-pub(crate) fn describe_gain(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
+pub(crate) fn describe_gain(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<Note> {
     let (before, after) = predict_runs(context, change)?;
     if after.seconds > before.seconds * (1.0 - NEGLIGIBLE) { None } else { describe_runs(&before, &after) }
 }
 
 /// Describes time and cost before and after a change of the layout, faster or slower.
-pub(crate) fn describe_difference(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
+pub(crate) fn describe_difference(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<Note> {
     let (before, after) = predict_runs(context, change)?;
     let difference = (after.seconds - before.seconds).abs();
     if difference < before.seconds * NEGLIGIBLE { None } else { describe_runs(&before, &after) }
 }
 
 /// Describes time and cost of the run as written and of the run after an edit.
-pub(crate) fn describe_runs(before: &Run, after: &Run) -> Option<String> {
+pub(crate) fn describe_runs(before: &Run, after: &Run) -> Option<Note> {
+    let states_cost = before.least_usd.or(after.least_usd).is_some();
     let (before, after) = (time_and_cost(before)?, time_and_cost(after)?);
-    Some(format!("predicted: {before} as written; {after} with this edit"))
+    let note = format!("predicted: {before} as written; {after} with this edit");
+    Some(Note::from(note).with_cost_if(states_cost))
 }
 
 fn predict_runs(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<(Run, Run)> {

@@ -139,7 +139,7 @@ pub(super) fn draw(
     if let Some(help) = &problem.help {
         out.push_str(&paragraph("help", HELP, help, options));
     }
-    for note in problem.notes.iter().map(String::as_str).chain(also) {
+    for note in problem.notes.iter().map(crate::Note::as_str).chain(also) {
         out.push_str(&paragraph("note", NOTE, note, options));
     }
     out

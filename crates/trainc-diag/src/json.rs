@@ -155,7 +155,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic) -> Problem {
             .map(|label| Label { place: place(sources, label.span), text: label.text.clone() })
             .collect(),
         help: problem.help.as_ref().map(ToString::to_string),
-        notes: problem.notes.clone(),
+        notes: problem.notes.iter().map(ToString::to_string).collect(),
         facts: problem.facts.clone(),
         fix: problem.fix.as_ref().map(|fix| {
             let Place { file, start, end, .. } = place(sources, fix.span);

@@ -5,6 +5,7 @@
 
 mod code;
 pub mod credentials;
+mod detail;
 mod escape;
 mod excerpt;
 pub mod fix;
@@ -16,6 +17,7 @@ pub mod json;
 pub mod markdown;
 mod masking;
 mod next_command;
+mod note;
 pub mod page;
 pub mod placeholder_value;
 mod position;
@@ -33,9 +35,11 @@ mod truncate;
 pub use code::{
     Allowable, Code, Ends, FailureKind, Scope, Status, Supersedes, Tag, codes_that_explain, find,
 };
+pub use detail::{Detail, MissingNode};
 pub use escape::{escape_control_characters, escape_json, escape_line, escape_output, is_direction_mark};
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
+pub use note::Note;
 pub use position::Paths;
 pub use run::{Counts, ManifestReport, ReportedProblem, Run};
 pub use sparkline::sparkline;
@@ -77,8 +81,17 @@ pub struct Label {
     pub text: String,
 }
 
-/// The fact of an error that the manifest allows: the reason in it.
-const ALLOWED_FACT: &str = "allowed";
+/// The prices behind the dollars that a problem states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Prices {
+    /// It states no dollars.
+    #[default]
+    None,
+    /// Those of the job's instances: their date is added to it.
+    OfInstances,
+    /// It names them itself.
+    Named,
+}
 
 /// A problem: a code, the primary span, and texts.
 ///
@@ -100,9 +113,15 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// Advice on what to type, only if it is certain.
     pub help: Option<Help>,
+    /// The message without what depends on today's date, as artefacts have it; `None` if nothing does.
+    pub undated: Option<String>,
     /// Reasons, or sources of numbers.
-    pub notes: Vec<String>,
-    /// The same facts for tools: names to values.
+    pub notes: Vec<Note>,
+    /// The prices behind the dollars in its texts.
+    pub prices: Prices,
+    /// What it knows beyond its words.
+    pub detail: Option<Detail>,
+    /// The facts for tools: names to values.
     pub facts: BTreeMap<&'static str, serde_json::Value>,
     /// An edit that fixes the problem.
     pub fix: Option<Fix>,
@@ -137,13 +156,28 @@ impl Diagnostic {
             message: truncate_quotes(quote_empty(message.into()), MESSAGE_LIMIT),
             labels: Vec::new(),
             help: None,
+            undated: None,
             notes: Vec::new(),
+            prices: Prices::None,
+            detail: None,
             facts: BTreeMap::new(),
             fix: None,
             secret: false,
             is_certain: false,
             subject: None,
         }
+    }
+
+    /// Makes a problem whose message states the age of a price, given today in days since 1970. `write` is also called without a
+    /// day, for artefacts, which must not change from day to day.
+    pub fn dated(
+        code: &'static Code,
+        span: Span,
+        today: Option<i64>,
+        write: impl Fn(Option<i64>) -> String,
+    ) -> Self {
+        let undated = Self::new(code, span, write(None)).message;
+        Self { undated: Some(undated), ..Self::new(code, span, write(today)) }
     }
 
     /// Returns whether a reader would take both for one problem: severity, code, place and words are equal.
@@ -174,12 +208,12 @@ impl Diagnostic {
     /// Marks an error that the manifest allows, for the reason given.
     #[must_use]
     pub fn allowed(self, reason: &str) -> Self {
-        self.fact(ALLOWED_FACT, reason)
+        self.detail(Detail::Allowed(reason.to_owned()))
     }
 
     /// Returns true for an error that the manifest allows.
     pub fn is_allowed(&self) -> bool {
-        self.facts.contains_key(ALLOWED_FACT)
+        matches!(self.detail, Some(Detail::Allowed(_)))
     }
 
     /// Marks an error that no `allow` accepts because the service refuses the request.
@@ -238,9 +272,10 @@ impl Diagnostic {
         Self {
             label: mask(&self.label),
             message: mask(&self.message),
+            undated: self.undated.as_ref().map(mask),
             labels: self.labels.iter().map(|one| Label { text: mask(&one.text), ..one.clone() }).collect(),
             help: self.help.clone().map(|help| help.map_text(|text| mask(&text))),
-            notes: self.notes.iter().map(mask).collect(),
+            notes: self.notes.iter().cloned().map(|note| note.map_text(|text| mask(&text))).collect(),
             facts: self.facts.iter().map(|(name, fact)| (*name, mask_fact(fact, sources))).collect(),
             fix: self.fix.clone().filter(|fix| mask(&fix.text) == fix.text),
             ..self.clone()
@@ -249,8 +284,25 @@ impl Diagnostic {
 
     /// Adds a note.
     #[must_use]
-    pub fn note(mut self, text: impl Into<String>) -> Self {
-        self.notes.push(truncate_quotes(text.into(), HELP_LIMIT));
+    pub fn note(mut self, note: impl Into<Note>) -> Self {
+        let note = note.into().map_text(|text| truncate_quotes(text, HELP_LIMIT));
+        self.prices = self.prices.max(note.prices());
+        self.notes.push(note);
+        self
+    }
+
+    /// Says by which prices its message, its help and its notes state dollars.
+    #[must_use]
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = self.prices.max(prices);
+        self
+    }
+
+    /// Sets what it knows beyond its words, also as facts for tools.
+    #[must_use]
+    pub fn detail(mut self, detail: Detail) -> Self {
+        self.facts.extend(detail.facts());
+        self.detail = Some(detail);
         self
     }
 
@@ -314,18 +366,21 @@ impl Problems {
         self.list.iter()
     }
 
-    /// Adds notes to each problem.
-    pub fn add_notes(&mut self, notes: impl Fn(&Diagnostic) -> Vec<String>) {
-        for problem in &mut self.list {
-            problem.notes.extend(notes(problem));
+    /// Adds the dates of the instances' prices to each problem that states dollars by them.
+    pub fn add_price_sources(&mut self, sources: &[Note]) {
+        for problem in self.list.iter_mut().filter(|one| one.prices == Prices::OfInstances) {
+            problem.notes.extend_from_slice(sources);
         }
     }
 
-    /// Edits the message and the notes of each problem.
-    pub fn edit_texts(&mut self, edit: impl Fn(&mut String)) {
+    /// Removes what depends on today's date: whole problems, and the age of prices in the others.
+    pub fn remove_dated(&mut self) {
+        self.list.retain(|problem| !problem.code.has(Tag::Dated));
         for problem in &mut self.list {
-            edit(&mut problem.message);
-            problem.notes.iter_mut().for_each(&edit);
+            if let Some(undated) = problem.undated.take() {
+                problem.message = undated;
+            }
+            problem.notes.iter_mut().for_each(Note::remove_age);
         }
     }
 

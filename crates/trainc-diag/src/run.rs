@@ -50,8 +50,13 @@ impl ReportedProblem<'_> {
         let name = position::source_name(sources, self.problem.span);
         let source = (!name.is_empty() && !is_file(name)).then(|| format!("in {name}"));
         let help = self.problem.help.as_ref().map(|help| format!("help: {help}"));
-        let notes =
-            self.problem.notes.iter().cloned().chain(self.also_in_note()).map(|note| format!("note: {note}"));
+        let notes = self
+            .problem
+            .notes
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.also_in_note())
+            .map(|note| format!("note: {note}"));
         let first = std::iter::once(self.problem.message.clone());
         first.chain(source).chain(help).chain(notes).collect::<Vec<_>>().join("\n")
     }

@@ -14,10 +14,6 @@ use std::fmt::Write as _;
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// The fact that locates a problem by the structure of the manifest, such as `mesh/shard-degree`. If a problem has it,
-/// its fingerprint is computed from it, otherwise from the text of its line.
-pub const NODE_FACT: &str = "node";
-
 #[derive(Serialize)]
 struct Log {
     #[serde(rename = "$schema")]
@@ -264,13 +260,12 @@ pub(super) struct Fingerprints {
 impl Fingerprints {
     /// Returns the fingerprint of a problem, distinct from those before it.
     pub(super) fn fingerprint(&mut self, run: &Run<'_>, problem: &Diagnostic, uri: &str) -> String {
-        let node = problem.facts.get(NODE_FACT).and_then(serde_json::Value::as_str);
         let line = run.sources.get(problem.span.source).and_then(|source| {
             let (start, _) = position::start_and_end(source, problem.span, Columns::Utf16);
             // Masked: a digest of a password can be guessed.
             source.masked_line(start.line.saturating_sub(1) as usize)
         });
-        let content = node.or(line.as_deref().map(str::trim)).unwrap_or("");
+        let content = line.as_deref().map_or("", str::trim);
         let key = format!("{}\0{uri}\0{content}", problem.code.id);
         let nth = self.seen.entry(key.clone()).or_insert(0);
         let digest = Sha256::digest(format!("{key}\0{nth}"));

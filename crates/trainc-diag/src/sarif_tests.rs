@@ -73,16 +73,12 @@ fn columns_count_utf16_units_and_names_are_escaped() {
     assert_eq!(second["message"]["text"], "m\nin <--set x=1>");
 }
 
-fn fingerprints_of(text: &str, node: Option<&'static str>) -> Vec<String> {
+fn fingerprints_of(text: &str) -> Vec<String> {
     let mut sample = Sample::default();
     let id = sample.sources.add("a.kdl", text);
-    let problems = text.match_indices("bad").map(|(at, _)| {
-        let problem = Diagnostic::new(&WORLD, Span::new(id, at, at + 3), format!("at {at}"));
-        match node {
-            Some(node) => problem.fact(NODE_FACT, node),
-            None => problem,
-        }
-    });
+    let problems = text
+        .match_indices("bad")
+        .map(|(at, _)| Diagnostic::new(&WORLD, Span::new(id, at, at + 3), format!("at {at}")));
     let problems = problems.collect();
     sample.manifest("a.kdl", problems);
     let results = log(&sample)["runs"][0]["results"].clone();
@@ -96,11 +92,9 @@ fn fingerprints_of(text: &str, node: Option<&'static str>) -> Vec<String> {
 
 #[test]
 fn fingerprints_survive_lines_inserted_above() {
-    let before = fingerprints_of("x\n  bad 1\n  bad 1\n  bad 2\n", None);
-    assert_eq!(before, fingerprints_of("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n", None));
+    let before = fingerprints_of("x\n  bad 1\n  bad 1\n  bad 2\n");
+    assert_eq!(before, fingerprints_of("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n"));
     let distinct: std::collections::BTreeSet<_> = before.iter().collect();
     assert_eq!(distinct.len(), 3);
-    // The node identifies a problem even if the line changes.
-    assert_eq!(fingerprints_of("bad 1\n", Some("mesh/bad")), fingerprints_of("x\nbad 2\n", Some("mesh/bad")));
-    assert_ne!(fingerprints_of("bad 1\n", None), fingerprints_of("bad 2\n", None));
+    assert_ne!(fingerprints_of("bad 1\n"), fingerprints_of("bad 2\n"));
 }

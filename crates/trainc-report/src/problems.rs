@@ -123,7 +123,7 @@ fn style(severity: Severity) -> &'static str {
 
 /// Prints the notes of a problem that state a cost.
 fn costs(page: &mut TerminalPage, problem: &Diagnostic) {
-    for note in problem.notes.iter().filter(|note| note.contains('$')) {
+    for note in problem.notes.iter().filter(|note| note.states_cost()) {
         page.hanging_item("", "  costs:", "", &one_line(note));
     }
 }
@@ -133,7 +133,7 @@ fn full_problem(page: &mut TerminalPage, problem: &Diagnostic) {
     let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
     page.hanging_item("", &word, style(problem.severity), &one_line(&problem.message));
     costs(page, problem);
-    for note in problem.notes.iter().filter(|note| is_of_account(problem) && !note.contains('$')) {
+    for note in problem.notes.iter().filter(|note| is_of_account(problem) && !note.states_cost()) {
         page.hanging_item("", "  note:", "", &one_line(note));
     }
     if let Some(help) = &problem.help {

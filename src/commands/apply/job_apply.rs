@@ -25,7 +25,7 @@ use trainc_apply::run::ResourceLocks;
 use trainc_apply::saved_plan::{SavedPlan, stale_plan_verdict};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
-use trainc_diag::{Diagnostic, Invocation, NextCommand, Problems, Severity};
+use trainc_diag::{Detail, Diagnostic, Invocation, NextCommand, Problems, Severity};
 use trainc_emit::quote;
 use trainc_ir::Plan;
 use trainc_ops::comparison::Comparison;
@@ -235,8 +235,9 @@ impl JobApply<'_> {
                 io.note(&preflight::describe_skipped(&findings));
             }
             findings.retain(|one| {
-                let action = one.facts.get("action").filter(|_| looked.prospect.is_none());
-                one.severity > Severity::Note || action.is_some_and(|action| named.insert(action.to_string()))
+                let action =
+                    one.detail.as_ref().and_then(Detail::action).filter(|_| looked.prospect.is_none());
+                one.severity > Severity::Note || action.is_some_and(|action| named.insert(action.to_owned()))
             });
         }
         show(io, self.set, self.manifest, &findings, self.global);

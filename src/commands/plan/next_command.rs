@@ -3,9 +3,8 @@
 use super::{Args, is_online};
 use crate::exit;
 use std::collections::BTreeSet;
-use trainc_apply::preflight::T0649;
 use trainc_apply::verdict::{self, T0602};
-use trainc_diag::{Diagnostic, Invocation, NextCommand, Severity};
+use trainc_diag::{Detail, Diagnostic, Invocation, NextCommand, Severity};
 use trainc_emit::quote;
 use trainc_ops::comparison::Comparison;
 use trainc_report::json::Blocked;
@@ -40,9 +39,11 @@ impl Refusals {
         for (one, invocation) in looked.iter().zip(invocations) {
             let Some(one) = one else { continue };
             out.jobs.1 += 1;
-            let lost = one.findings.iter().find(|one| one.code == &T0649);
-            let run = lost.and_then(|one| one.facts.get("training_job")?.as_str());
-            out.lost = out.lost.or(run.map(str::to_owned));
+            let run = one.findings.iter().find_map(|one| match &one.detail {
+                Some(Detail::LostFileSystem { training_job, .. }) => Some(training_job.clone()),
+                _ => None,
+            });
+            out.lost = out.lost.or(run);
             let Some(refusal) = one.refusal() else { continue };
             out.jobs.0 += 1;
             exits.push(refusal.exit);

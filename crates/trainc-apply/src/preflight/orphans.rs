@@ -6,7 +6,7 @@ use crate::orphaned_jobs::OrphanedJob;
 use crate::ownership;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Detail, Diagnostic, Problems};
 use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
@@ -71,8 +71,7 @@ pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &
                     "` creates the file system again",
                 ])
                 .note("a job mounts its file systems when it starts: it cannot use one that is created now")
-                .fact("file_system", id.as_str())
-                .fact("training_job", run),
+                .detail(Detail::LostFileSystem { file_system: id.clone(), training_job: run.to_owned() }),
         );
     }
 }

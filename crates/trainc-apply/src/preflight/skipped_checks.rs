@@ -5,7 +5,7 @@ use crate::fault::{Class, Fault};
 use std::collections::BTreeSet;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Detail, Diagnostic, Problems};
 
 declare_code!(
     T0636,
@@ -50,9 +50,9 @@ pub(super) fn not_found_fault<T>(found: &Lookup<T>) -> Option<&Fault> {
 pub fn drop_repeated_notes(refused: &[Fault], problems: &mut Problems) {
     let lacking: Vec<String> =
         refused.iter().filter(|fault| fault.call.row().service != "s3").map(Fault::action).collect();
-    problems.retain(|one| {
-        let action = one.facts.get("action").and_then(serde_json::Value::as_str);
-        one.code != &T0636 || !action.is_some_and(|action| lacking.iter().any(|known| known == action))
+    problems.retain(|one| match &one.detail {
+        Some(Detail::SkippedCheck { action, .. }) => !lacking.contains(action),
+        _ => true,
     });
 }
 
@@ -65,8 +65,7 @@ fn skipped_check(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     };
     Diagnostic::new(&T0636, span, why)
         .note("`trainc catalog permissions plan` prints the policy that allows every check of `plan`")
-        .fact("action", action)
-        .fact("denied", fault.class == Class::Denied)
+        .detail(Detail::SkippedCheck { action, is_denied: fault.class == Class::Denied })
 }
 
 /// Describes the skipped checks for output without notes, one line per reason; empty if there are none. An apply must
@@ -74,16 +73,13 @@ fn skipped_check(fault: &Fault, what: &str, span: Span) -> Diagnostic {
 pub fn describe_skipped(problems: &Problems) -> String {
     let mut out = String::new();
     for (denied, why) in [(true, "missing permissions"), (false, "the service did not answer")] {
-        let notes = problems.iter().filter(|one| {
-            one.code == &T0636 && one.facts.get("denied").and_then(serde_json::Value::as_bool) == Some(denied)
+        let skipped = problems.iter().filter_map(|one| match &one.detail {
+            Some(Detail::SkippedCheck { action, is_denied }) if *is_denied == denied => Some(action.as_str()),
+            _ => None,
         });
-        let notes: Vec<&Diagnostic> = notes.collect();
-        let actions: BTreeSet<&str> = notes
-            .iter()
-            .filter_map(|one| one.facts.get("action").and_then(serde_json::Value::as_str))
-            .collect();
-        let actions: Vec<&str> = actions.into_iter().collect();
-        let checks = match notes.len() {
+        let skipped: Vec<&str> = skipped.collect();
+        let actions: Vec<&str> = skipped.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let checks = match skipped.len() {
             0 => continue,
             1 => "1 check was".to_owned(),
             more => format!("{more} checks were"),

@@ -10,9 +10,14 @@ use trainc_diag::{Diagnostic, NextCommand, help};
 /// and EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
 const NOT_ACTIVE: [&str; 4] = ["OptInRequired", "SubscriptionRequired", "NotSignedUp", "PendingVerification"];
 
+/// Returns whether the account is not activated, or not subscribed to the service: no action is missing.
+pub(super) fn is_inactive_account(fault: &Fault) -> bool {
+    NOT_ACTIVE.iter().any(|code| fault.code.contains(code))
+}
+
 /// Returns the diagnostic for an account that is not activated; `None` for other errors.
 fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
-    NOT_ACTIVE.iter().any(|code| fault.code.contains(code)).then(|| {
+    is_inactive_account(fault).then(|| {
         let call = fault.call.describe();
         let message = format!("{what}{call} was refused: the account is not activated, or not subscribed to the service");
         Diagnostic::new(&T0601, span, message)
@@ -35,8 +40,7 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     };
     let diagnostic =
         Diagnostic::new(&T0601, span, format!("{what}the caller is not allowed to perform {action}{asks}"))
-            .help("trainc catalog permissions prints the policy that each command needs")
-            .fact("action", action);
+            .help("trainc catalog permissions prints the policy that each command needs");
     let diagnostic = match fault.denied_resource() {
         Some(resource) => diagnostic.fact("resource", resource),
         None => diagnostic,

@@ -1,7 +1,7 @@
 //! Diagnostics for resources that block a plan.
 
 use super::{
-    DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, manifest_span,
+    T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, manifest_span,
     with_region_flag,
 };
 use crate::change::{Action, Change, Obstacle, SHARED_WITH};
@@ -9,7 +9,7 @@ use crate::ledger::Item;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{NextCommand, help};
+use trainc_diag::{Detail, NextCommand, help};
 use trainc_ir::Plan;
 
 /// Maximum number of characters of a differing value.
@@ -51,7 +51,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             diagnostic.note(format!("{}: `{found}` in the account, `{wanted}` in the plan", one.what));
     }
     if !change.differences.is_empty() {
-        diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
+        diagnostic = diagnostic.detail(Detail::Differences(change.differences.len()));
     }
     diagnostic = match kind {
         // The owner of the bucket could replace uploads, so buckets are not adopted.

@@ -3,6 +3,7 @@
 use super::dimensions::exceeds_positions;
 use super::memory::excess_states;
 use crate::Context;
+use trainc_diag::Note;
 use trainc_diag::text;
 use trainc_ir::{CheckpointInterval, Plan};
 use trainc_predict::run::Terms;
@@ -41,20 +42,21 @@ pub(crate) fn run_with_checkpoints(
 
 /// Describes the time of a part of each step and its cost: `0.8 s of each step's 4.1 s, $310 of the run`. `None` if it is
 /// negligible.
-pub(crate) fn describe_step_share(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Option<String> {
+pub(crate) fn describe_step_share(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Option<Note> {
     let (layout, _) = predicted_run(context)?;
     let speed = speed::speed(&layout, context.constants).ok()?;
     let seconds = part(&speed);
     if seconds < speed.step_seconds * NEGLIGIBLE {
         return None;
     }
-    let usd = run_cost_of_step_seconds(context, seconds)
-        .map_or_else(String::new, |usd| format!(", {} of the run", text::dollars(usd)));
-    Some(format!(
-        "{} s of each step's {} s{usd}",
+    let usd = run_cost_of_step_seconds(context, seconds);
+    let note = format!(
+        "{} s of each step's {} s{}",
         text::short_number(seconds),
-        text::short_number(speed.step_seconds)
-    ))
+        text::short_number(speed.step_seconds),
+        usd.map_or_else(String::new, |usd| format!(", {} of the run", text::dollars(usd)))
+    );
+    Some(Note::from(note).with_cost_if(usd.is_some()))
 }
 
 /// Returns the cost, in US dollars, of `seconds` in each step of the run.

@@ -1,6 +1,7 @@
 //! Prices of instance types.
 
 use crate::Context;
+use trainc_diag::Note;
 use trainc_ir::Price;
 use trainc_ir::price::describe_age;
 use trainc_plan::plan::hourly_price;
@@ -14,14 +15,14 @@ pub(crate) fn instance_price(context: &Context, name: &str) -> Option<Price> {
 pub(crate) fn describe_price_sources<'a>(
     prices: impl Iterator<Item = &'a Price>,
     today: Option<i64>,
-) -> Vec<String> {
-    let mut out: Vec<String> = prices
+) -> Vec<Note> {
+    let mut out: Vec<Note> = prices
         .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
-            Some((region, date)) => {
+            Some((region, date)) => Note::dated(today, |today| {
                 let age = describe_age(Some(date), today);
                 format!("price in {region} as of {date}{age}; override it with `--price`")
-            }
-            None => format!("the price is from {}", price.source),
+            }),
+            None => format!("the price is from {}", price.source).into(),
         })
         .collect();
     out.dedup();

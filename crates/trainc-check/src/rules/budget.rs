@@ -10,7 +10,7 @@ use trainc_catalog::prices::{self, HOURS_PER_MONTH};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Note, Prices, Problems, Severity};
 use trainc_ir::price::{OLD_DAYS, describe_origin_and_age};
 use trainc_ir::{Alternative, Alternatives, Part, Plan};
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost_of, unpriced_file_systems};
@@ -123,12 +123,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ),
     )
     .severity(severity)
+    .prices(Prices::Named)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     let hours = text::short_number(run_hours + pool_hours);
     let diagnostic = match describe_hourly_cost(dearest) {
-        Some(hourly) => diagnostic.note(format!("{hourly} × {hours} h")),
+        Some(hourly) => diagnostic.note(Note::cost(format!("{hourly} × {hours} h"))),
         None => diagnostic,
     };
     let diagnostic = match pool {
@@ -147,7 +148,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
             .remove("warm-pool").or_else("shorten it")
-            .note(format!("without it the run may cost {}", text::dollars(alone))),
+            .note(Note::cost(format!("without it the run may cost {}", text::dollars(alone)))),
         Some((seconds, _)) if seconds > affordable.floor() * 3600.0 => diagnostic.note(format!(
             "the run is predicted to take {}: a `max-run` within the budget would stop it before its end",
             text::rounded_duration(seconds)
@@ -278,22 +279,25 @@ fn describe_storage_cost(
     instances: &Alternative,
     hours: f64,
     today: Option<i64>,
-) -> Vec<String> {
+) -> Vec<Note> {
     let systems = plan.created_file_systems().filter_map(|(storage, price)| {
         let (bytes, price) = (storage.capacity_bytes.get()?, price?);
-        Some(format!(
-            "{} × ${} a GiB-month × {} h = {} for the file system `{}` ({})",
-            file_system::gib(bytes),
-            price.usd_per_gb_month,
-            text::short_number(hours),
-            text::dollars(price.usd_per_month(bytes) * hours / HOURS_PER_MONTH),
-            file_system::name(storage),
-            price.describe_origin_and_age(today)
-        ))
+        let note = Note::dated(today, |today| {
+            format!(
+                "{} × ${} a GiB-month × {} h = {} for the file system `{}` ({})",
+                file_system::gib(bytes),
+                price.usd_per_gb_month,
+                text::short_number(hours),
+                text::dollars(price.usd_per_month(bytes) * hours / HOURS_PER_MONTH),
+                file_system::name(storage),
+                price.describe_origin_and_age(today)
+            )
+        });
+        Some(note.with_cost())
     });
     let volumes = on_demand_cost_of(plan, instances, hours * HOUR).volumes.exact();
     let volumes = volumes.filter(|usd| *usd > 0.0);
-    systems.chain(volumes.map(|usd| format!("{} for the storage volumes", text::dollars(usd)))).collect()
+    systems.chain(volumes.map(|usd| Note::cost(format!("{} for the storage volumes", text::dollars(usd))))).collect()
 }
 
 /// Reports missing prices of instance types.

@@ -161,7 +161,7 @@ fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, proble
         ))
         .fact("parameters", parameters);
     let said = match in_vain {
-        Some(why) => Some(why.describe().to_owned()),
+        Some(why) => Some(why.describe().into()),
         None => judged.and_then(|judged| judged.comparison),
     };
     problems.push(said.into_iter().fold(diagnostic, Diagnostic::note));
@@ -256,7 +256,7 @@ fn check_tensor_across_nodes(context: &Context, parallel: &Parallel, mesh: &Mesh
         diagnostic = diagnostic.label(span, "the placement");
     }
     if let Some(waits) = describe_step_share(context, |speed| speed.communication.tensor) {
-        diagnostic = diagnostic.note(format!("predicted: the exchange takes {waits}"));
+        diagnostic = diagnostic.note(waits.map_text(|waits| format!("predicted: the exchange takes {waits}")));
     }
     problems.push(diagnostic);
 }

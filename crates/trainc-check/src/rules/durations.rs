@@ -7,7 +7,7 @@ use trainc_catalog::quotas::Usage;
 use trainc_catalog::{instances, limits, quotas, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Note, Problems};
 use trainc_ir::Cluster;
 
 declare_code!(T0421, "duration-limit", Error, "a duration outside the service's limits");
@@ -181,11 +181,11 @@ fn check_warm_pool(context: &Context, cluster: &Cluster, problems: &mut Problems
     if let Some(per_hour) = context.plan.cost_per_hour().exact() {
         let usd = per_hour * pool.value as f64 / 3600.0;
         diagnostic = diagnostic
-            .note(format!(
+            .note(Note::cost(format!(
                 "an unused warm pool costs {} over {}",
                 text::dollars(usd),
                 text::duration(pool.value)
-            ))
+            )))
             .fact("usd", usd);
     }
     if let Some(limit) = limits::get("job.warm-pool-life") {

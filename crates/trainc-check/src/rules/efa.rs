@@ -6,7 +6,7 @@ use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Note, Problems};
 use trainc_ir::hardware::Instance;
 use trainc_ir::{Launcher, Parallel, Plan};
 use trainc_predict::bills::max_cost;
@@ -69,16 +69,16 @@ fn report_missing_efa(context: &Context, instance: &Instance, nodes: u64, span: 
         if let Some(trained) = context.plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
             let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
             let seconds = bytes * 8.0 / (gbps * 1e9);
-            diagnostic = diagnostic
-                .note(format!(
+            let usd = run_cost_of_step_seconds(context, seconds);
+            let note = format!(
                     "one all-reduce of {} 16-bit gradients takes at least {} s at that rate{}",
                     text::group_digits(trained.value),
                     text::short_number(seconds),
-                    run_cost_of_step_seconds(context, seconds).map_or_else(String::new, |usd| {
+                    usd.map_or_else(String::new, |usd| {
                         format!(": {} of the run if nothing overlaps with it", text::dollars(usd))
                     })
-                ))
-                .fact("reduction_seconds", seconds);
+                );
+            diagnostic = diagnostic.note(Note::from(note).with_cost_if(usd.is_some())).fact("reduction_seconds", seconds);
         }
     }
     problems.push(diagnostic);
@@ -118,20 +118,20 @@ fn check_environment(
 }
 
 /// Describes the cost of the network at EFA's rate; the slowdown of TCP was not measured.
-fn describe_network_wait(context: &Context) -> Option<String> {
+fn describe_network_wait(context: &Context) -> Option<Note> {
     let waits = describe_step_share(context, |speed| speed.parts.exposed_communication)?;
-    Some(format!("predicted with EFA: the GPUs wait {waits}; longer over TCP"))
+    Some(waits.map_text(|waits| format!("predicted with EFA: the GPUs wait {waits}; longer over TCP")))
 }
 
 /// Describes the cost of a run that hangs until the service stops it, if it has as many ranks as jobs that hung.
-fn describe_hang_cost(plan: &Plan) -> Option<String> {
+fn describe_hang_cost(plan: &Plan) -> Option<Note> {
     let ranks = plan.mesh.as_ref()?.ranks();
     let limit = run_limits::max_run(plan.job.cluster.as_ref()?)?.value;
     let usd = max_cost(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
-    Some(format!(
+    Some(Note::cost(format!(
         "a run of {} that hangs is billed until `max-run` stops it: {} for {}",
         text::count(ranks, "rank"),
         text::dollars(usd),
         text::duration(limit)
-    ))
+    )))
 }

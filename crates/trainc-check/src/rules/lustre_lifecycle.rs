@@ -7,7 +7,7 @@ use trainc_catalog::prices::HOURS_PER_MONTH;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Note, Prices, Problems};
 use trainc_ir::{Plan, Storage};
 
 declare_code!(T0460, "maintenance-window", Error, "an invalid maintenance window");
@@ -87,11 +87,17 @@ fn check_sweep(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mu
     .fact("jobs", jobs);
     problems.push(match file_system::monthly_usd(plan, storage) {
         Some((usd, price)) => diagnostic
-            .note(format!(
-                "together they cost {} per hour ({})",
-                text::dollars(usd * jobs as f64 / HOURS_PER_MONTH),
-                price.describe_origin_and_age(today)
-            ))
+            .note(
+                Note::dated(today, |today| {
+                    format!(
+                        "together they cost {} per hour ({})",
+                        text::dollars(usd * jobs as f64 / HOURS_PER_MONTH),
+                        price.describe_origin_and_age(today)
+                    )
+                })
+                .with_cost(),
+            )
+            .prices(Prices::Named)
             .fact("usd_per_month", usd * jobs as f64),
         None => diagnostic,
     });
@@ -152,23 +158,22 @@ fn check_retention_cost(plan: &Plan, storage: &Storage, today: Option<i64>, prob
     let note = "a file system is billed by the second until it is deleted, whether it is used or not";
     problems.push(
         match file_system::monthly_usd(plan, storage) {
-            Some((usd, price)) => Diagnostic::new(
-                &T0482,
-                span,
+            Some((usd, price)) => Diagnostic::dated(&T0482, span, today, |today| {
                 format!(
                     "`{name}` is kept after the job and costs {} per month ({} per hour, {})",
                     text::dollars(usd),
                     text::dollars(usd / HOURS_PER_MONTH),
                     price.describe_origin_and_age(today)
-                ),
-            )
-            .note(format!(
+                )
+            })
+            .note(Note::cost(format!(
                 "{} × ${} per GiB-month{} ({})",
                 storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
                 price.usd_per_gb_month,
                 price.region.as_ref().map_or_else(String::new, |region| format!(" in {region}")),
                 price.date.as_ref().unwrap_or(&price.source)
-            ))
+            )))
+            .prices(Prices::Named)
             .fact("usd_per_month", usd),
             None => Diagnostic::new(
                 &T0482,

@@ -4,10 +4,11 @@ use crate::Context;
 use crate::queries::file_system;
 use crate::queries::prediction::{predicted_run, round_to_u64};
 use trainc_catalog::fsx::{LegalCombination, Presence};
-use trainc_catalog::prices;
+use trainc_catalog::prices::{self, StoragePrice};
+use trainc_ir::price::describe_origin_and_age;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Note, Problems};
 use trainc_ir::{Plan, Storage};
 use trainc_predict::{Input, input, speed};
 
@@ -60,8 +61,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .fact("needed_mb_per_s", needed)
     .fact("given_mb_per_s", given)
     .fact("waits_seconds", waits);
-    if let Some(help) = sufficient_settings(plan, storage, &legal, capacity, needed) {
-        diagnostic = diagnostic.help(help);
+    if let Some((help, price)) = sufficient_settings(plan, storage, &legal, capacity, needed) {
+        let origin = price.map(|price| {
+            let date = price.provenance.date;
+            Note::dated(context.today_in_days(), |today| describe_origin_and_age(Some(&date), "", today))
+        });
+        diagnostic = origin.into_iter().fold(diagnostic.help(help), Diagnostic::note);
     }
     problems.push(diagnostic);
 }
@@ -74,24 +79,25 @@ fn sufficient_settings(
     legal: &LegalCombination,
     capacity: u64,
     needed: f64,
-) -> Option<String> {
+) -> Option<(String, Option<StoragePrice>)> {
     let tiers: Vec<Option<u32>> = match legal.throughput {
         Presence::Required => legal.throughputs.iter().copied().map(Some).collect(),
         Presence::Forbidden => vec![None],
     };
     let (deployment, kind) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
-    let mut choices: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
+    let mut choices: Vec<(Option<StoragePrice>, u64, Option<u32>)> = Vec::new();
     for tier in tiers {
         let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };
         let least = round_to_u64((needed * GIB_PER_TIB / rate).ceil()).max(capacity);
         let Some(gib) = legal.round_up_gib(least, tier) else { continue };
         let price =
             plan.job.region.value().and_then(|region| prices::lustre(region, &deployment, &kind, tier));
-        choices.push((price.map(|price| price.usd_per_gb_month * gib as f64), gib, tier));
+        choices.push((price, gib, tier));
     }
-    let priced = choices.iter().all(|(usd, ..)| usd.is_some());
-    let (usd, gib, tier) = choices.into_iter().min_by(|(a, one, low), (b, other, high)| {
-        let by_price = if priced { a.partial_cmp(b) } else { None };
+    let priced = choices.iter().all(|(price, ..)| price.is_some());
+    let monthly = |price: &Option<StoragePrice>, gib: u64| price.as_ref().map(|price| price.usd_per_gb_month * gib as f64);
+    let (price, gib, tier) = choices.into_iter().min_by(|(a, one, low), (b, other, high)| {
+        let by_price = if priced { monthly(a, *one).partial_cmp(&monthly(b, *other)) } else { None };
         by_price.unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)).then(low.cmp(high))
     })?;
     let mut edits = Vec::new();
@@ -101,8 +107,8 @@ fn sufficient_settings(
     if gib != capacity {
         edits.push(format!("capacity=\"{gib}GiB\""));
     }
-    let cost = usd.map_or_else(String::new, |usd| format!(", {} per month", text::dollars(usd)));
-    (!edits.is_empty()).then(|| format!("write `{}`{cost}", edits.join(" ")))
+    let cost = monthly(&price, gib).map_or_else(String::new, |usd| format!(", {} per month", text::dollars(usd)));
+    (!edits.is_empty()).then(|| (format!("write `{}`{cost}", edits.join(" ")), price))
 }
 
 fn format_rate(mb_per_second: f64) -> String {

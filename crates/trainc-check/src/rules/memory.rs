@@ -24,7 +24,7 @@ use larger_cluster::add_larger_clusters;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Note, Problems, Severity};
 use trainc_predict::memory::remedies::{Freedom, Judge, Remedy, changes_instance, is_ruinous, remedies};
 use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
@@ -194,7 +194,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     prefer_sure(&mut found, |one| {
         (new_global_batch(context, layout, one), edit_text::build_fix(context, &one.edits).is_some())
     });
-    let written: Vec<(String, &Remedy)> =
+    let written: Vec<(Note, &Remedy)> =
         found.iter().map(|remedy| (describe(context, (layout, memory), remedy), remedy)).collect();
     diagnostic = diagnostic.fact(
         "edits",
@@ -230,15 +230,17 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     } else {
         ""
     };
-    diagnostic = diagnostic.help(format!("write {first}{why}"));
+    diagnostic = diagnostic.help(format!("write {first}{why}")).prices(first.prices());
     // Another instance type is last in the order, and always shown.
-    let others: Vec<&str> = (1..)
+    let others: Vec<&Note> = (1..)
         .zip(written.iter().skip(1))
         .filter(|(at, (_, remedy))| *at <= SHOWN || changes_instance(&remedy.edits))
-        .map(|(_, (text, _))| text.as_str())
+        .map(|(_, (text, _))| text)
         .collect();
     if !others.is_empty() {
-        diagnostic = diagnostic.note(format!("or {}", others.join("; or ")));
+        let texts: Vec<&str> = others.iter().map(|one| one.as_str()).collect();
+        let note = Note::from(format!("or {}", texts.join("; or ")));
+        diagnostic = diagnostic.note(note.with_cost_if(others.iter().any(|one| one.states_cost())));
     }
     match edit_text::build_fix(context, &best.edits) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
@@ -293,29 +295,31 @@ fn time_limit<'a>(context: &Context<'a>, layout: &Layout) -> Option<TimeLimit<'a
 }
 
 /// Describes what other machines change in addition to time: the cost of the run and its global batch.
-fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> String {
+fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Note {
     let is_elsewhere = changes_instance(&remedy.edits);
     if remedy.layout.hardware.nodes <= before.hardware.nodes && !is_elsewhere {
-        return String::new();
+        return "".into();
     }
     let unpriced =
         new_instance(&remedy.edits).is_some_and(|name| instance_price(context, name).is_none());
     let now = run_cost(context, before, (before, &[]));
     let usd = match (now, run_cost(context, before, (&remedy.layout, &remedy.edits))) {
-        (Some(old), Some(new)) => format!(", {} instead of {}", text::dollars(new), text::dollars(old)),
-        (None, Some(new)) if is_elsewhere => format!(", {}", text::dollars(new)),
-        _ if unpriced => ", price unknown: pass `--price`".to_owned(),
-        _ => String::new(),
+        (Some(old), Some(new)) => {
+            Note::cost(format!(", {} instead of {}", text::dollars(new), text::dollars(old)))
+        }
+        (None, Some(new)) if is_elsewhere => Note::cost(format!(", {}", text::dollars(new))),
+        _ if unpriced => ", price unknown: pass `--price`".into(),
+        _ => "".into(),
     };
     let batch = new_global_batch(context, before, remedy).map_or_else(String::new, |batch| {
         let old = before.work.global_sequences;
         format!(", changes the training: a global batch of {} instead of {old:.0}", text::group_digits(batch))
     });
-    format!("{usd}{batch}")
+    usd.map_text(|usd| format!("{usd}{batch}"))
 }
 
 /// Describes an edit: `activation-checkpointing #true` (−14 GiB, +24% time); on other machines also their cost and batch.
-fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> String {
+fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> Note {
     let lines: Vec<String> =
         edit_text::edit_lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
     let saved = if changes_instance(&remedy.edits) {
@@ -332,7 +336,8 @@ fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Re
         .iter()
         .map(|path| format!(" without `{path}`"))
         .collect();
-    format!("{}{} ({saved}{time}{machines}{unsure}{overridden})", text::list(&lines, "and"), removed.concat())
+    let (lines, removed) = (text::list(&lines, "and"), removed.concat());
+    machines.map_text(|machines| format!("{lines}{removed} ({saved}{time}{machines}{unsure}{overridden})"))
 }
 
 fn describe_parts(memory: &Memory) -> String {

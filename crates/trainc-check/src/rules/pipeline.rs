@@ -3,7 +3,7 @@
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Note, Problems};
 
 declare_code!(T0395, "pipeline-bubble", Warning, "fewer micro-batches than pipeline stages");
 
@@ -45,7 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(price) = plan.rank_price() {
         let wasted = price.usd_per_hour * mesh.nodes as f64 * bubble;
         diagnostic = diagnostic
-            .note(format!("the idle time costs {} per hour", text::dollars(wasted)))
+            .note(Note::cost(format!("the idle time costs {} per hour", text::dollars(wasted))))
             .fact("wasted_usd_per_hour", wasted);
     }
     problems.push(diagnostic);

@@ -7,7 +7,7 @@ use crate::queries::run_limits;
 use crate::what_if::edit_text;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Note, Prices, Problems, Severity};
 use trainc_ir::Plan;
 use trainc_plan::plan::divisors::divisors;
 use trainc_predict::bills::max_cost;
@@ -65,6 +65,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         )
     };
     let mut diagnostic = Diagnostic::new(&T0329, usd.span_or(budget.span), message)
+        .prices(Prices::OfInstances)
         .severity(severity)
         .fact("cost_usd", cost)
         .fact("low_usd", interval.low)
@@ -77,30 +78,30 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
         diagnostic = diagnostic.label(span, format!("about {}", text::rounded_duration(run.expected_seconds())));
     }
-    let mut ways: Vec<String> = Vec::new();
+    let mut ways: Vec<Note> = Vec::new();
     let cheaper = cheaper_layout(context, &layout, cost);
     // A hard budget limits the upper bound.
     let within = if hard { usd.value * cost / interval.high } else { usd.value };
     if let Some((words, after)) = &cheaper
         && *after <= within
     {
-        ways.push(format!("write {words}: predicted {}", text::dollars(*after)));
+        ways.push(Note::cost(format!("write {words}: predicted {}", text::dollars(*after))));
     }
     if cost > within {
-        ways.extend(affordable_run_length(context.plan, &run, (within / cost, hard)));
+        ways.extend(affordable_run_length(context.plan, &run, (within / cost, hard)).map(Note::from));
     }
     let mut ways = ways.into_iter();
     if let Some(first) = ways.next() {
-        diagnostic = diagnostic.help(first);
+        diagnostic = diagnostic.help(first.as_str());
     }
     for way in ways {
-        diagnostic = diagnostic.note(format!("or {way}"));
+        diagnostic = diagnostic.note(way.map_text(|way| format!("or {way}")));
     }
     if let Some((words, after)) = cheaper.filter(|(_, after)| *after > within) {
         let high = text::dollars(after * interval.high / cost);
         let high = if hard { format!(", up to {high}") } else { String::new() };
         diagnostic = diagnostic
-            .note(format!("{words} costs less, but not enough: predicted {}{high}", text::dollars(after)));
+            .note(Note::cost(format!("{words} costs less, but not enough: predicted {}{high}", text::dollars(after))));
     }
     if context.plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_none()) {
         diagnostic = diagnostic.note(

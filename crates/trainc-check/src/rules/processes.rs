@@ -7,7 +7,7 @@ use crate::queries::torchrun::uses_torchrun;
 use trainc_catalog::instances;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Help, Note, Problems, Severity};
 use trainc_ir::job::InstanceGroup;
 use trainc_ir::{Launcher, Parallel, Plan, Price};
 
@@ -92,11 +92,11 @@ fn with_duplicate_cost(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagn
     let Some(price) = plan.price() else { return diagnostic };
     let (all, surplus) = (price.usd_per_hour * nodes as f64, price.usd_per_hour * (nodes - 1) as f64);
     diagnostic
-        .note(format!(
+        .note(Note::cost(format!(
             "if the script does not connect them, {} of {} per hour pays for duplicate work",
             text::dollars(surplus),
             text::dollars(all)
-        ))
+        )))
         .fact("wasted_usd_per_hour", surplus)
 }
 
@@ -200,11 +200,11 @@ fn with_idle_cost(
     let Some(price) = price else { return diagnostic };
     let wasted = price.usd_per_hour * nodes as f64 * (gpus - used) as f64 / gpus as f64;
     diagnostic
-        .note(format!(
+        .note(Note::cost(format!(
             "the idle {noun}s cost {} of {} per hour",
             text::dollars(wasted),
             text::dollars(price.usd_per_hour * nodes as f64)
-        ))
+        )))
         .fact("wasted_usd_per_hour", wasted)
 }
 

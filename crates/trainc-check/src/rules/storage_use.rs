@@ -4,7 +4,7 @@ use crate::Context;
 use crate::queries::file_system;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Note, Prices, Problems};
 use trainc_ir::{Channel, Plan};
 
 declare_code!(T0484, "unknown-storage", Error, "a channel from a storage that does not exist");
@@ -64,11 +64,12 @@ fn check_used(plan: &Plan, problems: &mut Problems) {
             if file_system::is_created_lustre(storage) { file_system::monthly_usd(plan, storage) } else { None };
         problems.push(match costs {
             Some((usd, price)) => diagnostic
-                .note(format!(
+                .note(Note::cost(format!(
                     "it would be created and cost {} per month ({})",
                     text::dollars(usd),
                     price.catalogue_row().unwrap_or_else(|| price.source.clone())
-                ))
+                )))
+                .prices(Prices::Named)
                 .fact("usd_per_month", usd),
             None if file_system::is_created_lustre(storage) => {
                 diagnostic.note("it would be created and billed, but not mounted")

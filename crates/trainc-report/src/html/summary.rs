@@ -204,7 +204,7 @@ fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
         .iter()
         .map(|label| format!("{}: {}", origins::format_place(sources, label.span), label.text))
         .collect();
-    notes.extend(one.notes.iter().cloned());
+    notes.extend(one.notes.iter().map(ToString::to_string));
     Problem {
         severity: one.severity.word(),
         code: one.code.id,

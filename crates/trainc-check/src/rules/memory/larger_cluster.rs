@@ -11,7 +11,7 @@ use crate::what_if::codes_of_plan;
 use crate::what_if::edit_text::{self, Replacement};
 use trainc_catalog::instances;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Severity, Tag};
+use trainc_diag::{Diagnostic, Note, Severity, Tag};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::Plan;
 use trainc_plan::plan::plan_on_nodes;
@@ -67,7 +67,7 @@ impl LargerCluster {
     }
 
     /// Describes the cluster: `nodes=64` with the memory per GPU, time and cost of the run, and a changed global batch.
-    fn describe(&self, own: &str, before: &Plan) -> String {
+    fn describe(&self, own: &str, before: &Plan) -> Note {
         let needs = format_bytes(self.memory.per_gpu_bytes);
         let capacity = format_bytes(self.memory.capacity_bytes.unwrap_or(0.0));
         let run = self.run.as_ref().map_or_else(String::new, |run| {
@@ -93,7 +93,9 @@ impl LargerCluster {
             format!(" and `{write}`{without}")
         });
         let unsure = if self.memory.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
-        format!("`{}`{sharding} ({needs} of {capacity} on each GPU{run}{new_batch}{unsure})", self.cluster_text(own))
+        let cluster = self.cluster_text(own);
+        let text = format!("`{cluster}`{sharding} ({needs} of {capacity} on each GPU{run}{new_batch}{unsure})");
+        Note::from(text).with_cost_if(self.run.as_ref().is_some_and(|run| run.least_usd.is_some()))
     }
 }
 
@@ -129,13 +131,13 @@ pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic
     let diagnostic = diagnostic.fact("nodes_that_hold_it", facts);
     let mut texts = found.iter().map(|cluster| cluster.describe(&own.name, plan));
     let Some(first) = texts.next() else { return diagnostic.note(none_fits(plan, "any type")) };
-    let diagnostic = diagnostic.help(format!("write {first}"));
+    let diagnostic = diagnostic.help(format!("write {first}")).prices(first.prices());
     let edits = found.first().and_then(|cluster| cluster.edits(&own.name));
     let diagnostic = match edits.and_then(|edits| edit_text::build_fix(context, &edits)) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
     };
-    let diagnostic = texts.fold(diagnostic, |diagnostic, text| diagnostic.note(format!("or {text}")));
+    let diagnostic = texts.fold(diagnostic, |diagnostic, text| diagnostic.note(text.map_text(|text| format!("or {text}"))));
     if found.iter().any(|cluster| cluster.name == own.name) || !is_offered(plan, own) {
         return diagnostic;
     }
