@@ -159,14 +159,13 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let options =
         Options { today: io.today.clone(), later_codes: crate::later_codes(), choices, ..Options::default() };
     let set = compile_all(&args.manifests, &options);
-    let plans: Vec<&Plan> =
-        set.manifests.iter().filter_map(|one| one.compiled.plan_without_errors()).collect();
-    if plans.len() < set.manifests.len() {
+    if set.manifests.iter().any(|one| one.compiled.plan_without_errors().is_none()) {
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note_colored(&text);
         return exit::MANIFEST;
     }
-    let deployable: Vec<&Plan> = plans.into_iter().filter(|plan| plan.deployable).collect();
+    let deployable: Vec<&Plan> =
+        set.manifests.iter().filter_map(|one| one.compiled.sagemaker_plan()).collect();
     if deployable.is_empty() {
         io.note("error: none of these jobs runs on SageMaker: no permissions are required\n");
         return exit::USAGE;

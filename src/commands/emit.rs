@@ -178,8 +178,7 @@ fn resolve_in_account(io: &mut Io, global: &Global, args: &Args, set: &Set) -> R
     })?;
     let mut out = Vec::new();
     for manifest in &set.manifests {
-        let deployable = manifest.compiled.plan_without_errors().filter(|plan| plan.deployable);
-        let Some(plan) = deployable else {
+        let Some(plan) = manifest.compiled.sagemaker_plan() else {
             out.push(None);
             continue;
         };

@@ -129,14 +129,8 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
         exit::USAGE
     })?;
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
-    let sound =
-        |manifest: &'_ Manifest| manifest.compiled.plan_without_errors().is_some_and(|plan| plan.deployable);
-    let plans: Vec<&trainc_ir::Plan> = set
-        .manifests
-        .iter()
-        .filter(|manifest| sound(manifest))
-        .filter_map(|manifest| manifest.compiled.plan_without_errors())
-        .collect();
+    let plans: Vec<&trainc_ir::Plan> =
+        set.manifests.iter().filter_map(|manifest| manifest.compiled.sagemaker_plan()).collect();
     let mut found = Vec::new();
     if !plans.is_empty() {
         let progress = Progress::new(Mode::from_flags("human", global.quiet));
@@ -145,7 +139,8 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
         found = compared.map_err(|ended| print_ended(io, &ended))?;
     }
     let mut found = found.into_iter();
-    Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
+    let compared = |manifest: &Manifest| manifest.compiled.sagemaker_plan().and_then(|_| found.next());
+    Ok(set.manifests.iter().map(compared).collect())
 }
 
 /// Returns true if the plan is compared with an account.

@@ -52,7 +52,7 @@ pub struct Context<'a> {
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
     /// The rules that an edited plan has to pass.
-    pub what_if_rules: &'a [Rule],
+    pub what_if_rules: &'a [rules::Group],
 }
 
 impl Context<'_> {
@@ -96,8 +96,8 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         discount: options.discount,
         what_if_rules: rules::WHAT_IF_RULES,
     };
-    for rule in rules::RULES {
-        rule(&context, problems);
+    for groups in [rules::WHAT_IF_RULES, rules::TRYING_RULES] {
+        rules::run(groups, &context, problems);
     }
     superseded::remove(problems);
     // Users know the date of their own price.

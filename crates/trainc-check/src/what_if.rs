@@ -9,7 +9,7 @@ pub(crate) mod edit_text;
 use crate::Context;
 use crate::queries::memory::predicted_memory;
 use crate::queries::prediction::{NEGLIGIBLE, predicted_run, run_of_layout};
-use crate::superseded;
+use crate::{rules, superseded};
 use std::collections::BTreeSet;
 use trainc_diag::{Diagnostic, Note, Problems, text};
 use trainc_ir::Plan;
@@ -23,9 +23,7 @@ pub(crate) fn codes_of_plan(
 ) -> BTreeSet<&'static str> {
     let context = Context { plan, ..*context };
     let mut problems = Problems::default();
-    for rule in context.what_if_rules {
-        rule(&context, &mut problems);
-    }
+    rules::run(context.what_if_rules, &context, &mut problems);
     superseded::remove(&mut problems);
     problems.iter().filter(|problem| counts(problem)).map(|problem| problem.code.id).collect()
 }

@@ -83,6 +83,11 @@ impl Compiled {
     pub fn plan_without_errors(&self) -> Option<&Plan> {
         self.plan.as_deref().filter(|_| self.problems.errors() == 0)
     }
+
+    /// Returns the plan if it has no errors and its cluster is on SageMaker, so that an account has its resources.
+    pub fn sagemaker_plan(&self) -> Option<&Plan> {
+        self.plan_without_errors().filter(|plan| plan.deployable)
+    }
 }
 
 /// Plans a merged job and predicts it, without running any rule.

@@ -106,7 +106,8 @@ fn cluster(plan: &Plan) -> Vec<String> {
         let _ = write!(first, "; without capacity {}", text::list(&further, "or"));
     }
     let mut how = Vec::new();
-    match (&cluster.spot, plan.deployable) {
+    let on_sagemaker = plan.deployable;
+    match (&cluster.spot, on_sagemaker) {
         (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
             Some(wait) => format!("spot (max-wait {})", text::duration(wait)),
             None => "spot".to_owned(),
@@ -117,9 +118,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
         (None, true) => how.push("on demand".to_owned()),
         (None, false) => how.push("plan and run only, not deployable to SageMaker".to_owned()),
     }
-    if plan.deployable
-        && let Field::Is(seconds) = &cluster.max_run_seconds
-    {
+    if on_sagemaker && let Field::Is(seconds) = &cluster.max_run_seconds {
         how.push(format!("max-run {}{}", text::duration(seconds.value), default_suffix(seconds)));
     }
     if let Some(seconds) = cluster.warm_pool_seconds.get() {

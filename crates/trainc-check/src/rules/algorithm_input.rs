@@ -19,7 +19,7 @@ pub(super) static CODES: &[&Code] = &[&T0600];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     // With a program the image runs that instead.
-    if !plan.deployable || plan.job.program.as_ref().is_some_and(|program| !program.entry.is_absent() || !program.entrypoint.is_empty()) {
+    if plan.job.program.as_ref().is_some_and(|program| !program.entry.is_absent() || !program.entrypoint.is_empty()) {
         return;
     }
     let Some(family) = plan.image.as_ref().and_then(|image| images::family_of(&images::parse_uri(&image.uri)?)) else { return };

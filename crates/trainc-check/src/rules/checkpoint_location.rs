@@ -22,7 +22,7 @@ const UPLOADED_AT_END: &[&str] = &["/opt/ml/model", "/opt/ml/output"];
 /// Checks the prefix and the directory.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    if !plan.deployable || plan.is_worker() {
+    if plan.is_worker() {
         return;
     }
     check_prefix(plan, problems);

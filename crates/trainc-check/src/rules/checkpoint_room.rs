@@ -27,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     check_weights(plan, problems);
     let (Some(cluster), Some(checkpoint)) = (&plan.job.cluster, &plan.job.checkpoint) else { return };
-    if !plan.deployable || checkpoint_channel(plan).is_some() {
+    if checkpoint_channel(plan).is_some() {
         return;
     }
     let Ok(layout) = Layout::from_plan(plan) else { return };
@@ -55,7 +55,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Reports a volume that is smaller than the weights of the model in 16 bit, which the program downloads or writes.
 fn check_weights(plan: &Plan, problems: &mut Problems) {
     let (Some(cluster), Some(model)) = (&plan.job.cluster, &plan.model) else { return };
-    let Some(disk) = disk(plan, cluster).filter(|disk| disk.is_volume && plan.deployable) else { return };
+    let Some(disk) = disk(plan, cluster).filter(|disk| disk.is_volume) else { return };
     let weights = model.parameters.value.saturating_mul(2);
     if weights as f64 <= disk.bytes || plan.job.program.is_none() {
         return;

@@ -50,7 +50,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // On spot this is an error: T0426.
     // `local=` may be in a file system, or is reported as unused.
     let is_lost = checkpoint.s3.is_absent() && checkpoint.local.is_absent();
-    if plan.deployable && is_lost && checkpoint.every.val().is_some() && !on_spot {
+    if is_lost && checkpoint.every.val().is_some() && !on_spot {
         problems.push(
             Diagnostic::new(&T0511, checkpoint.span, "`checkpoint` without `s3=`: checkpoints are lost with the instance")
                 .help("add `s3=\"s3://BUCKET/checkpoints/{{ job.digest }}/\"`")

@@ -26,7 +26,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &plan.job.program else { return };
     // The worker's channels are trainc's own, and `request` can add channels.
     let adds_channels = plan.job.request.iter().any(|member| member.name == "InputDataConfig");
-    if !plan.deployable || adds_channels || plan.is_worker() {
+    if adds_channels || plan.is_worker() {
         return;
     }
     let Some(channels) = channel_names(plan) else { return };

@@ -29,7 +29,7 @@ pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449, &T0309];
 /// Reports the debugger and the profiler in a region without them, and the profiler on Trainium.
 fn check_support(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    let Some(region) = job.region.val().filter(|_| context.plan.deployable) else { return };
+    let Some(region) = job.region.val() else { return };
     let nodes = [("debugger", job.debugger.as_ref().map(|node| node.span)), ("profiler", job.profiler.as_ref().map(|node| node.span))];
     let written = nodes.into_iter().filter_map(|(name, span)| Some((name, span?)));
     let row = regions::get(&region.value).filter(|row| !row.has_debugger);
@@ -113,9 +113,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Reports rules, which run as processing jobs in addition to the training job. The output of debugger and profiler
 /// themselves costs little.
 fn check_costs(context: &Context, problems: &mut Problems) {
-    if !context.plan.deployable {
-        return;
-    }
     for raw in &context.plan.job.request {
         let Raw::List(rules) = &raw.value else { continue };
         let count = rules.len() as u64;

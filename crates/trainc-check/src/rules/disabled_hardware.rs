@@ -28,9 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(val) = pair.value.val() else { continue };
         let span = val.span_or(pair.key_span);
         if let Some(name) = VISIBLE.iter().find(|name| **name == pair.key && !is_word(&val.value)) {
-            if plan.deployable {
-                check_visible(name, &val.value, span, (mesh.processes_per_node, mesh.gpus_per_node), problems);
-            }
+            check_visible(name, &val.value, span, (mesh.processes_per_node, mesh.gpus_per_node), problems);
             continue;
         }
         let Some(row) = environment_effects::get(&pair.key) else { continue };

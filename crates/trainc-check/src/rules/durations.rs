@@ -33,9 +33,6 @@ pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
-    if !plan.deployable {
-        return;
-    }
     let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
     let wait = cluster.spot.as_ref().map(|spot| &spot.max_wait_seconds);
     let fields = [

@@ -29,9 +29,6 @@ pub(super) static CODES: &[&Code] = &[&T0256, &T0411];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
-    if !plan.deployable {
-        return;
-    }
     let torchrun = matches!(plan.launch.launcher, Launcher::Torchrun | Launcher::SmpV2);
     let written = program.environment.iter().map(|pair| Variable {
         name: &pair.key,

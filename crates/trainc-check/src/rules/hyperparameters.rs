@@ -37,12 +37,9 @@ declare_code!(T0581, "quoted-argument", Warning, "a value with shell quotes, whi
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268, &T0581];
 
-/// Checks names and values. Names only matter to the training toolkit: a container with its own entry point reads a
-/// file.
+/// Checks values.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    let plan = context.plan;
-    let Some(program) = &plan.job.program else { return };
-    let toolkit = program.entrypoint.is_empty() && plan.deployable && !plan.is_worker();
+    let Some(program) = &context.plan.job.program else { return };
     for pair in &program.environment {
         let null = pair.value.val().filter(|val| {
             val.value.is_empty()
@@ -69,12 +66,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             ));
         }
     }
-    let mut seen: BTreeMap<String, &Hyperparameter> = BTreeMap::new();
     for h in &program.hyperparameters {
         check_value(h, problems);
-        if !toolkit {
-            continue;
-        }
+    }
+}
+
+/// Checks names, and quotes in values. They only matter to the training toolkit: a container with its own entry point reads a
+/// file.
+pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
+    let Some(program) = &context.plan.job.program else { return };
+    if !program.entrypoint.is_empty() || context.plan.is_worker() {
+        return;
+    }
+    let mut seen: BTreeMap<String, &Hyperparameter> = BTreeMap::new();
+    for h in &program.hyperparameters {
         // Without a script, the container reads the names and values from a file.
         let is_script = !program.entry.is_absent();
         check_name(h, is_script, problems);

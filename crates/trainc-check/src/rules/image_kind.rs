@@ -33,8 +33,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_framework(plan, ask, problems);
     check_transformers(plan, ask, problems);
     check_pytorch(context, ask, problems);
+}
+
+/// Checks the name of an image that is written as a URI.
+pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(ask) = &plan.job.image else { return };
     let Some(uri) = ask.uri.val() else { return };
-    let Some(parsed) = images::parse_uri(&uri.value).filter(|_| plan.deployable) else { return };
+    let Some(parsed) = images::parse_uri(&uri.value) else { return };
     let span = uri.span_or(ask.span);
     check_account(&parsed, span, &uri.value, context, problems);
     check_repository(&parsed, span, &uri.value, problems);

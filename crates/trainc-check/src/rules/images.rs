@@ -35,11 +35,17 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0440, &T0441, &T0442];
 
-/// Checks the image URI in the manifest and the image found in the catalogue.
+/// Checks the image found in the catalogue.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    if let Some(ask) = &context.plan.job.image {
+        check_patch_window(context, ask, problems);
+    }
+}
+
+/// Checks the image URI in the manifest.
+pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(ask) = &plan.job.image else { return };
-    check_patch_window(context, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let span = uri.span_or(ask.span);
     let longest = shapes::member_at_path("CreateTrainingJob", "AlgorithmSpecification.TrainingImage")
@@ -55,9 +61,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             )
             .note("`TrainingImage`, botocore's model of CreateTrainingJob"),
         );
-        return;
-    }
-    if !plan.deployable {
         return;
     }
     match images::parse_uri(&uri.value) {

@@ -29,12 +29,10 @@ pub(super) static CODES: &[&Code] = &[&T0407, &T0443];
 
 /// Checks the instance type of `cluster`, or of each of its groups.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    if context.plan.deployable {
-        for (instance, span) in instance_types(context.plan) {
-            check_availability(context, &instance, span, problems);
-        }
-        check_quotas(context, problems);
+    for (instance, span) in instance_types(context.plan) {
+        check_availability(context, &instance, span, problems);
     }
+    check_quotas(context, problems);
 }
 
 /// Returns each type with accelerators once, with the span that names it.

@@ -15,9 +15,6 @@ pub(super) static CODES: &[&Code] = &[&T0400, &T0401];
 
 /// Checks the name in the manifest, from which the name of the training job is derived.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    if !context.plan.deployable {
-        return;
-    }
     let Some(name) = context.plan.job.name.val() else { return };
     let span = name.span_or(context.plan.job.span);
     let Some(shape) = shapes::member_at_path("CreateTrainingJob", "TrainingJobName") else { return };

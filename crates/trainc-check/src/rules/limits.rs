@@ -74,9 +74,6 @@ const ANY_DIGEST: &str = "000000000000000000000000000000000000000000000000000000
 /// have a place, and the others are skipped.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    if !plan.deployable {
-        return;
-    }
     let request = emit::training_job_request(plan, &emit::Identity::new(plan, ANY_DIGEST));
     let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
     request_members::check_members(context, &violations, problems);

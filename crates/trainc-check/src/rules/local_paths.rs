@@ -16,9 +16,6 @@ pub(super) static CODES: &[&Code] = &[&T0348, &T0349];
 /// Checks `local` of `checkpoint`, `debugger` and `tensorboard`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    if !context.plan.deployable {
-        return;
-    }
     let nodes: [Option<(&Field<String>, Span, &str)>; 3] = [
         job.checkpoint.as_ref().map(|node| (&node.local, node.span, "checkpoint")),
         job.debugger.as_ref().map(|node| (&node.local, node.span, "debugger")),

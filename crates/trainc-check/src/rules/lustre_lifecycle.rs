@@ -69,7 +69,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn check_sweep(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mut Problems) {
     let jobs = plan.job.sweep.iter().map(|vary| vary.values.len() as u64).product::<u64>();
     let job = plan.job.name.value().map_or("", String::as_str);
-    if plan.job.sweep.is_empty() || jobs < 2 || job.is_empty() || !plan.deployable {
+    if plan.job.sweep.is_empty() || jobs < 2 || job.is_empty() {
         return;
     }
     let mut links = storage.imports.iter().chain(&storage.exports);
@@ -148,7 +148,7 @@ fn check_efa(storage: &Storage, problems: &mut Problems) {
 }
 
 fn check_retention_cost(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mut Problems) {
-    if storage.delete_after_job.get() == Some(true) || storage.delete_after_job.is_bad() || !plan.deployable {
+    if storage.delete_after_job.get() == Some(true) || storage.delete_after_job.is_bad() {
         return;
     }
     let name = file_system::name(storage);

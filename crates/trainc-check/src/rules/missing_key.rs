@@ -25,7 +25,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
     // A container's own start may set any variable, and the worker downloads nothing.
-    if !plan.deployable || plan.is_worker() || !program.entrypoint.is_empty() {
+    if plan.is_worker() || !program.entrypoint.is_empty() {
         return;
     }
     // Another rule reports calls that network isolation blocks.

@@ -2,76 +2,136 @@
 //!
 //! No rule uses another: shared facts are [queries](crate::queries), and a code declares which others it `supersedes`.
 
-use super::Rule;
-use trainc_diag::Code;
+use super::{Context, Rule};
+use trainc_diag::{Code, Problems};
+use trainc_ir::Plan;
 
 #[cfg(test)]
 mod unsupported_tests;
 
-/// Declares the rules, one file each: those that judge a plan, then those that also try edits of it against the former.
+/// Rules that are only about some plans.
+pub struct Group {
+    /// Returns whether the rules are about a plan.
+    concerns: fn(&Plan) -> bool,
+    rules: &'static [Rule],
+}
+
+/// Runs the rules of the groups that concern the plan. Their order does not matter.
+pub fn run(groups: &[Group], context: &Context, problems: &mut Problems) {
+    for group in groups.iter().filter(|group| (group.concerns)(context.plan)) {
+        group.rules.iter().for_each(|rule| rule(context, problems));
+    }
+}
+
+/// Returns whether the cluster is on SageMaker, so that a request is sent.
+fn is_on_sagemaker(plan: &Plan) -> bool {
+    plan.deployable
+}
+
+/// Declares the rules, one file each: those about every plan, those about what SageMaker is asked for, files with a rule of
+/// either kind, and those about another cluster. The last ones also try edits of the plan against the others.
 macro_rules! rules {
-    ({ $($name:ident,)* } then { $($trying:ident,)* }) => {
-        $(mod $name;)*
+    (
+        always { $($always:ident,)* }
+        sagemaker { $($sagemaker:ident,)* }
+        both { $($both:ident,)* }
+        elsewhere { $($elsewhere:ident,)* }
+        trying { $($trying:ident,)* }
+    ) => {
+        $(mod $always;)*
+        $(mod $sagemaker;)*
+        $(mod $both;)*
+        $(mod $elsewhere;)*
         $(mod $trying;)*
 
-        /// The rules. Their order does not matter.
-        pub static RULES: &[Rule] = &[$($name::rule,)* $($trying::rule,)*];
-
         /// The rules that an edited plan has to pass.
-        pub(super) static WHAT_IF_RULES: &[Rule] = &[$($name::rule,)*];
+        pub static WHAT_IF_RULES: &[Group] = &[
+            Group { concerns: |_| true, rules: &[$($always::rule,)* $($both::rule,)*] },
+            Group { concerns: is_on_sagemaker, rules: &[$($sagemaker::rule,)* $($both::sagemaker_rule,)*] },
+            Group { concerns: |plan| !is_on_sagemaker(plan), rules: &[$($elsewhere::rule,)*] },
+        ];
+
+        /// The rules that also try edits.
+        pub static TRYING_RULES: &[Group] = &[Group { concerns: |_| true, rules: &[$($trying::rule,)*] }];
 
         /// The codes of the rules by their ID.
         #[expect(unused_imports, unreachable_pub, reason = "rules that only report shared codes have none")]
         pub mod codes {
-            $(pub use super::$name::*;)*
+            $(pub use super::$always::*;)*
+            $(pub use super::$sagemaker::*;)*
+            $(pub use super::$both::*;)*
+            $(pub use super::$elsewhere::*;)*
             $(pub use super::$trying::*;)*
         }
 
         /// The codes of each rule.
-        static CODES: &[&[&Code]] = &[$($name::CODES,)* $($trying::CODES,)*];
+        static CODES: &[&[&Code]] = &[
+            $($always::CODES,)*
+            $($sagemaker::CODES,)*
+            $($both::CODES,)*
+            $($elsewhere::CODES,)*
+            $($trying::CODES,)*
+        ];
     };
 }
 
 rules! {
-    {
-        account,
+    always {
         adapter,
-        algorithm_input,
-        archive_names,
         arguments,
-        arns,
         assumed,
         batch_size,
         budget,
+        checkpoint_interval,
+        credentials,
+        cuda,
+        cuda_only,
+        degrees,
+        divisibility,
+        experts,
+        fsdp_wrap,
+        git_names,
+        groups,
+        hyperparameter_conflict,
+        optimizer,
+        option_hardware,
+        pipeline,
+        precision,
+        probe,
+        processes,
+        program_source,
+        quantize,
+        schedule,
+        serverless,
+        shard_group,
+        shared_checkpoints,
+        smddp,
+        smp_image,
+        smp_parameters,
+        smp_unused,
+        source,
+        torchrun,
+    }
+    sagemaker {
+        account,
+        algorithm_input,
+        archive_names,
+        arns,
         channel_overlap,
         channel_path,
         channels,
-        checkpoint_interval,
         checkpoint_location,
         checkpoint_room,
         checkpoints,
         container_network,
         container_paths,
         credential_files,
-        credentials,
-        cuda,
-        cuda_only,
         debugger,
-        degrees,
         disabled_hardware,
-        divisibility,
         duplicates,
         durations,
         efa,
         environment,
-        experts,
-        fsdp_wrap,
-        git_names,
-        groups,
-        hyperparameter_conflict,
-        hyperparameters,
-        image_kind,
-        images,
         instance_groups,
         instances,
         isolation,
@@ -88,43 +148,34 @@ rules! {
         missing_key,
         monitoring_rules,
         mpi_quoting,
-        optimizer,
-        option_hardware,
         other_region,
-        pipeline,
         placeholder_names,
         placement,
-        precision,
         predicted_cost,
         predicted_time,
         preferences,
-        probe,
-        processes,
-        program_source,
-        quantize,
         role,
         s3_uris,
-        schedule,
-        serverless,
-        shard_group,
-        shared_checkpoints,
-        smddp,
-        smp_image,
-        smp_parameters,
-        smp_unused,
-        source,
         spot,
         storage_kind,
         storage_name,
         storage_network,
         storage_use,
         tags,
-        torchrun,
-        unused,
         volume,
         vpc,
         worker_image,
-    } then {
+    }
+    both {
+        hyperparameters,
+        image_kind,
+        images,
+        unused,
+    }
+    elsewhere {
+        other_cluster,
+    }
+    trying {
         memory,
     }
 }

@@ -18,9 +18,7 @@ pub(super) static CODES: &[&Code] = &[&T0488];
 
 /// Checks `mpi-env` and `mpi-options`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    let Some(parallel) = context.plan.job.parallel.as_ref().filter(|_| context.plan.deployable) else {
-        return;
-    };
+    let Some(parallel) = &context.plan.job.parallel else { return };
     for pair in &parallel.mpi_env {
         let mut letters = pair.key.chars();
         let is_name = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

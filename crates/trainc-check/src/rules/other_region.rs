@@ -20,9 +20,6 @@ const REGION_VARIABLES: &[&str] = &["AWS_REGION", "AWS_DEFAULT_REGION", "SAGEMAK
 /// Compares names in addresses with the job's region and account.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    if !plan.deployable {
-        return;
-    }
     let Some(region) = plan.region.as_ref().map(|region| region.name.as_str()) else { return };
     for (field, fallback, what) in s3::uris(plan) {
         let Some(uri) = field.val() else { continue };

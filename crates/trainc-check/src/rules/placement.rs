@@ -29,7 +29,7 @@ const MAX_SERVERS: usize = 10;
 /// Checks constraints from the documentation of InstancePlacementConfig that its shapes do not express.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return };
+    let Some(cluster) = &plan.job.cluster else { return };
     let Some(placement) = &cluster.placement else { return };
     if let Some(instance) = plan.instance.as_ref().filter(|instance| !instance.ultra_server) {
         let span = cluster.instance.span().unwrap_or(cluster.span);

@@ -107,7 +107,7 @@ fn check_peak(context: &Context, problems: &mut Problems) {
     // A job that cannot run at all takes no time.
     let is_impossible = exceeds_positions(plan)
         || Layout::from_plan(plan).is_ok_and(|layout| excess_states(&layout).is_some());
-    if is_impossible || !plan.deployable || model.architecture.as_ref().is_some_and(|architecture| architecture.experts > 0) {
+    if is_impossible || model.architecture.as_ref().is_some_and(|architecture| architecture.experts > 0) {
         return;
     }
     let gpu = &instance.accelerator;

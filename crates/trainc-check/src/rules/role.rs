@@ -52,9 +52,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Reports access points: a request requires permission on the access point and its bucket, which the address does not
 /// contain, so a generated policy would be rejected or grant nothing.
 fn check_access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
-    if !plan.deployable {
-        return;
-    }
     for (field, fallback, what) in s3::uris(plan) {
         // FSx accesses links through its service-linked role.
         let Some(uri) = field.val().filter(|_| what != "import" && what != "export") else { continue };
@@ -77,7 +74,7 @@ fn check_access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
 
 /// Reports S3 manifests: only the service reads them, so the policy cannot cover the objects they list.
 fn check_manifest_objects(plan: &Plan, role: &Role, problems: &mut Problems) {
-    if !plan.deployable || !role.reads.is_empty() {
+    if !role.reads.is_empty() {
         return;
     }
     for channel in &plan.job.channels {
@@ -101,9 +98,6 @@ fn check_manifest_objects(plan: &Plan, role: &Role, problems: &mut Problems) {
 
 /// Reports a policy that is too long for IAM, or that had to be widened to parent directories to fit.
 fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
-    if !plan.deployable {
-        return;
-    }
     let most = trainc_emit::iam::INLINE_POLICY_LIMIT;
     let (policy, widened) = trainc_emit::iam::fitting_policy(plan);
     let has = policy.character_count();

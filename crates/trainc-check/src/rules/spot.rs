@@ -31,9 +31,6 @@ pub(super) static CODES: &[&Code] = &[&T0424, &T0425, &T0426, &T0436];
 /// Checks spot capacity and warm pools.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
-    if !context.plan.deployable {
-        return;
-    }
     if let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0) {
         let other = if let Some(spot) = &cluster.spot {
             Some((spot.span, "spot capacity"))

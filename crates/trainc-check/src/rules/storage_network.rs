@@ -22,7 +22,7 @@ pub(super) static CODES: &[&Code] = &[&T0464, &T0465, &T0466];
 /// Checks that the network suits the job's file systems and EFA.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    if plan.deployable && !report_missing_vpc(plan, problems) {
+    if !report_missing_vpc(plan, problems) {
         check_subnets(plan, problems);
     }
 }

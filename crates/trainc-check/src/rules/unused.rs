@@ -37,6 +37,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
+/// Checks what only SageMaker does with a value.
+pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
+    if context.plan.job.is_whole {
+        UnusedCheck { context, problems }.copies_of_checkpoints();
+    }
+}
+
 struct UnusedCheck<'a, 'b> {
     context: &'a Context<'b>,
     problems: &'a mut Problems,
@@ -412,11 +419,19 @@ impl UnusedCheck<'_, '_> {
                 "add `s3=\"s3://…/{{ job.digest }}/\"`",
             );
         }
+    }
+
+    /// Reports a local directory of checkpoints that nothing copies.
+    fn copies_of_checkpoints(&mut self) {
+        let job = &self.context.plan.job;
+        let Some(checkpoint) = job.checkpoint.as_ref().filter(|checkpoint| checkpoint.s3.is_absent()) else {
+            return;
+        };
         // A directory on a mounted file system does not need a copy in S3.
         let local = checkpoint.local.value().map_or("", String::as_str);
         let mounted = job.channels.iter().any(|channel| !channel.from.is_absent());
         let is_spot = job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some()); // T0426 requires the prefix.
-        if self.context.plan.deployable && !mounted && !is_spot && !local.is_empty() {
+        if !mounted && !is_spot && !local.is_empty() {
             self.report_unused(
                 &checkpoint.local,
                 "local",
@@ -463,20 +478,6 @@ impl UnusedCheck<'_, '_> {
                 "the instance type determines the node",
                 help,
             );
-        }
-        if !self.context.plan.deployable {
-            let why = "this cluster does not run on SageMaker";
-            for (name, span) in [
-                ("warm-pool", cluster.warm_pool_seconds.span()),
-                ("max-pending", cluster.max_pending_seconds.span()),
-                ("retry", cluster.retry.span()),
-                ("training-plan", cluster.training_plan.span()),
-                ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
-            ] {
-                if let Some(span) = span {
-                    self.report_unused_at(span, name, why, Help::remove_it());
-                }
-            }
         }
     }
 

@@ -46,9 +46,6 @@ fn instances_of(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
 /// Checks the volume of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
-    if !context.plan.deployable {
-        return;
-    }
     let instances = instances_of(context.plan, cluster);
     let local: Vec<&Instance> = instances.iter().flatten().filter(|row| row.ebs_volume_ignored).collect();
     // Some of several groups may still use the volume.

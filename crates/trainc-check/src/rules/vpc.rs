@@ -22,7 +22,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_ids(network.subnets_span, &network.subnets, &SUBNETS, problems);
     check_ids(network.security_groups_span, &network.security_groups, &GROUPS, problems);
     let both = !network.subnets.is_empty() && !network.security_groups.is_empty();
-    if both && problems.errors() == before && context.plan.deployable {
+    if both && problems.errors() == before {
         note_requirements(context.plan, network, problems);
     }
 }

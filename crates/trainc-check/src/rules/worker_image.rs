@@ -22,7 +22,7 @@ pub(super) static CODES: &[&Code] = &[&T0545];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let on_gpus = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some()) && !is_trainium(plan);
-    let Some(parallel) = plan.job.parallel.as_ref().filter(|_| plan.is_worker() && on_gpus && plan.deployable)
+    let Some(parallel) = plan.job.parallel.as_ref().filter(|_| plan.is_worker() && on_gpus)
     else {
         return;
     };

@@ -42,7 +42,7 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
         && parallel.is_some_and(|parallel| parallel.shard_degree.is_absent());
     let global = plan.job.train.global_batch.get();
     let per_pass = batch.per_replica;
-    let nodes = if grows && plan.deployable {
+    let nodes = if grows && plan.instance.is_some() {
         (1..=5)
             .map(|power| mesh.nodes << power)
             .filter(|nodes| {

@@ -24,7 +24,7 @@ const KERNELS: [((u8, u8), &str); 3] = [((10, 0), "2.7"), ((9, 0), "2.1"), ((8, 
 pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'static str>, Vec<&'static str>) {
     let plan = context.plan;
     let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
-    let Some(own) = plan.instance.as_ref().filter(|_| plan.deployable && !grouped) else {
+    let Some(own) = plan.instance.as_ref().filter(|_| !grouped) else {
         return Default::default();
     };
     let memory = memory_constants(context);

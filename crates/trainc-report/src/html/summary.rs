@@ -4,7 +4,7 @@ use super::format::format_duration;
 use super::memory::gib;
 use super::page::{Cell, Head, Page, Problem, Section, State, Table, Tile, Verdict, text_column};
 use crate::json::Document;
-use crate::{Subject, cost, origins, sections, speed as speed_text};
+use crate::{Subject, cost, origins, resources, sections, speed as speed_text};
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, FailureKind, Severity};
@@ -271,11 +271,11 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
 
 /// Returns the table of the role's policy statements; `None` if trainc creates no role.
 fn policy(subject: &Subject) -> Option<Table> {
-    let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable)?;
-    if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
+    let plan = subject.plan?;
+    let statements = resources::statements(subject);
+    if statements.is_empty() {
         return None;
     }
-    let statements = trainc_emit::iam::statements(plan);
     let count = text::count(statements.len() as u64, "statement");
     let rows = statements
         .into_iter()

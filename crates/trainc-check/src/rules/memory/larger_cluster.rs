@@ -160,7 +160,7 @@ fn none_fits(plan: &Plan, kind: &str) -> String {
 fn can_grow(plan: &Plan) -> bool {
     let Some(mesh) = &plan.mesh else { return false };
     let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
-    plan.deployable && !grouped && (mesh.replicas.value == 1 || is_shard_degree_written(plan))
+    !grouped && (mesh.replicas.value == 1 || is_shard_degree_written(plan))
 }
 
 fn is_shard_degree_written(plan: &Plan) -> bool {
