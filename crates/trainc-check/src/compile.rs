@@ -7,7 +7,7 @@ use trainc_diag::{Diagnostic, Ends, Problems, Severity};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
 use trainc_plan::resolve::missing_node::join_missing_nodes;
-use trainc_plan::resolve::{self, LayerLoader};
+use trainc_plan::resolve::{self, LayerLoader, Merged};
 use trainc_plan::{Compiled, Options, World, plan_and_predict};
 use trainc_predict::UNDECIDED_LAYOUT;
 use trainc_syntax as syntax;
@@ -48,7 +48,7 @@ pub fn compile(
 
 /// Removes the speed and the run of a plan with an error that decides which layout or container runs: they would be those of
 /// a job that cannot start.
-pub(crate) fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
+fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
     let decides = |one: &Diagnostic| one.severity == Severity::Error && one.code.ends == Some(Ends::Speed);
     if compiled.prediction.speed.is_none() || !compiled.problems.iter().any(decides) {
         return;
@@ -68,10 +68,7 @@ fn check_duplicates(
     else {
         return;
     };
-    let mut second = plan_and_predict(other, Problems::default(), options, &mut WithoutGit(world), sources);
-    if let Some(plan) = &second.plan {
-        check(plan, options, sources, &mut second.problems);
-    }
+    let second = compile_variant(other, options, world, sources);
     for one in second.problems.iter() {
         // A layer that is merged twice has the same problem twice.
         let is_reported = compiled.problems.iter().any(|reported| reported == one);
@@ -86,8 +83,25 @@ fn check_duplicates(
     }
 }
 
+/// Compiles another job of the same file, without fetching the repositories again.
+pub(crate) fn compile_variant(
+    merged: Merged,
+    options: &Options,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) -> Compiled {
+    let mut variant =
+        plan_and_predict(merged, Problems::default(), options, &mut WithoutGit(world), sources);
+    if let Some(plan) = &variant.plan {
+        check(plan, options, sources, &mut variant.problems);
+    }
+    discard_speed_of_unknown_layout(&mut variant);
+    variant.problems.sort();
+    variant
+}
+
 /// A world in which no repository is fetched.
-pub(crate) struct WithoutGit<'a>(pub(crate) &'a mut dyn World);
+struct WithoutGit<'a>(&'a mut dyn World);
 
 impl LayerLoader for WithoutGit<'_> {
     fn read_layer(&mut self, from: &str, path: &str) -> Result<resolve::LoadedLayer, ReadError> {

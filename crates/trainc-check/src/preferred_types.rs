@@ -1,6 +1,6 @@
 //! Plans of a job on its further preferred instance types.
 
-use crate::compile::{WithoutGit, discard_speed_of_unknown_layout};
+use crate::compile::compile_variant;
 use crate::queries::memory::format_bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems, Severity, declare_code, text};
 use trainc_ir::{ExpectedType, Launcher, Plan};
 use trainc_plan::resolve::{self, PreferredType};
-use trainc_plan::{Choice, Choices, Compiled, Options, World, plan_and_predict};
+use trainc_plan::{Choice, Choices, Compiled, Options, World};
 use trainc_predict::prediction::Prediction;
 
 declare_code!(T0564, "preferred-type", Note, "memory, time and cost with a further preferred instance type");
@@ -38,13 +38,10 @@ pub(crate) fn check(
     let mut choices = Choices { problems_of_first: compiled.problems.clone(), further: Vec::new() };
     let types = compiled.merged.as_deref().map(resolve::variants_with_preferred_types).unwrap_or_default();
     for PreferredType { instance, span, merged } in types {
-        let mut other =
-            plan_and_predict(merged, Problems::default(), options, &mut WithoutGit(world), sources);
-        let Some(plan) = other.plan.take() else { continue };
-        crate::check(&plan, options, sources, &mut other.problems);
-        other.plan = Some(plan);
-        discard_speed_of_unknown_layout(&mut other);
-        other.problems.sort();
+        let other = compile_variant(merged, options, world, sources);
+        if other.plan.is_none() {
+            continue;
+        }
         for one in other.problems.iter().filter(|one| one.severity != Severity::Note || one.is_allowed()) {
             // A problem at the type is at the other type of the first plan.
             let is_same = |reported: &Diagnostic| {
