@@ -90,8 +90,7 @@ pub(crate) fn compile_variant(
     world: &mut dyn World,
     sources: &mut SourceMap,
 ) -> Compiled {
-    let mut variant =
-        plan_and_predict(merged, Problems::default(), options, &mut WithoutGit(world), sources);
+    let mut variant = plan_and_predict(merged, Problems::default(), options, &mut WithoutGit(world), sources);
     if let Some(plan) = &variant.plan {
         check(plan, options, sources, &mut variant.problems);
     }

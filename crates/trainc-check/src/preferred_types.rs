@@ -5,7 +5,7 @@ use crate::queries::memory::format_bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use trainc_diag::source::{SourceMap, Span};
-use trainc_diag::{Code, Diagnostic, Problems, Severity, declare_code, text};
+use trainc_diag::{Code, Diagnostic, Severity, declare_code, text};
 use trainc_ir::{ExpectedType, Launcher, Plan};
 use trainc_plan::resolve::{self, PreferredType};
 use trainc_plan::{Choice, Choices, Compiled, Options, World};

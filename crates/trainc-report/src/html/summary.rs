@@ -271,7 +271,6 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
 
 /// Returns the table of the role's policy statements; `None` if trainc creates no role.
 fn policy(subject: &Subject) -> Option<Table> {
-    let plan = subject.plan?;
     let statements = resources::statements(subject);
     if statements.is_empty() {
         return None;
