@@ -157,14 +157,14 @@ fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool, codes: &
         let diagnostic = Diagnostic::new(
             &T0243,
             span,
-            format!("{} `{}` is an error here; only warnings and notes can be allowed", code.id, code.name),
+            format!("{} `{}` is an error here, which no `allow` accepts", code.id, code.name),
         );
         let diagnostic = match code.allowable {
             Some(_) => diagnostic.note(format!("this {} is certain: no `allow` accepts it", code.id)),
             None => diagnostic,
         };
         diagnostic.note(format!(
-            "and the errors {}, which keep trainc from sending what AWS may accept, and the predictions {}",
+            "an `allow` accepts warnings, notes, the errors {}, which keep trainc from sending what AWS may accept, and the predictions {}",
             named(Allowable::AwsMayAccept),
             named(Allowable::Prediction)
         ))

@@ -60,7 +60,7 @@ impl Vocabulary {
         width: Option<usize>,
     ) -> Result<Self, Fault> {
         let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| {
-            let fault = Fault::new(&T0523, format!("this is no `tokenizer.json`: {error}"));
+            let fault = Fault::new(&T0523, format!("not a valid `tokenizer.json`: {error}"));
             fault.note("a fast tokenizer's file is read; `AutoTokenizer.from_pretrained(…).save_pretrained(DIR)` writes one")
         })?;
         // What a file asks for at inference would cut and fill documents here.

@@ -52,7 +52,7 @@ use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use unsupported::{Unsupported, header};
 
-declare_code!(T0530, "import-not-json", Error, "a file to import that is neither JSON nor YAML");
+declare_code!(T0530, "unreadable-import", Error, "a file to import that is neither JSON nor YAML");
 declare_code!(
     T0531,
     "import-not-training-job",
