@@ -293,7 +293,7 @@ fn stray_words(outcome: &Outcome) -> Vec<String> {
             .chain(label)
             .chain(labels)
             .chain(problem.help.as_deref())
-            .chain(problem.notes.iter().map(String::as_str))
+            .chain(problem.notes.iter().map(trainc_diag::Note::as_str))
         {
             let first = words.split_whitespace().next().unwrap_or("");
             let capital = first.chars().next().is_some_and(char::is_uppercase);

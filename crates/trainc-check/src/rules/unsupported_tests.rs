@@ -139,3 +139,25 @@ fn misspelled_required_hyperparameters_are_errors() {
     }
     assert!(seen > 60, "{seen}");
 }
+
+/// What only SageMaker refuses is no problem of a job on another cluster, which sends it no request.
+#[test]
+fn another_cluster_gets_no_errors_of_sagemaker() {
+    let errors = |cluster: &str| -> Vec<&'static str> {
+        let nodes = r#"
+            network { subnets "private-a"; security-groups "sg-0123456789abcdef0" }
+            tags "trainc:job"="other"
+            checkpoint s3="s3://Not_A_Bucket/checkpoints/"
+        "#;
+        let found = problems(&job_extending_base(&format!("{cluster}{nodes}")), &["train.py"]);
+        let errors = found.into_iter().filter(|(_, severity, _)| *severity == Severity::Error);
+        errors.map(|(id, ..)| id).collect()
+    };
+    let refused = ["T0416", "T0439", "T0468"];
+    let here = errors(r#"cluster "ml.p4d.24xlarge" nodes=2"#);
+    assert!(refused.iter().all(|code| here.contains(code)), "{here:?}");
+    let elsewhere = errors(
+        r#"cluster "custom" nodes=2 { gpu "A100-SXM4-80GB" per-node=8; intra "600GB/s"; inter "50GB/s" }"#,
+    );
+    assert_eq!(elsewhere, [""; 0]);
+}
