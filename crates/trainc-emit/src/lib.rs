@@ -199,7 +199,7 @@ pub fn is_unresolved(path: &str, value: &str) -> bool {
 
 /// Returns the S3 URI of the source archive; `None` if trainc packs none.
 pub fn archive_uri(plan: &Plan) -> Option<String> {
-    (plan.deployable && plan.payload.is_packed()).then(|| archive::packed_uri(plan))
+    plan.payload.is_packed().then(|| archive::packed_uri(plan))
 }
 
 /// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of trainc's listens.
@@ -243,9 +243,9 @@ pub fn emit(plan: &Plan) -> Bundle {
         if let Some(script) = model_trainer::script(plan, &identity, request) {
             files.push(("sagemaker/model_trainer.py".to_owned(), script.into_bytes()));
         }
+        files.extend(iam::files(plan, &identity.digest));
+        files.extend(fsx::files(plan, &identity.digest));
     }
-    files.extend(iam::files(plan, &identity.digest));
-    files.extend(fsx::files(plan, &identity.digest));
     files.extend(worker::files(plan, &identity.digest));
     // Without an archive the program's files are not uploaded.
     for file in archive::files(plan).iter().filter(|_| plan.payload.is_packed()) {

@@ -40,7 +40,7 @@ pub fn is_writable_file_system(channel: &Channel) -> bool {
 /// Returns the shard group of engine `worker` if it spans hosts that would each hold only a part of its checkpoints. The
 /// worker requires one directory even if nothing is saved, so a job without `checkpoint` counts too.
 pub fn split_checkpoint(plan: &Plan) -> Option<SplitCheckpoint> {
-    let mesh = plan.mesh.as_ref().filter(|_| plan.is_worker() && plan.deployable)?;
+    let mesh = plan.mesh.as_ref().filter(|_| plan.is_worker())?;
     plan.job.parallel.as_ref()?;
     let split = SplitCheckpoint { ranks: mesh.shard_degree.value, ranks_per_host: mesh.processes_per_node };
     let spans = split.ranks_per_host > 0 && split.ranks > split.ranks_per_host;

@@ -63,7 +63,7 @@ pub fn trust_policy(plan: &Plan) -> TrustPolicy {
 
 /// Returns CreateRole; `None` if trainc does not create the role. The job's digest is only in tags that reference it.
 pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
-    let role = plan.job.role.as_ref().filter(|role| plan.deployable && role.arn.value().is_none())?;
+    let role = plan.job.role.as_ref().filter(|role| role.arn.value().is_none())?;
     let name = names::role(plan);
     let job = plan.job.name.value().map_or("", String::as_str);
     let trust = serde_json::to_value(trust_policy(plan)).unwrap_or_default();

@@ -46,9 +46,9 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Returns the files of the worker's channel: S3 URI and content of the config and, if available, of the binary. None for
-/// other engines and for clusters that are not SageMaker clusters.
+/// other engines.
 pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
-    let Some(config) = config(plan, digest).filter(|_| plan.deployable) else { return Vec::new() };
+    let Some(config) = config(plan, digest) else { return Vec::new() };
     let prefix = names::worker_prefix(plan).replace(DIGEST_MARK, digest);
     let binary = plan.worker.as_ref().and_then(|worker| worker.binary.as_ref());
     let binary = binary.map(|file| (format!("{prefix}{WORKER_BINARY}"), Arc::clone(&file.bytes)));

@@ -2,7 +2,7 @@
 
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::worker::{GRACE_SECONDS, VALIDATION_CHANNEL, WorkerAdapter, WorkerRunSettings};
-use trainc_ir::{Adapter, CheckpointInterval, Plan};
+use trainc_ir::{Adapter, CheckpointInterval, Cluster, Plan};
 
 /// Default seconds between checkpoints: an interruption then costs a quarter of an hour on average.
 const CHECKPOINT_SECONDS: u64 = 1800;
@@ -11,18 +11,18 @@ const LOG_STEPS: u64 = 10;
 
 /// Returns the run of a bound plan; before binding, the checkpoint directory may contain placeholders.
 pub(super) fn worker_run_settings(plan: &Plan) -> WorkerRunSettings {
-    let job = &plan.job;
+    let (job, on_sagemaker) = (&plan.job, plan.deployable);
     let (checkpoint_interval_seconds, checkpoint_interval_steps) = checkpoint_interval(plan);
     let has_validation =
         job.channels.iter().any(|one| one.name.value().is_some_and(|name| name == VALIDATION_CHANNEL));
     let tenth_of_steps = plan.run.steps.as_ref().map(|steps| steps.value.div_ceil(10).max(1));
     WorkerRunSettings {
-        log_interval_steps: if plan.deployable { LOG_STEPS } else { 1 },
+        log_interval_steps: if on_sagemaker { LOG_STEPS } else { 1 },
         evaluation_interval_steps: checkpoint_interval_steps.or(tenth_of_steps).filter(|_| has_validation),
         checkpoint_interval_seconds,
         checkpoint_interval_steps,
-        checkpoint_directory: checkpoint_directory(plan),
-        save_and_stop_seconds: save_and_stop_seconds(plan),
+        checkpoint_directory: checkpoint_directory(plan, on_sagemaker),
+        save_and_stop_seconds: job.cluster.as_ref().filter(|_| on_sagemaker).and_then(save_and_stop_seconds),
         adapter: job.adapter.as_ref().and_then(adapter),
     }
 }
@@ -39,10 +39,10 @@ fn adapter(written: &Adapter) -> Option<WorkerAdapter> {
     })
 }
 
-fn checkpoint_directory(plan: &Plan) -> String {
+fn checkpoint_directory(plan: &Plan, on_sagemaker: bool) -> String {
     let written = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.local.value()).cloned();
-    written
-        .unwrap_or_else(|| if plan.deployable { DEFAULT_CHECKPOINT_PATH } else { "checkpoints" }.to_owned())
+    let default = if on_sagemaker { DEFAULT_CHECKPOINT_PATH } else { "checkpoints" };
+    written.unwrap_or_else(|| default.to_owned())
 }
 
 /// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is
@@ -56,7 +56,6 @@ fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
 }
 
 /// Returns the time after which the worker saves and stops, before SageMaker stops the job at max-run.
-fn save_and_stop_seconds(plan: &Plan) -> Option<u64> {
-    let cluster = plan.job.cluster.as_ref().filter(|_| plan.deployable)?;
+fn save_and_stop_seconds(cluster: &Cluster) -> Option<u64> {
     cluster.max_run_seconds.get()?.checked_sub(GRACE_SECONDS).filter(|left| *left > 0)
 }
