@@ -2,7 +2,7 @@
 
 use super::request::{
     Channel, DataSource, DatasetSource, FileSystemDataSource, HubAccessConfig, ModelAccessConfig,
-    S3DataSource, ShuffleConfig,
+    S3DataSource,
 };
 use super::{archive, names};
 use trainc_ir::{Channel as IrChannel, Plan, Storage};
@@ -49,15 +49,10 @@ fn s3_channel(name: &str, uri: &str) -> Channel {
             distribution: Some("FullyReplicated".to_owned()),
             ..S3DataSource::default()
         }),
-        ..Channel::default()
     }
 }
 
 fn convert_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
-    let word = |field: &trainc_ir::Field<String>, table: &[(&str, &str)]| {
-        let value = field.value()?;
-        table.iter().find(|(ours, _)| *ours == value).map(|(_, theirs)| (*theirs).to_owned())
-    };
     let data_source = if let Some(arn) = channel.dataset.value() {
         DataSource::DatasetSource(DatasetSource { dataset_arn: arn.clone() })
     } else if let Some(storage) = channel.from.value() {
@@ -77,8 +72,12 @@ fn convert_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
             data_type: data_type.to_owned(),
             uri: uri.clone(),
             distribution: Some(
-                word(&channel.shard, &[("by-key", "ShardedByS3Key")])
-                    .unwrap_or_else(|| "FullyReplicated".to_owned()),
+                if channel.shard.value().is_some_and(|shard| shard == "by-key") {
+                    "ShardedByS3Key"
+                } else {
+                    "FullyReplicated"
+                }
+                .to_owned(),
             ),
             attribute_names: channel.attributes.value().cloned().unwrap_or_default(),
             instance_group_names: channel.groups.value().cloned().unwrap_or_default(),
@@ -90,15 +89,7 @@ fn convert_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
                 .map(|hub_content_arn| HubAccessConfig { hub_content_arn }),
         })
     };
-    Some(Channel {
-        channel_name: field_text(&channel.name)?,
-        data_source,
-        content_type: field_text(&channel.content_type),
-        compression_type: word(&channel.compression, &[("gzip", "Gzip"), ("none", "None")]),
-        record_wrapper_type: word(&channel.record_wrapper, &[("recordio", "RecordIO"), ("none", "None")]),
-        input_mode: word(&channel.input, &[("file", "File"), ("fast-file", "FastFile"), ("pipe", "Pipe")]),
-        shuffle_config: channel.shuffle_seed.get().map(|seed| ShuffleConfig { seed }),
-    })
+    Some(Channel { channel_name: field_text(&channel.name)?, data_source })
 }
 
 fn file_system(plan: &Plan, storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {

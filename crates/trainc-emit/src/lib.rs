@@ -40,7 +40,7 @@ pub use container::{KEY, WORKER_BINARY, WORKER_CONFIG};
 pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources, writes_to_default_bucket};
-pub use sagemaker::{LOG_LEVELS, raw_to_json as raw_member};
+pub use sagemaker::LOG_LEVELS;
 pub use shell::{is_shell_safe, quote, unquote};
 pub use start::{PLAN_VARIABLE, planned_figures, probe_files};
 pub use unmapped::UnmappedMembers;

@@ -18,13 +18,8 @@ pub(super) struct CreateTrainingJob {
     pub resource_config: ResourceConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vpc_config: Option<VpcConfig>,
-    pub stopping_condition: StoppingCondition,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enable_network_isolation: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enable_inter_container_traffic_encryption: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_managed_spot_training: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,21 +27,11 @@ pub(super) struct CreateTrainingJob {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debug_hook_config: Option<DebugHookConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tensor_board_output_config: Option<TensorBoardOutputConfig>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub experiment_config: Option<ExperimentConfig>,
+    pub experiment_config: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profiler_config: Option<ProfilerConfig>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_strategy: Option<RetryStrategy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_debug_config: Option<RemoteDebugConfig>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub infra_check_config: Option<InfraCheckConfig>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_chaining_config: Option<SessionChainingConfig>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -76,16 +61,6 @@ pub(super) struct MetricDefinition {
 pub(super) struct Channel {
     pub channel_name: String,
     pub data_source: DataSource,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compression_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub record_wrapper_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_mode: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shuffle_config: Option<ShuffleConfig>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -148,19 +123,9 @@ pub(super) struct FileSystemDataSource {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct ShuffleConfig {
-    pub seed: u64,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct OutputDataConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
-    #[serde(rename = "KmsKeyId", skip_serializing_if = "Option::is_none")]
-    pub kms_key_id: Option<String>,
-    #[serde(rename = "CompressionType", skip_serializing_if = "Option::is_none")]
-    pub compression_type: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -169,18 +134,10 @@ pub(super) struct ResourceConfig {
     pub instance_type: Option<String>,
     #[serde(rename = "InstanceCount", skip_serializing_if = "Option::is_none")]
     pub instance_count: Option<u64>,
-    #[serde(rename = "VolumeSizeInGB")]
-    pub volume_size_gb: u64,
-    #[serde(rename = "VolumeKmsKeyId", skip_serializing_if = "Option::is_none")]
-    pub volume_kms_key_id: Option<String>,
-    #[serde(rename = "KeepAlivePeriodInSeconds", skip_serializing_if = "Option::is_none")]
-    pub keep_alive_period_seconds: Option<u64>,
     #[serde(rename = "InstanceGroups", skip_serializing_if = "Vec::is_empty")]
     pub instance_groups: Vec<InstanceGroup>,
     #[serde(rename = "InstancePlacementConfig", skip_serializing_if = "Option::is_none")]
     pub instance_placement_config: Option<InstancePlacementConfig>,
-    #[serde(rename = "TrainingPlanArn", skip_serializing_if = "Option::is_none")]
-    pub training_plan_arn: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -196,16 +153,6 @@ pub(super) struct InstanceGroup {
 pub(super) struct VpcConfig {
     pub security_group_ids: Vec<String>,
     pub subnets: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct StoppingCondition {
-    #[serde(rename = "MaxRuntimeInSeconds")]
-    pub max_runtime_seconds: u64,
-    #[serde(rename = "MaxWaitTimeInSeconds", skip_serializing_if = "Option::is_none")]
-    pub max_wait_seconds: Option<u64>,
-    #[serde(rename = "MaxPendingTimeInSeconds", skip_serializing_if = "Option::is_none")]
-    pub max_pending_seconds: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -246,67 +193,18 @@ pub(super) struct CollectionConfiguration {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct TensorBoardOutputConfig {
-    #[serde(rename = "S3OutputPath")]
-    pub path: String,
-    #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
-    pub local_path: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct ExperimentConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub experiment_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trial_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trial_component_display_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_name: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct ProfilerConfig {
     #[serde(rename = "DisableProfiler")]
     pub disable: bool,
     #[serde(rename = "S3OutputPath", skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    #[serde(rename = "ProfilingIntervalInMilliseconds", skip_serializing_if = "Option::is_none")]
-    pub interval_milliseconds: Option<u64>,
     #[serde(rename = "ProfilingParameters", skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct RetryStrategy {
-    pub maximum_retry_attempts: u64,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct RemoteDebugConfig {
-    pub enable_remote_debug: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct InfraCheckConfig {
-    pub enable_infra_check: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct SessionChainingConfig {
-    pub enable_session_tag_chaining: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
 pub(super) struct InstancePlacementConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enable_multiple_jobs: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement_specifications: Vec<PlacementSpecification>,
 }

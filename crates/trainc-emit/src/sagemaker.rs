@@ -3,26 +3,26 @@
 use super::names;
 use super::request::{
     AlgorithmSpecification, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DebugHookConfig,
-    ExperimentConfig, InfraCheckConfig, InstanceGroup, InstancePlacementConfig, OutputDataConfig,
-    PlacementSpecification, ProfilerConfig, RemoteDebugConfig, ResourceConfig, RetryStrategy,
-    SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
+    InstanceGroup, InstancePlacementConfig, OutputDataConfig, PlacementSpecification, ProfilerConfig,
+    ResourceConfig, Tag, VpcConfig,
 };
 use super::{archive, channels, container, metrics, python, shell};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use trainc_ir::units::GIB;
-use trainc_ir::{Launch, Launcher, Pair, Plan, Program, Raw, Scalar, Val};
+use trainc_ir::{Channel, Job, Launch, Launcher, Pair, Plan, Program, Scalar, Val};
+use trainc_language::NodeType;
 
 /// Returns the request of a plan for a job name and digest.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
     let typed = build_request(plan, job_name, digest);
     let mut value = serde_json::to_value(&typed).unwrap_or(Value::Null);
     if let Value::Object(members) = &mut value {
+        add_written_members(&plan.job, members);
         if plan.job.serverless_member().is_some() {
             remove_serverless_members(plan, members);
         }
         for member in &plan.job.request {
-            merge_member(members, member.name.clone(), raw_to_json(&member.value));
+            merge_member(members, member.name.clone(), member.value.to_json());
         }
         // `AlgorithmName` replaces the image.
         if let Some(Value::Object(algorithm)) = members.get_mut("AlgorithmSpecification")
@@ -35,8 +35,51 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
     value
 }
 
+/// Adds the values that are sent as they are written.
+fn add_written_members(job: &Job, members: &mut Map<String, Value>) {
+    job.visit("", &mut |seen| {
+        if let Some((member, value)) = seen.sent().filter(|(member, _)| member.is_as_written)
+            && !member.path.contains("[]")
+        {
+            insert(members, member.path, value);
+        }
+    });
+    let Some(Value::Array(sent)) = members.get_mut("InputDataConfig") else { return };
+    for object in sent.iter_mut().filter_map(Value::as_object_mut) {
+        let is_named = |channel: &&Channel| {
+            channel
+                .name
+                .value()
+                .is_some_and(|name| object.get("ChannelName") == Some(&Value::from(name.as_str())))
+        };
+        let Some(channel) = job.channels.iter().find(is_named) else { continue };
+        channel.visit("", &mut |seen| {
+            if let Some((member, value)) = seen.sent().filter(|(member, _)| member.is_as_written)
+                && let Some(path) = member.path.strip_prefix("InputDataConfig[].")
+            {
+                insert(object, path, value);
+            }
+        });
+    }
+}
+
+/// Inserts a value at a path, with the objects that it is in.
+fn insert(members: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            members.insert(path.to_owned(), value);
+        }
+        Some((object, rest)) => {
+            let inner = members.entry(object).or_insert_with(|| Value::Object(Map::new()));
+            if let Some(inner) = inner.as_object_mut() {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
 /// Removes members of instances and container, which SageMaker chooses for a serverless job, unless the manifest sets them.
-fn remove_serverless_members(plan: &Plan, members: &mut serde_json::Map<String, Value>) {
+fn remove_serverless_members(plan: &Plan, members: &mut Map<String, Value>) {
     if plan.job.cluster.is_none() {
         members.remove("ResourceConfig");
         members.remove("StoppingCondition");
@@ -51,7 +94,7 @@ fn remove_serverless_members(plan: &Plan, members: &mut serde_json::Map<String, 
 
 /// Merges a raw member into those of the nodes. It overrides what a node sets, which checks reject unless the manifest
 /// allows it; null leaves the member to the service.
-fn merge_member(members: &mut serde_json::Map<String, Value>, name: String, raw: Value) {
+fn merge_member(members: &mut Map<String, Value>, name: String, raw: Value) {
     match (members.get_mut(&name), raw) {
         (_, Value::Null) => {
             members.remove(&name);
@@ -62,7 +105,7 @@ fn merge_member(members: &mut serde_json::Map<String, Value>, name: String, raw:
             }
         }
         (_, Value::Object(new)) => {
-            let mut inner = serde_json::Map::new();
+            let mut inner = Map::new();
             for (key, value) in new {
                 merge_member(&mut inner, key, value);
             }
@@ -71,23 +114,6 @@ fn merge_member(members: &mut serde_json::Map<String, Value>, name: String, raw:
         (_, value) => {
             members.insert(name, value);
         }
-    }
-}
-
-/// Converts a raw member to JSON.
-pub fn raw_to_json(value: &Raw) -> Value {
-    match value {
-        Raw::Scalar(one) => match &one.value {
-            Scalar::Text(text) => Value::from(text.as_str()),
-            Scalar::Int(n) => i64::try_from(*n).map_or_else(|_| Value::from(*n as f64), Value::from),
-            Scalar::Float(x) => Value::from(*x),
-            Scalar::Bool(on) => Value::from(*on),
-            Scalar::Null => Value::Null,
-        },
-        Raw::List(items) => Value::Array(items.iter().map(raw_to_json).collect()),
-        Raw::Object(members) => Value::Object(
-            members.iter().map(|member| (member.name.clone(), raw_to_json(&member.value))).collect(),
-        ),
     }
 }
 
@@ -113,15 +139,7 @@ fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob
         algorithm_specification: algorithm(plan),
         role_arn: names::role_arn(plan),
         input_data_config: channels::all_channels(plan),
-        output_data_config: OutputDataConfig {
-            path: plan.output_path().cloned().unwrap_or_default(),
-            kms_key_id: job.output.as_ref().and_then(|output| field_text(&output.kms)),
-            compression_type: job
-                .output
-                .as_ref()
-                .and_then(|output| output.compress.get())
-                .map(|on| if on { "GZIP" } else { "NONE" }.to_owned()),
-        },
+        output_data_config: OutputDataConfig { path: plan.output_path().cloned().unwrap_or_default() },
         resource_config: resources(plan),
         vpc_config: network
             .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
@@ -129,16 +147,7 @@ fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob
                 security_group_ids: values(&network.security_groups),
                 subnets: values(&network.subnets),
             }),
-        stopping_condition: StoppingCondition {
-            max_runtime_seconds: cluster
-                .and_then(|cluster| cluster.max_run_seconds.get())
-                .unwrap_or_default(),
-            max_wait_seconds: cluster.and_then(|cluster| cluster.spot.as_ref()?.max_wait_seconds.get()),
-            max_pending_seconds: cluster.and_then(|cluster| cluster.max_pending_seconds.get()),
-        },
         tags: tags(plan, digest),
-        enable_network_isolation: network.and_then(|network| network.isolation.get()),
-        enable_inter_container_traffic_encryption: network.and_then(|network| network.encrypt_traffic.get()),
         enable_managed_spot_training: cluster.and_then(|cluster| cluster.spot.as_ref()).map(|_| true),
         checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
             Some(CheckpointConfig {
@@ -159,43 +168,16 @@ fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob
                 })
                 .collect(),
         }),
-        tensor_board_output_config: job.tensorboard.as_ref().and_then(|tensorboard| {
-            Some(TensorBoardOutputConfig {
-                path: field_text(&tensorboard.s3)?,
-                local_path: field_text(&tensorboard.local),
-            })
-        }),
-        experiment_config: job.experiment.as_ref().map(|experiment| ExperimentConfig {
-            experiment_name: field_text(&experiment.name),
-            trial_name: field_text(&experiment.trial),
-            trial_component_display_name: field_text(&experiment.component),
-            run_name: field_text(&experiment.run),
-        }),
+        experiment_config: job.experiment.as_ref().map(|_| BTreeMap::new()),
         profiler_config: Some(match &job.profiler {
             None => ProfilerConfig { disable: true, ..ProfilerConfig::default() },
             Some(profiler) => ProfilerConfig {
                 disable: false,
                 path: Some(plan.profiler_path().cloned().unwrap_or_default()),
-                interval_milliseconds: profiler.interval_milliseconds.get(),
                 parameters: pairs_to_map(&profiler.parameters),
             },
         }),
         environment: environment(plan),
-        retry_strategy: cluster
-            .and_then(|cluster| cluster.retry.get())
-            .map(|maximum_retry_attempts| RetryStrategy { maximum_retry_attempts }),
-        remote_debug_config: job
-            .remote_debug
-            .get()
-            .map(|enable_remote_debug| RemoteDebugConfig { enable_remote_debug }),
-        infra_check_config: job
-            .health_check
-            .get()
-            .map(|enable_infra_check| InfraCheckConfig { enable_infra_check }),
-        session_chaining_config: job
-            .session_chaining
-            .get()
-            .map(|enable_session_tag_chaining| SessionChainingConfig { enable_session_tag_chaining }),
     }
 }
 
@@ -321,12 +303,8 @@ fn resources(plan: &Plan) -> ResourceConfig {
     ResourceConfig {
         instance_type: field_text(&cluster.instance).filter(|_| single && !plan.job.is_instance_preferred()),
         instance_count: cluster.nodes.get().filter(|_| single && !counted),
-        volume_size_gb: cluster.volume_bytes.get().unwrap_or_default().div_ceil(GIB),
-        volume_kms_key_id: field_text(&cluster.volume_kms),
-        keep_alive_period_seconds: cluster.warm_pool_seconds.get(),
         instance_groups: groups,
         instance_placement_config: cluster.placement.as_ref().map(|placement| InstancePlacementConfig {
-            enable_multiple_jobs: placement.multiple_jobs.get(),
             placement_specifications: placement
                 .ultra_servers
                 .iter()
@@ -338,7 +316,6 @@ fn resources(plan: &Plan) -> ResourceConfig {
                 })
                 .collect(),
         }),
-        training_plan_arn: field_text(&cluster.training_plan),
     }
 }
 

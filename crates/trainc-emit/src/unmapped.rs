@@ -14,6 +14,14 @@ impl UnmappedMembers {
         Self(request.as_object().cloned().unwrap_or_default())
     }
 
+    /// Returns a member, or with `Object.Member` a member of an object.
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        match path.split_once('.') {
+            Some((outer, name)) => self.0.get(outer)?.get(name),
+            None => self.0.get(path),
+        }
+    }
+
     /// Takes a member.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)

@@ -4,7 +4,7 @@ use super::spec::{Arg, NodeSpec, Prop, Repeat, Ty};
 use super::table::same;
 
 /// Where a value stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
     /// An argument of the node, by its position.
     Arg(usize),
@@ -39,8 +39,27 @@ pub enum Unit {
     Count,
 }
 
+/// The member of CreateTrainingJob that a value is sent as.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    /// Its path; `[]` stands for the position of its node among those of its name: `InputDataConfig[].ContentType`.
+    pub path: &'static str,
+    /// The words of the language, or `true` and `false`, each with that of the API; empty if they are the same.
+    pub words: &'static [(&'static str, &'static str)],
+    /// Whether the value is sent as it is. Otherwise `emit` decides whether and how.
+    pub is_as_written: bool,
+    /// Whether its object has nothing that other nodes or `request` set.
+    pub is_whole: bool,
+    /// What messages call it; none: its name.
+    pub called: Option<&'static str>,
+    /// How to write it in place of `request`; none: its nodes and names with `…` as the value.
+    pub example: Option<&'static str>,
+    /// The argument of the estimators of the SageMaker Python SDK v2, if they have one.
+    pub estimator: Option<&'static str>,
+}
+
 /// A value of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Declared {
     /// Its name in the language.
     pub name: &'static str,
@@ -66,6 +85,8 @@ pub struct Declared {
     pub listed: Option<&'static str>,
     /// Whether `request` gets a copy, in which placeholders are replaced.
     pub is_copied: bool,
+    /// The member of the request that it is sent as.
+    pub member: Option<Member>,
     /// Whether it is an S3 URI or an ARN, in which `${account}` stands for the account.
     pub is_address: bool,
 }
@@ -85,6 +106,7 @@ impl Declared {
             engines: None,
             listed: Some(name),
             is_copied: false,
+            member: None,
             is_address: false,
         }
     }
@@ -142,6 +164,57 @@ impl Declared {
     /// Is an S3 URI or an ARN.
     pub(crate) const fn address(self) -> Self {
         Self { is_address: true, ..self }
+    }
+
+    /// Is sent as this member.
+    pub(crate) const fn sent_as(self, path: &'static str) -> Self {
+        let member = Member {
+            path,
+            words: &[],
+            is_as_written: true,
+            is_whole: false,
+            called: None,
+            example: None,
+            estimator: None,
+        };
+        Self { member: Some(member), ..self }
+    }
+
+    const fn member(&self) -> Member {
+        match self.member {
+            Some(member) => member,
+            None => panic!("not sent"),
+        }
+    }
+
+    /// Is sent under conditions or in another form, which `emit` knows.
+    pub(crate) const fn by_code(self) -> Self {
+        Self { member: Some(Member { is_as_written: false, ..self.member() }), ..self }
+    }
+
+    /// Is in an object that has nothing else but what its node sets.
+    pub(crate) const fn whole(self) -> Self {
+        Self { member: Some(Member { is_whole: true, ..self.member() }), ..self }
+    }
+
+    /// Has words that the API spells differently.
+    pub(crate) const fn in_words(self, words: &'static [(&'static str, &'static str)]) -> Self {
+        Self { member: Some(Member { words, ..self.member() }), ..self }
+    }
+
+    /// Has another name in messages about the request.
+    pub(crate) const fn called(self, called: &'static str) -> Self {
+        Self { member: Some(Member { called: Some(called), ..self.member() }), ..self }
+    }
+
+    /// Is written so in place of a member of `request`.
+    pub(crate) const fn example(self, example: &'static str) -> Self {
+        Self { member: Some(Member { example: Some(example), ..self.member() }), ..self }
+    }
+
+    /// Is this argument of the SDK v2's estimators.
+    pub(crate) const fn estimator(self, argument: &'static str) -> Self {
+        Self { member: Some(Member { estimator: Some(argument), ..self.member() }), ..self }
     }
 
     /// Adds the documentation, as the compiler has it: each line with a space before it.

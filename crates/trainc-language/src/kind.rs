@@ -8,12 +8,17 @@ use super::number::python_float;
 use super::origin::Field;
 use super::scalar::{Raw, Scalar};
 use super::spec::Ty;
+use super::units::GIB;
+use serde_json::Value as Json;
 use trainc_diag::text;
 
 /// A value that can be shown.
 pub trait Shown {
     /// Shows it, with its unit.
     fn show(&self, declared: &Declared) -> String;
+
+    /// Returns it in the units of requests: sizes in GiB, durations in seconds or as declared.
+    fn json(&self, declared: &Declared) -> Json;
 }
 
 /// A type of values.
@@ -39,11 +44,19 @@ impl Shown for &str {
     fn show(&self, _: &Declared) -> String {
         (*self).to_owned()
     }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from(*self)
+    }
 }
 
 impl Shown for String {
     fn show(&self, _: &Declared) -> String {
         self.clone()
+    }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from(self.as_str())
     }
 }
 
@@ -75,6 +88,10 @@ impl Shown for u64 {
             (Unit::OfType | Unit::Count, _) => text::group_digits(*self),
         }
     }
+
+    fn json(&self, declared: &Declared) -> Json {
+        Json::from(if declared.ty == Ty::Bytes { self.div_ceil(GIB) } else { *self })
+    }
 }
 
 impl Kind for u64 {
@@ -93,6 +110,10 @@ impl Shown for f64 {
     fn show(&self, _: &Declared) -> String {
         python_float(*self)
     }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from(*self)
+    }
 }
 
 impl Kind for f64 {
@@ -108,6 +129,10 @@ impl Kind for f64 {
 impl Shown for bool {
     fn show(&self, _: &Declared) -> String {
         format!("#{self}")
+    }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from(*self)
     }
 }
 
@@ -125,6 +150,10 @@ impl Kind for bool {
 impl Shown for Scalar {
     fn show(&self, _: &Declared) -> String {
         self.written()
+    }
+
+    fn json(&self, _: &Declared) -> Json {
+        self.to_json()
     }
 }
 
@@ -154,12 +183,20 @@ impl Shown for Raw {
             }
         }
     }
+
+    fn json(&self, _: &Declared) -> Json {
+        self.to_json()
+    }
 }
 
 /// Names separated by commas.
 impl Shown for Vec<String> {
     fn show(&self, _: &Declared) -> String {
         self.join(", ")
+    }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from(self.as_slice())
     }
 }
 
@@ -174,6 +211,10 @@ impl Kind for Vec<String> {
 impl Shown for (f64, f64) {
     fn show(&self, _: &Declared) -> String {
         format!("{}, {}", python_float(self.0), python_float(self.1))
+    }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from([self.0, self.1].as_slice())
     }
 }
 
@@ -194,6 +235,10 @@ impl Shown for EngineName {
     fn show(&self, _: &Declared) -> String {
         self.as_str().to_owned()
     }
+
+    fn json(&self, declared: &Declared) -> Json {
+        Json::from(self.show(declared))
+    }
 }
 
 impl Kind for EngineName {
@@ -205,6 +250,10 @@ impl Kind for EngineName {
 impl Shown for Recompute {
     fn show(&self, _: &Declared) -> String {
         self.word().to_owned()
+    }
+
+    fn json(&self, declared: &Declared) -> Json {
+        Json::from(self.show(declared))
     }
 }
 
@@ -228,6 +277,10 @@ impl Shown for Warmup {
             Self::Steps(steps) => text::count(*steps, "step"),
         }
     }
+
+    fn json(&self, declared: &Declared) -> Json {
+        Json::from(self.show(declared))
+    }
 }
 
 impl Kind for Warmup {
@@ -247,6 +300,10 @@ impl Shown for CheckpointInterval {
             Self::Seconds(seconds) => text::duration(*seconds),
             Self::Optimal => "optimal".to_owned(),
         }
+    }
+
+    fn json(&self, declared: &Declared) -> Json {
+        Json::from(self.show(declared))
     }
 }
 

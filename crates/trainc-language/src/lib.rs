@@ -6,6 +6,7 @@ pub mod ast;
 mod declared;
 mod kind;
 pub mod locations;
+pub mod members;
 pub mod node;
 pub mod nodes;
 mod number;
@@ -18,7 +19,7 @@ pub mod storage;
 mod table;
 pub mod units;
 
-pub use declared::{Declared, Place, Unit};
+pub use declared::{Declared, Member, Place, Unit};
 pub use kind::{Kind, Shown, pair_of_fractions};
 pub use locations::{Access, Location, LocationField};
 pub use node::{NodeType, Seen, Slot};

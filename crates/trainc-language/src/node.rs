@@ -398,13 +398,18 @@ fn visit_raw(raw: &mut Raw, declared: &'static Declared, with: TextVisitor) {
     }
 }
 
-/// Declares a node. Each field has its documentation, which is also the reference's, and what it is in the manifest; a field
-/// without the latter consists of other nodes. `default` is a value and the reason for it.
+/// Declares a node. Each field has its documentation, which is also the reference's, and what it is in the manifest; a
+/// field without the latter consists of other nodes. `default` is a value and the reason for it.
 macro_rules! node {
     (
         $(#[doc = $doc:literal])+
-        pub struct $name:ident($word:literal $(, span: $span:ty)? $(; $option:ident: $value:expr)*) $(derive $derive:ident)? {
-            $($(#[doc = $line:literal])* pub $field:ident: $ty:ty $(= $declared:expr $(, default $default:expr)?)?;)*
+        pub struct $name:ident($word:literal $(, span: $span:ty)? $(; $option:ident: $value:expr)*)
+        $(derive $derive:ident)?
+        {
+            $(
+                $(#[doc = $line:literal])*
+                pub $field:ident: $ty:ty $(= $declared:expr $(, default $default:expr)?)?;
+            )*
         }
     ) => {
         $(#[doc = $doc])+
@@ -446,6 +451,7 @@ macro_rules! node {
                     props: &PROPS,
                     free_props: table::free_props(FIELDS),
                     children: &CHILDREN,
+                    declared: FIELDS,
                     $($option: $value,)*
                     ..NodeSpec::LEAF
                 };
@@ -456,14 +462,21 @@ macro_rules! node {
                 let mut fields = Self::FIELDS.iter();
                 Some(Self {
                     span: $crate::node::word(node),
-                    $($field: <$ty as $crate::node::Part>::read(fields.next()?, node)?$($(.or_default($default.0.into(), $default.1))?)?,)*
+                    $(
+                        $field: <$ty as $crate::node::Part>::read(fields.next()?, node)?
+                            $($(.or_default($default.0.into(), $default.1))?)?,
+                    )*
                 })
             }
 
             fn key(&self) -> Option<&str> {
                 let mut fields = Self::FIELDS.iter();
-                let keys = [$(fields.next().filter(|field| $crate::node::is_key(field, Self::SPEC)).and_then(|_| $crate::node::Part::key(&self.$field)),)*];
-                keys.into_iter().flatten().next()
+                $(
+                    if fields.next().is_some_and(|field| $crate::node::is_key(field, Self::SPEC)) {
+                        return $crate::node::Part::key(&self.$field);
+                    }
+                )*
+                None
             }
 
             fn visit(&self, path: &str, with: $crate::node::Visitor) {
@@ -488,3 +501,116 @@ macro_rules! node {
     (@declared [$($line:literal)+] $ty:ty, $declared:expr) => { $declared.doc(concat!($($line),+)) };
 }
 pub(crate) use node;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Cluster, Job, Storage};
+    use crate::spec::Ty;
+    use trainc_diag::source::SourceId;
+
+    fn spanned<T>(value: T, at: usize) -> Spanned<T> {
+        Spanned::new(value, Span::new(SourceId::default(), at, at + 1))
+    }
+
+    fn node(
+        spec: &'static NodeSpec,
+        args: Vec<Value>,
+        props: Vec<(&str, Value)>,
+        children: Vec<Node>,
+    ) -> Node {
+        Node {
+            spec: Some(spec),
+            name: spanned(spec.name.to_owned(), 1),
+            span: Span::default(),
+            also: Vec::new(),
+            duplicates: Vec::new(),
+            args: args.into_iter().map(|value| spanned(value, 2)).collect(),
+            props: props
+                .into_iter()
+                .map(|(name, value)| (spanned(name.to_owned(), 3), spanned(value, 4)))
+                .collect(),
+            children,
+        }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    fn rows(job: &Job) -> Vec<String> {
+        let mut rows = Vec::new();
+        job.visit("", &mut |seen| {
+            rows.push(format!("{}|{}={}", seen.path, seen.name, seen.value.show(seen.declared)));
+        });
+        rows
+    }
+
+    #[test]
+    fn the_table_has_what_is_declared() {
+        let volume = Cluster::SPEC.child("volume").unwrap();
+        assert_eq!(volume.doc, "EBS volume of each instance");
+        assert_eq!(
+            volume.args.iter().map(|arg| (arg.name, arg.ty)).collect::<Vec<_>>(),
+            [("size", Ty::Bytes)]
+        );
+        assert_eq!(volume.props.iter().map(|prop| prop.name).collect::<Vec<_>>(), ["kms"]);
+        let spot = Cluster::SPEC.child("spot").unwrap();
+        assert!(spot.prop("max-wait").unwrap().required);
+        let last = Job::SPEC.children.iter().rev().take(3).map(|child| child.name).collect::<Vec<_>>();
+        assert_eq!(last, ["allow", "request", "sweep"]);
+        assert_eq!(Storage::SPEC.child("export").unwrap().doc, "an S3 prefix that changes are exported to");
+    }
+
+    #[test]
+    fn values_are_read_and_shown() {
+        let cluster = Cluster::SPEC;
+        let child = |name: &str| cluster.child(name).unwrap();
+        let job = node(
+            Job::SPEC,
+            vec![text("x")],
+            vec![],
+            vec![
+                node(
+                    cluster,
+                    vec![text("ml.x")],
+                    vec![("nodes", Value::Bad)],
+                    vec![
+                        node(child("volume"), vec![Value::Bytes(1 << 30)], vec![("kms", text("k"))], vec![]),
+                        node(child("spot"), vec![], vec![("max-wait", Value::Milliseconds(1_500))], vec![]),
+                        node(child("group"), vec![text("a")], vec![("nodes", Value::Int(2))], vec![]),
+                    ],
+                ),
+                node(Job::SPEC.child("remote-debug").unwrap(), vec![], vec![], vec![]),
+            ],
+        );
+        let mut job = Job::read(&job).unwrap();
+        let read = job.cluster.as_ref().unwrap();
+        assert_eq!(read.spot.as_ref().unwrap().max_wait_seconds.get(), Some(2));
+        assert_eq!(read.max_run_seconds.get(), Some(86_400), "the default");
+        assert!(read.nodes.is_bad());
+        assert_eq!(job.remote_debug.get(), Some(true), "a switch without argument is on");
+        assert_eq!(
+            rows(&job),
+            [
+                "|job=x",
+                "cluster|instance=ml.x",
+                "cluster|nodes=",
+                "cluster|volume=1 GiB",
+                "cluster|volume-kms=k",
+                "cluster|max-run=1d",
+                "cluster.spot|max-wait=2s",
+                "cluster.group a|name=a",
+                "cluster.group a|nodes=2",
+                "|remote-debug=#true",
+            ]
+        );
+        let mut addresses = Vec::new();
+        job.visit_texts(&mut |declared, slot| {
+            if declared.is_address {
+                addresses.extend(slot.text().map(str::to_owned));
+            }
+        });
+        assert_eq!(addresses, ["k"]);
+    }
+}

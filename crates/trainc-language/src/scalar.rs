@@ -2,6 +2,7 @@
 
 use super::ast::{Node, Value};
 use super::number::python_float;
+use serde_json::Value as Json;
 use trainc_diag::source::{Span, Spanned};
 
 /// A scalar, as written or as the value of a placeholder.
@@ -33,6 +34,17 @@ impl Scalar {
             | Value::BytesPerSecond(_)
             | Value::Steps(_)
             | Value::Bad => None,
+        }
+    }
+
+    /// Converts it to JSON.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Text(text) => Json::from(text.as_str()),
+            Self::Int(n) => i64::try_from(*n).map_or_else(|_| Json::from(*n as f64), Json::from),
+            Self::Float(x) => Json::from(*x),
+            Self::Bool(on) => Json::from(*on),
+            Self::Null => Json::Null,
         }
     }
 
@@ -103,6 +115,17 @@ impl Raw {
             value: scalar(value),
         });
         Self::Object(props.chain(node.children.iter().map(RequestMember::read)).collect())
+    }
+
+    /// Converts it to JSON.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Scalar(one) => one.value.to_json(),
+            Self::List(items) => Json::Array(items.iter().map(Self::to_json).collect()),
+            Self::Object(members) => Json::Object(
+                members.iter().map(|member| (member.name.clone(), member.value.to_json())).collect(),
+            ),
+        }
     }
 
     /// Returns the text of a string.

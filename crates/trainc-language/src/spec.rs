@@ -3,6 +3,8 @@
 //! The parser, `trainc schema manifest`, the reference page and the language server all use these tables, so a
 //! spelling exists in one place.
 
+use super::declared::Declared;
+
 /// The type of a value in the language.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ty {
@@ -163,6 +165,8 @@ pub struct NodeSpec {
     pub engines: Option<&'static [&'static str]>,
     /// The paths of its values among the origins of a plan.
     pub rows: Rows,
+    /// The declarations of its values, if it was declared with `node!`.
+    pub declared: &'static [Declared],
 }
 
 impl NodeSpec {
@@ -180,6 +184,7 @@ impl NodeSpec {
         of_first: &[],
         engines: None,
         rows: Rows::Keyed,
+        declared: &[],
     };
 
     /// Returns the child of that name.

@@ -4,12 +4,31 @@ use super::class::EstimatorClass;
 use super::expression::Expression;
 use super::{Script, plain};
 use serde_json::Value;
+use trainc_language::members::{SentValue, sent_values};
 
 /// Defaults of the SDK, for which the argument is omitted.
-const SDK_VOLUME_GB: u64 = 30;
-const SDK_MAX_RUN_SECONDS: u64 = 86_400;
+const SDK_DEFAULTS: &[(&str, u64)] =
+    &[("ResourceConfig.VolumeSizeInGB", 30), ("StoppingCondition.MaxRuntimeInSeconds", 86_400)];
 
 impl Script<'_> {
+    /// Adds the arguments for single values of the manifest whose members begin with a path.
+    fn add_values(&mut self, path: &str) {
+        for SentValue { member, .. } in sent_values() {
+            let Some(argument) = member.estimator.filter(|_| member.path.starts_with(path)) else { continue };
+            let value = match member.path.split_once('.') {
+                Some((outer, member)) => self.unmapped.take_in(outer, member),
+                // A switch of the request is off by default.
+                None => self.unmapped.take(member.path).filter(|value| *value == Value::Bool(true)),
+            };
+            let is_default = |value: &Value| {
+                SDK_DEFAULTS
+                    .iter()
+                    .any(|(path, default)| *path == member.path && value.as_u64() == Some(*default))
+            };
+            self.add_optional_argument(argument, value.filter(|value| !is_default(value)));
+        }
+    }
+
     pub(super) fn add_image(&mut self) {
         let uri = self.unmapped.take_in("AlgorithmSpecification", "TrainingImage");
         let ask = self.plan.job.image.as_ref();
@@ -92,26 +111,9 @@ impl Script<'_> {
                 .collect();
             self.add_argument("instance_groups", Expression::List(groups));
         }
-        for (argument, member) in [("instance_type", "InstanceType"), ("instance_count", "InstanceCount")] {
-            let value = self.unmapped.take_in("ResourceConfig", member);
-            self.add_optional_argument(argument, value);
-        }
-        if let Some(size) = self
-            .unmapped
-            .take_number_in("ResourceConfig", "VolumeSizeInGB")
-            .filter(|size| *size != SDK_VOLUME_GB)
-        {
-            self.add_argument("volume_size", plain(&size.to_string()));
-        }
-        for (argument, member) in [
-            ("volume_kms_key", "VolumeKmsKeyId"),
-            ("keep_alive_period_in_seconds", "KeepAlivePeriodInSeconds"),
-            ("training_plan", "TrainingPlanArn"),
-            ("instance_placement_config", "InstancePlacementConfig"),
-        ] {
-            let value = self.unmapped.take_in("ResourceConfig", member);
-            self.add_optional_argument(argument, value);
-        }
+        self.add_values("ResourceConfig.");
+        let placement = self.unmapped.take_in("ResourceConfig", "InstancePlacementConfig");
+        self.add_optional_argument("instance_placement_config", placement);
     }
 
     pub(super) fn add_metrics(&mut self) {
@@ -121,10 +123,7 @@ impl Script<'_> {
     }
 
     pub(super) fn add_output_and_network(&mut self) {
-        for (argument, member) in [("output_path", "S3OutputPath"), ("output_kms_key", "KmsKeyId")] {
-            let value = self.unmapped.take_in("OutputDataConfig", member);
-            self.add_optional_argument(argument, value);
-        }
+        self.add_values("OutputDataConfig.");
         let compression = self.unmapped.take_in("OutputDataConfig", "CompressionType");
         if compression.as_ref().and_then(Value::as_str) == Some("NONE") {
             self.add_argument("disable_output_compression", plain("True"));
@@ -136,45 +135,22 @@ impl Script<'_> {
     }
 
     pub(super) fn add_checkpoint(&mut self) {
-        if let Some(config) = self.unmapped.take("CheckpointConfig") {
-            self.add_optional_argument("checkpoint_s3_uri", config.get("S3Uri").cloned());
-            self.add_optional_argument("checkpoint_local_path", config.get("LocalPath").cloned());
-        }
+        self.add_values("CheckpointConfig.");
     }
 
     pub(super) fn add_limits(&mut self) {
-        if let Some(seconds) = self
-            .unmapped
-            .take_number_in("StoppingCondition", "MaxRuntimeInSeconds")
-            .filter(|n| *n != SDK_MAX_RUN_SECONDS)
-        {
-            self.add_argument("max_run", plain(&seconds.to_string()));
-        }
+        self.add_values("StoppingCondition.MaxRun");
         let spot = self.unmapped.take("EnableManagedSpotTraining");
         if spot == Some(Value::Bool(true)) {
             self.add_argument("use_spot_instances", plain("True"));
         }
-        let wait = self.unmapped.take_in("StoppingCondition", "MaxWaitTimeInSeconds");
-        self.add_optional_argument("max_wait", wait);
-        let retries = self.unmapped.take_in("RetryStrategy", "MaximumRetryAttempts");
-        self.add_optional_argument("max_retry_attempts", retries);
+        self.add_values("StoppingCondition.MaxWait");
+        self.add_values("RetryStrategy.");
     }
 
     pub(super) fn add_switches(&mut self) {
-        for (argument, member) in [
-            ("enable_network_isolation", "EnableNetworkIsolation"),
-            ("encrypt_inter_container_traffic", "EnableInterContainerTrafficEncryption"),
-        ] {
-            let value = self.unmapped.take(member).filter(|value| *value == Value::Bool(true));
-            self.add_optional_argument(argument, value);
-        }
-        for (argument, outer, member) in [
-            ("enable_remote_debug", "RemoteDebugConfig", "EnableRemoteDebug"),
-            ("enable_infra_check", "InfraCheckConfig", "EnableInfraCheck"),
-            ("enable_session_tag_chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
-        ] {
-            let value = self.unmapped.take_in(outer, member);
-            self.add_optional_argument(argument, value);
+        for path in ["Enable", "RemoteDebugConfig.", "InfraCheckConfig.", "SessionChainingConfig."] {
+            self.add_values(path);
         }
     }
 }

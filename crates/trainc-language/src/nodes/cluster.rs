@@ -11,27 +11,57 @@ node! {
     /// where the job runs: an instance type, `custom` or `local`
     pub struct Cluster("cluster") {
         /// the instance type, `custom` or `local`
-        pub instance: Field<String> = optional_arg("instance", Ty::Plain);
+        pub instance: Field<String> = optional_arg("instance", Ty::Plain)
+            .sent_as("ResourceConfig.InstanceType")
+            .by_code()
+            .example("cluster \"ml.…\"")
+            .estimator("instance_type");
         /// number of instances
-        pub nodes: Field<u64> = prop("nodes", Ty::Int(1, 1_000_000));
+        pub nodes: Field<u64> = prop("nodes", Ty::Int(1, 1_000_000))
+            .sent_as("ResourceConfig.InstanceCount")
+            .by_code()
+            .estimator("instance_count");
         /// EBS volume of each instance
-        pub volume_bytes: Field<u64> = child("volume", Ty::Bytes),
+        pub volume_bytes: Field<u64> = child("volume", Ty::Bytes)
+            .sent_as("ResourceConfig.VolumeSizeInGB")
+            .called("`volume` in GiB")
+            .example("cluster { volume \"500GiB\" }")
+            .estimator("volume_size"),
             default (30 * GIB, "SageMaker Python SDK default, 30 GiB");
         /// KMS key that encrypts it
-        pub volume_kms: Field<String> = prop_of("volume", "kms", Ty::Text).listed("volume-kms").address();
+        pub volume_kms: Field<String> = prop_of("volume", "kms", Ty::Text)
+            .listed("volume-kms")
+            .address()
+            .sent_as("ResourceConfig.VolumeKmsKeyId")
+            .called("the volume's key")
+            .example("cluster { volume \"…\" kms=\"…\" }")
+            .estimator("volume_kms_key");
         /// maximum run time, after which the service stops the job
         // The default is the service's (botocore, StoppingCondition).
-        pub max_run_seconds: Field<u64> = child("max-run", Ty::Duration),
+        pub max_run_seconds: Field<u64> = child("max-run", Ty::Duration)
+            .sent_as("StoppingCondition.MaxRuntimeInSeconds")
+            .estimator("max_run"),
             default (86_400_u64, "SageMaker default, 1d");
         /// maximum wait for capacity
-        pub max_pending_seconds: Field<u64> = child("max-pending", Ty::Duration);
+        pub max_pending_seconds: Field<u64> = child("max-pending", Ty::Duration)
+            .sent_as("StoppingCondition.MaxPendingTimeInSeconds");
         pub spot: Option<Spot>;
         /// keep-alive period of the instances after the job
-        pub warm_pool_seconds: Field<u64> = child("warm-pool", Ty::Duration);
+        pub warm_pool_seconds: Field<u64> = child("warm-pool", Ty::Duration)
+            .sent_as("ResourceConfig.KeepAlivePeriodInSeconds")
+            .example("cluster { warm-pool \"30m\" }")
+            .estimator("keep_alive_period_in_seconds");
         /// retries after internal server errors
-        pub retry: Field<u64> = child("retry", Ty::Count);
+        pub retry: Field<u64> = child("retry", Ty::Count)
+            .sent_as("RetryStrategy.MaximumRetryAttempts")
+            .whole()
+            .estimator("max_retry_attempts");
         /// ARN of a training plan that reserves the capacity
-        pub training_plan: Field<String> = child("training-plan", Ty::Text).address();
+        pub training_plan: Field<String> = child("training-plan", Ty::Text)
+            .address()
+            .sent_as("ResourceConfig.TrainingPlanArn")
+            .example("cluster { training-plan \"arn:…\" }")
+            .estimator("training_plan");
         pub placement: Option<Placement>;
         pub groups: Vec<InstanceGroup>;
         pub gpu: Option<CustomGpu>;
@@ -39,7 +69,8 @@ node! {
         pub intra_bytes_per_second: Field<u64> = child("intra", Ty::Rate);
         /// custom cluster: network bandwidth of a node
         pub inter_bytes_per_second: Field<u64> = child("inter", Ty::Rate);
-        /// local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank each
+        /// local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank
+        /// each
         pub ranks: Field<u64> = child("ranks", Ty::Int(1, 1024)).argument("count");
         /// mean time between failures of one node
         pub node_mtbf_seconds: Field<u64> = child("node-mtbf", Ty::Duration);
@@ -63,7 +94,10 @@ node! {
     /// managed spot training
     pub struct Spot("spot") {
         /// maximum run time plus waiting time
-        pub max_wait_seconds: Field<u64> = prop("max-wait", Ty::Duration).required();
+        pub max_wait_seconds: Field<u64> = prop("max-wait", Ty::Duration)
+            .required()
+            .sent_as("StoppingCondition.MaxWaitTimeInSeconds")
+            .estimator("max_wait");
         /// expected interruptions of one instance
         pub interruptions_per_hour: Field<f64> = prop("interruptions-per-hour", Ty::Number(0.0, 3600.0));
     }
@@ -73,7 +107,8 @@ node! {
     /// UltraServers that the instances run on
     pub struct Placement("placement") {
         /// other jobs may run on the same UltraServers
-        pub multiple_jobs: Field<bool> = prop("multiple-jobs", Ty::Bool);
+        pub multiple_jobs: Field<bool> = prop("multiple-jobs", Ty::Bool)
+            .sent_as("ResourceConfig.InstancePlacementConfig.EnableMultipleJobs");
         pub ultra_servers: Vec<UltraServer>;
     }
 }
@@ -122,8 +157,12 @@ node! {
         /// the word `security-groups`, where it was written
         pub security_groups_span: Option<Span> = beside("security-groups");
         /// network isolation: no outbound connections from the containers
-        pub isolation: Field<bool> = child("isolation", Ty::Bool);
+        pub isolation: Field<bool> = child("isolation", Ty::Bool)
+            .sent_as("EnableNetworkIsolation")
+            .estimator("enable_network_isolation");
         /// encrypt traffic between the containers
-        pub encrypt_traffic: Field<bool> = child("encrypt-traffic", Ty::Bool);
+        pub encrypt_traffic: Field<bool> = child("encrypt-traffic", Ty::Bool)
+            .sent_as("EnableInterContainerTrafficEncryption")
+            .estimator("encrypt_inter_container_traffic");
     }
 }

@@ -60,7 +60,8 @@ node! {
         pub imports: Vec<StorageLink> = children(const { &[&IMPORT] });
         /// S3 prefixes linked for export
         pub exports: Vec<StorageLink> = children(const { &[&EXPORT] });
-        /// after the job has completed, `apply --wait` deletes the file system, and `destroy` deletes it without
+        /// after the job has completed, `apply --wait` deletes the file system, and `destroy` deletes it
+        /// without
         /// `--delete-data`
         pub delete_after_job: Field<bool> = child("delete-after-job", Ty::Bool);
         /// EFA for the file system
@@ -106,7 +107,10 @@ node! {
         /// S3 URI of conversations in Converse format
         pub converse: Field<String> = prop("converse", Ty::Text).address();
         /// ARN of a dataset in a SageMaker hub
-        pub dataset: Field<String> = prop("dataset", Ty::Text).address();
+        pub dataset: Field<String> = prop("dataset", Ty::Text)
+            .address()
+            .sent_as("InputDataConfig[].DataSource.DatasetSource.DatasetArn")
+            .by_code();
         /// attributes of an augmented manifest, separated by commas
         pub attributes: Field<Vec<String>> = prop("attributes", Ty::Plain);
         /// name of a `storage`
@@ -116,23 +120,36 @@ node! {
         /// access to the file system; default ro
         pub mode: Field<String> = prop("mode", Ty::Word(&["ro", "rw"]));
         /// input mode of S3 data
-        pub input: Field<String> = prop("input", Ty::Word(&["file", "fast-file", "pipe"]));
+        pub input: Field<String> = prop("input", Ty::Word(&["file", "fast-file", "pipe"]))
+            .sent_as("InputDataConfig[].InputMode")
+            .in_words(&[("file", "File"), ("fast-file", "FastFile"), ("pipe", "Pipe")]);
         /// distribution of the objects over the instances
         pub shard: Field<String> = prop("shard", Ty::Word(&["replicated", "by-key"]));
         /// compression of pipe data
-        pub compression: Field<String> = prop("compression", Ty::Word(&["none", "gzip"]));
+        pub compression: Field<String> = prop("compression", Ty::Word(&["none", "gzip"]))
+            .sent_as("InputDataConfig[].CompressionType")
+            .in_words(&[("gzip", "Gzip"), ("none", "None")]);
         /// wrapper of pipe data
-        pub record_wrapper: Field<String> = prop("record-wrapper", Ty::Word(&["none", "recordio"]));
+        pub record_wrapper: Field<String> = prop("record-wrapper", Ty::Word(&["none", "recordio"]))
+            .sent_as("InputDataConfig[].RecordWrapperType")
+            .in_words(&[("recordio", "RecordIO"), ("none", "None")]);
         /// MIME type
-        pub content_type: Field<String> = prop("content-type", Ty::Text);
+        pub content_type: Field<String> = prop("content-type", Ty::Text)
+            .sent_as("InputDataConfig[].ContentType");
         /// seed that the keys are shuffled with
-        pub shuffle_seed: Field<u64> = prop("shuffle-seed", Ty::Int(0, u64::MAX));
+        pub shuffle_seed: Field<u64> = prop("shuffle-seed", Ty::Int(0, u64::MAX))
+            .sent_as("InputDataConfig[].ShuffleConfig.Seed");
         /// instance groups that receive the channel, separated by commas
         pub groups: Field<Vec<String>> = prop("groups", Ty::Plain);
         /// ARN of a private hub's reference to a JumpStart model
-        pub hub: Field<String> = prop("hub", Ty::Text).address();
+        pub hub: Field<String> = prop("hub", Ty::Text)
+            .address()
+            .sent_as("InputDataConfig[].DataSource.S3DataSource.HubAccessConfig.HubContentArn")
+            .by_code();
         /// accept the license of the model in the channel
-        pub accept_eula: Field<bool> = prop("accept-eula", Ty::Bool);
+        pub accept_eula: Field<bool> = prop("accept-eula", Ty::Bool)
+            .sent_as("InputDataConfig[].DataSource.S3DataSource.ModelAccessConfig.AcceptEula")
+            .by_code();
         /// KMS key of its objects, which a created role may use to decrypt
         pub kms: Field<String> = prop("kms", Ty::Text).address();
     }
@@ -142,9 +159,16 @@ node! {
     /// checkpoint location and interval
     pub struct Checkpoint("checkpoint") {
         /// S3 prefix that the local path is synchronised with
-        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        pub s3: Field<String> = prop("s3", Ty::Text)
+            .address()
+            .sent_as("CheckpointConfig.S3Uri")
+            .by_code()
+            .estimator("checkpoint_s3_uri");
         /// path in the container; default /opt/ml/checkpoints
-        pub local: Field<String> = prop("local", Ty::Text);
+        pub local: Field<String> = prop("local", Ty::Text)
+            .sent_as("CheckpointConfig.LocalPath")
+            .by_code()
+            .estimator("checkpoint_local_path");
         /// interval
         pub every: Field<CheckpointInterval> = prop("every", Ty::Every);
         /// number of checkpoints to keep
@@ -169,11 +193,23 @@ node! {
     /// location of the model
     pub struct Output("output") {
         /// S3 prefix
-        pub s3: Field<String> = prop("s3", Ty::Text).required().address();
+        pub s3: Field<String> = prop("s3", Ty::Text)
+            .required()
+            .address()
+            .sent_as("OutputDataConfig.S3OutputPath")
+            .by_code()
+            .estimator("output_path");
         /// KMS key that encrypts it
-        pub kms: Field<String> = prop("kms", Ty::Text).address();
+        pub kms: Field<String> = prop("kms", Ty::Text)
+            .address()
+            .sent_as("OutputDataConfig.KmsKeyId")
+            .called("the output's key")
+            .estimator("output_kms_key");
         /// pack the model into model.tar.gz (the service's default)
-        pub compress: Field<bool> = prop("compress", Ty::Bool);
+        pub compress: Field<bool> = prop("compress", Ty::Bool)
+            .sent_as("OutputDataConfig.CompressionType")
+            .in_words(&[("true", "GZIP"), ("false", "NONE")])
+            .example("output compress=#false");
     }
 }
 

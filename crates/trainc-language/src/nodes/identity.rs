@@ -12,7 +12,11 @@ node! {
         /// create a role with least privilege
         pub create: Field<bool> = prop("create", Ty::Bool);
         /// ARN of an existing role
-        pub arn: Field<String> = prop("arn", Ty::Text).address();
+        pub arn: Field<String> = prop("arn", Ty::Text)
+            .address()
+            .sent_as("RoleArn")
+            .by_code()
+            .called("`role arn`");
         /// permissions boundary of a created role; default: TRAINC_ROLE_BOUNDARY
         pub boundary: Field<String> = prop("boundary", Ty::Text).address();
         /// path of a created role; default /trainc/, with a boundary /trainc/NAME-OF-BOUNDARY/
@@ -22,7 +26,8 @@ node! {
 }
 
 node! {
-    /// an additional S3 prefix that a created role may read: objects listed in a manifest, downloads of the program
+    /// an additional S3 prefix that a created role may read: objects listed in a manifest, downloads of the
+    /// program
     pub struct RoleRead("read"; repeat: Repeat::ByFirst; rows: Rows::Together) {
         /// the S3 prefix
         pub s3: Field<String> = arg(0, "s3", Ty::Text).listed("").address();
@@ -35,7 +40,7 @@ node! {
         /// S3 prefix of the tensors; default: the output prefix
         pub s3: Field<String> = prop("s3", Ty::Text).address();
         /// path in the container
-        pub local: Field<String> = prop("local", Ty::Text);
+        pub local: Field<String> = prop("local", Ty::Text).sent_as("DebugHookConfig.LocalPath").by_code();
         /// parameters by name
         pub parameters: Vec<Pair> = props_of("parameters", Ty::Scalar);
         pub collections: Vec<Collection>;
@@ -76,7 +81,9 @@ node! {
         /// S3 prefix of its data; default: the output prefix
         pub s3: Field<String> = prop("s3", Ty::Text).address();
         /// interval of system metrics, such as "500ms"
-        pub interval_milliseconds: Field<u64> = prop("interval", Ty::Duration).unit(Unit::Milliseconds);
+        pub interval_milliseconds: Field<u64> = prop("interval", Ty::Duration)
+            .unit(Unit::Milliseconds)
+            .sent_as("ProfilerConfig.ProfilingIntervalInMilliseconds");
         /// parameters by name
         pub parameters: Vec<Pair> = props_of("parameters", Ty::Scalar);
         pub rules: Vec<MonitoringRule>;
@@ -87,9 +94,14 @@ node! {
     /// TensorBoard output
     pub struct Tensorboard("tensorboard") {
         /// S3 prefix of the event files
-        pub s3: Field<String> = prop("s3", Ty::Text).required().address();
+        pub s3: Field<String> = prop("s3", Ty::Text)
+            .required()
+            .address()
+            .sent_as("TensorBoardOutputConfig.S3OutputPath").whole();
         /// path in the container
-        pub local: Field<String> = prop("local", Ty::Text);
+        pub local: Field<String> = prop("local", Ty::Text)
+            .sent_as("TensorBoardOutputConfig.LocalPath")
+            .whole();
     }
 }
 
@@ -97,12 +109,20 @@ node! {
     /// association with an experiment
     pub struct Experiment("experiment") {
         /// experiment
-        pub name: Field<String> = prop("name", Ty::Text);
+        pub name: Field<String> = prop("name", Ty::Text)
+            .sent_as("ExperimentConfig.ExperimentName").whole()
+            .called("the experiment's name");
         /// trial
-        pub trial: Field<String> = prop("trial", Ty::Text);
+        pub trial: Field<String> = prop("trial", Ty::Text)
+            .sent_as("ExperimentConfig.TrialName").whole()
+            .called("the trial's name");
         /// display name of the trial component
-        pub component: Field<String> = prop("component", Ty::Text);
+        pub component: Field<String> = prop("component", Ty::Text)
+            .sent_as("ExperimentConfig.TrialComponentDisplayName").whole()
+            .called("the component's name");
         /// run
-        pub run: Field<String> = prop("run", Ty::Text);
+        pub run: Field<String> = prop("run", Ty::Text)
+            .sent_as("ExperimentConfig.RunName").whole()
+            .called("the run's name");
     }
 }

@@ -46,11 +46,17 @@ node! {
         pub tensorboard: Option<Tensorboard>;
         pub experiment: Option<Experiment>;
         /// shell access to the containers
-        pub remote_debug: Field<bool> = child("remote-debug", Ty::Bool);
+        pub remote_debug: Field<bool> = child("remote-debug", Ty::Bool)
+            .sent_as("RemoteDebugConfig.EnableRemoteDebug").whole()
+            .estimator("enable_remote_debug");
         /// infrastructure check before the job starts
-        pub health_check: Field<bool> = child("health-check", Ty::Bool);
+        pub health_check: Field<bool> = child("health-check", Ty::Bool)
+            .sent_as("InfraCheckConfig.EnableInfraCheck").whole()
+            .estimator("enable_infra_check");
         /// pass the job's tags as session tags of its role
-        pub session_chaining: Field<bool> = child("session-chaining", Ty::Bool);
+        pub session_chaining: Field<bool> = child("session-chaining", Ty::Bool)
+            .sent_as("SessionChainingConfig.EnableSessionTagChaining").whole()
+            .estimator("enable_session_tag_chaining");
         pub probe: Option<Probe>;
         pub budget: Option<Budget>;
         /// raw members of the request
@@ -63,7 +69,8 @@ node! {
         pub needs_program: bool = beside("");
         /// the name in the manifest, if this is a job of a sweep, whose name has the values as suffix
         pub swept_from: Option<String> = beside("");
-        /// whether all layers and blocks could be read; otherwise a node that seems missing may be in an unreadable one
+        /// whether all layers and blocks could be read; otherwise a node that seems missing may be in an
+        /// unreadable one
         pub is_whole: bool = beside("");
         /// values that a later layer changed, which the plan shows
         pub overrides: Vec<Override> = beside("");
@@ -143,12 +150,15 @@ node! {
     pub struct Budget("budget") {
         /// limit in US dollars
         pub usd: Field<f64> = prop("usd", Ty::Number(0.0, f64::MAX)).required();
-        /// a cost that may exceed the limit is an error, not a warning; a cost that certainly exceeds it is always an
+        /// a cost that may exceed the limit is an error, not a warning; a cost that certainly exceeds it is
+        /// always an
         /// error
         pub hard: Field<bool> = prop("hard", Ty::Bool);
-        /// stop the running job, with a checkpoint, if its cost will exceed a hard limit or if it becomes too slow
+        /// stop the running job, with a checkpoint, if its cost will exceed a hard limit or if it becomes too
+        /// slow
         pub enforce: Field<bool> = prop("enforce", Ty::Bool);
-        /// share of the tokens/s of the run's first steps, or of the plan where its setting was measured, below which
+        /// share of the tokens/s of the run's first steps, or of the plan where its setting was measured,
+        /// below which
         /// `enforce` stops the job, such as 0.7
         pub slowest: Field<f64> = prop("slowest", Ty::Number(0.01, 1.0));
         /// steps for which the job must stay below `slowest`; 50 if not given

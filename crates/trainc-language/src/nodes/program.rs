@@ -9,7 +9,9 @@ use trainc_diag::source::Span;
 
 node! {
     /// the training program; not needed for engine `worker`
-    pub struct Program("program"; alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]]) {
+    pub struct Program("program";
+        alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]])
+    {
         /// entry point, relative to the source
         pub entry: Field<String> = optional_arg("entry", Ty::Plain);
         /// local directory, relative to this file

@@ -8,13 +8,16 @@ use trainc_diag::source::Span;
 
 node! {
     /// training settings; exactly one of steps, tokens and epochs
-    pub struct Train("train", span: Option<Span>; alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]])
-    derive Default {
+    pub struct Train("train", span: Option<Span>;
+        alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]])
+    derive Default
+    {
         /// precision of the arithmetic; fp8: matrix products in 8 bit, the rest in bf16
         pub precision: Field<String> =
             child("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"])).argument("precision");
         /// fp8: how operands are scaled; default: tensorwise
-        pub recipe: Field<String> = prop_of("precision", "recipe", Ty::Word(RECIPES)).listed("precision.recipe");
+        pub recipe: Field<String> = prop_of("precision", "recipe", Ty::Word(RECIPES))
+            .listed("precision.recipe");
         /// tokens in one sequence
         pub sequence_length: Field<u64> = child("sequence-length", Ty::Count);
         /// sequences per model replica and pass
@@ -33,7 +36,8 @@ node! {
         /// attention kernel of the program
         pub attention: Field<String> =
             child("attention", Ty::Word(&["sdpa", "fa2", "fa3", "cudnn", "flex"])).argument("kernel");
-        /// computation of the loss: all logits at once, in chunks, fused with the head, or split over tensor ranks
+        /// computation of the loss: all logits at once, in chunks, fused with the head, or split over tensor
+        /// ranks
         pub loss: Field<String> =
             child("loss", Ty::Word(&["whole", "chunked", "fused", "parallel"])).argument("computation");
         pub optimizer: Option<Optimizer>;

@@ -4,7 +4,9 @@ use super::{T0402, T0403, T0412, T0415, T0418, T0420, T0444, truncate};
 use crate::shared_codes::{T0410, T0431, T0437};
 use trainc_diag::Code;
 use trainc_diag::source::Span;
-use trainc_ir::{Field, Pair, Plan, Val};
+use trainc_ir::{Field, Origin, Pair, Plan, Val};
+use trainc_language::spec::Ty;
+use trainc_language::{Member, NodeType};
 
 /// The place of a request member in the manifest.
 pub(super) struct MemberPlace {
@@ -55,6 +57,25 @@ impl Places {
         if let Some(last) = self.0.last_mut().filter(|_| span.is_some()) {
             last.joint = Some(joint);
         }
+    }
+
+    /// The values of a node that are sent as they are written, except words, bounded numbers and durations, which are
+    /// checked where they are read, and S3 URIs, which have rules of their own.
+    fn sent_values(&mut self, node: &impl NodeType, position: usize) {
+        node.visit("", &mut |seen| {
+            let Some(Member { path, called, .. }) = &seen.declared.member else { return };
+            if !matches!(seen.declared.ty, Ty::Text | Ty::Bytes | Ty::Count) || seen.declared.name == "s3" {
+                return;
+            }
+            let code = if seen.declared.is_address { &T0437 } else { &T0444 };
+            let what = called.map_or_else(|| format!("`{}`", seen.declared.name), str::to_owned);
+            let span = seen.origin.and_then(Origin::span);
+            let joint = path.starts_with("ExperimentConfig.").then_some('-');
+            self.put(path.replace("[]", &format!("[{position}]")), code, span, what);
+            if let Some(last) = self.0.last_mut().filter(|_| span.is_some()) {
+                last.joint = joint;
+            }
+        });
     }
 
     /// An entry of a map; `what` names the kind of key.
@@ -183,20 +204,7 @@ fn program(plan: &Plan, places: &mut Places) {
 
 fn cluster(plan: &Plan, places: &mut Places) {
     if let Some(cluster) = &plan.job.cluster {
-        places.field("ResourceConfig.VolumeKmsKeyId", &T0437, &cluster.volume_kms, "the volume's key");
-        places.field(
-            "ResourceConfig.TrainingPlanArn",
-            &T0437,
-            &cluster.training_plan,
-            "`training-plan`",
-        );
-        places.field(
-            "ResourceConfig.VolumeSizeInGB",
-            &T0444,
-            &cluster.volume_bytes,
-            "`volume` in GiB",
-        );
-        places.field("RetryStrategy.MaximumRetryAttempts", &T0444, &cluster.retry, "`retry`");
+        places.sent_values(cluster, 0);
         for (at, group) in cluster.groups.iter().enumerate() {
             let path = format!("ResourceConfig.InstanceGroups[{at}].InstanceGroupName");
             places.put_name(path, &T0431, group.name.span(), "a group's name", '-');
@@ -238,14 +246,8 @@ fn data(plan: &Plan, places: &mut Places) {
             "a channel's name",
             '-',
         );
-        places.field(&format!("{path}.ContentType"), &T0444, &channel.content_type, "`content-type`");
+        places.sent_values(channel, at);
         let source = format!("{path}.DataSource.S3DataSource");
-        for (member, field, what) in [
-            (format!("{path}.DataSource.DatasetSource.DatasetArn"), &channel.dataset, "`dataset`"),
-            (format!("{source}.HubAccessConfig.HubContentArn"), &channel.hub, "`hub`"),
-        ] {
-            places.field(&member, &T0437, field, what);
-        }
         let attributes = channel.attributes.value().map_or(0, Vec::len);
         let groups = channel.groups.value().map_or(0, Vec::len);
         for at in 0..attributes {
@@ -279,17 +281,17 @@ fn data(plan: &Plan, places: &mut Places) {
         "the list of channels",
     );
     if let Some(output) = &job.output {
-        places.field("OutputDataConfig.KmsKeyId", &T0437, &output.kms, "the output's key");
+        places.sent_values(output, 0);
     }
     if let Some(checkpoint) = &job.checkpoint {
-        places.field("CheckpointConfig.LocalPath", &T0444, &checkpoint.local, "`local`");
+        places.sent_values(checkpoint, 0);
     }
 }
 
 fn identity(plan: &Plan, places: &mut Places) {
     let job = &plan.job;
     if let Some(role) = &job.role {
-        places.field("RoleArn", &T0437, &role.arn, "`role arn`");
+        places.sent_values(role, 0);
     }
     let sent = job.tags.iter().filter(|tag| tag.value.value().is_some());
     for (at, tag) in sent.enumerate() {
@@ -303,7 +305,7 @@ fn identity(plan: &Plan, places: &mut Places) {
         "the list of tags, with those that trainc adds,",
     );
     if let Some(debugger) = &job.debugger {
-        places.field("DebugHookConfig.LocalPath", &T0444, &debugger.local, "`local`");
+        places.sent_values(debugger, 0);
         places.pairs(
             "DebugHookConfig.HookParameters",
             &T0444,
@@ -336,16 +338,9 @@ fn identity(plan: &Plan, places: &mut Places) {
         );
     }
     if let Some(tensorboard) = &job.tensorboard {
-        places.field("TensorBoardOutputConfig.LocalPath", &T0444, &tensorboard.local, "`local`");
+        places.sent_values(tensorboard, 0);
     }
     if let Some(experiment) = &job.experiment {
-        for (path, field, what) in [
-            ("ExperimentName", &experiment.name, "the experiment's name"),
-            ("TrialName", &experiment.trial, "the trial's name"),
-            ("TrialComponentDisplayName", &experiment.component, "the component's name"),
-            ("RunName", &experiment.run, "the run's name"),
-        ] {
-            places.put_name(format!("ExperimentConfig.{path}"), &T0444, field.span(), what, '-');
-        }
+        places.sent_values(experiment, 0);
     }
 }

@@ -8,9 +8,9 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_emit::raw_member as json;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use trainc_ir::{Plan, Raw, RequestMember};
+use trainc_language::members::sent_values;
 use trainc_plan::codes::T0320;
 
 declare_code!(
@@ -28,7 +28,7 @@ declare_code!(
     allowable: AwsMayAccept
 );
 
-/// The node that sets a member and everything below it.
+/// The nodes that set a member and everything below it, where that is no single value.
 const NODES: &[(&str, &str)] = &[
     ("AlgorithmSpecification.ContainerArguments", "program { arguments … }"),
     ("AlgorithmSpecification.ContainerEntrypoint", "program { entrypoint … }"),
@@ -36,45 +36,37 @@ const NODES: &[(&str, &str)] = &[
     ("AlgorithmSpecification.TrainingImage", "image uri=\"…\""),
     ("CheckpointConfig", "checkpoint s3=\"…\" local=\"…\""),
     ("DebugHookConfig", "debugger"),
-    ("EnableInterContainerTrafficEncryption", "network { encrypt-traffic }"),
     ("EnableManagedSpotTraining", "cluster { spot max-wait=\"…\" }"),
-    ("EnableNetworkIsolation", "network { isolation }"),
     ("Environment", "program { environment NAME=\"…\" }"),
-    ("ExperimentConfig", "experiment name=\"…\""),
     ("HyperParameters", "program { hyperparameter \"name\" … }"),
-    ("InfraCheckConfig", "health-check"),
     ("InputDataConfig", "channel \"name\" s3=\"…\""),
-    ("OutputDataConfig.CompressionType", "output compress=#false"),
-    ("OutputDataConfig.KmsKeyId", "output kms=\"…\""),
-    ("OutputDataConfig.S3OutputPath", "output s3=\"…\""),
     ("ProfilerConfig", "profiler"),
-    ("RemoteDebugConfig", "remote-debug"),
-    ("ResourceConfig.InstanceCount", "cluster nodes=…"),
     ("ResourceConfig.InstanceGroups", "cluster { group \"name\" instance=\"…\" nodes=… }"),
     ("ResourceConfig.InstancePlacementConfig", "cluster { placement { ultra-server \"…\" instances=… } }"),
-    ("ResourceConfig.InstanceType", "cluster \"ml.…\""),
-    ("ResourceConfig.KeepAlivePeriodInSeconds", "cluster { warm-pool \"30m\" }"),
-    ("ResourceConfig.TrainingPlanArn", "cluster { training-plan \"arn:…\" }"),
-    ("ResourceConfig.VolumeKmsKeyId", "cluster { volume \"…\" kms=\"…\" }"),
-    ("ResourceConfig.VolumeSizeInGB", "cluster { volume \"500GiB\" }"),
-    ("RetryStrategy", "cluster { retry … }"),
-    ("RoleArn", "role arn=\"…\""),
-    ("SessionChainingConfig", "session-chaining"),
-    ("StoppingCondition.MaxPendingTimeInSeconds", "cluster { max-pending \"…\" }"),
-    ("StoppingCondition.MaxRuntimeInSeconds", "cluster { max-run \"…\" }"),
-    ("StoppingCondition.MaxWaitTimeInSeconds", "cluster { spot max-wait=\"…\" }"),
     ("Tags", "tags key=\"…\""),
-    ("TensorBoardOutputConfig", "tensorboard s3=\"…\""),
     ("TrainingJobName", "job \"name\""),
     ("VpcConfig", "network { subnets …; security-groups … }"),
 ];
+
+/// Returns the members that nodes set, with everything below them, and how each is written.
+fn members_of_nodes() -> Vec<(&'static str, String)> {
+    let mut out: Vec<(&str, String)> = NODES.iter().map(|(path, node)| (*path, (*node).to_owned())).collect();
+    for value in sent_values() {
+        let path = value.owned_path();
+        if !path.contains("[]") && !out.iter().any(|(known, _)| is_in(path, known)) {
+            out.push((path, value.example()));
+        }
+    }
+    out.sort();
+    out
+}
 
 /// The member that names an algorithm in place of an image.
 const ALGORITHM: &str = "AlgorithmSpecification.AlgorithmName";
 
 /// Returns whether a raw member sets the path.
 pub(super) fn is_set_by_request(plan: &Plan, path: &str) -> bool {
-    plan.job.request.iter().any(|member| value_at(&member.name, &json(&member.value), path).is_some())
+    plan.job.request.iter().any(|member| value_at(&member.name, &member.value.to_json(), path).is_some())
 }
 
 /// Returns whether a raw member sets the path, a part of it, or all around it: `#null` in place of a member removes the members
@@ -82,17 +74,19 @@ pub(super) fn is_set_by_request(plan: &Plan, path: &str) -> bool {
 pub(in crate::rules) fn is_overridden(plan: &Plan, path: &str) -> bool {
     plan.job.request.iter().any(|member| {
         let mut leaves = Vec::new();
-        leaves_of(&member.name, &json(&member.value), &mut leaves);
+        leaves_of(&member.name, &member.value.to_json(), &mut leaves);
         leaves.iter().any(|leaf| are_nested(leaf, path))
     })
 }
 
 /// Returns whether one of two paths of a request is the other, or is in it.
 fn are_nested(a: &str, b: &str) -> bool {
-    let is_in = |inner: &str, outer: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
     is_in(a, b) || is_in(b, a)
+}
+
+/// Returns whether a path of a request is another one, or is in it.
+fn is_in(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Returns the value at a path of a request with only this member.
@@ -110,15 +104,16 @@ fn value_at(name: &str, value: &Value, path: &str) -> Option<Value> {
 
 /// Checks the raw members, given the violations of the whole request.
 pub(super) fn check_members(context: &Context, violations: &[Violation], problems: &mut Problems) {
+    let nodes = members_of_nodes();
     for member in &context.plan.job.request {
-        let value = json(&member.value);
+        let value = member.value.to_json();
         let mut leaves = Vec::new();
         leaves_of(&member.name, &value, &mut leaves);
         let mut refused: Vec<&str> = Vec::new();
         let mut reported: Vec<&str> = Vec::new();
         let free = context.plan.job.serverless_member().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
         for leaf in leaves.iter().filter(|_| !free) {
-            let node = NODES.iter().find(|(path, _)| are_nested(leaf, path));
+            let node = nodes.iter().find(|(path, _)| are_nested(leaf, path));
             let Some((path, node)) = node.filter(|(path, _)| !reported.contains(path)) else { continue };
             reported.push(path);
             // What is allowed is sent, so that its violations are reported too.
@@ -132,7 +127,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             };
             problems.push(
                 Diagnostic::new(&T0446, locate_member(member, path).name, message)
-                    .write(*node)
+                    .write(node.as_str())
                     .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked")
                     .note("if no node sends what you mean, add `allow \"T0446\" reason=\"…\"`: then the member is sent as written, and `#null` leaves it to the service"),
             );
@@ -283,7 +278,7 @@ mod tests {
 
     #[test]
     fn members_of_nodes_exist_in_the_service() {
-        for (path, _) in NODES {
+        for (path, _) in members_of_nodes() {
             assert!(shapes::member_at_path("CreateTrainingJob", path).is_some(), "{path}");
         }
     }
