@@ -1,6 +1,7 @@
 //! Instances and durations of the job: `cluster`.
 
 use super::kdl::{Node, string};
+use super::values::format_duration;
 use super::{Reader, image, launch};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -79,35 +80,22 @@ impl Reader<'_> {
         }
         let duration = |name: &str, seconds: u64| Node::text(name, &format_duration(seconds));
         node = node.child(duration("max-run", stopping.take_number("MaxRuntimeInSeconds").unwrap_or(86_400)));
-        if let Some(seconds) = stopping.take_number("MaxPendingTimeInSeconds") {
-            node = node.child(duration("max-pending", seconds));
-        }
+        node = node.value(&mut stopping, "StoppingCondition", "MaxPendingTimeInSeconds");
         // Spot requires both members; one without the other stays unmapped and is listed.
         if self.unmapped.take_bool("EnableManagedSpotTraining") == Some(true) {
-            if let Some(seconds) = stopping.take_number("MaxWaitTimeInSeconds") {
-                node = node.child(Node::new("spot").prop("max-wait", &string(&format_duration(seconds))));
-            } else {
+            let spot = Node::new("spot").value(&mut stopping, "StoppingCondition", "MaxWaitTimeInSeconds");
+            if spot.is_bare() {
                 self.unmapped.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
+            } else {
+                node = node.child(spot);
             }
         }
-        if let Some(seconds) = resources.take_number("KeepAlivePeriodInSeconds") {
-            node = node.child(duration("warm-pool", seconds));
-        }
-        if let Some(retries) = self
-            .unmapped
-            .take_object("RetryStrategy")
-            .and_then(|mut retry| retry.take_number("MaximumRetryAttempts"))
-        {
-            node = node.child(Node::new("retry").arg(&retries.to_string()));
-        }
-        if let Some(plan) = resources.take_text("TrainingPlanArn") {
-            node = node.child(Node::text("training-plan", &plan));
-        }
+        node = node.value(&mut resources, "ResourceConfig", "KeepAlivePeriodInSeconds");
+        node = node.value(&mut self.unmapped, "", "RetryStrategy.MaximumRetryAttempts");
+        node = node.value(&mut resources, "ResourceConfig", "TrainingPlanArn");
         if let Some(mut placement) = resources.take_object("InstancePlacementConfig") {
-            let mut child = Node::new("placement");
-            if let Some(on) = placement.take_bool("EnableMultipleJobs") {
-                child = child.prop("multiple-jobs", if on { "#true" } else { "#false" });
-            }
+            let object = "ResourceConfig.InstancePlacementConfig";
+            let mut child = Node::new("placement").value(&mut placement, object, "EnableMultipleJobs");
             for item in placement.take_list("PlacementSpecifications") {
                 let id = item.get("UltraServerId").and_then(Value::as_str).unwrap_or_default();
                 let instances = item.get("InstanceCount").and_then(Value::as_u64).unwrap_or_default();
@@ -135,14 +123,4 @@ pub(super) struct ClusterFacts {
     pub(super) instance: Option<String>,
     /// Facts for the launcher.
     pub(super) launch: launch::LaunchContext,
-}
-
-/// Formats a duration in its largest whole unit.
-fn format_duration(seconds: u64) -> String {
-    for (unit, size) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
-        if seconds > 0 && seconds.is_multiple_of(size) {
-            return format!("{}{unit}", seconds / size);
-        }
-    }
-    format!("{seconds}s")
 }

@@ -143,38 +143,27 @@ fn s3_source(node: Node, source: &mut UnmappedMembers) -> Node {
             node = node.prop(property, &string(&names.join(",")));
         }
     }
-    let hub = source.take_object("HubAccessConfig").and_then(|mut hub| hub.take_text("HubContentArn"));
-    node = node.prop_if_some("hub", hub.as_deref());
-    if let Some(on) =
-        source.take_object("ModelAccessConfig").and_then(|mut access| access.take_bool("AcceptEula"))
-    {
-        node = node.prop("accept-eula", if on { "#true" } else { "#false" });
-    }
-    node
+    let object = "InputDataConfig[].DataSource.S3DataSource";
+    node.value(source, object, "HubAccessConfig.HubContentArn").value(
+        source,
+        object,
+        "ModelAccessConfig.AcceptEula",
+    )
 }
 
 fn add_channel_properties(node: Node, channel: &mut UnmappedMembers, described: bool) -> Node {
     let mut node = node;
-    for (member, property, words) in [
-        ("InputMode", "input", [("File", "file"), ("FastFile", "fast-file"), ("Pipe", "pipe")].as_slice()),
-        ("CompressionType", "compression", &[("Gzip", "gzip"), ("None", "none")]),
-        ("RecordWrapperType", "record-wrapper", &[("RecordIO", "recordio"), ("None", "none")]),
-    ] {
-        if let Some((theirs, ours)) =
-            words.iter().find(|(theirs, _)| channel.0.get(member).and_then(Value::as_str) == Some(*theirs))
-        {
-            channel.take_if(member, theirs);
-            // A response contains `None` even if it was not requested.
-            if *ours != "none" || !described {
-                node = node.prop(property, &string(ours));
-            }
+    for member in ["InputMode", "CompressionType", "RecordWrapperType"] {
+        // A response contains `None` even if it was not requested.
+        if !(described && channel.take_if(member, "None")) {
+            node = node.value(channel, CHANNEL, member);
         }
     }
-    node = node.prop_if_some("content-type", channel.take_text("ContentType").as_deref());
-    if let Some(mut shuffle) = channel.take_object("ShuffleConfig")
-        && let Some(seed) = shuffle.take_number("Seed")
-    {
-        node = node.prop("shuffle-seed", &seed.to_string());
+    for member in ["ContentType", "ShuffleConfig.Seed"] {
+        node = node.value(channel, CHANNEL, member);
     }
     node
 }
+
+/// The path of a channel in the declarations of the language.
+const CHANNEL: &str = "InputDataConfig[]";

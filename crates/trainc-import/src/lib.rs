@@ -28,6 +28,7 @@ pub mod script;
 pub mod script_problem;
 mod smp;
 mod unsupported;
+mod values;
 
 pub use origin::{Origin, ProgramSource};
 pub use reading::decode;
@@ -572,14 +573,12 @@ impl Reader<'_> {
         children.extend(texts(vpc.take_list("Subnets"), "subnets"));
         children.extend(texts(vpc.take_list("SecurityGroupIds"), "security-groups"));
         self.unmapped.put_back("VpcConfig", vpc);
-        for (member, name) in [
-            ("EnableNetworkIsolation", "isolation"),
-            ("EnableInterContainerTrafficEncryption", "encrypt-traffic"),
-        ] {
+        for member in ["EnableNetworkIsolation", "EnableInterContainerTrafficEncryption"] {
             // A response contains defaults that were not requested.
-            if let Some(on) = self.unmapped.take_bool(member).filter(|on| *on || self.described.is_none()) {
-                children.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
-            }
+            let is_default =
+                self.described.is_some() && self.unmapped.get(member) == Some(&Value::Bool(false));
+            let child = Node::of_value(&mut self.unmapped, "", member);
+            children.extend(child.filter(|_| !is_default));
         }
         (!children.is_empty()).then(|| Node::new("network").children(children))
     }
@@ -588,10 +587,7 @@ impl Reader<'_> {
         let mut checkpoint = self.unmapped.take_object("CheckpointConfig")?;
         let s3 = checkpoint.take_text("S3Uri")?;
         let node = Node::new("checkpoint").prop("s3", &string(&escape_placeholders(&s3)));
-        Some(match checkpoint.take_text("LocalPath") {
-            Some(local) => node.prop("local", &string(&escape_placeholders(&local))),
-            None => node,
-        })
+        Some(node.value(&mut checkpoint, "CheckpointConfig", "LocalPath"))
     }
 
     fn output(&mut self) -> (Node, String) {

@@ -35,9 +35,7 @@ pub(super) fn monitoring(
             profiler.take("DisableProfiler");
             let mut node = Node::new("profiler");
             node = with_s3(node, profiler.take_text("S3OutputPath"), output);
-            if let Some(interval) = profiler.take_number("ProfilingIntervalInMilliseconds") {
-                node = node.prop("interval", &string(&format!("{interval}ms")));
-            }
+            node = node.value(&mut profiler, "ProfilerConfig", "ProfilingIntervalInMilliseconds");
             node = node.children(parameters(profiler.take_string_map("ProfilingParameters")));
             if let Some(rules) = take_rules(unmapped, "ProfilerRuleConfigurations", RuleKind::Profiler) {
                 node = node.children(rules);
@@ -48,32 +46,25 @@ pub(super) fn monitoring(
     }
     if let Some(mut board) = unmapped.take_object("TensorBoardOutputConfig") {
         let s3 = board.take_text("S3OutputPath").unwrap_or_default();
-        out.push(
-            Node::new("tensorboard")
-                .prop("s3", &string(&escape_placeholders(&s3)))
-                .prop_if_some("local", board.take_text("LocalPath").as_deref()),
-        );
+        out.push(Node::new("tensorboard").prop("s3", &string(&escape_placeholders(&s3))).value(
+            &mut board,
+            "TensorBoardOutputConfig",
+            "LocalPath",
+        ));
     }
     if let Some(mut experiment) = unmapped.take_object("ExperimentConfig") {
         let mut node = Node::new("experiment");
-        for (property, member) in [
-            ("name", "ExperimentName"),
-            ("trial", "TrialName"),
-            ("component", "TrialComponentDisplayName"),
-            ("run", "RunName"),
-        ] {
-            node = node.prop_if_some(property, experiment.take_text(member).as_deref());
+        for member in ["ExperimentName", "TrialName", "TrialComponentDisplayName", "RunName"] {
+            node = node.value(&mut experiment, "ExperimentConfig", member);
         }
         out.push(node);
     }
-    for (name, outer, member) in [
-        ("remote-debug", "RemoteDebugConfig", "EnableRemoteDebug"),
-        ("health-check", "InfraCheckConfig", "EnableInfraCheck"),
-        ("session-chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
+    for member in [
+        "RemoteDebugConfig.EnableRemoteDebug",
+        "InfraCheckConfig.EnableInfraCheck",
+        "SessionChainingConfig.EnableSessionTagChaining",
     ] {
-        if let Some(on) = unmapped.take_object(outer).and_then(|mut config| config.take_bool(member)) {
-            out.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
-        }
+        out.extend(Node::of_value(unmapped, "", member));
     }
     out
 }
@@ -119,7 +110,7 @@ fn parameters(pairs: Vec<(String, String)>) -> Vec<Node> {
 
 fn debugger(hook: &mut UnmappedMembers, output: &str) -> Node {
     let mut node = with_s3(Node::new("debugger"), hook.take_text("S3OutputPath"), output);
-    node = node.prop_if_some("local", hook.take_text("LocalPath").as_deref());
+    node = node.value(hook, "DebugHookConfig", "LocalPath");
     node = node.children(parameters(hook.take_string_map("HookParameters")));
     for collection in hook.take_list("CollectionConfigurations") {
         let name = collection.get("CollectionName").and_then(Value::as_str).unwrap_or("");
