@@ -4,7 +4,6 @@
 //! own parser, because the `kdl` crate returns nothing for a file with an error in it; tests compare the two on valid
 //! text. Independent of defaults, the catalogue and other files.
 
-mod aliases;
 mod braces;
 mod characters;
 pub mod codes;
@@ -18,6 +17,7 @@ pub mod format;
 mod lexer;
 mod list_limit;
 mod literal;
+mod other_names;
 mod property;
 pub mod reader;
 mod request;

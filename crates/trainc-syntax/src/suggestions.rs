@@ -1,9 +1,10 @@
 //! The probable meaning of an unknown node: names from other tools, the parents that take it, and insertion below
 //! them. The node was reported; it is read as the probable one, so that nothing else is reported as missing.
 
-use super::aliases;
 use super::ast::{Duplicate, Node};
 use super::nodes;
+pub use super::other_names::plain_name;
+use super::other_names::{self, Kind, Row};
 use super::spec::{NodeSpec, Repeat};
 use trainc_diag::{Help, Suggestion};
 
@@ -49,10 +50,8 @@ pub(super) fn insert_below(list: &mut [Node], parent: &str, node: &mut Option<No
 
 /// Returns trainc's name for a node of another tool, with an explanation.
 pub(super) fn node_alias(name: &str) -> Option<(&'static str, &'static str)> {
-    aliases::NODE_ALIASES
-        .iter()
-        .find(|(other, ..)| is_same_name(other, name))
-        .map(|(_, name, why)| (*name, *why))
+    let row = other_names::find(&[Kind::Node, Kind::PropertyNode], name)?;
+    Some((row.ours?, row.text))
 }
 
 /// A name of the API or of the SageMaker Python SDK.
@@ -66,26 +65,10 @@ pub struct OtherName {
     pub write: &'static str,
 }
 
-/// Returns a name without case, hyphens and underscores: `instance_type` and `InstanceType` are one name.
-pub fn plain_name(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
-}
-
-/// Returns whether two names differ at most in case, hyphens and underscores.
-fn is_same_name(one: &str, other: &str) -> bool {
-    plain_name(one) == plain_name(other)
-}
-
 /// Returns the entry of a name of the API or of the SDK, in any spelling.
 pub fn other_name(name: &str) -> Option<OtherName> {
-    let plain = plain_name(name);
-    let rows = aliases::OTHER_NAMES.lines().filter(|line| !line.starts_with('#'));
-    rows.filter_map(|line| {
-        let mut columns = line.split('\t');
-        let (name, node, write) = (columns.next()?, columns.next()?, columns.next()?);
-        Some(OtherName { name, node: Some(node).filter(|node| *node != "-"), write })
-    })
-    .find(|row| plain_name(row.name) == plain)
+    let Row { name, ours, text, .. } = *other_names::find(&[Kind::Member], name)?;
+    Some(OtherName { name, node: ours, write: text })
 }
 
 impl OtherName {
@@ -102,43 +85,28 @@ impl OtherName {
 
 /// Returns whether a node of another tool is a property in trainc.
 pub(super) fn is_property_alias(name: &str) -> bool {
-    aliases::PROPERTY_ALIAS_NODES.iter().any(|other| is_same_name(other, name))
+    other_names::find(&[Kind::PropertyNode], name).is_some()
 }
 
 /// Returns trainc's name for a property of another tool.
 pub fn property_alias(name: &str) -> Option<&'static str> {
-    aliases::PROPERTY_ALIASES.iter().find(|(other, _)| is_same_name(other, name)).map(|(_, name)| *name)
+    other_names::find(&[Kind::Property], name)?.ours
+}
+
+/// Returns the engine for another tool's name of one, and what to write after `engine="…"`.
+pub fn engine_alias(name: &str) -> Option<(&'static str, &'static str)> {
+    let row = other_names::find_exact(Kind::Engine, name)?;
+    Some((row.ours?, row.text))
+}
+
+/// Returns the word for a value as another tool spells it.
+pub(super) fn value_alias(word: &str) -> Option<&'static str> {
+    other_names::find_exact(Kind::Value, word)?.ours
 }
 
 /// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the alternative.
 pub(super) fn unsupported_setting(name: &str) -> Option<&'static str> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-    Some(match plain.as_str() {
-        "intelligenttiering"
-        | "throughputcapacity"
-        | "readcache"
-        | "datareadcache"
-        | "datareadcacheconfiguration" => {
-            "trainc does not create Intelligent-Tiering file systems, because they do not support S3 links; create it separately and refer to it with `id=` and `mount=`"
-        }
-        "backup"
-        | "backups"
-        | "backupdays"
-        | "backupretention"
-        | "automaticbackupretentiondays"
-        | "dailyautomaticbackupstarttime"
-        | "copytagstobackups"
-        | "backupid" => {
-            "trainc creates file systems without backups, which S3 links exclude, because the data are in S3; for backups, create the file system separately and refer to it with `id=` and `mount=`"
-        }
-        "rootsquash" | "rootsquashconfiguration" | "log" | "logconfiguration" => {
-            "trainc keeps the service's default for this setting; UpdateFileSystem can change it later"
-        }
-        "importpath" | "exportpath" | "importedfilechunksize" | "autoimportpolicy" => {
-            "S3 links in CreateFileSystem itself are the older form; write the child nodes `import \"s3://…\"` and `export \"s3://…\"`"
-        }
-        _ => return None,
-    })
+    Some(other_names::find(&[Kind::Setting], name)?.text)
 }
 
 /// Returns the names of the parents of a node of that name.

@@ -4,6 +4,7 @@ use super::ast::Value;
 use super::codes::{T0124, T0125, T0126, T0127, T0130, T0145};
 use super::literal::{expand_suffix, times_power_of_ten};
 use super::spec::Ty;
+use super::suggestions::value_alias;
 use super::units;
 use kdl::KdlValue;
 use trainc_diag::Diagnostic;
@@ -343,34 +344,6 @@ fn unknown_unit(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
 fn word_containing<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let mut with = words.iter().filter(|known| known.split('-').any(|part| part.eq_ignore_ascii_case(word)));
     with.next().copied().filter(|_| with.next().is_none())
-}
-
-/// Returns the word for a value as another tool spells it.
-fn value_alias(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "bfloat16" | "torch.bfloat16" => "bf16",
-        "float16" | "half" | "torch.float16" => "fp16",
-        "float32" | "float" | "single" | "torch.float32" => "fp32",
-        // The SageMaker SDK's `distribution=`.
-        "torch_distributed" | "torch-distributed" => "torchrun",
-        // transformers 4, `OptimizerNames`.
-        "adamw_torch" | "adamw_hf" | "AdamW" => "adamw",
-        "adamw_torch_fused" => "adamw-fused",
-        "adamw_apex_fused" => "adamw-apex-fused",
-        "adamw_bnb_8bit" | "adamw_8bit" => "adamw-8bit",
-        "paged_adamw" | "paged_adamw_32bit" => "paged-adamw-32bit",
-        "paged_adamw_8bit" => "paged-adamw-8bit",
-        "FULL_SHARD" => "full-shard",
-        "SHARD_GRAD_OP" => "shard-grad-op",
-        "HYBRID_SHARD" => "hybrid-shard",
-        "NO_SHARD" => "no-shard",
-        "SCRATCH_2" => "scratch-2",
-        "PERSISTENT_2" => "persistent-2",
-        "FastFile" => "fast-file",
-        "File" => "file",
-        "Pipe" => "pipe",
-        _ => return None,
-    })
 }
 
 fn describe_range(ty: Ty, expected: &str) -> String {

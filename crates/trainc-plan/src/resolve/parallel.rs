@@ -8,6 +8,7 @@ use trainc_ir::engine::Prefetch;
 use trainc_ir::{Engine, Scalar};
 use trainc_syntax::ast::{Node, Value};
 use trainc_syntax::nodes::{ENGINE_NAMES, engines_of};
+use trainc_syntax::suggestions::engine_alias;
 
 /// Checks the engine and whether it supports what is written with it.
 pub(super) fn check(job: &Node, problems: &mut Problems) {
@@ -24,7 +25,7 @@ pub(super) fn needs_program(node: &Node) -> bool {
     let meant = if ENGINE_NAMES.contains(&written) {
         Some(written)
     } else {
-        engine_for_other_term(written)
+        engine_alias(written)
             .map(|(name, _)| name)
             .or_else(|| words::nearest(written, ENGINE_NAMES.iter().copied()))
     };
@@ -47,7 +48,7 @@ fn engine(node: &Node, problems: &mut Problems) -> Option<Engine> {
     let known = words::backtick_list(ENGINE_NAMES, "or");
     let mut diagnostic =
         Diagnostic::new(&T0223, span, format!("unknown engine `{written}`; expected {known}"));
-    if let Some((wanted, why)) = engine_for_other_term(written) {
+    if let Some((wanted, why)) = engine_alias(written) {
         diagnostic = diagnostic.write(format!("engine=\"{wanted}\"")).and_text(why);
     } else if let Some(near) = words::nearest(written, ENGINE_NAMES.iter().copied()) {
         diagnostic =
@@ -57,24 +58,6 @@ fn engine(node: &Node, problems: &mut Problems) -> Option<Engine> {
         "the SageMaker Python SDK ignores an unknown strategy and runs one plain process on each host",
     ));
     None
-}
-
-fn engine_for_other_term(written: &str) -> Option<(&'static str, &'static str)> {
-    Some(match written {
-        "deepspeed" | "zero" | "zero3" => {
-            ("fsdp", ": full sharding is ZeRO-3; `strategy \"shard-grad-op\"` is ZeRO-2")
-        }
-        "torchrun" | "torch_distributed" | "torch-distributed" => ("ddp", " with `launcher=\"torchrun\"`"),
-        "pytorchddp" => ("ddp", " with `launcher=\"pytorchddp\"`"),
-        "mpi" | "horovod" => ("ddp", " with `launcher=\"mpi\"`"),
-        "smdistributed" | "modelparallel" | "smp-v1" | "smp-v2" | "mics" => {
-            ("smp", "; the version of the image selects v1 or v2")
-        }
-        "dataparallel" | "smdataparallel" => ("smddp", ""),
-        "hsdp" | "fsdp2" => ("fsdp", " with `strategy \"hybrid-shard\"`"),
-        "device_map" | "auto" => ("device-map", ""),
-        _ => return None,
-    })
 }
 
 /// Checks `prefetch`: a word or a number of units.
