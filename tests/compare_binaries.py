@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares two builds of trainc over every manifest of the repository.
 
-    tests/compare_binaries.py OLD NEW [--only TEXT] [--show KIND] [--limit N] [--jobs N]
+    tests/compare_binaries.py OLD NEW [--only TEXT] [--show KIND] [--limit N] [--jobs N] [--account]
 
 Both run `check -o json`, `plan --offline -o json` and `emit --out` on the examples (with each of their
 environments), the manifests of tests/ and the cases of tests/suite/ and of the pages. The summary has one section for each kind
 of difference: exit codes, problems, digests, requests, policies, other files, members of the plan. Equal
 differences are one line, with the manifests that have them. `--only` takes the manifests whose path contains the
-text, `--show` prints one kind alone, with every value.
+text, `--show` prints one kind alone, with every value. `--account` also emits with an account and applies to one in
+memory, whose resources and requests are compared.
 
 Exits with 0 if nothing differs, 1 if something does, 2 if a build could not be run. Needs Python 3.9 and no
 packages.
@@ -28,6 +29,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TODAY = "2026-06-01"
+ACCOUNT = "111122223333"
 FLAGS = ["--today", TODAY, "--worker", str(ROOT / "tests/fixtures/trainc-worker")]
 KINDS = ["crash", "exit code", "problem", "wording", "digest", "request", "policy", "file", "plan"]
 
@@ -152,7 +154,19 @@ def parsed(text):
         return None
 
 
-def observe(binary, case, environment, out):
+def applied(path):
+    """What an account in memory has after `apply`, without its times and random keys."""
+    account = parsed(path.read_bytes()) if path.exists() else None
+    if not isinstance(account, dict):
+        return b""
+    names = ["roles", "file_systems", "associations", "buckets", "objects"]
+    made = {name: account.get(name) for name in names}
+    made["objects"] = {uri: item for uri, item in made["objects"].items() if not uri.endswith(".key")}
+    made["jobs"] = {name: job["job"]["request"] for name, job in account.get("jobs", {}).items()}
+    return json.dumps(made, sort_keys=True, indent=1).encode()
+
+
+def observe(binary, case, environment, out, with_account):
     """Everything that a build says of a manifest."""
     seen = {"exit": {}, "crash": [], "files": {}}
     results = {
@@ -162,6 +176,16 @@ def observe(binary, case, environment, out):
     # Of a manifest with errors nothing is written.
     if results["check"][0] != 3:
         results["emit"] = run(binary, case, environment, "emit", "--quiet", "--out", str(out))
+        if with_account:
+            out.mkdir(exist_ok=True)
+            account = ["--account", ACCOUNT]
+            there = ["--quiet", "--out", str(out / "account")]
+            results["emit --account"] = run(binary, case, environment, "emit", *account, *there)
+            simulated = out / "simulated.json"
+            chosen = [f"--simulate={simulated}", "--yes", "--quiet"]
+            results["apply"] = run(binary, case, environment, "apply", *account, *chosen)
+            seen["files"]["applied.json"] = applied(simulated)
+            simulated.unlink(missing_ok=True)
     for command, (code, _, error) in results.items():
         seen["exit"][command] = code
         if code is None or code < 0 or code >= 100:
@@ -246,16 +270,16 @@ def changed_problems(old, new):
 
 
 def kind_of_file(path):
-    if path == "sagemaker/training-job.json":
+    if path.endswith("sagemaker/training-job.json") or path == "applied.json":
         return "request"
-    return "policy" if path.startswith("iam/") else "file"
+    return "policy" if path.startswith(("iam/", "account/iam/")) else "file"
 
 
 def changed_files(old, new, whole):
     for path in sorted({*old, *new}):
         was, now = old.get(path), new.get(path)
         # plan.json is compared as the output of `plan`; the pages are made from it.
-        if was == now or path == "plan.json":
+        if was == now or path.endswith("plan.json"):
             continue
         kind = kind_of_file(path)
         if was is None or now is None:
@@ -314,6 +338,7 @@ def main():
     parser.add_argument("--show", choices=KINDS, metavar="KIND", help=f"one kind, with every value: {kinds}")
     parser.add_argument("--limit", type=int, default=4, help="manifests named on a line")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--account", action="store_true", help="also with an account, and applied to one in memory")
     options = parser.parse_args()
     binaries = [shutil.which(os.path.abspath(path)) for path in (options.old, options.new)]
     if None in binaries:
@@ -327,7 +352,7 @@ def main():
 
         def compare(number):
             pair = [
-                observe(binary, cases[number], environment, scratch / f"out-{number}-{side}")
+                observe(binary, cases[number], environment, scratch / f"out-{number}-{side}", options.account)
                 for side, binary in enumerate(binaries)
             ]
             return list(differences(*pair, whole=options.show is not None)), pair[0]["exit"]["check"]

@@ -186,7 +186,7 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
 
 /// Returns the job and its boundary, if its role has another one.
 fn other_boundary<'a>(plan: &'a Plan, boundary: &str) -> Option<(&'a str, &'a str)> {
-    let other = plan.job.role.as_ref()?.boundary.value().filter(|other| *other != boundary)?;
+    let other = plan.job.role.as_ref()?.boundary.text().filter(|other| *other != boundary)?;
     Some((plan.job.name.value().map_or("", String::as_str), other))
 }
 
@@ -305,7 +305,7 @@ fn print_boundary_of_jobs(io: &mut Io, plans: &[&Plan]) -> u8 {
         .iter()
         .filter(|plan| plan.job.role.as_ref().is_some_and(|role| role.create.get() == Some(true)));
     let account = |plan: &&Plan| {
-        let boundary = plan.job.role.as_ref()?.boundary.value()?;
+        let boundary = plan.job.role.as_ref()?.boundary.text()?;
         Some(Arn::parse(boundary).ok().filter(Arn::is_of_account)?.account.to_owned())
     };
     let bound: Option<Vec<Plan>> =

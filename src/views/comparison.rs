@@ -28,7 +28,7 @@ pub(crate) fn add_to_document(comparison: &Comparison, document: &mut Document) 
     });
     document.quotas = quotas.collect();
     for resource in &mut document.resources {
-        resource.name = trainc_ir::account::substitute_account(&resource.name, &prospect.desired.account);
+        resource.name = trainc_ir::address::substitute_account(&resource.name, &prospect.desired.account);
         let change = prospect.changes.iter().find(|change| {
             change.kind == resource.kind && (change.name == resource.name || change.kind == "training-job")
         });

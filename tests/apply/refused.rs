@@ -255,7 +255,7 @@ fn a_refused_request_points_at_what_it_names() {
     let arn = job_role.job.role.as_ref().and_then(|role| role.arn.value()).unwrap().clone();
     let words = format!("Could not assume role {arn}. Please ensure that the role exists");
     let role = text(&job_role, "distilbert-spot", start, "ValidationException", &words);
-    assert!(role.contains(&arn), "{role}");
+    assert!(role.contains(arn.as_str()), "{role}");
 }
 
 #[test]

@@ -96,7 +96,8 @@ fn what_differs_in_what_cannot_change_is_not_shared() {
                 network.security_groups[0].value = "sg-0fedcba9876543210".to_owned();
             }
             "link" => {
-                *other.job.storage[0].imports[0].s3.value_mut().unwrap() = "s3://example-corpus/x/".to_owned()
+                *other.job.storage[0].imports[0].s3.value_mut().unwrap() =
+                    trainc_ir::Address::new("s3://example-corpus/x/")
             }
             _ => *other.job.storage[0].name.value_mut().unwrap() = "other".to_owned(),
         }
@@ -301,7 +302,7 @@ fn a_link_that_lies_in_another_is_in_the_way_before_anything_is_written() {
     let edited = |plan: &Plan| {
         let mut plan = plan.clone();
         *plan.job.storage[0].imports[0].s3.value_mut().unwrap() =
-            "s3://example-corpus/tokens/sub/".to_owned();
+            trainc_ir::Address::new("s3://example-corpus/tokens/sub/");
         plan
     };
     let before = users(&fake.account());

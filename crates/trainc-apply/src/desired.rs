@@ -119,12 +119,12 @@ impl Desired {
         let mut here = Box::new(plan.clone().with_account(account));
         let plan = &*here;
         let role = role(plan, &identity, caller);
-        let role_arn = match (&role, plan.job.role.as_ref().and_then(|role| role.arn.value())) {
+        let role_arn = match (&role, plan.job.role.as_ref().and_then(|role| role.arn.text())) {
             (Some(role), _) => role.arn.clone(),
-            (None, Some(given)) => given.clone(),
+            (None, Some(given)) => given.to_owned(),
             (None, None) => String::new(),
         };
-        let mut uploads: Vec<WantedObject> = archive_of(plan).into_iter().collect();
+        let mut uploads: Vec<WantedObject> = archive_of(plan, &identity).into_iter().collect();
         uploads.extend(worker_of(plan, &identity));
         let default = emit::default_bucket(plan);
         let is_used = uploads.iter().any(|object| object.upload.bucket == default)
@@ -211,17 +211,8 @@ impl Desired {
             .iter()
             .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
             .collect();
-        let mut request = emit::training_job_request(&plan, &Identity::new(&plan, &self.digest));
-        let first = self.name_of_run(1).unwrap_or_default();
-        if let Value::Object(members) = &mut request {
-            members.insert("TrainingJobName".to_owned(), Value::from(name));
-            if let Some(Value::String(said)) =
-                members.get_mut("HyperParameters").and_then(|all| all.get_mut("sagemaker_job_name"))
-            {
-                *said = said.replace(&first, name);
-            }
-        }
-        request
+        let run = Identity { digest: self.digest.clone(), training_job: name.to_owned() };
+        emit::training_job_request(&plan, &run)
     }
 }
 
@@ -279,8 +270,8 @@ fn file_systems(plan: &Plan, identity: &Identity) -> Vec<WantedFileSystem> {
         .collect()
 }
 
-fn archive_of(plan: &Plan) -> Option<WantedObject> {
-    let uri = emit::archive_uri(plan)?;
+fn archive_of(plan: &Plan, identity: &Identity) -> Option<WantedObject> {
+    let uri = emit::archive_uri(plan, &identity.digest)?;
     // Packing a readable archive into memory cannot fail.
     let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
     wanted_object("source", uri, bytes, plan)
@@ -305,7 +296,7 @@ fn key_of(plan: &Plan, identity: &Identity) -> Option<WantedKey> {
 
 /// Returns the KMS key of the output, which also encrypts the job's uploads.
 fn kms_of(plan: &Plan) -> Option<String> {
-    plan.job.output.as_ref().and_then(|output| output.kms.value().cloned())
+    plan.job.output.as_ref().and_then(|output| output.kms.text().map(str::to_owned))
 }
 
 /// Returns the account that must own a bucket: that of the manifest's `bucket`, else that of the job.

@@ -97,7 +97,7 @@ impl PolicyScope {
             let path = create.path.as_deref().unwrap_or("/");
             format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name)
         });
-        let given = plan.job.role.as_ref().and_then(|role| role.arn.value()).cloned();
+        let given = plan.job.role.as_ref().and_then(|role| role.arn.text()).map(str::to_owned);
         // Both: what an older version of the job has uploaded is looked for, too.
         let uploads = [emit::archive_base_prefix(plan), emit::worker_home(plan)];
         let uploads: BTreeSet<String> = uploads
@@ -108,7 +108,7 @@ impl PolicyScope {
         let bucket_of = |uri: &str| Some(desired::split_uri(uri)?.0.to_owned());
         let worker = emit::worker_uploads(plan, &identity.digest).into_iter().map(|(uri, _)| uri);
         let default = emit::default_bucket(plan);
-        let is_used = emit::archive_uri(plan)
+        let is_used = emit::archive_uri(plan, &identity.digest)
             .into_iter()
             .chain(worker)
             .any(|uri| bucket_of(&uri).is_some_and(|bucket| bucket == default));
@@ -118,20 +118,19 @@ impl PolicyScope {
         let named = preflight::s3_locations(plan);
         let mut buckets: BTreeSet<String> = named.iter().filter_map(|(uri, _)| bucket_of(uri)).collect();
         buckets.extend(uploads.iter().map(|upload| bucket(upload)));
-        let key = |id: &String| {
+        let key = |id: &str| {
             // A permission knows a key by its own ARN alone, never by an alias.
-            let id = id.clone();
             let whole = id.starts_with("arn:") && id.contains(":key/");
             let bare = !id.starts_with("arn:") && !id.starts_with("alias/");
             match (whole, bare) {
-                (true, _) => id,
+                (true, _) => id.to_owned(),
                 (_, true) => format!("arn:{partition}:kms:{region}:{account}:key/{id}"),
                 _ => format!("arn:{partition}:kms:{region}:{account}:key/*"),
             }
         };
-        let output = plan.job.output.as_ref().and_then(|output| output.kms.value());
-        let others = plan.job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value());
-        let storages = plan.job.storage.iter().filter_map(|storage| storage.kms.value());
+        let output = plan.job.output.as_ref().and_then(|output| output.kms.text());
+        let others = plan.job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.text());
+        let storages = plan.job.storage.iter().filter_map(|storage| storage.kms.text());
         let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
         let named = JobResources {
             name: plan.job.name.value().cloned().unwrap_or_default(),
@@ -152,9 +151,9 @@ impl PolicyScope {
             keys: output.into_iter().chain(others).chain(storages).map(key).collect(),
             upload_keys: output.into_iter().map(key).collect(),
             image: repository(plan, &partition, &account),
-            secrets: secrets.filter_map(|secret| secret.from.value().cloned()).collect(),
+            secrets: secrets.filter_map(|secret| secret.from.text().map(str::to_owned)).collect(),
         };
-        let boundary = plan.job.role.as_ref().and_then(|role| role.boundary.value().cloned());
+        let boundary = plan.job.role.as_ref().and_then(|role| role.boundary.text().map(str::to_owned));
         Self { partition, region, account, job: Some(named), boundary }
     }
 

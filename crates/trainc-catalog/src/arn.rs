@@ -1,7 +1,7 @@
 //! ARNs, parsed whole: a region in one becomes part of the host that a signed request goes to.
 
 use super::regions;
-use trainc_ir::account::ACCOUNT_MARK;
+use trainc_ir::address::ACCOUNT_MARK;
 
 /// IAM path of the roles that trainc creates.
 pub const ROLE_PATH: &str = "/trainc/";

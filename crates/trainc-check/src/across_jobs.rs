@@ -11,7 +11,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::fsx;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Allow, Plan, Val};
+use trainc_ir::{Address, Allow, Plan, Val};
 use trainc_plan::Compiled;
 
 declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs with the same name");
@@ -123,7 +123,7 @@ struct WrittenPrefix {
 
 fn written_prefixes(plan: &Plan) -> Vec<WrittenPrefix> {
     let mut out = Vec::new();
-    let mut put = |node: &'static str, val: Option<&Val<String>>| {
+    let mut put = |node: &'static str, val: Option<&Val<Address>>| {
         let Some(val) = val.filter(|val| !val.value.contains(DIGEST_MARK)) else { return };
         let Some(span) = val.origin.span() else { return };
         out.push(WrittenPrefix { node, uri: format!("{}/", val.value.trim_end_matches('/')), span });

@@ -32,7 +32,7 @@ fn content(plan: &Plan, file: AddedFile) -> Option<Vec<u8>> {
 /// Returns the script that fetches the secrets and then starts the program.
 fn secrets_script(plan: &Plan) -> Option<String> {
     let program = plan.job.program.as_ref()?;
-    let secret = |secret: &trainc_ir::Secret| Some((secret.name.clone(), secret.from.value()?.clone()));
+    let secret = |secret: &trainc_ir::Secret| Some((secret.name.clone(), secret.from.text()?.to_owned()));
     let secrets: Vec<(String, String)> = program.secrets.iter().filter_map(secret).collect();
     template::secrets_script(&secrets, program.entry.value()?)
 }

@@ -1,6 +1,7 @@
 //! The source archive, `sourcedir.tar.gz`, and its digest.
 
 use super::container::{ARCHIVE, INPUT};
+use super::fill::Fill;
 use super::{added, names};
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::{Plan, SourceFile, SourceTree};
@@ -44,7 +45,7 @@ pub fn source_digest(plan: &Plan) -> String {
             .as_bytes(),
         );
     }
-    if let Some(s3) = program.s3.value() {
+    if let Some(s3) = program.s3.text() {
         return sha256_hex(format!("s3\n{s3}").as_bytes());
     }
     SourceTree { dir: String::new(), files: files(plan) }.digest()
@@ -54,32 +55,32 @@ pub fn source_digest(plan: &Plan) -> String {
 pub(super) const PREFIX_DIGITS: usize = 16;
 
 /// Returns the S3 prefix of the archive, which ends with the digest of its content.
-pub(super) fn prefix(plan: &Plan) -> String {
-    let digest = source_digest(plan);
-    format!("{}/{}", names::source_base_prefix(plan), digest.get(..PREFIX_DIGITS).unwrap_or(&digest))
+pub(super) fn prefix(plan: &Plan, fill: Fill) -> String {
+    let (home, digest) = (fill.text(&names::source_base_prefix(plan)), source_digest(plan));
+    format!("{home}/{}", digest.get(..PREFIX_DIGITS).unwrap_or(&digest))
 }
 
 /// Returns the S3 URI of an archive that trainc packs.
-pub(super) fn packed_uri(plan: &Plan) -> String {
-    format!("{}/{ARCHIVE}", prefix(plan))
+pub(super) fn packed_uri(plan: &Plan, fill: Fill) -> String {
+    format!("{}/{ARCHIVE}", prefix(plan, fill))
 }
 
 /// Returns the location of the archive for the toolkit.
-pub(super) fn submit_directory(plan: &Plan) -> String {
+pub(super) fn submit_directory(plan: &Plan, fill: Fill) -> String {
     match plan.payload.code_channel() {
         Some(channel) => format!("{INPUT}/{channel}/{ARCHIVE}"),
-        None => existing_uri(plan).cloned().unwrap_or_else(|| packed_uri(plan)),
+        None => existing_uri(plan).map_or_else(|| packed_uri(plan, fill), |uri| fill.text(uri)),
     }
 }
 
 /// Returns the S3 URI of the channel with the archive: the archive itself, or a prefix that contains only the archive.
-pub(super) fn channel_uri(plan: &Plan) -> String {
-    existing_uri(plan).cloned().unwrap_or_else(|| prefix(plan))
+pub(super) fn channel_uri(plan: &Plan, fill: Fill) -> String {
+    existing_uri(plan).map_or_else(|| prefix(plan, fill), |uri| fill.text(uri))
 }
 
 /// Returns the S3 URI of an archive that exists already.
-pub(super) fn existing_uri(plan: &Plan) -> Option<&String> {
-    plan.job.program.as_ref().and_then(|program| program.s3.value())
+pub(super) fn existing_uri(plan: &Plan) -> Option<&str> {
+    plan.job.program.as_ref().and_then(|program| program.s3.text())
 }
 
 /// Packs the archive reproducibly: gzip over tar, without times and owners, in a fixed order.

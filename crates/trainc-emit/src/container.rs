@@ -1,5 +1,6 @@
 //! What containers start that do not use the training toolkit of their image, and paths inside of containers.
 
+use super::fill::Fill;
 use trainc_ir::{AddedFile, Payload, Plan, Starts};
 
 /// Directory of the input channels in a container.
@@ -18,7 +19,7 @@ pub const KEY: &str = "rendezvous.key";
 ///
 /// `exec` makes what is started the first process, so that it receives SIGTERM; `install` restores the execute bit, which S3
 /// does not store.
-pub(super) fn command(plan: &Plan) -> (Vec<String>, Vec<String>) {
+pub(super) fn command(plan: &Plan, fill: Fill) -> (Vec<String>, Vec<String>) {
     let by_shell = |line: String| (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), line]);
     match &plan.payload.starts {
         Starts::Worker { channel, added } => {
@@ -38,10 +39,9 @@ pub(super) fn command(plan: &Plan) -> (Vec<String>, Vec<String>) {
             ))
         }
         Starts::Toolkit | Starts::Container => {
-            let texts =
-                |words: &[trainc_ir::Val<String>]| words.iter().map(|word| word.value.clone()).collect();
             let program = plan.job.program.as_ref();
-            program.map(|program| (texts(&program.entrypoint), texts(&program.arguments))).unwrap_or_default()
+            let words = program.map(|it| (fill.words(&it.entrypoint), fill.words(&it.arguments)));
+            words.unwrap_or_default()
         }
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! Existing file systems (`id=`) and EFS file systems are only mounted, not created, so they have no requests.
 
+use super::fill::Fill;
 use super::request::Tag;
 use super::{canonical_json, names, tags};
 use serde::Serialize;
 use trainc_ir::digest::sha256_hex;
-use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::storage::MetadataMode;
 use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Storage, StorageLink};
@@ -125,10 +125,14 @@ pub struct Link {
 /// Returns the links of a file system, imports first, in the order of the manifest. An import and an export of the same prefix
 /// and path are one association.
 pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
+    links_with(storage, Fill::Digest(digest))
+}
+
+fn links_with(storage: &Storage, fill: Fill) -> Vec<Link> {
     let mut out: Vec<Link> = Vec::new();
     let mut add = |written: &StorageLink, import: bool| {
-        let Some(s3) = written.s3.value() else { return };
-        let s3 = format!("{}/", s3.trim_end_matches('/').replace(DIGEST_MARK, digest));
+        let Some(s3) = fill.field(&written.s3) else { return };
+        let s3 = format!("{}/", s3.trim_end_matches('/'));
         let path = format!("/{}", written.path.value().map_or("", String::as_str).trim_matches('/'));
         match out.iter_mut().find(|link| link.s3 == s3 && link.path == path) {
             Some(link) => {
@@ -215,7 +219,7 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
             .map(|network| network.security_groups.iter().map(|val| val.value.clone()).collect())
             .unwrap_or_default(),
         tags: Vec::new(),
-        kms_key_id: storage.kms.value().cloned(),
+        kms_key_id: storage.kms.text().map(str::to_owned),
         file_system_type_version: storage.lustre_version().to_owned(),
         lustre_configuration: LustreConfiguration {
             weekly_maintenance_start_time: storage.maintenance.value().cloned(),
@@ -266,7 +270,7 @@ fn identity(plan: &Plan, name: &str, storage: &Storage, create: &CreateFileSyste
     let mut groups: Vec<&str> = create.security_group_ids.iter().map(String::as_str).collect();
     groups.sort_unstable();
     out.push(groups.join(","));
-    let mut links = links(storage, DIGEST_MARK);
+    let mut links = links_with(storage, Fill::Mark);
     links.sort_by(|a, b| (&a.path, &a.s3).cmp(&(&b.path, &b.s3)));
     for Link { s3, path, import, export } in &links {
         out.push(format!("{path} {s3} {import} {export}"));

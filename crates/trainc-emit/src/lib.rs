@@ -9,6 +9,7 @@ pub mod canonical_json;
 mod channels;
 mod container;
 mod estimator;
+mod fill;
 pub mod fsx;
 pub mod iam;
 mod launch_script;
@@ -25,15 +26,17 @@ mod shell;
 mod start;
 mod tags;
 mod template;
+#[cfg(test)]
+mod tests;
 mod unmapped;
 mod worker;
 
+use fill::Fill;
 use serde_json::Value;
 use trainc_diag::Code;
-use trainc_ir::account::for_each_address;
+use trainc_ir::address::for_each_address;
 use trainc_ir::digest::sha256_hex;
-use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{KeyPlace, Plan, s3};
+use trainc_ir::{Address, KeyPlace, Plan, s3};
 
 pub use archive::basename as dependency_name;
 pub use container::{KEY, WORKER_BINARY, WORKER_CONFIG};
@@ -90,24 +93,10 @@ pub fn identity(plan: &Plan) -> Identity {
         mark_default_bucket(&mut marked, account);
     }
     let plan = &marked;
-    let mut request = sagemaker::request(plan, "", "");
+    let mut request = sagemaker::request(plan, None);
     if let Value::Object(members) = &mut request {
         for name in ["TrainingJobName", "Tags", "RoleArn"] {
             members.remove(name);
-        }
-        if let Some(Value::Object(hyperparameters)) = members.get_mut("HyperParameters") {
-            hyperparameters.remove("sagemaker_job_name");
-            hyperparameters.remove("sagemaker_submit_directory");
-        }
-        // Predictions and prices may change without the job.
-        let emptied =
-            members.get_mut("Environment").and_then(Value::as_object_mut).is_some_and(|variables| {
-                let before = variables.len();
-                variables.retain(|name, _| !start::VARIABLES.contains(&name.as_str()));
-                variables.len() < before && variables.is_empty()
-            });
-        if emptied {
-            members.remove("Environment");
         }
     }
     sort_named_lists(&mut request);
@@ -129,8 +118,9 @@ fn mark_default_bucket(plan: &mut Plan, account: &str) {
     let bucket = |account: &str| format!("sagemaker-{}-{account}", names::region(plan));
     let (written, marked) = (bucket(account), bucket(names::ACCOUNT));
     for_each_address(&mut plan.job, &mut |field| {
-        if let Some(address) = field.value_mut().filter(|address| s3::parse(address).is_some()) {
-            *address = address.replace(&written, &marked);
+        let is_default = |address: &&mut Address| s3::parse(address).is_some_and(|uri| uri.bucket == written);
+        if let Some(address) = field.value_mut().filter(is_default) {
+            *address = Address::new(address.replacen(&written, &marked, 1));
         }
     });
 }
@@ -150,22 +140,7 @@ pub fn sort_named_lists(request: &mut Value) {
 
 /// Returns the request of a plan with its name and digest.
 pub fn training_job_request(plan: &Plan, identity: &Identity) -> Value {
-    let mut request = sagemaker::request(plan, &identity.training_job, &identity.digest);
-    replace_mark(&mut request, &identity.digest);
-    request
-}
-
-fn replace_mark(value: &mut Value, digest: &str) {
-    match value {
-        Value::String(text) => {
-            if text.contains(DIGEST_MARK) {
-                *text = text.replace(DIGEST_MARK, digest);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| replace_mark(item, digest)),
-        Value::Object(members) => members.values_mut().for_each(|item| replace_mark(item, digest)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+    sagemaker::request(plan, Some(identity))
 }
 
 /// Returns the name of a run of a digest: `<job>-<digest8>` for the first, `<job>-<digest8>-r2` for the second.
@@ -198,15 +173,15 @@ pub fn is_unresolved(path: &str, value: &str) -> bool {
 }
 
 /// Returns the S3 URI of the source archive; `None` if trainc packs none.
-pub fn archive_uri(plan: &Plan) -> Option<String> {
-    plan.payload.is_packed().then(|| archive::packed_uri(plan))
+pub fn archive_uri(plan: &Plan, digest: &str) -> Option<String> {
+    plan.payload.is_packed().then(|| archive::packed_uri(plan, Fill::Digest(digest)))
 }
 
 /// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of trainc's listens.
 pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
     Some(match plan.payload.key? {
-        KeyPlace::Archive => format!("{}/{KEY}", archive::prefix(plan)),
-        KeyPlace::Worker => format!("{}{KEY}", names::worker_prefix(plan).replace(DIGEST_MARK, digest)),
+        KeyPlace::Archive => format!("{}/{KEY}", archive::prefix(plan, Fill::Digest(digest))),
+        KeyPlace::Worker => format!("{}{KEY}", Fill::Digest(digest).text(&names::worker_prefix(plan))),
     })
 }
 

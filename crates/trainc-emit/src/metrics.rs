@@ -1,5 +1,6 @@
 //! The metrics that SageMaker reads from the log of a job.
 
+use super::fill::Fill;
 use super::request::MetricDefinition;
 use trainc_ir::Plan;
 
@@ -9,7 +10,7 @@ const OF_WORKER: &[&str] =
     &["step", "loss", "grad_norm", "lr", "tokens_per_s", "mfu", "memory_mib", "validation_loss"];
 
 /// Returns the metrics of a job: those of engine `worker`, otherwise those of the program.
-pub(super) fn definitions(plan: &Plan) -> Vec<MetricDefinition> {
+pub(super) fn definitions(plan: &Plan, fill: Fill) -> Vec<MetricDefinition> {
     if plan.is_worker() {
         let of = |name: &&str| MetricDefinition {
             name: format!("train:{name}"),
@@ -19,7 +20,7 @@ pub(super) fn definitions(plan: &Plan) -> Vec<MetricDefinition> {
     }
     let metrics = plan.job.program.iter().flat_map(|program| &program.metrics);
     let of = |metric: &trainc_ir::Metric| {
-        Some(MetricDefinition { name: metric.name.clone(), regex: metric.regex.value()?.clone() })
+        Some(MetricDefinition { name: metric.name.clone(), regex: fill.field(&metric.regex)? })
     };
     metrics.filter_map(of).collect()
 }

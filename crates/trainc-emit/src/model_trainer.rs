@@ -8,6 +8,7 @@
 
 use super::estimator::expression::Expression;
 use super::estimator::has_placeholders;
+use super::fill::Fill;
 use super::unmapped::UnmappedMembers;
 use super::{Identity, names};
 use minijinja::context;
@@ -73,7 +74,7 @@ const MAPS: &[&str] = &[
 /// Returns the script of a request.
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
     let members = request.as_object()?;
-    let archive = archive(plan);
+    let archive = archive(plan, &identity.digest);
     let is_pending =
         has_placeholders("", request) || archive.as_ref().is_some_and(|(bucket, _)| bucket.contains("${"));
     let constants = [
@@ -175,12 +176,12 @@ fn is_trainer(request: &Value) -> bool {
 }
 
 /// Returns bucket and key of the archive that the script uploads.
-fn archive(plan: &Plan) -> Option<(String, String)> {
+fn archive(plan: &Plan, digest: &str) -> Option<(String, String)> {
     let program = plan.job.program.as_ref()?;
     if !plan.payload.is_packed() || program.git.value().is_some() || super::archive::files(plan).is_empty() {
         return None;
     }
-    let uri = super::archive::packed_uri(plan);
+    let uri = super::archive::packed_uri(plan, Fill::Digest(digest));
     let (bucket, key) = uri.strip_prefix("s3://")?.split_once('/')?;
     Some((bucket.to_owned(), key.to_owned()))
 }

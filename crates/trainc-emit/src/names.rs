@@ -49,8 +49,8 @@ pub(super) fn account(plan: &Plan) -> &str {
 
 /// Returns the ARN of the job's role, or its placeholder.
 pub(super) fn role_arn(plan: &Plan) -> String {
-    let given = plan.job.role.as_ref().and_then(|role| role.arn.value());
-    given.or(plan.account_facts.role_arn.as_ref()).map_or(ROLE_ARN, String::as_str).to_owned()
+    let given = plan.job.role.as_ref().and_then(|role| role.arn.text());
+    given.or(plan.account_facts.role_arn.as_deref()).unwrap_or(ROLE_ARN).to_owned()
 }
 
 /// Returns `trainc-<job>-<8 hex>`. The digest includes the region, since IAM is global and jobs are regional, but not the
@@ -81,7 +81,7 @@ pub(super) fn default_bucket(plan: &Plan) -> String {
 
 /// Returns the S3 prefix of the archives of all versions of the source.
 pub(super) fn source_base_prefix(plan: &Plan) -> String {
-    let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
+    let upload = plan.job.program.as_ref().and_then(|program| program.upload.text());
     match upload {
         Some(upload) => upload.trim_end_matches('/').to_owned(),
         None => format!("s3://{}/trainc/{}/source", default_bucket(plan), job(plan)),

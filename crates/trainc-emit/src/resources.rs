@@ -1,7 +1,7 @@
 //! The AWS resources of a plan, each with its reason, for reports.
 
+use super::fill::Fill;
 use super::{archive, fsx, iam, names};
-use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Plan, Storage};
 
 /// The origin of a resource.
@@ -65,10 +65,10 @@ pub fn resources(plan: &Plan) -> Vec<Resource> {
 
 fn role(plan: &Plan, out: &mut Vec<Resource>) {
     let Some(written) = &plan.job.role else { return };
-    if let Some(arn) = written.arn.value() {
+    if let Some(arn) = written.arn.text() {
         out.push(Resource {
             kind: "role",
-            name: arn.clone(),
+            name: arn.to_owned(),
             origin: Origin::Existing,
             because: "`role arn=`".to_owned(),
         });
@@ -131,7 +131,7 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
 /// first use.
 pub fn writes_to_default_bucket(plan: &Plan) -> bool {
     let bucket = format!("s3://{}", names::default_bucket(plan));
-    let checkpoint = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value());
+    let checkpoint = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.text());
     [plan.output_path(), checkpoint]
         .into_iter()
         .flatten()
@@ -144,20 +144,20 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     if let Some(s3) = archive::existing_uri(plan) {
         sources.push(Resource {
             kind: "source",
-            name: s3.clone(),
+            name: s3.to_owned(),
             origin: Origin::Existing,
             because: "`program s3=`".to_owned(),
         });
     } else if plan.payload.is_packed() {
         sources.push(Resource {
             kind: "source",
-            name: archive::packed_uri(plan),
+            name: archive::packed_uri(plan, Fill::Digest(digest)),
             origin: Origin::Made,
             because: "`program`: the container downloads its code from it".to_owned(),
         });
     }
     if plan.is_worker() {
-        let prefix = names::worker_prefix(plan).replace(DIGEST_MARK, digest);
+        let prefix = Fill::Digest(digest).text(&names::worker_prefix(plan));
         sources.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
             |(file, what)| Resource {
                 kind: "worker",
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn each_resource_has_a_reason() {
         let plan = sample::plan_with_all_nodes("full", "");
-        let (job, source) = (crate::identity(&plan).training_job, archive::prefix(&plan));
+        let (job, source) = (crate::identity(&plan).training_job, archive::prefix(&plan, Fill::Mark));
         let role = names::role(&plan);
         let lines = lines(&plan);
         for line in [
@@ -223,12 +223,12 @@ mod tests {
         let packs = |plan: &Plan| {
             lines(plan).iter().any(|line| line.contains("sourcedir") || line.contains(" bucket "))
         };
-        assert!(packs(&plan) && crate::archive_uri(&plan).is_some());
+        assert!(packs(&plan) && crate::archive_uri(&plan, "").is_some());
         let program = plan.job.program.as_mut().unwrap();
         (program.entry, program.source) = (trainc_ir::Field::Absent, trainc_ir::Field::Absent);
         let plan = trainc_plan::plan::decide_bound_values(plan);
         assert!(!packs(&plan), "{:?}", lines(&plan));
-        assert_eq!(crate::archive_uri(&plan), None);
+        assert_eq!(crate::archive_uri(&plan, ""), None);
     }
 
     #[test]

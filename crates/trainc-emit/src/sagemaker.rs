@@ -1,28 +1,31 @@
 //! The CreateTrainingJob request of a plan.
 
+use super::fill::Fill;
 use super::names;
 use super::request::{
     AlgorithmSpecification, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DebugHookConfig,
     InstanceGroup, InstancePlacementConfig, OutputDataConfig, PlacementSpecification, ProfilerConfig,
     ResourceConfig, Tag, VpcConfig,
 };
-use super::{archive, channels, container, metrics, python, shell};
+use super::{Identity, archive, channels, container, metrics, python, shell, start};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use trainc_ir::{Channel, Job, Launch, Launcher, Pair, Plan, Program, Scalar, Val};
+use trainc_ir::{Channel, Job, Launch, Launcher, Plan, Program, Scalar};
 use trainc_language::NodeType;
 
-/// Returns the request of a plan for a job name and digest.
-pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
-    let typed = build_request(plan, job_name, digest);
+/// Returns the request of a plan. Without an identity it is the request from which the digest is computed: with marks for the
+/// digest, and without what follows from it or is no part of the job.
+pub(super) fn request(plan: &Plan, identity: Option<&Identity>) -> Value {
+    let fill = identity.map_or(Fill::Mark, |identity| Fill::Digest(&identity.digest));
+    let typed = build_request(plan, identity, fill);
     let mut value = serde_json::to_value(&typed).unwrap_or(Value::Null);
     if let Value::Object(members) = &mut value {
-        add_written_members(&plan.job, members);
+        add_written_members(&plan.job, members, fill);
         if plan.job.serverless_member().is_some() {
             remove_serverless_members(plan, members);
         }
         for member in &plan.job.request {
-            merge_member(members, member.name.clone(), member.value.to_json());
+            merge_member(members, member.name.clone(), fill.json(member.value.to_json()));
         }
         // `AlgorithmName` replaces the image.
         if let Some(Value::Object(algorithm)) = members.get_mut("AlgorithmSpecification")
@@ -36,12 +39,12 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
 }
 
 /// Adds the values that are sent as they are written.
-fn add_written_members(job: &Job, members: &mut Map<String, Value>) {
+fn add_written_members(job: &Job, members: &mut Map<String, Value>, fill: Fill) {
     job.visit("", &mut |seen| {
         if let Some((member, value)) = seen.sent().filter(|(member, _)| member.is_as_written)
             && !member.path.contains("[]")
         {
-            insert(members, member.path, value);
+            insert(members, member.path, fill.json(value));
         }
     });
     let Some(Value::Array(sent)) = members.get_mut("InputDataConfig") else { return };
@@ -50,14 +53,14 @@ fn add_written_members(job: &Job, members: &mut Map<String, Value>) {
             channel
                 .name
                 .value()
-                .is_some_and(|name| object.get("ChannelName") == Some(&Value::from(name.as_str())))
+                .is_some_and(|name| object.get("ChannelName") == Some(&Value::from(fill.text(name))))
         };
         let Some(channel) = job.channels.iter().find(is_named) else { continue };
         channel.visit("", &mut |seen| {
             if let Some((member, value)) = seen.sent().filter(|(member, _)| member.is_as_written)
                 && let Some(path) = member.path.strip_prefix("InputDataConfig[].")
             {
-                insert(object, path, value);
+                insert(object, path, fill.json(value));
             }
         });
     }
@@ -117,54 +120,42 @@ fn merge_member(members: &mut Map<String, Value>, name: String, raw: Value) {
     }
 }
 
-fn field_text(field: &trainc_ir::Field<String>) -> Option<String> {
-    field.value().cloned()
-}
-
-fn values(list: &[Val<String>]) -> Vec<String> {
-    list.iter().map(|val| val.value.clone()).collect()
-}
-
-fn pairs_to_map(pairs: &[Pair]) -> BTreeMap<String, String> {
-    pairs.iter().filter_map(|pair| Some((pair.key.clone(), field_text(&pair.value)?))).collect()
-}
-
-fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
+fn build_request(plan: &Plan, identity: Option<&Identity>, fill: Fill) -> CreateTrainingJob {
     let job = &plan.job;
     let cluster = job.cluster.as_ref();
     let network = job.network.as_ref();
     CreateTrainingJob {
-        training_job_name: job_name.to_owned(),
-        hyper_parameters: hyperparameters(plan, job_name),
-        algorithm_specification: algorithm(plan),
+        training_job_name: identity.map(|identity| identity.training_job.clone()).unwrap_or_default(),
+        hyper_parameters: hyperparameters(plan, identity, fill),
+        algorithm_specification: algorithm(plan, fill),
         role_arn: names::role_arn(plan),
-        input_data_config: channels::all_channels(plan),
-        output_data_config: OutputDataConfig { path: plan.output_path().cloned().unwrap_or_default() },
-        resource_config: resources(plan),
+        input_data_config: channels::all_channels(plan, fill),
+        output_data_config: OutputDataConfig { path: fill.text(plan.output_path().unwrap_or_default()) },
+        resource_config: resources(plan, fill),
         vpc_config: network
             .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
             .map(|network| VpcConfig {
-                security_group_ids: values(&network.security_groups),
-                subnets: values(&network.subnets),
+                security_group_ids: fill.words(&network.security_groups),
+                subnets: fill.words(&network.subnets),
             }),
-        tags: tags(plan, digest),
+        tags: identity.map(|identity| tags(plan, &identity.digest)).unwrap_or_default(),
         enable_managed_spot_training: cluster.and_then(|cluster| cluster.spot.as_ref()).map(|_| true),
         checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
             Some(CheckpointConfig {
-                uri: field_text(&checkpoint.s3)?,
-                local_path: field_text(&checkpoint.local),
+                uri: fill.field(&checkpoint.s3)?,
+                local_path: fill.field(&checkpoint.local),
             })
         }),
         debug_hook_config: plan.debugger().map(|debugger| DebugHookConfig {
-            path: plan.debugger_path().cloned().unwrap_or_default(),
-            local_path: field_text(&debugger.local),
-            hook_parameters: pairs_to_map(&debugger.parameters),
+            path: fill.text(plan.debugger_path().unwrap_or_default()),
+            local_path: fill.field(&debugger.local),
+            hook_parameters: fill.pairs(&debugger.parameters),
             collections: debugger
                 .collections
                 .iter()
                 .map(|collection| CollectionConfiguration {
                     name: collection.name.value.clone(),
-                    parameters: pairs_to_map(&collection.parameters),
+                    parameters: fill.pairs(&collection.parameters),
                 })
                 .collect(),
         }),
@@ -173,46 +164,53 @@ fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob
             None => ProfilerConfig { disable: true, ..ProfilerConfig::default() },
             Some(profiler) => ProfilerConfig {
                 disable: false,
-                path: Some(plan.profiler_path().cloned().unwrap_or_default()),
-                parameters: pairs_to_map(&profiler.parameters),
+                path: Some(fill.text(plan.profiler_path().unwrap_or_default())),
+                parameters: fill.pairs(&profiler.parameters),
             },
         }),
-        environment: environment(plan),
+        environment: environment(plan, identity.is_some(), fill),
     }
 }
 
 /// Returns the arguments of the script, and the keys of the toolkit and the launcher.
-fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
+fn hyperparameters(plan: &Plan, identity: Option<&Identity>, fill: Fill) -> BTreeMap<String, String> {
     let Some(program) = &plan.job.program else { return BTreeMap::new() };
     let Some(started) = plan.payload.toolkit_program() else {
         // Without the toolkit, the container reads hyperparameters as plain strings.
         return program
             .hyperparameters
             .iter()
-            .filter_map(|h| Some((h.name.clone(), python::python_str(h.value.value()?))))
+            .filter_map(|h| Some((h.name.clone(), python::python_str(&fill.scalar(h.value.value()?)))))
             .collect();
     };
     let mut out: BTreeMap<String, String> = program
         .hyperparameters
         .iter()
         .filter_map(|hyperparameter| {
-            let value = match hyperparameter.value.value()? {
-                Scalar::Text(text) => python::json_text(&shell::quote(text)),
-                other => python::json(other),
+            let value = match fill.scalar(hyperparameter.value.value()?) {
+                Scalar::Text(text) => python::json_text(&shell::quote(&text)),
+                other => python::json(&other),
             };
             Some((hyperparameter.name.clone(), value))
         })
         .collect();
     let mut put = |key: &str, value: String| out.insert(key.to_owned(), value);
     put("sagemaker_container_log_level", log_level(program).to_string());
-    put("sagemaker_job_name", python::json_text(job_name));
     put("sagemaker_program", python::json_text(started));
     if let Some(region) = plan.job.region.value() {
         put("sagemaker_region", python::json_text(region));
     }
-    put("sagemaker_submit_directory", python::json_text(&archive::submit_directory(plan)));
-    for (key, value) in launcher_hyperparameters(&plan.launch) {
+    for (key, value) in launcher_hyperparameters(&plan.launch, fill) {
         put(&key, value);
+    }
+    // These follow from the digest, and from the digest of the source.
+    let job_name = identity.map(|identity| python::json_text(&identity.training_job));
+    let directory = identity.map(|_| python::json_text(&archive::submit_directory(plan, fill)));
+    for (key, value) in [("sagemaker_job_name", job_name), ("sagemaker_submit_directory", directory)] {
+        match value {
+            Some(value) => out.insert(key.to_owned(), value),
+            None => out.remove(key),
+        };
     }
     out
 }
@@ -230,7 +228,8 @@ fn log_level(program: &Program) -> u8 {
 }
 
 /// Returns the hyperparameters of the launcher, as the SageMaker SDK v2 sends them.
-fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
+fn launcher_hyperparameters(launch: &Launch, fill: Fill) -> Vec<(String, String)> {
+    let options = || python::json_text(&fill.text(&launch.mpi_options));
     let mut out: Vec<(String, String)> = Vec::new();
     let mut put = |key: &str, value: &str| out.push((key.to_owned(), value.to_owned()));
     match launch.launcher {
@@ -241,22 +240,20 @@ fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
         Launcher::PytorchDdp if !launch.is_rewritten_to_smddp => put("sagemaker_pytorch_ddp_enabled", "true"),
         Launcher::PytorchDdp | Launcher::Smddp => {
             put("sagemaker_distributed_dataparallel_enabled", "true");
-            put(
-                "sagemaker_distributed_dataparallel_custom_mpi_options",
-                &python::json_text(&launch.mpi_options),
-            );
+            put("sagemaker_distributed_dataparallel_custom_mpi_options", &options());
         }
         Launcher::Mpi | Launcher::SmpV1 => {
             put("sagemaker_mpi_enabled", "true");
             if let Some(processes) = launch.processes_per_host {
                 put("sagemaker_mpi_num_of_processes_per_host", &processes.to_string());
             }
-            put("sagemaker_mpi_custom_mpi_options", &python::json_text(&launch.mpi_options));
+            put("sagemaker_mpi_custom_mpi_options", &options());
         }
     }
     if matches!(launch.launcher, Launcher::SmpV1 | Launcher::SmpV2) {
         put("sagemaker_distributed_dataparallel_enabled", "false");
-        put("mp_parameters", &python::json_object(&launch.parameters));
+        let parameters = launch.parameters.iter().map(|(key, value)| (*key, fill.scalar(value)));
+        put("mp_parameters", &python::json_object(&parameters.collect::<Vec<_>>()));
     }
     if let Some(instance) = &launch.instance {
         put("sagemaker_instance_type", &python::json_text(instance));
@@ -267,30 +264,30 @@ fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
     out
 }
 
-fn algorithm(plan: &Plan) -> AlgorithmSpecification {
+fn algorithm(plan: &Plan, fill: Fill) -> AlgorithmSpecification {
     // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); not sent for a custom image.
     let known = plan.image.as_ref().is_some_and(|image| image.family != "own");
-    let (container_entrypoint, container_arguments) = container::command(plan);
+    let (container_entrypoint, container_arguments) = container::command(plan, fill);
     AlgorithmSpecification {
         training_image: plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default(),
         training_input_mode: "File".to_owned(),
-        metric_definitions: metrics::definitions(plan),
+        metric_definitions: metrics::definitions(plan, fill),
         enable_sage_maker_metrics_time_series: known.then_some(true),
         container_entrypoint,
         container_arguments,
     }
 }
 
-fn resources(plan: &Plan) -> ResourceConfig {
+fn resources(plan: &Plan, fill: Fill) -> ResourceConfig {
     let Some(cluster) = &plan.job.cluster else { return ResourceConfig::default() };
     let groups: Vec<InstanceGroup> = cluster
         .groups
         .iter()
         .filter_map(|group| {
             Some(InstanceGroup {
-                instance_type: field_text(&group.instance)?,
+                instance_type: fill.field(&group.instance)?,
                 instance_count: group.nodes.get()?,
-                instance_group_name: field_text(&group.name)?,
+                instance_group_name: fill.field(&group.name)?,
             })
         })
         .collect();
@@ -301,7 +298,7 @@ fn resources(plan: &Plan) -> ResourceConfig {
         .preferences()
         .is_some_and(|(_, list)| list.iter().any(|preference| preference.count.is_some()));
     ResourceConfig {
-        instance_type: field_text(&cluster.instance).filter(|_| single && !plan.job.is_instance_preferred()),
+        instance_type: fill.field(&cluster.instance).filter(|_| single && !plan.job.is_instance_preferred()),
         instance_count: cluster.nodes.get().filter(|_| single && !counted),
         instance_groups: groups,
         instance_placement_config: cluster.placement.as_ref().map(|placement| InstancePlacementConfig {
@@ -319,26 +316,32 @@ fn resources(plan: &Plan) -> ResourceConfig {
     }
 }
 
-fn environment(plan: &Plan) -> BTreeMap<String, String> {
+fn environment(plan: &Plan, is_sent: bool, fill: Fill) -> BTreeMap<String, String> {
     let mut out =
-        plan.job.program.as_ref().map(|program| pairs_to_map(&program.environment)).unwrap_or_default();
+        plan.job.program.as_ref().map(|program| fill.pairs(&program.environment)).unwrap_or_default();
     if plan.is_worker() {
         for (key, value) in &plan.payload.environment {
             out.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
-    out.extend(super::start::variables(plan));
+    // Predictions and prices may change without the job.
+    for (name, value) in start::variables(plan) {
+        if is_sent {
+            out.insert(name.to_owned(), value)
+        } else {
+            out.remove(name)
+        };
+    }
     out
 }
 
 /// Returns the tags of the user, then those by which trainc identifies its jobs.
 pub(super) fn tags(plan: &Plan, digest: &str) -> Vec<Tag> {
     let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
-    let mut out: Vec<Tag> = plan
-        .job
-        .tags
-        .iter()
-        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: field_text(&pair.value)? }))
+    let fill = Fill::Digest(digest);
+    let tags = plan.job.tags.iter();
+    let mut out: Vec<Tag> = tags
+        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: fill.field(&pair.value)? }))
         .collect();
     let job = plan.job.name.value().map_or("", String::as_str);
     out.push(tag("trainc:job", job));

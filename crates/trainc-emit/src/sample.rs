@@ -63,7 +63,8 @@ pub(crate) fn plan_with_all_nodes(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\nextends \"full.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 
-fn plan(text: &str) -> Plan {
+/// Returns the plan of a manifest.
+pub(crate) fn plan(text: &str) -> Plan {
     let mut sources = SourceMap::default();
     let id = sources.add("job.kdl", text);
     let mut problems = Problems::default();

@@ -1,6 +1,7 @@
 //! The script that trainc starts in place of the program, if the cluster is measured first or a budget is enforced.
 
 use super::container::{self, INPUT};
+use super::fill::Fill;
 use super::{canonical_json, metrics};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -11,8 +12,6 @@ pub const PLAN_VARIABLE: &str = "TRAINC_PLAN";
 /// The variable with the planned figures of each further preferred instance type: seconds of a step, and US
 /// dollars per hour.
 const TYPES_VARIABLE: &str = "TRAINC_PLAN_TYPES";
-/// The variables with planned figures, which are no part of the digest.
-pub(super) const VARIABLES: [&str; 2] = [PLAN_VARIABLE, TYPES_VARIABLE];
 
 /// The text of [`AddedFile::StartScript`].
 pub(super) const SCRIPT: &str = include_str!("../templates/source/start.py");
@@ -136,11 +135,11 @@ pub fn probe_files(plan: &Plan) -> Vec<SourceFile> {
 }
 
 /// Returns the variables with the planned figures; none without the script.
-pub(super) fn variables(plan: &Plan) -> Vec<(String, String)> {
+pub(super) fn variables(plan: &Plan) -> Vec<(&'static str, String)> {
     let Some(expectation) = plan.expectation.as_deref().filter(|_| plan.payload.is_watched()) else {
         return Vec::new();
     };
-    let mut out = vec![(PLAN_VARIABLE.to_owned(), planned_figures(expectation))];
+    let mut out = vec![(PLAN_VARIABLE, planned_figures(expectation))];
     if !expectation.further_types.is_empty() {
         let of_type = |one: &ExpectedType| {
             let figures = OfType {
@@ -151,7 +150,7 @@ pub(super) fn variables(plan: &Plan) -> Vec<(String, String)> {
             (one.instance.clone(), figures)
         };
         let types: BTreeMap<String, OfType> = expectation.further_types.iter().map(of_type).collect();
-        out.push((TYPES_VARIABLE.to_owned(), serde_json::to_string(&types).unwrap_or_default()));
+        out.push((TYPES_VARIABLE, serde_json::to_string(&types).unwrap_or_default()));
     }
     out
 }
@@ -242,7 +241,7 @@ impl Settings {
 }
 
 fn secrets(program: &Program) -> BTreeMap<String, String> {
-    let of = |secret: &trainc_ir::Secret| Some((secret.name.clone(), secret.from.value()?.clone()));
+    let of = |secret: &trainc_ir::Secret| Some((secret.name.clone(), secret.from.text()?.to_owned()));
     program.secrets.iter().filter_map(of).collect()
 }
 
@@ -251,7 +250,7 @@ fn brake(plan: &Plan, budget: &Budget) -> Brake {
         let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
         STEP_NAMES.contains(&last.as_str())
     };
-    let metrics = metrics::definitions(plan).into_iter().filter(|metric| is_step(&metric.name));
+    let metrics = metrics::definitions(plan, Fill::Mark).into_iter().filter(|metric| is_step(&metric.name));
     let mut patterns: Vec<String> = metrics.map(|metric| metric.regex).collect();
     if patterns.is_empty() {
         patterns.push(STEP.to_owned());

@@ -1,11 +1,11 @@
 //! Tags of the resources that trainc creates: those of the user, then those by which trainc identifies its resources.
 
 use super::canonical_json;
+use super::fill::Fill;
 use super::request::Tag;
 use serde::Serialize;
 use trainc_ir::Plan;
 use trainc_ir::digest::sha256_hex;
-use trainc_ir::plan::DIGEST_MARK;
 
 /// Returns the tags of a resource, `<kind>/<name>`.
 ///
@@ -24,7 +24,7 @@ pub(super) fn resource_tags(
         .tags
         .iter()
         .filter_map(|pair| {
-            Some(Tag { key: pair.key.clone(), value: pair.value.value()?.replace(DIGEST_MARK, digest) })
+            Some(Tag { key: pair.key.clone(), value: Fill::Digest(digest).field(&pair.value)? })
         })
         .collect();
     out.push(tag("trainc:job", plan.job.name.value().map_or("", String::as_str)));

@@ -1,7 +1,7 @@
 //! A writer of KDL nodes, in the style of the examples.
 
 use serde_json::Value;
-use trainc_ir::{ACCOUNT_MARK, account};
+use trainc_ir::{ACCOUNT_MARK, address};
 
 /// A node of the generated manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -176,7 +176,7 @@ pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
 /// also escapes `${`, except where it is the account's placeholder.
 pub(super) fn escape_placeholders(value: &str) -> String {
     let text = value.replace("{{", "{{ \"{{\" }}");
-    let text = match account::substitution_end(&text).and_then(|end| text.split_at_checked(end)) {
+    let text = match address::substitution_end(&text).and_then(|end| text.split_at_checked(end)) {
         Some((head, tail)) => {
             let parts: Vec<String> = head.split(ACCOUNT_MARK).map(escape_dollars).collect();
             parts.join(ACCOUNT_MARK) + &escape_dollars(tail)

@@ -48,7 +48,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::UnmappedMembers;
-use trainc_ir::account::substitute_account;
+use trainc_ir::address::substitute_account;
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use unsupported::{Unsupported, header};

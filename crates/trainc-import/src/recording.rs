@@ -4,7 +4,7 @@ use super::document;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-use trainc_ir::account::{ACCOUNT_MARK, substitution_end};
+use trainc_ir::address::{ACCOUNT_MARK, substitution_end};
 
 /// The program that runs a script and records its training jobs.
 pub const RECORDER: &str = include_str!("recorder.py");

@@ -22,7 +22,7 @@ pub mod source_tree;
 pub mod training_job;
 pub mod worker;
 
-pub use account::{ACCOUNT_MARK, AccountFacts};
+pub use account::AccountFacts;
 pub use cost::Cost;
 pub use engine::Engine;
 pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
@@ -36,7 +36,10 @@ pub use plan::*;
 pub use price::{Price, StoragePrice};
 pub use source_tree::{SourceFile, SourceTree};
 pub use trainc_language::{
-    Access, Field, Location, LocationField, Origin, Preference, Raw, RequestMember, Scalar, Val, nodes::*,
+    ACCOUNT_MARK, Access, Address, Field, Location, LocationField, Origin, Preference, Raw, RequestMember,
+    Scalar, Val, nodes::*,
 };
-pub use trainc_language::{locations, nodes as job, origin, preferences, s3, scalar, storage, units};
+pub use trainc_language::{
+    address, locations, nodes as job, origin, preferences, s3, scalar, storage, units,
+};
 pub use training_job::{TrainingJob, Transition};

@@ -100,18 +100,18 @@ impl Plan {
     }
 
     /// Returns where the debugger saves tensors: the job's output location unless the manifest sets another one.
-    pub fn debugger_path(&self) -> Option<&String> {
-        self.debugger()?.s3.value().or(self.output_path())
+    pub fn debugger_path(&self) -> Option<&str> {
+        self.debugger()?.s3.text().or(self.output_path())
     }
 
     /// Returns where the profiler saves its data: the job's output location unless the manifest sets another one.
-    pub fn profiler_path(&self) -> Option<&String> {
-        self.job.profiler.as_ref()?.s3.value().or(self.output_path())
+    pub fn profiler_path(&self) -> Option<&str> {
+        self.job.profiler.as_ref()?.s3.text().or(self.output_path())
     }
 
     /// Returns the S3 location of the job's output.
-    pub fn output_path(&self) -> Option<&String> {
-        self.job.output.as_ref().and_then(|output| output.s3.value())
+    pub fn output_path(&self) -> Option<&str> {
+        self.job.output.as_ref().and_then(|output| output.s3.text())
     }
 
     /// Returns whether the ranks run engine `worker`.

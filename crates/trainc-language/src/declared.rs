@@ -87,8 +87,6 @@ pub struct Declared {
     pub is_copied: bool,
     /// The member of the request that it is sent as.
     pub member: Option<Member>,
-    /// Whether it is an S3 URI or an ARN, in which `${account}` stands for the account.
-    pub is_address: bool,
 }
 
 impl Declared {
@@ -107,7 +105,6 @@ impl Declared {
             listed: Some(name),
             is_copied: false,
             member: None,
-            is_address: false,
         }
     }
 
@@ -159,11 +156,6 @@ impl Declared {
     /// Returns whether placeholders in its texts are replaced.
     pub fn has_placeholders(&self) -> bool {
         matches!(self.ty, Ty::Text | Ty::Scalar) && !self.is_copied
-    }
-
-    /// Is an S3 URI or an ARN.
-    pub(crate) const fn address(self) -> Self {
-        Self { is_address: true, ..self }
     }
 
     /// Is sent as this member.

@@ -1,5 +1,6 @@
 //! The types of values: how each is read from what was written, and shown.
 
+use super::address::Address;
 use super::ast::Value;
 use super::declared::{Declared, Unit};
 use super::node::Slot;
@@ -19,6 +20,11 @@ pub trait Shown {
 
     /// Returns it in the units of requests: sizes in GiB, durations in seconds or as declared.
     fn json(&self, declared: &Declared) -> Json;
+
+    /// Whether it is an address, in which `${account}` stands for the account.
+    fn is_address(&self) -> bool {
+        false
+    }
 }
 
 /// A type of values.
@@ -74,6 +80,34 @@ impl Kind for String {
 
     fn slot(field: &mut Field<Self>) -> Option<Slot<'_>> {
         Some(Slot::Text(field))
+    }
+}
+
+impl Shown for Address {
+    fn show(&self, _: &Declared) -> String {
+        self.to_string()
+    }
+
+    fn json(&self, _: &Declared) -> Json {
+        Json::from(self.as_str())
+    }
+
+    fn is_address(&self) -> bool {
+        true
+    }
+}
+
+impl Kind for Address {
+    fn read(value: &Value, declared: &Declared) -> Option<Self> {
+        String::read(value, declared).map(Self::new)
+    }
+
+    fn text(&self) -> Option<&str> {
+        Some(self)
+    }
+
+    fn slot(field: &mut Field<Self>) -> Option<Slot<'_>> {
+        Some(Slot::Address(field))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Below the reader and the plan, which both depend on it. Independent of the catalogue.
 
+pub mod address;
 pub mod ast;
 mod declared;
 mod kind;
@@ -19,6 +20,7 @@ pub mod storage;
 mod table;
 pub mod units;
 
+pub use address::{ACCOUNT_MARK, Address};
 pub use declared::{Declared, Member, Place, Unit};
 pub use kind::{Kind, Shown, pair_of_fractions};
 pub use locations::{Access, Location, LocationField};

@@ -1,5 +1,6 @@
 //! The S3 locations of a job, and what is done to each: the one list of them.
 
+use super::address::Address;
 use super::nodes::Job;
 use super::origin::Field;
 use super::s3;
@@ -21,7 +22,7 @@ pub enum Access {
 #[derive(Clone, Debug)]
 pub struct LocationField<'a> {
     /// The URI.
-    pub field: &'a Field<String>,
+    pub field: &'a Field<Address>,
     /// The span of its node.
     pub span: Span,
     /// Its name in the language, such as `checkpoint s3=`.

@@ -1,5 +1,6 @@
 //! `node!` declares a node once: its struct, its table, how it is read, and what visitors see of it.
 
+use super::address::Address;
 use super::ast::{Node, Value};
 use super::declared::{Declared, Place};
 use super::kind::{Kind, Shown};
@@ -29,6 +30,8 @@ pub type Visitor<'a> = &'a mut dyn FnMut(&Seen<'_>);
 pub enum Slot<'a> {
     /// A value.
     Text(&'a mut Field<String>),
+    /// An address.
+    Address(&'a mut Field<Address>),
     /// A word of a list.
     Word(&'a mut Val<String>),
     /// A value of any type.
@@ -42,6 +45,7 @@ impl Slot<'_> {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(field) => field.value().map(String::as_str),
+            Self::Address(field) => field.text(),
             Self::Word(val) => Some(&val.value),
             Self::Scalar(field) => match field.value() {
                 Some(Scalar::Text(text)) => Some(text),
@@ -55,6 +59,7 @@ impl Slot<'_> {
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Text(field) => field.span(),
+            Self::Address(field) => field.span(),
             Self::Word(val) => val.origin.span(),
             Self::Scalar(field) => field.span(),
             Self::Raw(Raw::Scalar(scalar)) => Some(scalar.span),
@@ -606,9 +611,9 @@ mod tests {
             ]
         );
         let mut addresses = Vec::new();
-        job.visit_texts(&mut |declared, slot| {
-            if declared.is_address {
-                addresses.extend(slot.text().map(str::to_owned));
+        job.visit_texts(&mut |_, slot| {
+            if let Slot::Address(field) = slot {
+                addresses.extend(field.text().map(str::to_owned));
             }
         });
         assert_eq!(addresses, ["k"]);

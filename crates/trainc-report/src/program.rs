@@ -31,7 +31,7 @@ pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
             _ => "not fetched: the digest covers URL and ref instead of the content".to_owned(),
         };
         vec![format!("{entry} from {git}{at}{dir}"), fetched]
-    } else if let Some(s3) = program.s3.value() {
+    } else if let Some(s3) = program.s3.text() {
         vec![format!("{entry} from {s3}")]
     } else if let Some(dir) = program.source.value() {
         match (&document.source, &plan.missing) {

@@ -191,7 +191,7 @@ fn offloads(parallel: &Parallel) -> bool {
 /// checkpoints of this one only if their path does not contain the digest.
 fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
     let help = |edit: &str, then: &str| help![format!("raise `{what}`{of}, {edit}then "), new_run(), then];
-    let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
+    let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.text()) else {
         return help("", ": it starts at step 0, because the manifest has no `checkpoint`");
     };
     let why = if path.contains(DIGEST_MARK) { ", because their path contains the digest" } else { "" };

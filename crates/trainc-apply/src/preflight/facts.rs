@@ -7,7 +7,7 @@ use crate::cloud::Answer;
 use std::collections::BTreeMap;
 use trainc_catalog::quotas::Quota;
 use trainc_diag::source::Span;
-use trainc_ir::Val;
+use trainc_ir::{Address, Val};
 
 /// The answer to a query; `None` if it was not made.
 pub type Lookup<T> = Option<Answer<T>>;
@@ -53,7 +53,7 @@ pub struct Facts {
     /// Inputs.
     pub data: Vec<Data>,
     /// Keys, each with its span in the manifest.
-    pub keys: Vec<(Val<String>, Lookup<Key>)>,
+    pub keys: Vec<(Val<Address>, Lookup<Key>)>,
     /// The role to which the manifest refers.
     pub role: Lookup<Role>,
     /// The permissions of the role.
@@ -63,7 +63,7 @@ pub struct Facts {
     /// The image.
     pub image: Lookup<()>,
     /// Secrets.
-    pub secrets: Vec<(Val<String>, Lookup<()>)>,
+    pub secrets: Vec<(Val<Address>, Lookup<()>)>,
     /// Existing file systems, each with the ID in the manifest.
     pub file_systems: Vec<(Val<String>, Lookup<FileSystem>)>,
 }

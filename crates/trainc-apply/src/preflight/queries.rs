@@ -16,7 +16,7 @@ use futures_util::join;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::source::Span;
-use trainc_ir::{Plan, Val};
+use trainc_ir::{Address, Plan, Val};
 
 /// Maximum number of simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
@@ -143,14 +143,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    pub(super) async fn keys(&self, plan: &Plan) -> Vec<(Val<String>, Lookup<Key>)> {
+    pub(super) async fn keys(&self, plan: &Plan) -> Vec<(Val<Address>, Lookup<Key>)> {
         let job = &plan.job;
-        let mut keys: Vec<Val<String>> = Vec::new();
+        let mut keys: Vec<Val<Address>> = Vec::new();
         keys.extend(job.output.as_ref().and_then(|output| output.kms.val().cloned()));
         keys.extend(job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.val().cloned()));
         keys.extend(job.storage.iter().filter_map(|storage| storage.kms.val().cloned()));
         let mut known = BTreeSet::new();
-        keys.retain(|key| known.insert(key.value.clone()));
+        keys.retain(|key| known.insert(key.value.to_string()));
         let asked = keys.into_iter().map(async |key| {
             let seen = self.ask(async |cloud| cloud.kms_key(&key.value).await).await;
             (key, Some(seen))
@@ -159,7 +159,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     pub(super) async fn own_role(&self, plan: &Plan) -> (Lookup<Role>, Lookup<Vec<(Question, bool)>>) {
-        let Some(arn) = plan.job.role.as_ref().and_then(|role| role.arn.value()) else { return (None, None) };
+        let Some(arn) = plan.job.role.as_ref().and_then(|role| role.arn.text()) else { return (None, None) };
         let name = arn.rsplit('/').next().unwrap_or(arn);
         let (role, permissions) =
             join!(self.ask(async |cloud| cloud.role(name).await), self.simulations(plan, arn),);
@@ -203,7 +203,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         self.ask(async |cloud| cloud.check_image(&uri).await).await
     }
 
-    pub(super) async fn secrets(&self, plan: &Plan) -> Vec<(Val<String>, Lookup<()>)> {
+    pub(super) async fn secrets(&self, plan: &Plan) -> Vec<(Val<Address>, Lookup<()>)> {
         let secrets = plan.job.program.as_ref().map(|program| program.secrets.as_slice()).unwrap_or_default();
         let asked = secrets.iter().filter_map(|secret| secret.from.val().cloned()).map(async |from| {
             let seen = self.ask(async |cloud| cloud.check_secret(&from.value).await).await;

@@ -155,17 +155,17 @@ pub(super) fn existing_links(view: View<'_>) -> BTreeSet<String> {
 /// [`existing_links`].
 pub(super) fn manifest_links(plan: &Plan) -> BTreeSet<String> {
     let all = plan.job.storage.iter().flat_map(|storage| storage.imports.iter().chain(&storage.exports));
-    all.filter_map(|link| Some(link.s3.value()?.trim_end_matches('/').to_owned())).collect()
+    all.filter_map(|link| Some(link.s3.text()?.trim_end_matches('/').to_owned())).collect()
 }
 
 /// Returns the locations that the job reads, where missing data is an error.
 pub(super) fn inputs(plan: &Plan) -> Vec<Data> {
     let mut out = Vec::new();
-    let mut add = |name: &str, field: &trainc_ir::Field<String>, fallback: Span| {
+    let mut add = |name: &str, field: &trainc_ir::Field<trainc_ir::Address>, fallback: Span| {
         let Some(val) = field.val() else { return };
         out.push(Data {
             name: name.to_owned(),
-            uri: val.value.clone(),
+            uri: val.value.to_string(),
             seen: None,
             span: val.span_or(fallback),
         });

@@ -3,7 +3,7 @@
 use crate::calls::Call;
 use crate::fault::{Class, Fault};
 use trainc_diag::source::Span;
-use trainc_ir::{Plan, Val};
+use trainc_ir::Plan;
 
 /// Returns the span of the value that a rejected request's error names, or of the node of its kind.
 pub(super) fn rejected_value_span(plan: &Plan, fault: &Fault) -> Option<Span> {
@@ -26,9 +26,10 @@ fn by_value(plan: &Plan, fault: &Fault) -> Option<Span> {
     let output_key = job.output.iter().filter_map(|output| output.kms.val());
     let volume_key = job.cluster.iter().filter_map(|cluster| cluster.volume_kms.val());
     let keys = output_key.chain(volume_key).chain(storage_keys);
-    let mut all = groups.chain(subnets).chain(image).chain(role).chain(keys);
-    let is_said = |one: &&Val<String>| !one.value.is_empty() && fault.message.contains(one.value.as_str());
-    all.find(is_said).map(|one| one.span_or(job.span))
+    let is_said = |text: &str| !text.is_empty() && fault.message.contains(text);
+    let named = groups.chain(subnets).chain(image).find(|one| is_said(&one.value));
+    let addressed = || role.chain(keys).find(|one| is_said(&one.value)).map(|one| one.span_or(job.span));
+    named.map(|one| one.span_or(job.span)).or_else(addressed)
 }
 
 /// Returns the span of the node to which the message refers by its kind.

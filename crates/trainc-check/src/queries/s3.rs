@@ -3,7 +3,7 @@
 use trainc_diag::source::Span;
 use trainc_ir::plan::DIGEST_MARK;
 pub(crate) use trainc_ir::s3::parse;
-use trainc_ir::{Field, Plan};
+use trainc_ir::{Address, Field, Plan};
 
 /// Returns a bound text as messages show it: with the placeholder of the digest.
 pub(crate) fn show_digest_placeholder(text: &str) -> String {
@@ -20,7 +20,7 @@ pub(crate) fn region_in_name(bucket: &str) -> Option<&str> {
 pub(crate) const ROLE_READ: &str = "role read";
 
 /// Returns every S3 URI of the job, with the span of its node and its name in the language.
-pub(crate) fn uris(plan: &Plan) -> Vec<(&Field<String>, Span, &'static str)> {
+pub(crate) fn uris(plan: &Plan) -> Vec<(&Field<Address>, Span, &'static str)> {
     plan.job.location_fields().into_iter().map(|one| (one.field, one.span, one.name)).collect()
 }
 

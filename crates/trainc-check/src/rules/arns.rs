@@ -8,7 +8,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Field, Plan, Raw, Scalar, Val};
+use trainc_ir::{Address, Field, Plan, Raw, Scalar, Val};
 
 declare_code!(
     T0438,
@@ -31,7 +31,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some((role, arn)) = job.role.as_ref().and_then(|role| Some((role, role.boundary.val()?))) {
         check_scope(plan, arn, role.span, "the permissions boundary", true, problems);
     }
-    let mut keys: Vec<(&Val<String>, Span, &str)> = Vec::new();
+    let mut keys: Vec<(&Val<Address>, Span, &str)> = Vec::new();
     if let Some((output, key)) = job.output.as_ref().and_then(|output| Some((output, output.kms.val()?))) {
         keys.push((key, output.span, "the output's KMS key"));
     }
@@ -113,7 +113,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn check_arns(plan: &Plan, problems: &mut Problems) {
     let job = &plan.job;
     // Where the service's shape covers the form, another rule reports it.
-    let mut check = |field: &Field<String>, fallback: Span, what: &str, has_shape: bool| {
+    let mut check = |field: &Field<Address>, fallback: Span, what: &str, has_shape: bool| {
         let Some(val) = field.val() else { return };
         match Arn::parse(&val.value) {
             Err(ArnError::Malformed) if has_shape => {}
@@ -132,7 +132,7 @@ fn check_arns(plan: &Plan, problems: &mut Problems) {
         check(&channel.hub, channel.span, "the hub's reference", false);
     }
     // Key IDs and aliases are no ARNs.
-    let mut check_key = |field: &Field<String>, fallback: Span, what: &str| {
+    let mut check_key = |field: &Field<Address>, fallback: Span, what: &str| {
         if field.value().is_some_and(|key| key.starts_with("arn:")) {
             check(field, fallback, what, false);
         }
@@ -158,7 +158,7 @@ fn check_arns(plan: &Plan, problems: &mut Problems) {
     let algorithm = job.request.iter().find(|member| member.name == "AlgorithmSpecification");
     let name = algorithm.and_then(|member| member.value.member("AlgorithmName"));
     if let Some(Raw::Scalar(Spanned { value: Scalar::Text(text), span })) = name.map(|member| &member.value) {
-        check_scope(plan, &Val::written(text.clone(), *span), *span, "the algorithm", false, problems);
+        check_scope(plan, &Val::written(Address::new(text.clone()), *span), *span, "the algorithm", false, problems);
     }
     for channel in &job.channels {
         for (field, what) in [(&channel.dataset, "the data set"), (&channel.hub, "the hub's reference")] {
@@ -185,7 +185,7 @@ fn check_member(value: &Raw, problems: &mut Problems) {
     }
 }
 
-fn report_arn(val: &Val<String>, fallback: Span, what: &str, why: &ArnError, problems: &mut Problems) {
+fn report_arn(val: &Val<Address>, fallback: Span, what: &str, why: &ArnError, problems: &mut Problems) {
     problems.push(arn_problem(val.span_or(fallback), what, &val.value, why));
 }
 
@@ -211,7 +211,7 @@ const LISTED: &str = "`trainc catalog regions` prints the regions and their part
 
 /// Checks the format of a key: the shape of the request accepts more than KMS does, and none covers a key that appears only in
 /// the role's policy.
-fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &mut Problems) {
+fn check_key_format(plan: &Plan, key: &Val<Address>, fallback: Span, problems: &mut Problems) {
     let text = key.value.as_str();
     let is_valid = if text.starts_with("arn:") {
         // Its parts are checked with those of all other ARNs.
@@ -264,7 +264,7 @@ fn is_account(text: &str) -> bool {
 /// Compares the partition, region and account of an ARN with the job's.
 fn check_scope(
     plan: &Plan,
-    val: &Val<String>,
+    val: &Val<Address>,
     fallback: Span,
     what: &str,
     same_account: bool,

@@ -39,7 +39,7 @@ fn location(channel: &Channel) -> Option<(String, Span)> {
     }
     // An S3 URI without a bucket is reported by another rule.
     let uri = channel.s3.val().filter(|uri| s3::parse(&uri.value).is_some_and(|at| !at.bucket.is_empty()))?;
-    Some((uri.value.clone(), uri.span_or(channel.span)))
+    Some((uri.value.to_string(), uri.span_or(channel.span)))
 }
 
 fn check_overlaps(plan: &Plan, problems: &mut Problems) {

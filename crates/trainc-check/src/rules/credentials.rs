@@ -40,7 +40,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 check.check_variable(&h.name, text, val.span_or(h.name_span));
             }
         }
-        for field in [&program.git, &program.branch, &program.dir, &program.s3, &program.upload] {
+        for field in [&program.git, &program.branch, &program.dir] {
+            check.check_field(field, "git", program.span);
+        }
+        for field in [&program.s3, &program.upload] {
             check.check_field(field, "git", program.span);
         }
         for word in program.entrypoint.iter().chain(&program.arguments) {
@@ -134,9 +137,9 @@ impl CredentialCheck<'_, '_> {
         self.check(name, text, span, Place::Variable);
     }
 
-    fn check_field(&mut self, field: &trainc_ir::Field<String>, name: &str, fallback: Span) {
+    fn check_field(&mut self, field: &trainc_ir::Field<impl AsRef<str>>, name: &str, fallback: Span) {
         if let Some(val) = field.val() {
-            self.check_value(name, &val.value, val.span_or(fallback));
+            self.check_value(name, val.value.as_ref(), val.span_or(fallback));
         }
     }
 

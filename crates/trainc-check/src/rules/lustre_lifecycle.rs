@@ -74,8 +74,8 @@ fn check_sweep(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mu
     }
     let mut links = storage.imports.iter().chain(&storage.exports);
     // Only the key counts, not the bucket's name.
-    let names_job = |uri: &String| uri.splitn(4, '/').nth(3).is_some_and(|prefix| prefix.contains(job));
-    let Some(link) = links.find(|link| link.s3.value().is_some_and(names_job)) else { return };
+    let names_job = |uri: &str| uri.splitn(4, '/').nth(3).is_some_and(|prefix| prefix.contains(job));
+    let Some(link) = links.find(|link| link.s3.text().is_some_and(names_job)) else { return };
     let name = file_system::name(storage);
     let diagnostic = Diagnostic::new(
         &T0489,

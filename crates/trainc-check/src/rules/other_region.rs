@@ -7,7 +7,7 @@ use trainc_catalog::regions;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Field, Plan};
+use trainc_ir::{Address, Field, Plan};
 
 declare_code!(T0597, "name-of-other-region", Warning, "a name or an address of another region or account");
 
@@ -66,7 +66,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Returns the keys that encrypt what the job reads and writes.
-fn keys(plan: &Plan) -> Vec<(&Field<String>, Span)> {
+fn keys(plan: &Plan) -> Vec<(&Field<Address>, Span)> {
     let job = &plan.job;
     let output = job.output.iter().map(|node| (&node.kms, node.span));
     let volume = job.cluster.iter().map(|node| (&node.volume_kms, node.span));

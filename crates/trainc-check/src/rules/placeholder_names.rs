@@ -5,7 +5,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::account::for_each_address;
+use trainc_ir::address::for_each_address;
 use trainc_ir::{Field, Job, Raw, Scalar, s3};
 
 // The name is not meant to be valid.
@@ -145,8 +145,8 @@ fn addresses(job: &Job) -> Vec<(String, Span)> {
     out
 }
 
-fn add(out: &mut Vec<(String, Span)>, field: &Field<String>, fallback: Span) {
-    out.extend(field.val().map(|val| (val.value.clone(), val.span_or(fallback))));
+fn add(out: &mut Vec<(String, Span)>, field: &Field<impl AsRef<str>>, fallback: Span) {
+    out.extend(field.val().map(|val| (val.value.as_ref().to_owned(), val.span_or(fallback))));
 }
 
 /// Adds a text if it is an S3 URI or an ARN.

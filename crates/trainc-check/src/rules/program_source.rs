@@ -22,8 +22,8 @@ pub(super) static CODES: &[&Code] = &[&T0263, &T0580];
 /// Reports files of a program whose container has its own entry point: only the training toolkit, which `entrypoint`
 /// replaces, downloads and unpacks them.
 fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
-    let files = [("source", &program.source), ("git", &program.git), ("s3", &program.s3)];
-    let files = files.into_iter().filter_map(|(name, field)| Some((name, field.span()?)));
+    let files = [("source", program.source.span()), ("git", program.git.span()), ("s3", program.s3.span())];
+    let files = files.into_iter().filter_map(|(name, span)| Some((name, span?)));
     let dependencies = program.dependencies.iter().map(|dir| ("dependency", dir.span_or(program.span)));
     for (name, span) in files.chain(dependencies) {
         let mut diagnostic = Diagnostic::new(

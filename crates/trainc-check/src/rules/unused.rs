@@ -64,9 +64,9 @@ impl UnusedCheck<'_, '_> {
     }
 
     /// Reports all of the set fields except the first.
-    fn check_at_most_one(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
+    fn check_at_most_one(&mut self, node: &str, fields: &[(&str, Option<Span>)]) {
         let written: Vec<(&str, Span)> =
-            fields.iter().filter_map(|(name, field)| Some((*name, field.span()?))).collect();
+            fields.iter().filter_map(|(name, span)| Some((*name, (*span)?))).collect();
         let [(first, first_span), others @ ..] = written.as_slice() else { return };
         for (name, span) in others {
             self.problems.push(
@@ -96,7 +96,7 @@ impl UnusedCheck<'_, '_> {
         }
         self.check_at_most_one(
             "program",
-            &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)],
+            &[("source", program.source.span()), ("git", program.git.span()), ("s3", program.s3.span())],
         );
         if program.git.is_absent() {
             for (name, field) in
@@ -130,13 +130,16 @@ impl UnusedCheck<'_, '_> {
             return;
         }
         if self.context.plan.image.is_none() && self.context.plan.job.has_algorithm_name() {
-            for (name, field) in [
-                ("program", &program.entry),
-                ("source", &program.source),
-                ("git", &program.git),
-                ("s3", &program.s3),
+            for (name, span) in [
+                ("program", program.entry.span()),
+                ("source", program.source.span()),
+                ("git", program.git.span()),
+                ("s3", program.s3.span()),
             ] {
-                self.report_unused(field, name, "the algorithm in `request` has its own program", Help::remove_it());
+                if let Some(span) = span {
+                    let why = "the algorithm in `request` has its own program";
+                    self.report_unused_at(span, name, why, Help::remove_it());
+                }
             }
             return;
         }
@@ -174,13 +177,12 @@ impl UnusedCheck<'_, '_> {
     }
 
     fn program_of_worker(&mut self, program: &Program) {
-        for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
-            self.report_unused(
-                field,
-                name,
-                "engine `worker` runs its own binary",
-                Help::remove_it().or_else("choose another engine"),
-            );
+        let spans = [program.source.span(), program.git.span(), program.s3.span()];
+        for (name, span) in ["source", "git", "s3"].into_iter().zip(spans) {
+            if let Some(span) = span {
+                let help = Help::remove_it().or_else("choose another engine");
+                self.report_unused_at(span, name, "engine `worker` runs its own binary", help);
+            }
         }
         for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
             self.report_unused_at(
@@ -209,7 +211,7 @@ impl UnusedCheck<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
-        self.check_at_most_one("image", &[("family", &image.family), ("uri", &image.uri)]);
+        self.check_at_most_one("image", &[("family", image.family.span()), ("uri", image.uri.span())]);
         if image.uri.is_absent() {
             return;
         }
@@ -254,24 +256,19 @@ impl UnusedCheck<'_, '_> {
             self.check_at_most_one(
                 "channel",
                 &[
-                    ("s3", &channel.s3),
-                    ("from", &channel.from),
-                    ("manifest", &channel.manifest),
-                    ("augmented-manifest", &channel.augmented_manifest),
-                    ("converse", &channel.converse),
-                    ("dataset", &channel.dataset),
+                    ("s3", channel.s3.span()),
+                    ("from", channel.from.span()),
+                    ("manifest", channel.manifest.span()),
+                    ("augmented-manifest", channel.augmented_manifest.span()),
+                    ("converse", channel.converse.span()),
+                    ("dataset", channel.dataset.span()),
                 ],
             );
-            let data = [
-                &channel.s3,
-                &channel.from,
-                &channel.manifest,
-                &channel.augmented_manifest,
-                &channel.converse,
-                &channel.dataset,
-            ];
+            let [s3, manifest, augmented] = [&channel.s3, &channel.manifest, &channel.augmented_manifest];
+            let addresses = [s3, manifest, augmented, &channel.converse, &channel.dataset];
+            let lacks_data = addresses.into_iter().all(Field::is_absent) && channel.from.is_absent();
             let is_here = self.is_local() && !channel.path.is_absent();
-            if data.iter().all(|field| field.is_absent()) && !is_here {
+            if lacks_data && !is_here {
                 self.report_incomplete(
                     channel.span,
                     "`channel` has no data source",

@@ -11,6 +11,7 @@ mod inputs;
 mod members;
 mod monitoring;
 
+use super::fill::Fill;
 use super::unmapped::UnmappedMembers;
 use super::{Identity, archive, names, shell};
 use class::{EstimatorClass, Modules};
@@ -35,6 +36,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
     }
     let mut script = Script {
         plan,
+        digest: &identity.digest,
         class: EstimatorClass::for_plan(plan),
         unmapped: UnmappedMembers::new(request),
         modules: Modules::default(),
@@ -59,6 +61,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
 
 struct Script<'a> {
     plan: &'a Plan,
+    digest: &'a str,
     class: EstimatorClass,
     unmapped: UnmappedMembers,
     modules: Modules,
@@ -197,7 +200,7 @@ impl Script<'_> {
                 self.add_source_constant();
                 self.add_argument("dependencies", Expression::List(dependencies));
             }
-        } else if let Some(s3) = program.s3.value() {
+        } else if let Some(s3) = program.s3.text() {
             self.add_argument("source_dir", Expression::text(s3));
             return;
         } else {
@@ -205,7 +208,10 @@ impl Script<'_> {
             self.add_argument("source_dir", plain("str(SOURCE)"));
         }
         // The job's role may only read below this prefix.
-        self.add_argument("code_location", Expression::text(&archive::prefix(plan)));
+        self.add_argument(
+            "code_location",
+            Expression::text(&archive::prefix(plan, Fill::Digest(self.digest))),
+        );
     }
 
     /// Adds the upload of the source with the launch script, which estimators do only for the toolkit.
@@ -219,7 +225,7 @@ impl Script<'_> {
         }
         self.add_source_constant();
         self.modules.add("sagemaker.fw_utils", "tar_and_upload_dir");
-        let prefix = archive::prefix(self.plan);
+        let prefix = archive::prefix(self.plan, Fill::Digest(self.digest));
         let (bucket, key) =
             prefix.strip_prefix("s3://").and_then(|rest| rest.split_once('/')).unwrap_or((&prefix, ""));
         let positional = |value: Expression| (String::new(), value);

@@ -9,9 +9,9 @@ impl Scope<'_> {
         let job = &self.plan.job;
         let mut readings: Vec<(&str, Vec<String>)> = Vec::new();
         for channel in &job.channels {
-            let Some(key) = channel.kms.value() else { continue };
+            let Some(key) = channel.kms.text() else { continue };
             let name = format!("channel `{}`", channel.name.value().map_or("", String::as_str));
-            match readings.iter_mut().find(|(known, _)| known == key) {
+            match readings.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, names)) => names.push(name),
                 None => readings.push((key, vec![name])),
             }
@@ -30,7 +30,7 @@ impl Scope<'_> {
                 conditions: alias.into_iter().chain(Some(self.via_service("s3"))).collect(),
             });
         }
-        if let Some(key) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.kms.value()) {
+        if let Some(key) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.kms.text()) {
             let (resource, alias) = self.key_arn(key);
             out.push(Statement {
                 sid: "EncryptCheckpoints".to_owned(),
@@ -46,7 +46,7 @@ impl Scope<'_> {
     pub(super) fn keys(&self, out: &mut Vec<Statement>) {
         self.bucket_keys(out);
         let job = &self.plan.job;
-        if let Some(key) = job.output.as_ref().and_then(|output| output.kms.value()) {
+        if let Some(key) = job.output.as_ref().and_then(|output| output.kms.text()) {
             let (resource, alias) = self.key_arn(key);
             let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
             // S3 encrypts with a data key, and reads parts of multipart uploads back; SageMaker's documentation also lists
@@ -66,7 +66,7 @@ impl Scope<'_> {
                 conditions: with(None),
             });
         }
-        if let Some(key) = job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value()) {
+        if let Some(key) = job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.text()) {
             let (resource, alias) = self.key_arn(key);
             let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
             out.push(Statement {

@@ -74,7 +74,7 @@ pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
             "Training job {job} in {}: what the job uses and nothing else. Made by trainc.",
             names::region(plan)
         ),
-        permissions_boundary: role.boundary.value().cloned(),
+        permissions_boundary: role.boundary.text().map(str::to_owned),
         tags: Vec::new(),
         role_name: name,
     };

@@ -5,10 +5,11 @@
 
 use super::statement::{Condition, Statement};
 use crate::container::{ARCHIVE, KEY};
+use crate::fill::Fill;
 use crate::{archive, names};
 use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Access, Field, KeyPlace, Plan, s3};
+use trainc_ir::{Access, KeyPlace, Plan, s3};
 
 /// The purpose of an access; each has one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,15 +134,12 @@ fn to_iam_pattern(key: &str) -> String {
             _ => out.push(c),
         }
     }
-    out.replace(DIGEST_MARK, &"?".repeat(DIGEST_MARK.len()))
+    Fill::Digest(&"?".repeat(DIGEST_MARK.len())).text(&out)
 }
 
 /// Returns the S3 locations that the job accesses.
 pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     let job = &plan.job;
-    fn value(field: &Field<String>) -> Option<&str> {
-        field.value().map(String::as_str)
-    }
     let mut out = Vec::new();
     let mut add = |purpose: Purpose, uri: Option<&str>, object: bool, because: String| {
         let Some((bucket, key)) = uri.and_then(split) else { return };
@@ -152,28 +150,28 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     };
     for channel in &job.channels {
         let because = format!("channel `{}`", channel.name.value().map_or("", String::as_str));
-        add(Purpose::Channels, value(&channel.s3), false, because.clone());
-        add(Purpose::Channels, value(&channel.manifest), true, because.clone());
-        add(Purpose::Channels, value(&channel.converse), false, because.clone());
-        add(Purpose::Channels, value(&channel.augmented_manifest), true, because);
+        add(Purpose::Channels, channel.s3.text(), false, because.clone());
+        add(Purpose::Channels, channel.manifest.text(), true, because.clone());
+        add(Purpose::Channels, channel.converse.text(), false, because.clone());
+        add(Purpose::Channels, channel.augmented_manifest.text(), true, because);
     }
     let existing = archive::existing_uri(plan).filter(|_| plan.payload.code_channel().is_none());
-    add(Purpose::Code, existing.map(String::as_str), true, "`program s3=`".to_owned());
+    add(Purpose::Code, existing, true, "`program s3=`".to_owned());
     if plan.is_worker() {
         add(Purpose::Worker, Some(&*names::worker_prefix(plan)), false, "engine `worker`".to_owned());
     }
     for read in job.role.iter().flat_map(|role| &role.reads) {
-        add(Purpose::Granted, value(&read.s3), false, "`role { read … }`".to_owned());
+        add(Purpose::Granted, read.s3.text(), false, "`role { read … }`".to_owned());
     }
-    add(Purpose::Output, plan.output_path().map(String::as_str), false, "`output`".to_owned());
+    add(Purpose::Output, plan.output_path(), false, "`output`".to_owned());
     if let Some(debugger) = plan.debugger() {
-        add(Purpose::Output, value(&debugger.s3), false, "`debugger`".to_owned());
+        add(Purpose::Output, debugger.s3.text(), false, "`debugger`".to_owned());
     }
     if let Some(profiler) = &job.profiler {
-        add(Purpose::Output, value(&profiler.s3), false, "`profiler`".to_owned());
+        add(Purpose::Output, profiler.s3.text(), false, "`profiler`".to_owned());
     }
     if let Some(tensorboard) = &job.tensorboard {
-        add(Purpose::Output, value(&tensorboard.s3), false, "`tensorboard`".to_owned());
+        add(Purpose::Output, tensorboard.s3.text(), false, "`tensorboard`".to_owned());
     }
     for member in &job.request {
         for location in member.locations() {
@@ -181,7 +179,7 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
             add(purpose, Some(location.uri), false, format!("`request {}`", member.name));
         }
     }
-    let checkpoint = job.checkpoint.as_ref().and_then(|checkpoint| value(&checkpoint.s3));
+    let checkpoint = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.text());
     add(Purpose::Checkpoints, checkpoint, false, "`checkpoint`".to_owned());
     out.extend(archive_accesses(plan));
     out

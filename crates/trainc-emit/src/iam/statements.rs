@@ -209,7 +209,7 @@ impl Scope<'_> {
             .program
             .iter()
             .flat_map(|program| &program.secrets)
-            .filter_map(|secret| secret.from.value().map(String::as_str))
+            .filter_map(|secret| secret.from.text())
             .collect();
         if !secrets.is_empty() {
             // In the ARN, AWS appends six random characters to the name.
@@ -232,15 +232,14 @@ impl Scope<'_> {
                 conditions: Vec::new(),
             });
         }
-        let contents: Vec<&String> = job
+        let contents: Vec<&str> = job
             .channels
             .iter()
-            .flat_map(|channel| [channel.hub.value(), channel.dataset.value()])
+            .flat_map(|channel| [channel.hub.text(), channel.dataset.text()])
             .flatten()
             .collect();
         if !contents.is_empty() {
-            let resources: BTreeSet<String> =
-                contents.into_iter().flat_map(|arn| hub_content_arns(arn)).collect();
+            let resources: BTreeSet<String> = contents.into_iter().flat_map(hub_content_arns).collect();
             out.push(Statement {
                 sid: "ReadHubContent".to_owned(),
                 because: "`hub=` and `dataset=`: SageMaker looks up their content with the job's role"

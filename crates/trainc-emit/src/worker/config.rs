@@ -1,6 +1,7 @@
 //! `worker/worker.json`, the config of the worker, by `schemas/worker.v1.json`: every field is present, null if not set. Sizes
 //! are bytes, times seconds, counts integers.
 
+use crate::fill::Fill;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trainc_ir::Plan;
@@ -185,7 +186,7 @@ struct Limits {
 }
 
 /// Returns the config of a plan with engine `worker`.
-pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
+pub(super) fn config(plan: &Plan, fill: Fill) -> Option<Config> {
     let worker = plan.worker.as_ref()?;
     let (mesh, batch) = (plan.mesh.as_ref()?, plan.batch.as_ref()?);
     let steps = plan.run.steps.as_ref()?.value;
@@ -193,14 +194,15 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
     Some(Config {
         schema: SCHEMA,
         job: plan.job.name.value().cloned().unwrap_or_default(),
-        digest: digest.to_owned(),
+        // The digest covers the config without itself.
+        digest: fill.digest().to_owned(),
         cluster: Cluster {
             instance: plan.job.cluster.as_ref()?.instance.value()?.clone(),
             nodes: mesh.nodes,
             gpus_per_node: if has_gpus(plan) { mesh.gpus_per_node } else { 0 },
         },
         mesh: Mesh { shard_degree: mesh.shard_degree.value, data_parallel_replicas: mesh.replicas.value },
-        model: model(plan, worker)?,
+        model: model(plan, worker, fill)?,
         precision: Precision {
             compute: dtype_name(worker.bf16.value),
             reduce: dtype_name(worker.reduce_bf16.value),
@@ -232,8 +234,8 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
         },
         log: Log { every_steps: run.log_interval_steps, evaluate_every_steps: run.evaluation_interval_steps },
         data: Data {
-            train: directory(plan, TRAIN_CHANNEL)?,
-            validation: directory(plan, VALIDATION_CHANNEL),
+            train: directory(plan, TRAIN_CHANNEL, fill)?,
+            validation: directory(plan, VALIDATION_CHANNEL, fill),
             seed: worker.seed.value,
             // The plan converts epochs to steps.
             epochs: None,
@@ -241,7 +243,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             document_mask: worker.document_mask.value,
         },
         checkpoint: Checkpoint {
-            directory: run.checkpoint_directory.clone(),
+            directory: fill.text(&run.checkpoint_directory),
             every_seconds: run.checkpoint_interval_seconds,
             every_steps: run.checkpoint_interval_steps,
             keep: worker.keep.value,
@@ -280,7 +282,7 @@ fn gpu(plan: &Plan, worker: &Worker, nodes: u64) -> Gpu {
     }
 }
 
-fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
+fn model(plan: &Plan, worker: &Worker, fill: Fill) -> Option<Model> {
     let a = plan.model.as_ref()?.architecture.as_ref()?;
     let parts = &worker.model;
     Some(Model {
@@ -305,7 +307,7 @@ fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
         parallel_residual: a.parallel,
         tied_embeddings: a.tied,
         initializer_range: parts.initializer_range.value,
-        weights: directory(plan, WEIGHTS_CHANNEL),
+        weights: directory(plan, WEIGHTS_CHANNEL, fill),
         adapter: worker.run.adapter.as_ref().map(|adapter| Adapter {
             kind: adapter.kind.clone(),
             rank: adapter.rank,
@@ -325,11 +327,11 @@ fn has_gpus(plan: &Plan) -> bool {
 }
 
 /// Returns the directory of a channel: in the container, or as the manifest names it.
-fn directory(plan: &Plan, name: &str) -> Option<String> {
+fn directory(plan: &Plan, name: &str, fill: Fill) -> Option<String> {
     let channel =
         plan.job.channels.iter().find(|channel| channel.name.value().is_some_and(|other| other == name))?;
     if plan.deployable {
         return Some(format!("/opt/ml/input/data/{name}"));
     }
-    Some(channel.path.value().cloned().unwrap_or_else(|| name.to_owned()))
+    Some(fill.field(&channel.path).unwrap_or_else(|| name.to_owned()))
 }

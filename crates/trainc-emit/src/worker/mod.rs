@@ -3,13 +3,13 @@
 mod config;
 
 use super::container::{self, WORKER_BINARY, WORKER_CONFIG};
+use super::fill::Fill;
 use super::{added, canonical_json, names};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainc_ir::Plan;
-use trainc_ir::plan::DIGEST_MARK;
 
 /// The command that starts the binary, `worker/launch.json`.
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let Some(config) = config(plan, digest) else { return Vec::new() };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let launch = if plan.deployable {
-        let (entry_point, arguments) = container::command(plan);
+        let (entry_point, arguments) = container::command(plan, Fill::Digest(digest));
         Launch { entry_point, arguments, environment: plan.payload.environment.iter().cloned().collect() }
     } else {
         Launch {
@@ -49,7 +49,7 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
 /// other engines.
 pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     let Some(config) = config(plan, digest) else { return Vec::new() };
-    let prefix = names::worker_prefix(plan).replace(DIGEST_MARK, digest);
+    let prefix = Fill::Digest(digest).text(&names::worker_prefix(plan));
     let binary = plan.worker.as_ref().and_then(|worker| worker.binary.as_ref());
     let binary = binary.map(|file| (format!("{prefix}{WORKER_BINARY}"), Arc::clone(&file.bytes)));
     let config = (format!("{prefix}{WORKER_CONFIG}"), Arc::from(canonical_json::to_file_bytes(&config)));
@@ -61,14 +61,12 @@ pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
 
 /// Returns the config of a plan with engine `worker`, for a local run.
 pub fn config(plan: &Plan, digest: &str) -> Option<Value> {
-    let mut config = serde_json::to_value(config::config(plan, digest)?).ok()?;
-    super::replace_mark(&mut config, digest);
-    Some(config)
+    serde_json::to_value(config::config(plan, Fill::Digest(digest))?).ok()
 }
 
 /// Returns the config and the digest of the binary, for the job's digest; empty for other engines.
 pub(super) fn digest_inputs(plan: &Plan) -> Value {
-    let Some(config) = config::config(plan, "") else { return Value::Object(serde_json::Map::new()) };
+    let Some(config) = config::config(plan, Fill::Mark) else { return Value::Object(serde_json::Map::new()) };
     let binary =
         plan.worker.as_ref().and_then(|worker| worker.binary.as_ref().map(|file| file.sha256().to_owned()));
     let mut inputs = serde_json::json!({ "config": config, "binary": binary });

@@ -1,5 +1,6 @@
 //! `cluster` and `network`.
 
+use crate::address::Address;
 use crate::declared::{arg, beside, child, optional_arg, prop, prop_of, words};
 use crate::node::node;
 use crate::origin::{Field, Val};
@@ -29,9 +30,8 @@ node! {
             .estimator("volume_size"),
             default (30 * GIB, "SageMaker Python SDK default, 30 GiB");
         /// KMS key that encrypts it
-        pub volume_kms: Field<String> = prop_of("volume", "kms", Ty::Text)
+        pub volume_kms: Field<Address> = prop_of("volume", "kms", Ty::Text)
             .listed("volume-kms")
-            .address()
             .sent_as("ResourceConfig.VolumeKmsKeyId")
             .called("the volume's key")
             .example("cluster { volume \"…\" kms=\"…\" }")
@@ -57,8 +57,7 @@ node! {
             .whole()
             .estimator("max_retry_attempts");
         /// ARN of a training plan that reserves the capacity
-        pub training_plan: Field<String> = child("training-plan", Ty::Text)
-            .address()
+        pub training_plan: Field<Address> = child("training-plan", Ty::Text)
             .sent_as("ResourceConfig.TrainingPlanArn")
             .example("cluster { training-plan \"arn:…\" }")
             .estimator("training_plan");

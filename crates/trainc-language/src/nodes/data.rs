@@ -1,5 +1,6 @@
 //! `storage`, `channel`, `checkpoint`, `output`, `bucket`.
 
+use crate::address::Address;
 use crate::declared::{arg, child, children, prop};
 use crate::node::{NodeType, node};
 use crate::origin::Field;
@@ -49,7 +50,7 @@ node! {
         /// drive cache of HDD storage
         pub drive_cache: Field<String> = prop("drive-cache", Ty::Word(&["none", "read"]));
         /// KMS key that encrypts it
-        pub kms: Field<String> = prop("kms", Ty::Text).address();
+        pub kms: Field<Address> = prop("kms", Ty::Text);
         /// provisioned metadata operations per second
         pub metadata_iops: Field<u64> = prop("metadata-iops", Ty::Int(1, 1_000_000));
         /// start of the weekly maintenance, d:HH:MM in UTC, Monday is 1
@@ -73,7 +74,7 @@ node! {
     /// an S3 prefix that is linked into the file system
     pub struct StorageLink("import"; repeat: Repeat::ByFirst; rows: Rows::Beside) {
         /// the S3 prefix
-        pub s3: Field<String> = arg(0, "s3", Ty::Text).address();
+        pub s3: Field<Address> = arg(0, "s3", Ty::Text);
         /// path in the file system; default `/`
         pub path: Field<String> = prop("path", Ty::Text);
     }
@@ -99,16 +100,15 @@ node! {
         /// its name
         pub name: Field<String> = arg(0, "name", Ty::Plain);
         /// S3 prefix; end a directory with /
-        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        pub s3: Field<Address> = prop("s3", Ty::Text);
         /// S3 URI of a manifest file
-        pub manifest: Field<String> = prop("manifest", Ty::Text).address();
+        pub manifest: Field<Address> = prop("manifest", Ty::Text);
         /// S3 URI of an augmented manifest file
-        pub augmented_manifest: Field<String> = prop("augmented-manifest", Ty::Text).address();
+        pub augmented_manifest: Field<Address> = prop("augmented-manifest", Ty::Text);
         /// S3 URI of conversations in Converse format
-        pub converse: Field<String> = prop("converse", Ty::Text).address();
+        pub converse: Field<Address> = prop("converse", Ty::Text);
         /// ARN of a dataset in a SageMaker hub
-        pub dataset: Field<String> = prop("dataset", Ty::Text)
-            .address()
+        pub dataset: Field<Address> = prop("dataset", Ty::Text)
             .sent_as("InputDataConfig[].DataSource.DatasetSource.DatasetArn")
             .by_code();
         /// attributes of an augmented manifest, separated by commas
@@ -142,8 +142,7 @@ node! {
         /// instance groups that receive the channel, separated by commas
         pub groups: Field<Vec<String>> = prop("groups", Ty::Plain);
         /// ARN of a private hub's reference to a JumpStart model
-        pub hub: Field<String> = prop("hub", Ty::Text)
-            .address()
+        pub hub: Field<Address> = prop("hub", Ty::Text)
             .sent_as("InputDataConfig[].DataSource.S3DataSource.HubAccessConfig.HubContentArn")
             .by_code();
         /// accept the license of the model in the channel
@@ -151,7 +150,7 @@ node! {
             .sent_as("InputDataConfig[].DataSource.S3DataSource.ModelAccessConfig.AcceptEula")
             .by_code();
         /// KMS key of its objects, which a created role may use to decrypt
-        pub kms: Field<String> = prop("kms", Ty::Text).address();
+        pub kms: Field<Address> = prop("kms", Ty::Text);
     }
 }
 
@@ -159,8 +158,7 @@ node! {
     /// checkpoint location and interval
     pub struct Checkpoint("checkpoint") {
         /// S3 prefix that the local path is synchronised with
-        pub s3: Field<String> = prop("s3", Ty::Text)
-            .address()
+        pub s3: Field<Address> = prop("s3", Ty::Text)
             .sent_as("CheckpointConfig.S3Uri")
             .by_code()
             .estimator("checkpoint_s3_uri");
@@ -174,7 +172,7 @@ node! {
         /// number of checkpoints to keep
         pub keep: Field<u64> = prop("keep", Ty::Int(1, 1_000_000));
         /// KMS key of the bucket, for a role that trainc creates
-        pub kms: Field<String> = prop("kms", Ty::Text).address();
+        pub kms: Field<Address> = prop("kms", Ty::Text);
     }
 }
 
@@ -193,15 +191,13 @@ node! {
     /// location of the model
     pub struct Output("output") {
         /// S3 prefix
-        pub s3: Field<String> = prop("s3", Ty::Text)
+        pub s3: Field<Address> = prop("s3", Ty::Text)
             .required()
-            .address()
             .sent_as("OutputDataConfig.S3OutputPath")
             .by_code()
             .estimator("output_path");
         /// KMS key that encrypts it
-        pub kms: Field<String> = prop("kms", Ty::Text)
-            .address()
+        pub kms: Field<Address> = prop("kms", Ty::Text)
             .sent_as("OutputDataConfig.KmsKeyId")
             .called("the output's key")
             .estimator("output_kms_key");

@@ -1,5 +1,6 @@
 //! `role` and the nodes that monitor the job.
 
+use crate::address::Address;
 use crate::declared::{Unit, any_props, arg, prop, props_of};
 use crate::node::{Pair, node};
 use crate::origin::{Field, Val};
@@ -12,13 +13,12 @@ node! {
         /// create a role with least privilege
         pub create: Field<bool> = prop("create", Ty::Bool);
         /// ARN of an existing role
-        pub arn: Field<String> = prop("arn", Ty::Text)
-            .address()
+        pub arn: Field<Address> = prop("arn", Ty::Text)
             .sent_as("RoleArn")
             .by_code()
             .called("`role arn`");
         /// permissions boundary of a created role; default: TRAINC_ROLE_BOUNDARY
-        pub boundary: Field<String> = prop("boundary", Ty::Text).address();
+        pub boundary: Field<Address> = prop("boundary", Ty::Text);
         /// path of a created role; default /trainc/, with a boundary /trainc/NAME-OF-BOUNDARY/
         pub path: Field<String> = prop("path", Ty::Plain);
         pub reads: Vec<RoleRead>;
@@ -30,7 +30,7 @@ node! {
     /// program
     pub struct RoleRead("read"; repeat: Repeat::ByFirst; rows: Rows::Together) {
         /// the S3 prefix
-        pub s3: Field<String> = arg(0, "s3", Ty::Text).listed("").address();
+        pub s3: Field<Address> = arg(0, "s3", Ty::Text).listed("");
     }
 }
 
@@ -38,7 +38,7 @@ node! {
     /// SageMaker Debugger; off by default
     pub struct Debugger("debugger") {
         /// S3 prefix of the tensors; default: the output prefix
-        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        pub s3: Field<Address> = prop("s3", Ty::Text);
         /// path in the container
         pub local: Field<String> = prop("local", Ty::Text).sent_as("DebugHookConfig.LocalPath").by_code();
         /// parameters by name
@@ -79,7 +79,7 @@ node! {
     /// SageMaker Profiler; off by default
     pub struct Profiler("profiler") {
         /// S3 prefix of its data; default: the output prefix
-        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        pub s3: Field<Address> = prop("s3", Ty::Text);
         /// interval of system metrics, such as "500ms"
         pub interval_milliseconds: Field<u64> = prop("interval", Ty::Duration)
             .unit(Unit::Milliseconds)
@@ -94,9 +94,8 @@ node! {
     /// TensorBoard output
     pub struct Tensorboard("tensorboard") {
         /// S3 prefix of the event files
-        pub s3: Field<String> = prop("s3", Ty::Text)
+        pub s3: Field<Address> = prop("s3", Ty::Text)
             .required()
-            .address()
             .sent_as("TensorBoardOutputConfig.S3OutputPath").whole();
         /// path in the container
         pub local: Field<String> = prop("local", Ty::Text)

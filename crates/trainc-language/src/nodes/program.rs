@@ -1,5 +1,6 @@
 //! `program` and `image`.
 
+use crate::address::Address;
 use crate::declared::{arg, beside, optional_arg, prop, props_of, words};
 use crate::node::{Pair, node};
 use crate::origin::{Field, Val};
@@ -25,9 +26,9 @@ node! {
         /// directory inside the repository
         pub dir: Field<String> = prop("dir", Ty::Plain);
         /// S3 URI of an existing archive
-        pub s3: Field<String> = prop("s3", Ty::Text).address();
+        pub s3: Field<Address> = prop("s3", Ty::Text);
         /// S3 prefix for the archive; default: the SDK's default bucket
-        pub upload: Field<String> = prop("upload", Ty::Text).address();
+        pub upload: Field<Address> = prop("upload", Ty::Text);
         /// whose modules and kernels run, for predictions, e.g. huggingface or torchtitan
         pub code: Field<String> = prop("code", Ty::Plain),
             default ("huggingface", "assumed unless `code` is written");
@@ -70,7 +71,7 @@ node! {
         /// the place of the variable
         pub name_span: Span = beside("");
         /// ARN of the secret in Secrets Manager
-        pub from: Field<String> = prop("from", Ty::Text).required().listed("").address();
+        pub from: Field<Address> = prop("from", Ty::Text).required().listed("");
     }
 }
 

@@ -19,7 +19,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Field, Plan, Raw, Scalar};
+use trainc_ir::{Address, Field, Plan, Raw, Scalar};
 use trainc_language::Slot;
 use values::{PlanValues, ValueEntry};
 
@@ -89,6 +89,17 @@ impl Binder<'_> {
                     Some(value) => {
                         if let Some(text) = field.value_mut() {
                             *text = scalar_text(&value);
+                        }
+                    }
+                    None => *field = Field::Bad,
+                }
+            }
+            Slot::Address(field) => {
+                let Some(val) = field.val() else { return };
+                match self.expand(&val.value, val.span_or(Span::whole(SourceId(0))), problems) {
+                    Some(value) => {
+                        if let Some(address) = field.value_mut() {
+                            *address = Address::new(scalar_text(&value));
                         }
                     }
                     None => *field = Field::Bad,

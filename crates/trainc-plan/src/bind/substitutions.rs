@@ -8,7 +8,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_ir::account::{self, ACCOUNT_MARK};
+use trainc_ir::address::{self, ACCOUNT_MARK};
 use trainc_ir::{Field, Plan};
 
 declare_code!(T0272, "unsupported-substitution", Error, "`${…}` where no substitution is supported");
@@ -22,7 +22,7 @@ const OUTPUT_MARKS: [&str; 2] = ["role_arn", "fsx."];
 pub(super) fn check(plan: &mut Plan, sources: &SourceMap, problems: &mut Problems) {
     let mut found: Vec<(Span, String, Unsupported)> = Vec::new();
     let mut addresses: BTreeSet<Span> = BTreeSet::new();
-    account::for_each_address(&mut plan.job, &mut |field| {
+    address::for_each_address(&mut plan.job, &mut |field| {
         let Some((span, text)) = field.val().and_then(|val| Some((val.origin.span()?, &val.value))) else {
             return;
         };
@@ -105,7 +105,7 @@ enum Unsupported {
 /// Returns the marks of an address that are not substituted.
 fn unsupported_marks(written: &str) -> Vec<(String, Unsupported)> {
     let text = mask_placeholders(written);
-    let until = account::substitution_end(&text).unwrap_or(0);
+    let until = address::substitution_end(&text).unwrap_or(0);
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text.get(from..).and_then(|rest| rest.find("${")).map(|at| from + at) {

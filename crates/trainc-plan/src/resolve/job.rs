@@ -7,7 +7,7 @@ use trainc_catalog::arn::{self, Arn};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Problems};
 use trainc_ir::job::SERVERLESS;
-use trainc_ir::{Allow, Field, Job, Origin, Role, Val};
+use trainc_ir::{Address, Allow, Field, Job, Origin, Role, Val};
 use trainc_language::NodeType;
 use trainc_syntax::ast::Node;
 
@@ -108,7 +108,8 @@ pub(super) fn apply_boundary(role: &mut Role, boundary: Option<&str>) {
         return;
     }
     if let Some(boundary) = boundary {
-        role.boundary = mem::take(&mut role.boundary).or_default(boundary.to_owned(), "TRAINC_ROLE_BOUNDARY");
+        role.boundary =
+            mem::take(&mut role.boundary).or_default(Address::new(boundary), "TRAINC_ROLE_BOUNDARY");
     }
     let Some(path) = role.boundary.value().and_then(|arn| Arn::parse(arn).ok()?.role_path()) else {
         return;

@@ -67,7 +67,7 @@ impl Places {
             if !matches!(seen.declared.ty, Ty::Text | Ty::Bytes | Ty::Count) || seen.declared.name == "s3" {
                 return;
             }
-            let code = if seen.declared.is_address { &T0437 } else { &T0444 };
+            let code = if seen.value.is_address() { &T0437 } else { &T0444 };
             let what = called.map_or_else(|| format!("`{}`", seen.declared.name), str::to_owned);
             let span = seen.origin.and_then(Origin::span);
             let joint = path.starts_with("ExperimentConfig.").then_some('-');
