@@ -4,6 +4,7 @@ use crate::cases::{self, Case};
 use crate::support::{Memory, Outcome, Scratch, compile_in, files, options, read, root, trainc_in};
 use std::fs;
 use std::time::Duration;
+use trainc_diag::Diagnostic;
 use trainc_syntax::suggested_edit::suggested_fix;
 
 const JOB: &str = "// the team's job
@@ -872,7 +873,9 @@ fn helps_of_the_cases_are_actions() {
             let text = case.manifest();
             let Outcome { compiled, sources } = compile(text);
             let manifest = sources.iter().next().unwrap().0;
-            for problem in compiled.own_problems().filter(|one| one.span.source == manifest) {
+            // Of its code alone: a case on its own lacks what its layers would set.
+            let own = |one: &&Diagnostic| one.code.id == code.id && one.span.source == manifest;
+            for problem in compiled.own_problems().filter(own) {
                 let Some(help) = problem.help.as_deref().filter(|help| {
                     ["write `", "add `", "remove `", "remove it", "did you mean `"]
                         .iter()

@@ -270,6 +270,20 @@ fn a_foreign_job_that_begins_meanwhile_keeps_the_role() {
     assert_eq!(left(&cloud.account()), [1, 0, 0, 1], "{:#?}", ledger.events());
 }
 
+/// The archive is uploaded below the digest, and found there.
+#[test]
+fn an_upload_prefix_with_the_digest_is_emptied() {
+    let plan = plan("llama-7b-fsdp", &["program.upload=s3://example-code/{{ job.digest }}/"]);
+    let account = applied(&plan);
+    let digest = trainc_emit::identity(&plan).digest;
+    let below = format!("example-code/{digest}/");
+    let uploads = |account: &Account| account.objects.keys().filter(|key| key.starts_with(&below)).count();
+    assert_eq!(uploads(&account), 1);
+    let cloud = Fake::new(account);
+    run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
+    assert_eq!(uploads(&cloud.account()), 0);
+}
+
 #[test]
 fn what_is_not_yet_exported_is_said_to_be_lost() {
     let plan = plan("llama-7b-fsdp", &[]);

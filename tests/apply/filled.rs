@@ -82,9 +82,10 @@ fn a_decimal_variable_is_the_text_that_was_written() {
 #[test]
 fn a_program_that_the_image_starts_by_itself_has_no_archive() {
     let with = plan("llama-7b-fsdp", &[]);
-    let mut without = with.clone();
-    let word = trainc_ir::Val::written("serve".to_owned(), without.job.span);
-    without.job.program.as_mut().unwrap().entrypoint.push(word);
+    let mut changed = with.clone();
+    let word = trainc_ir::Val::written("serve".to_owned(), changed.job.span);
+    changed.job.program.as_mut().unwrap().entrypoint.push(word);
+    let without = trainc_plan::plan::decide_bound_values(changed);
     let sources = |plan| {
         let files = trainc_emit::emit(plan).files;
         files.iter().filter(|(path, _)| path.starts_with("source/")).count()

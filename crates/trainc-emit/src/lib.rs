@@ -36,6 +36,7 @@ use serde_json::Value;
 use trainc_diag::Code;
 use trainc_ir::address::for_each_address;
 use trainc_ir::digest::sha256_hex;
+use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Address, KeyPlace, Plan, s3};
 
 pub use archive::basename as dependency_name;
@@ -200,9 +201,11 @@ pub fn job_pattern(plan: &Plan) -> String {
     names::training_job_pattern(plan)
 }
 
-/// Returns the S3 prefix of the source archives of all versions of the job.
+/// Returns the S3 prefix of the source archives of all versions of the job; of this version if the manifest's prefix has the
+/// job's digest.
 pub fn archive_base_prefix(plan: &Plan) -> String {
-    names::source_base_prefix(plan)
+    let prefix = names::source_base_prefix(plan);
+    if prefix.contains(DIGEST_MARK) { Fill::Digest(&identity(plan).digest).text(&prefix) } else { prefix }
 }
 
 /// Emits all files of a plan, except its reports.

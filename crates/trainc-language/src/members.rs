@@ -1,7 +1,7 @@
 //! The values that are sent as a member of CreateTrainingJob, by the tables of the language.
 
 use super::declared::{Declared, Member, Place};
-use super::node::{NodeType, Seen};
+use super::node::{Leaf, NodeType};
 use super::nodes::Job;
 use super::spec::{NodeSpec, Ty};
 use serde_json::Value;
@@ -64,7 +64,7 @@ impl SentValue {
     }
 }
 
-impl Seen<'_> {
+impl Leaf<'_> {
     /// Returns the member that the value is sent as, and the value in the words of the API; `None` if it is not sent or
     /// invalid.
     pub fn sent(&self) -> Option<(&'static Member, Value)> {

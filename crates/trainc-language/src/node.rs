@@ -10,7 +10,7 @@ use super::spec::{NodeSpec, Repeat, Rows};
 use trainc_diag::source::{Span, Spanned};
 
 /// A value of a job and where it comes from.
-pub struct Seen<'a> {
+pub struct Leaf<'a> {
     /// The path of its node, such as `cluster.spot` or `channel train`.
     pub path: &'a str,
     /// Its name in the node; empty if the node has only this value.
@@ -24,7 +24,7 @@ pub struct Seen<'a> {
 }
 
 /// Receives the values of a job.
-pub type Visitor<'a> = &'a mut dyn FnMut(&Seen<'_>);
+pub type Visitor<'a> = &'a mut dyn FnMut(&Leaf<'_>);
 
 /// A text of a job, for changes in place.
 pub enum Slot<'a> {
@@ -225,7 +225,7 @@ impl<T: Kind> Field<T> {
             Self::Bad => (None, &""),
             Self::Is(val) => (Some(&val.origin), &val.value),
         };
-        with(&Seen { path, name, declared, origin, value });
+        with(&Leaf { path, name, declared, origin, value });
     }
 }
 
@@ -282,7 +282,7 @@ impl Part for Val<String> {
 
     fn visit(&self, declared: &'static Declared, path: &str, with: Visitor) {
         let Some(name) = declared.listed else { return };
-        with(&Seen { path, name, declared, origin: Some(&self.origin), value: &self.value });
+        with(&Leaf { path, name, declared, origin: Some(&self.origin), value: &self.value });
     }
 }
 
@@ -353,7 +353,7 @@ impl Part for Vec<Pair> {
         for Pair { key, key_span, value } in self {
             let name = &format!("{listed}.{key}");
             if value.is_absent() {
-                with(&Seen { path, name, declared, origin: Some(&Origin::Written(*key_span)), value: &"" });
+                with(&Leaf { path, name, declared, origin: Some(&Origin::Written(*key_span)), value: &"" });
             }
             value.visit_as(name, declared, path, with);
         }
@@ -376,7 +376,7 @@ impl Part for Vec<RequestMember> {
 
     fn visit(&self, declared: &'static Declared, _: &str, with: Visitor) {
         for RequestMember { name, span, value } in self {
-            with(&Seen { path: "request", name, declared, origin: Some(&Origin::Written(*span)), value });
+            with(&Leaf { path: "request", name, declared, origin: Some(&Origin::Written(*span)), value });
         }
     }
 

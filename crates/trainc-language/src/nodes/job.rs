@@ -2,7 +2,7 @@
 
 use crate::ast::Node;
 use crate::declared::{Declared, arg, beside, child, children, prop, props_of};
-use crate::node::{NodeType, Pair, Part, Seen, TextVisitor, Visitor, node};
+use crate::node::{Leaf, NodeType, Pair, Part, TextVisitor, Visitor, node};
 use crate::nodes::{
     Adapter, Bucket, Channel, Checkpoint, Cluster, Debugger, Experiment, ImageRequest, Model, Network,
     Output, Parallel, Profiler, Program, Quantize, Role, Storage, Tensorboard, Train,
@@ -228,7 +228,7 @@ impl Part for Vec<Vary> {
         for Vary { path, values } in self {
             let values: Vec<String> = values.iter().map(|val| val.value.written()).collect();
             let (name, origin) = (&path.value, Some(&path.origin));
-            with(&Seen { path: SWEEP.name, name, declared, origin, value: &values.join(", ") });
+            with(&Leaf { path: SWEEP.name, name, declared, origin, value: &values.join(", ") });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ast::Node;
 use crate::declared::{Declared, arg, beside, child, children, optional_arg, prop};
-use crate::node::{Part, Seen, Visitor, node};
+use crate::node::{Leaf, Part, Visitor, node};
 use crate::origin::{Field, Val};
 use crate::spec::{NodeSpec, Ty, value_node};
 
@@ -58,7 +58,7 @@ impl Part for Vec<(&'static str, Val<u64>)> {
 
     fn visit(&self, declared: &'static Declared, path: &str, with: Visitor) {
         for (name, val) in self {
-            with(&Seen { path, name, declared, origin: Some(&val.origin), value: &val.value });
+            with(&Leaf { path, name, declared, origin: Some(&val.origin), value: &val.value });
         }
     }
 }
