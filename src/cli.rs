@@ -17,7 +17,8 @@ use trainc_project::files;
 
 /// A compiler for training jobs: turns a KDL manifest into a checked plan and AWS resource definitions.
 ///
-/// Problems are reported with their source line before anything is paid for. `check` and `plan --offline` need no network.
+/// Problems are reported with their source line before anything is paid for. `check` and `plan --offline`
+/// need no network.
 #[derive(Parser, Debug)]
 #[command(
     name = "trainc",
@@ -27,7 +28,9 @@ use trainc_project::files;
     subcommand_required = true
 )]
 #[command(
-    after_help = "Start with `trainc init`. Exit codes: 0 success, 2 usage error, 3 errors in the manifest, 4 differences found, 5 incomplete and safe to repeat, 6 access denied, 7 blocked by a resource that trainc does not own, 8 training job failed or stopped."
+    after_help = "Start with `trainc init`. Exit codes: 0 success, 2 usage error, 3 errors in the manifest, \
+        4 differences found, 5 incomplete and safe to repeat, 6 access denied, 7 blocked by a resource that \
+        trainc does not own, 8 training job failed or stopped."
 )]
 struct App {
     #[command(subcommand)]
@@ -137,7 +140,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })
 }
 
-/// Prints help, or an error of the command line. The error repeats arguments, which may be names of hostile files.
+/// Prints help, or an error of the command line. The error repeats arguments, which may be names of hostile
+/// files.
 fn print_usage(error: &clap::Error) -> std::io::Result<()> {
     if !error.use_stderr() {
         return error.print().and_then(|()| std::io::stdout().flush());
@@ -160,7 +164,8 @@ fn width() -> usize {
     columns().map_or(100, |columns| columns.clamp(60, 120))
 }
 
-/// Returns the columns at which the lines of a stream are wrapped: `COLUMNS`, or those of the terminal if it is one.
+/// Returns the columns at which the lines of a stream are wrapped: `COLUMNS`, or those of the terminal if it
+/// is one.
 pub(crate) fn wrap(stream: &impl std::io::IsTerminal) -> Option<usize> {
     let is_terminal = stream.is_terminal();
     columns().filter(|_| is_terminal || std::env::var_os("COLUMNS").is_some()).map(|columns| columns.max(20))

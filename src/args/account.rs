@@ -7,8 +7,8 @@ use trainc_ops::accounts::{Accounts, Which};
 /// Flag that selects the account.
 #[derive(clap::Args, Debug)]
 pub(crate) struct AccountArgs {
-    /// Use a simulated account instead of AWS: no credentials, no network, no cost. `--simulate` runs against an
-    /// in-memory account; `--simulate=FILE` persists it between commands
+    /// Use a simulated account instead of AWS: no credentials, no network, no cost. `--simulate` runs against
+    /// an in-memory account; `--simulate=FILE` persists it between commands
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     #[expect(clippy::option_option, reason = "clap: absent, alone, or with a file")]
     pub simulate: Option<Option<PathBuf>>,
@@ -38,7 +38,8 @@ impl AccountArgs {
         Self { simulate: Some(Some("account.json".into())) }
     }
 
-    /// Opens the account; fails with a usage error. `capacity` is the time for which a lack of machines is waited out.
+    /// Opens the account; fails with a usage error. `capacity` is the time for which a lack of machines is
+    /// waited out.
     pub(crate) fn open(&self, capacity: Option<Duration>) -> Result<Accounts, String> {
         let which = match &self.simulate {
             None => Which::Aws,

@@ -60,8 +60,8 @@ impl Global {
 /// Arguments that select manifests.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Named {
-    /// Manifests: files, directories (searched for *.kdl), globs, or `-` for standard input [default: the current
-    /// directory]
+    /// Manifests: files, directories (searched for *.kdl), globs, or `-` for standard input [default: the
+    /// current directory]
     #[arg(value_name = "MANIFEST", value_parser = path)]
     pub manifests: Vec<String>,
 }
@@ -72,14 +72,16 @@ impl Named {
         if !self.manifests.is_empty() {
             return Ok(self.manifests.clone());
         }
-        // Only if a manifest is directly here: a home directory is not searched because an argument is missing.
+        // Only if a manifest is directly here: a home directory is not searched because an argument is
+        // missing.
         let here = std::fs::read_dir(".").into_iter().flatten().flatten();
         let mut names = here.map(|entry| entry.file_name().to_string_lossy().into_owned());
         if names.any(|name| name.ends_with(".kdl") && !name.starts_with('.')) {
             return Ok(vec![".".to_owned()]);
         }
         Err(format!(
-            "error: no manifest given, and no `*.kdl` in the current directory\nhelp: `trainc {command} job.kdl`, or write a first manifest with `trainc init`\n"
+            "error: no manifest given, and no `*.kdl` in the current directory\nhelp: `trainc \
+                {command} job.kdl`, or write a first manifest with `trainc init`\n"
         ))
     }
 }

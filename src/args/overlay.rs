@@ -1,5 +1,5 @@
-//! Flags that override values of a manifest: one group for all commands, so that a run is compared with what was
-//! planned.
+//! Flags that override values of a manifest: one group for all commands, so that a run is compared with what
+//! was planned.
 
 use crate::terminal::io::Io;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub(crate) struct Overlay {
     /// AWS account ID, if the manifest does not set one
     #[arg(long, value_name = "ID", value_parser = parse_account)]
     pub account: Option<String>,
-    /// Override a price in US dollars: per instance-hour, e.g. ml.p4d.24xlarge=25.25, or per GB-month of storage, e.g.
-    /// fsx/us-west-2/PERSISTENT_2/SSD/125=0.145 or ebs-training/us-west-2=0.14
+    /// Override a price in US dollars: per instance-hour, e.g. ml.p4d.24xlarge=25.25, or per GB-month of
+    /// storage, e.g. fsx/us-west-2/PERSISTENT_2/SSD/125=0.145 or ebs-training/us-west-2=0.14
     #[arg(long = "price", value_name = "WHAT=USD", value_parser = parse_price)]
     pub prices: Vec<(String, f64)>,
     /// Discount on all instance prices, e.g. 0.25 for 25 %
@@ -31,8 +31,8 @@ pub(crate) struct Overlay {
     /// The `trainc-worker` binary for engine `worker` [default: next to trainc]
     #[arg(long, value_name = "PATH", value_parser = parse_binary_path)]
     pub worker: Option<PathBuf>,
-    /// Constants of the cost model: a file of `trainc calibrate --write`, the output of a probe, or the JSON of
-    /// `trainc-worker selfcheck`
+    /// Constants of the cost model: a file of `trainc calibrate --write`, the output of a probe, or the JSON
+    /// of `trainc-worker selfcheck`
     #[arg(long, value_name = "FILE", value_parser = calibration)]
     pub calibration: Option<Calibration>,
 }
@@ -63,7 +63,9 @@ fn parse_price(written: &str) -> Result<(String, f64), String> {
     if name.contains('/') {
         if !trainc_catalog::prices::is_storage_key(name) {
             return Err(format!(
-                "`{name}` is not a storage price; expected fsx/REGION/DEPLOYMENT/TYPE/TIER, e.g. fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 for none), ebs-training/REGION or s3-standard/REGION"
+                "`{name}` is not a storage price; expected fsx/REGION/DEPLOYMENT/TYPE/TIER, e.g. \
+                    fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 for none), ebs-training/REGION or \
+                    s3-standard/REGION"
             ));
         }
     } else if !trainc_catalog::instances::instance_exists(name) {

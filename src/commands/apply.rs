@@ -1,4 +1,5 @@
-//! `trainc apply`: compares each job with the account, asks for confirmation and applies it; several jobs concurrently.
+//! `trainc apply`: compares each job with the account, asks for confirmation and applies it; several jobs
+//! concurrently.
 
 mod billed_storage;
 mod job_apply;
@@ -41,14 +42,15 @@ use trainc_project::manifests::{Manifest, Set, compile_all};
 
 /// Create or update the job's resources and start the training job
 ///
-/// Shows the changes and asks for confirmation. Safe to repeat after any failure: names and client tokens are derived
-/// from the plan, so existing resources are found again and nothing is created twice. Accepts manifests, or a plan saved
-/// with `plan --save`.
+/// Shows the changes and asks for confirmation. Safe to repeat after any failure: names and client tokens are
+/// derived from the plan, so existing resources are found again and nothing is created twice. Accepts
+/// manifests, or a plan saved with `plan --save`.
 #[derive(clap::Args, Debug)]
 #[command(
     // No effect here, accepted because a saved command line may have it.
     mut_arg("exit_zero", |arg| arg.hide(true)),
-    after_help = "Examples:\n  trainc apply --simulate job.kdl\n  trainc apply job.kdl\n  trainc apply saved.plan\n  trainc apply jobs/ --yes -o json"
+    after_help = "Examples:\n  trainc apply --simulate job.kdl\n  trainc apply job.kdl\n  trainc apply \
+        saved.plan\n  trainc apply jobs/ --yes -o json"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -100,7 +102,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         if !std::path::Path::new(&saved.manifest).exists() {
             io.note(&format!(
-                "error: `{}`, which the saved plan names, does not exist here: run apply in the directory where the plan was saved\n",
+                "error: `{}`, which the saved plan names, does not exist here: run apply in the \
+                    directory where the plan was saved\n",
                 saved.manifest
             ));
             return exit::USAGE;
@@ -229,7 +232,8 @@ fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
         (_, None) => Ok(None),
         ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
         ([_], Some((path, Err(why)))) => Err(format!(
-            "error: `{path}` is a saved plan that cannot be read: {why}\nhelp: save it again: trainc plan --save {}\n",
+            "error: `{path}` is a saved plan that cannot be read: {why}\nhelp: save it again: \
+                trainc plan --save {}\n",
             trainc_emit::quote(&path)
         )),
         (_, Some((path, _))) => Err(format!(
@@ -256,7 +260,8 @@ impl Args {
         match said.into_iter().find(|(_, said)| *said) {
             None => Ok(()),
             Some((flag, _)) => Err(format!(
-                "error: `{flag}` cannot be combined with a saved plan\nhelp: pass it to the plan: trainc plan {flag} … --save FILE\n"
+                "error: `{flag}` cannot be combined with a saved plan\nhelp: pass it to the \
+                    plan: trainc plan {flag} … --save FILE\n"
             )),
         }
     }
@@ -300,8 +305,8 @@ impl<'io> Tasks<Io<'io>> for Applies<'_> {
     type Outcome = u8;
     const LEAVES_RESOURCES: bool = true;
 
-    /// Compares all jobs first and shows them in the order of their manifests; then applies them concurrently, each
-    /// independently of the failure of others.
+    /// Compares all jobs first and shows them in the order of their manifests; then applies them
+    /// concurrently, each independently of the failure of others.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::from_flags(&self.args.output, self.global.quiet));
@@ -382,8 +387,8 @@ impl<'io> Tasks<Io<'io>> for Applies<'_> {
     }
 }
 
-/// Notes on resources that several jobs would create that they are created once. File systems of the same name may
-/// differ.
+/// Notes on resources that several jobs would create that they are created once. File systems of the same
+/// name may differ.
 fn mark_created_by_earlier_job<'a>(
     made: &mut BTreeMap<Item, &'a str>,
     prospect: &mut Prospect,

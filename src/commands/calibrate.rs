@@ -16,14 +16,15 @@ use trainc_project::files::{MOST_TABLE_BYTES, describe, read_named_text};
 
 /// Compare predictions with measured runs, or fit the constants of the cost model to them
 ///
-/// Without `--write`, every row is compared with its prediction by the constants that ship with trainc, or those of
-/// `--calibration`. With it, the constants are fitted to the table and written; each step time is then compared with its
-/// prediction by a fit without that row, and each peak of memory with that by the written constants. A table of 60 runs
-/// or more is fitted on its own; a smaller one adjusts the constants that the fit starts from. The ten largest errors are
-/// shown, or all with `--verbose`.
+/// Without `--write`, every row is compared with its prediction by the constants that ship with trainc, or
+/// those of `--calibration`. With it, the constants are fitted to the table and written; each step time is
+/// then compared with its prediction by a fit without that row, and each peak of memory with that by the
+/// written constants. A table of 60 runs or more is fitted on its own; a smaller one adjusts the constants
+/// that the fit starts from. The ten largest errors are shown, or all with `--verbose`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"
+    after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write \
+        my-constants.toml"
 )]
 pub(crate) struct Args {
     /// Table of runs (CSV)
@@ -76,7 +77,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             let Some((mut fitted, verdict)) = judge::fit_and_judge(&table, &constants) else {
                 let rows = trainc_diag::text::count(table.runs.len() as u64, "row");
                 io.note(&format!(
-                    "error: nothing to fit in `{}`: {rows}, none with a step time or peak that can be predicted; `{}` was not written\n",
+                    "error: nothing to fit in `{}`: {rows}, none with a step time or peak that \
+                        can be predicted; `{}` was not written\n",
                     args.runs,
                     path.display()
                 ));
@@ -126,7 +128,8 @@ fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> S
     });
     let (path, quoted_path) = (path.display(), quote(&path.display().to_string()));
     format!(
-        "wrote {path}{moved}\nhelp: to use it: `trainc plan JOB.kdl --calibration {quoted_path}`; `check`, `tune` and `report` accept the flag too\n"
+        "wrote {path}{moved}\nhelp: to use it: `trainc plan JOB.kdl --calibration \
+            {quoted_path}`; `check`, `tune` and `report` accept the flag too\n"
     )
 }
 

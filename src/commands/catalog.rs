@@ -29,8 +29,8 @@ use trainc_project::manifests::compile_all;
     after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy, for the jobs of `--manifest`, or for any job that uses only the buckets, keys and subnets of `--bucket`, `--key` and `--subnet`.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog permissions boundary --bucket acme-runs/team/ --bucket acme-corpus\n  trainc catalog instances us-west-2\n  trainc catalog instances g6e -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(crate) struct Args {
-    /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules
-    /// or permissions [default: lists all tables]
+    /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx,
+    /// support, rules or permissions [default: lists all tables]
     #[arg(value_name = "TABLE", value_parser = any_text(names), hide_possible_values = true)]
     table: Option<String>,
     /// Only rows that contain this text; of `instances` also a region, for its types and prices
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     /// With `permissions`: restrict the policy to the jobs of this manifest or directory
     #[arg(long = "manifest", value_name = "MANIFEST")]
     manifests: Vec<String>,
-    /// With `permissions`: allow only roles with this permissions boundary, an ARN. Manifests set it by `role boundary=`, or
-    /// take it from TRAINC_ROLE_BOUNDARY
+    /// With `permissions`: allow only roles with this permissions boundary, an ARN. Manifests set it by
+    /// `role boundary=`, or take it from TRAINC_ROLE_BOUNDARY
     #[arg(long, value_name = "ARN")]
     boundary: Option<String>,
     /// With `permissions boundary`: a bucket of the account that jobs may use, or a prefix of its keys, e.g.
@@ -98,7 +98,10 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let code = print(io, global, listing, args, filter);
         if name == "instances" && code == exit::DONE && args.output != "json" && !global.quiet {
             let old = if has_old { ", * older than 90 days" } else { "" };
-            io.note(&format!("on-demand prices{old}; `trainc catalog instances REGION` shows those of a region, `-v` all columns\n"));
+            io.note(&format!(
+                "on-demand prices{old}; `trainc catalog instances REGION` shows those of a region, \
+                `-v` all columns\n"
+            ));
         }
         return code;
     }
@@ -118,7 +121,8 @@ fn names() -> Vec<&'static str> {
     all.into_iter().collect()
 }
 
-/// Prints the IAM policy for one command or all, or the boundary of roles, for any job or those of `--manifest`.
+/// Prints the IAM policy for one command or all, or the boundary of roles, for any job or those of
+/// `--manifest`.
 fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let word = args.filter.as_deref();
     let commands: Vec<Command> =
@@ -143,7 +147,8 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     {
         let arn = arn.escape_debug();
         io.note(&format!(
-            "error: `{arn}` is not the ARN of a policy of an account; expected `arn:aws:iam::ACCOUNT:policy/NAME`\n"
+            "error: `{arn}` is not the ARN of a policy of an account; expected \
+                `arn:aws:iam::ACCOUNT:policy/NAME`\n"
         ));
         return exit::USAGE;
     }
@@ -193,7 +198,10 @@ fn other_boundary<'a>(plan: &'a Plan, boundary: &str) -> Option<(&'a str, &'a st
 fn print_policy(io: &mut Io, commands: &[Command], scopes: &[PolicyScope]) {
     io.print_json(&canonical_json::pretty(&permissions::policy(commands, scopes)));
     if permissions::allows_any_role(commands, scopes) {
-        io.note("warning: the holder of this policy can become an administrator of the account: it allows creating roles with any permissions; restrict it by `--boundary ARN`\n");
+        io.note(
+            "warning: the holder of this policy can become an administrator of the account: it \
+            allows creating roles with any permissions; restrict it by `--boundary ARN`\n",
+        );
     }
 }
 
@@ -269,7 +277,10 @@ fn print_general_boundary(io: &mut Io, args: &Args, boundary: Option<&str>) -> u
         }
     };
     if buckets.is_empty() {
-        io.note("error: a boundary for any job requires the buckets that jobs may use: pass `--bucket BUCKET/PREFIX` for each, or `--manifest`\n");
+        io.note(
+            "error: a boundary for any job requires the buckets that jobs may use: pass `--bucket \
+            BUCKET/PREFIX` for each, or `--manifest`\n",
+        );
         return exit::USAGE;
     }
     let arn = boundary.and_then(|arn| Arn::parse(arn).ok());
@@ -286,7 +297,10 @@ fn print_general_boundary(io: &mut Io, args: &Args, boundary: Option<&str>) -> u
         return exit::USAGE;
     }
     io.print_json(&canonical_json::pretty(&json!(policy)));
-    io.note("note: it covers the buckets, KMS keys and subnets of `--bucket`, `--key` and `--subnet`, and no secrets; `--manifest` takes them from jobs\n");
+    io.note(
+        "note: it covers the buckets, KMS keys and subnets of `--bucket`, `--key` and `--subnet`, \
+        and no secrets; `--manifest` takes them from jobs\n",
+    );
     exit::DONE
 }
 
@@ -299,7 +313,8 @@ fn describe_excess(policy: &PolicyDocument) -> Option<String> {
     })
 }
 
-/// Prints the boundary for these jobs, if it is known of which account it is, and unless it exceeds the size limit of IAM.
+/// Prints the boundary for these jobs, if it is known of which account it is, and unless it exceeds the size
+/// limit of IAM.
 fn print_boundary_of_jobs(io: &mut Io, plans: &[&Plan]) -> u8 {
     let creates = plans
         .iter()
@@ -311,7 +326,10 @@ fn print_boundary_of_jobs(io: &mut Io, plans: &[&Plan]) -> u8 {
     let bound: Option<Vec<Plan>> =
         creates.map(|plan| Some((*plan).clone().with_account(&account(plan)?))).collect();
     let Some(bound) = bound else {
-        io.note("error: expected the ARN that the boundary will have: pass `--boundary arn:aws:iam::ACCOUNT:policy/NAME`\n");
+        io.note(
+            "error: expected the ARN that the boundary will have: pass `--boundary \
+            arn:aws:iam::ACCOUNT:policy/NAME`\n",
+        );
         return exit::USAGE;
     };
     if bound.is_empty() {

@@ -19,21 +19,22 @@ use trainc_project::manifests::{Keep, Manifest, Set, compile_edited, compile_kee
 
 /// Report all problems of all manifests, without a network
 ///
-/// Reads the manifests and the files they name (layers, source directories, model configs), plans them and applies
-/// every rule. Exits with 3 if a manifest has errors.
+/// Reads the manifests and the files they name (layers, source directories, model configs), plans them and
+/// applies every rule. Exits with 3 if a manifest has errors.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc check\n  trainc check job.kdl\n  trainc check job.kdl --env prod --set cluster.nodes=4\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
+    after_help = "Examples:\n  trainc check\n  trainc check job.kdl\n  trainc check job.kdl --env prod --set \
+        cluster.nodes=4\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Output format: human, json, short (one line per problem), sarif, github, gitlab (Code Quality report) or
-    /// markdown
+    /// Output format: human, json, short (one line per problem), sarif, github, gitlab (Code Quality report)
+    /// or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = with_values(format, formats), hide_possible_values = true)]
     output: Format,
-    /// Apply edits to the files, then check again: those of this code, with what its help says to type, or without a code
-    /// (or with `all`) every certain edit that does not change what is trained
+    /// Apply edits to the files, then check again: those of this code, with what its help says to type, or
+    /// without a code (or with `all`) every certain edit that does not change what is trained
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = ALL, value_parser = any_text(fixable), hide_possible_values = true)]
     fix: Option<String>,
 }
@@ -124,8 +125,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     args.input.exit_code(&set)
 }
 
-/// Writes the fixes of a code with the edits of its helps, or all fixes that change neither what is trained nor add an error;
-/// returns their number.
+/// Writes the fixes of a code with the edits of its helps, or all fixes that change neither what is trained
+/// nor add an error; returns their number.
 fn write_fixes(
     io: &mut Io,
     set: &Set,

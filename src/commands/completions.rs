@@ -7,7 +7,8 @@ use clap_complete::Shell;
 /// Print a shell completion script
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc completions bash > /etc/bash_completion.d/trainc\n  trainc completions zsh > ~/.zfunc/_trainc\n  trainc completions fish > ~/.config/fish/completions/trainc.fish"
+    after_help = "Examples:\n  trainc completions bash > /etc/bash_completion.d/trainc\n  trainc completions \
+        zsh > ~/.zfunc/_trainc\n  trainc completions fish > ~/.config/fish/completions/trainc.fish"
 )]
 pub(crate) struct Args {
     /// Shell

@@ -16,7 +16,8 @@ use trainc_diag::text;
 /// Prepare training data for engine `worker`
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl"
+    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out \
+        packed corpus.jsonl"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -30,17 +31,21 @@ enum Verb {
 
 /// Turn text or JSON lines into packed token shards
 ///
-/// Reads JSON lines (`text`; `prompt` and `completion`; `messages`; `question` and `answers`) or plain text, one
-/// document per line or text file, appends the end-of-text token to each, and cuts the token stream into sequences of
-/// equal length, without padding. Prompts are masked from the loss. Document boundaries are kept, so that attention can
-/// be restricted to a document (`document-mask` of engine `worker`). Writes the shards, and `index.json` with counts and
-/// digests.
+/// Reads JSON lines (`text`; `prompt` and `completion`; `messages`; `question` and `answers`) or plain text,
+/// one document per line or text file, appends the end-of-text token to each, and cuts the token stream into
+/// sequences of equal length, without padding. Prompts are masked from the loss. Document boundaries are
+/// kept, so that attention can be restricted to a document (`document-mask` of engine `worker`). Writes the
+/// shards, and `index.json` with counts and digests.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 --template eli5 --out packed eli5.jsonl\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --validation 0.01 --out packed corpus.jsonl"
+    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out \
+        packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 \
+        --template eli5 --out packed eli5.jsonl\n  trainc data pack --tokenizer tokenizer.json \
+        --sequence-length 2048 --validation 0.01 --out packed corpus.jsonl"
 )]
 struct Pack {
-    /// Path of tokenizer.json; special tokens and the chat template are read from tokenizer_config.json next to it
+    /// Path of tokenizer.json; special tokens and the chat template are read from tokenizer_config.json next
+    /// to it
     #[arg(long, value_name = "FILE")]
     tokenizer: PathBuf,
     /// Length of a sequence in tokens; must equal the manifest's sequence-length
@@ -64,8 +69,8 @@ struct Pack {
     /// Shuffle the documents with this seed before packing; holds all tokens in memory
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Write a validation set to DIR-validation: a fraction of the documents, e.g. 0.05, selected by `--seed` (default 0),
-    /// or files
+    /// Write a validation set to DIR-validation: a fraction of the documents, e.g. 0.05, selected by `--seed`
+    /// (default 0), or files
     #[arg(long, value_name = "FRACTION|FILE", num_args = 1)]
     validation: Vec<String>,
     /// Number of threads; does not affect the result

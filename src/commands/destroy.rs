@@ -31,9 +31,10 @@ use trainc_report::json::AfterEnd;
 
 /// Delete what trainc created for the job: role, file systems and uploads
 ///
-/// Stops the job first. Shows what is deleted and what remains, and asks for confirmation. Only resources with the job's
-/// tags are deleted. A file system that other jobs use remains; with its last job it is deleted by `--delete-data`, or if
-/// the manifest sets `delete-after-job`. Output, checkpoints and the record of the training job remain.
+/// Stops the job first. Shows what is deleted and what remains, and asks for confirmation. Only resources
+/// with the job's tags are deleted. A file system that other jobs use remains; with its last job it is
+/// deleted by `--delete-data`, or if the manifest sets `delete-after-job`. Output, checkpoints and the record
+/// of the training job remain.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
 pub(crate) struct Args {
@@ -264,7 +265,10 @@ impl Destroy {
         // Known before anything is deleted.
         let theirs = remains.foreign_role.is_some() || remains.has_resources_in_use(self.consent);
         if removals.iter().any(|one| one.item.kind == "association" && one.action == "delete") {
-            io.note("warning: files that a link has not yet exported to S3 are deleted with the file system; make sure that the export has completed\n");
+            io.note(
+                "warning: files that a link has not yet exported to S3 are deleted with the file \
+                system; make sure that the export has completed\n",
+            );
         }
         if !goes {
             let ours = removals.iter().any(|one| one.item.kind != "bucket");
@@ -310,7 +314,10 @@ impl Destroy {
             io.print("deleted\n");
             self.print_remains(io, &remains, &removals, billed.as_ref());
         } else if code == verdict::exit::FOREIGN {
-            io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");
+            io.print(
+                "resources that other jobs use, or that trainc does not own, remain; all others were \
+                deleted or reported above\n",
+            );
         } else {
             io.print("incomplete, safe to repeat\n");
         }
@@ -328,10 +335,13 @@ fn foreign_role(role: &Role, job: &str) -> String {
     let name = &role.name;
     match role.tags.get("trainc:job") {
         Some(other) => format!(
-            "the role {name} remains: it belongs to job `{other}`; run destroy with the manifest of that job\n"
+            "the role {name} remains: it belongs to job `{other}`; run destroy with the manifest \
+                of that job\n"
         ),
         None => format!(
-            "the role {name} remains because it has no tag `trainc:job`; if it belongs to this job, tag it and run destroy again:\n  aws iam tag-role --role-name {name} --tags Key=trainc:job,Value={job}\n"
+            "the role {name} remains because it has no tag `trainc:job`; if it belongs to this \
+                job, tag it and run destroy again:\n  aws iam tag-role --role-name {name} --tags \
+                Key=trainc:job,Value={job}\n"
         ),
     }
 }

@@ -25,13 +25,14 @@ use trainc_project::manifests::{Manifest, Set, compile_all};
 
 /// Write the requests, policies and scripts of a job, and its plan, into a directory
 ///
-/// Writes the resource definitions, the content of the source archive, and the plan as `plan.json`, `plan.md` and
-/// `report.html` (self-contained, with charts). The same manifest gives the same bytes. Nothing is written if a manifest
-/// has errors; with several manifests all directories are written, or none. A directory that contains files not written
-/// by `emit` is refused.
+/// Writes the resource definitions, the content of the source archive, and the plan as `plan.json`, `plan.md`
+/// and `report.html` (self-contained, with charts). The same manifest gives the same bytes. Nothing is
+/// written if a manifest has errors; with several manifests all directories are written, or none. A directory
+/// that contains files not written by `emit` is refused.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check\n  trainc emit job.kdl --out generated/ --resolve"
+    after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ \
+        --check\n  trainc emit job.kdl --out generated/ --resolve"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -39,11 +40,12 @@ pub(crate) struct Args {
     /// Output directory; with several manifests, one directory per job below it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write nothing; exit with 4 if the directory differs, or contains a job that is no longer in the manifests
+    /// Write nothing; exit with 4 if the directory differs, or contains a job that is no longer in the
+    /// manifests
     #[arg(long)]
     check: bool,
-    /// Read account ID, role ARN and file system IDs from the account instead of writing `${…}`. Values that do not
-    /// exist yet stay `${…}`, with a note
+    /// Read account ID, role ARN and file system IDs from the account instead of writing `${…}`. Values that
+    /// do not exist yet stay `${…}`, with a note
     #[arg(long)]
     resolve: bool,
     #[command(flatten)]
@@ -226,7 +228,8 @@ async fn resolve_marks<C: Observe, K: Clock>(
     Ok(Some((caller.account, marks)))
 }
 
-/// Removes what would change the output without a change of the manifest: the date, and the working directory.
+/// Removes what would change the output without a change of the manifest: the date, and the working
+/// directory.
 fn remove_unstable(set: &mut Set) {
     let root = set.root.clone();
     let rooted = |name: &str| match Path::new(name).canonicalize() {

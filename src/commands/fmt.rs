@@ -16,7 +16,8 @@ use trainc_syntax::{document, format};
 /// Rewrites the files in place. Files with syntax errors are left unchanged.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc fmt\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl"
+    after_help = "Examples:\n  trainc fmt\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < \
+        job.kdl"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

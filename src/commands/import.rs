@@ -33,23 +33,30 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// Turn a script, a request or an existing training job into a manifest
 ///
-/// Reads a Python script that starts training jobs (SageMaker SDK v2 and v3, boto3), a CreateTrainingJob request or a
-/// DescribeTrainingJob response (JSON or YAML, also nested in another document), or the training job of that name from the
-/// account. The manifest is compiled, and its header states whether it produces the same request, what differs, or what only
-/// the account knows. Credentials are not written: `secret` takes their place.
+/// Reads a Python script that starts training jobs (SageMaker SDK v2 and v3, boto3), a CreateTrainingJob
+/// request or a DescribeTrainingJob response (JSON or YAML, also nested in another document), or the training
+/// job of that name from the account. The manifest is compiled, and its header states whether it produces the
+/// same request, what differs, or what only the account knows. Credentials are not written: `secret` takes
+/// their place.
 ///
-/// A script is run with your Python. Its AWS calls are answered by trainc and not sent: it needs neither credentials nor
-/// network. Python's sockets are blocked, `time.sleep` returns at once, and programs that it starts are skipped, except those
-/// that only read this machine and `mkdir`. Sockets that C libraries open are not covered.
+/// A script is run with your Python. Its AWS calls are answered by trainc and not sent: it needs neither
+/// credentials nor network. Python's sockets are blocked, `time.sleep` returns at once, and programs that it
+/// starts are skipped, except those that only read this machine and `mkdir`. Sockets that C libraries open
+/// are not covered.
 ///
-/// A notebook is exported first: `jupyter nbconvert --to script`. Often it downloads data or plots results, which fails here:
-/// `--keep-going` skips such statements, and the manifest's header lists their lines.
+/// A notebook is exported first: `jupyter nbconvert --to script`. Often it downloads data or plots results,
+/// which fails here: `--keep-going` skips such statements, and the manifest's header lists their lines.
 ///
-/// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on standard error.
-/// An existing job is also reviewed, with its cost.
+/// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on
+/// standard error. An existing job is also reviewed, with its cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import train_job.py --out job.kdl\n  trainc import sweep.py --out jobs/ --request requests.json -- --epochs 3\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl\n\nExit codes: 0 success, also with errors in the manifest, 3 the script failed, hung or sent no job, or the file contains none; then nothing is written."
+    after_help = "Examples:\n  trainc import train_job.py --out job.kdl\n  trainc import sweep.py --out \
+        jobs/ --request requests.json -- --epochs 3\n  trainc import request.json > job.kdl\n  trainc \
+        import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker \
+        describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out \
+        job.kdl\n\nExit codes: 0 success, also with errors in the manifest, 3 the script failed, hung or \
+        sent no job, or the file contains none; then nothing is written."
 )]
 pub(crate) struct Args {
     /// Python script, JSON or YAML file, `-` for standard input, or else the name of a training job
@@ -60,7 +67,8 @@ pub(crate) struct Args {
     region: Option<String>,
     #[command(flatten)]
     account: AccountArgs,
-    /// Write the manifest to this file, which must not exist; for several jobs, or with a `/` at the end, to this directory
+    /// Write the manifest to this file, which must not exist; for several jobs, or with a `/` at the end, to
+    /// this directory
     #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
     /// Also write the request to this file, which must not exist; for several jobs an array
@@ -211,7 +219,10 @@ fn import_by_name(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let said = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| std::env::var(name).ok());
     let region = args.region.clone().or(said).unwrap_or_default();
     if region.is_empty() && args.account.simulate.is_none() {
-        io.note(&format!("error: `{name}` is not a file, and a training job requires a region\nhelp: add `--region us-west-2`\n"));
+        io.note(&format!(
+            "error: `{name}` is not a file, and a training job requires a region\nhelp: add \
+            `--region us-west-2`\n"
+        ));
         return exit::USAGE;
     }
     let describe = Describe {

@@ -24,8 +24,8 @@ use transport::Transport;
 
 /// Serve editors over the Language Server Protocol: diagnostics, hover, completion and fixes
 ///
-/// Started by the editor, over standard input and output; docs/editors.md shows the setup. Unsaved text is used as if it
-/// were saved.
+/// Started by the editor, over standard input and output; docs/editors.md shows the setup. Unsaved text is
+/// used as if it were saved.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc lsp\n  trainc lsp --env prod")]
 pub(crate) struct Args {
@@ -41,7 +41,8 @@ const EXIT_WITHOUT_SHUTDOWN: u8 = 1;
 /// Runs the command. Standard output is reserved for the protocol.
 pub(crate) fn run(args: &Args, today: &str) -> u8 {
     if std::io::stdin().is_terminal() {
-        let hint = "trainc lsp is waiting for an editor on standard input (Language Server Protocol); press Ctrl-C to exit\n";
+        let hint = "trainc lsp is waiting for an editor on standard input (Language Server Protocol); press \
+            Ctrl-C to exit\n";
         let _ = std::io::stderr().write_all(hint.as_bytes());
     }
     let (connection, transport) = Transport::start();
@@ -156,8 +157,8 @@ fn folders(given: &InitializeParams) -> Vec<PathBuf> {
 /// Maximum number of manifests that are compiled in addition to the open ones.
 const MOST_AROUND: usize = 1_000;
 
-/// Returns the manifests in the workspace folders of open texts, or next to an open text outside of all folders,
-/// without the open ones.
+/// Returns the manifests in the workspace folders of open texts, or next to an open text outside of all
+/// folders, without the open ones.
 fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<Named> {
     let open: BTreeSet<PathBuf> =
         buffers.keys().filter_map(|name| Path::new(name).canonicalize().ok()).collect();

@@ -1,4 +1,5 @@
-//! The commands, one file each: arguments, whose doc comments are the help, one operation, and the view of its outcome.
+//! The commands, one file each: arguments, whose doc comments are the help, one operation, and the view of
+//! its outcome.
 
 pub(crate) mod apply;
 pub(crate) mod calibrate;

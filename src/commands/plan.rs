@@ -32,13 +32,14 @@ use trainc_report::{self as report, Subject};
 
 /// Show the resolved plan: mesh, batch, memory, speed, cost and resources
 ///
-/// The mesh says how the GPUs divide the work: the replicas of the model, and the GPUs over which each replica is split.
-/// Checks the manifest, then compares the plan with the account: what would be created or changed, whether everything
-/// that the manifest names exists, and whether quotas suffice. Read-only. With `--offline` no account is read and no
-/// credentials are needed.
+/// The mesh says how the GPUs divide the work: the replicas of the model, and the GPUs over which each
+/// replica is split. Checks the manifest, then compares the plan with the account: what would be created or
+/// changed, whether everything that the manifest names exists, and whether quotas suffice. Read-only. With
+/// `--offline` no account is read and no credentials are needed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json\n  trainc plan jobs/ --against main"
+    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl \
+        --save job.plan\n  trainc plan --offline jobs/ -o json\n  trainc plan jobs/ --against main"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -49,8 +50,8 @@ pub(crate) struct Args {
     /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     pub(crate) output: String,
-    /// Show the cost of a change instead: dollars, hours and memory before and after, and the edit responsible. REF is a
-    /// git revision, FILE another manifest. Needs no credentials
+    /// Show the cost of a change instead: dollars, hours and memory before and after, and the edit
+    /// responsible. REF is a git revision, FILE another manifest. Needs no credentials
     #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["save", "new_run", "adopt", "simulate"])]
     against: Option<String>,
     /// Exit with 4 if the account differs from the plan, or, with `--against`, if a job differs

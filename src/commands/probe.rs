@@ -21,11 +21,14 @@ use trainc_project::manifests::compile_all;
 
 /// Measure this machine as the job's probe measures its cluster
 ///
-/// Starts one process per rank with Python and PyTorch: with NCCL on GPUs, with gloo and reduced sizes on CPUs. To measure
-/// the job's own cluster before its program starts, write `probe` in the manifest; the output in its log is the same.
+/// Starts one process per rank with Python and PyTorch: with NCCL on GPUs, with gloo and reduced sizes on
+/// CPUs. To measure the job's own cluster before its program starts, write `probe` in the manifest; the
+/// output in its log is the same.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc probe job.kdl --ranks 4\n  trainc probe job.kdl --ranks 8 --python .venv/bin/python --write measured.toml\n  trainc plan job.kdl --calibration measured.toml\n\nExit codes: 0 success, 3 errors in the manifest, 8 slower than `minimum` of the plan, or a slow process."
+    after_help = "Examples:\n  trainc probe job.kdl --ranks 4\n  trainc probe job.kdl --ranks 8 --python \
+        .venv/bin/python --write measured.toml\n  trainc plan job.kdl --calibration measured.toml\n\nExit \
+        codes: 0 success, 3 errors in the manifest, 8 slower than `minimum` of the plan, or a slow process."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -66,7 +69,9 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     let Some(ranks) = args.ranks else {
         io.note(
-            "error: say how many processes of this machine to measure, as `--ranks 4`\nhelp: to measure the job's own cluster, write `probe` in the manifest and apply it: the log has the output\n",
+            "error: say how many processes of this machine to measure, as `--ranks 4`\nhelp: to \
+                measure the job's own cluster, write `probe` in the manifest and apply it: the log has the \
+                output\n",
         );
         return exit::USAGE;
     };
@@ -272,8 +277,8 @@ fn finish(io: &mut Io, args: &Args, plan: &Plan, code: i32, output: &str, consta
     if code == 8 { exit::JOB } else { exit::DONE }
 }
 
-/// Describes the prediction by measured constants next to the first one; empty without a prediction. Today, in days since
-/// 1970, gives the age of an old price.
+/// Describes the prediction by measured constants next to the first one; empty without a prediction. Today,
+/// in days since 1970, gives the age of an old price.
 pub(crate) fn describe_plan_again(
     plan: &Plan,
     constants: &Constants,

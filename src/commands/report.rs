@@ -33,20 +33,21 @@ use trainc_report::measured::{self, Subject};
 
 /// Compare a finished run with its prediction
 ///
-/// Reads the logs and the description of the training job from the account, or a local log with `--log`: `metrics.jsonl`
-/// of the worker, the output of `trainc run -o json` or `trainc logs`, or any text that the job's metric definitions
-/// match. Without `--log` the log of a job on this machine is searched in `runs/JOB`.
+/// Reads the logs and the description of the training job from the account, or a local log with `--log`:
+/// `metrics.jsonl` of the worker, the output of `trainc run -o json` or `trainc logs`, or any text that the
+/// job's metric definitions match. Without `--log` the log of a job on this machine is searched in
+/// `runs/JOB`.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  trainc report job.kdl\n  trainc report job.kdl --log train.log --csv my-runs.csv\n  trainc calibrate my-runs.csv"
-)]
+#[command(after_help = "Examples:\n  trainc report job.kdl\n  trainc report job.kdl --log train.log --csv \
+        my-runs.csv\n  trainc calibrate my-runs.csv")]
 pub(crate) struct Args {
     #[command(flatten)]
     job: JobArgs,
     /// Read this local log instead of the account; may be repeated
     #[arg(long = "log", value_name = "FILE")]
     logs: Vec<PathBuf>,
-    /// Steps to skip at the start [default: the first five log lines with measurements, but at most a third of them]
+    /// Steps to skip at the start [default: the first five log lines with measurements, but at most a third
+    /// of them]
     #[arg(long, value_name = "STEPS")]
     warm_up: Option<u64>,
     /// Add the run to this table for `trainc calibrate`; created if missing
@@ -160,7 +161,8 @@ fn describe_missing_log(args: &Args, manifest: &Manifest) -> Option<String> {
         let invocation = Invocation::new(quote(manifest.shown_argument()), args.job.overlay.flags());
         let run = invocation.command_line(&NextCommand::new("run"));
         format!(
-            "no log of `{job}` found: `{run}` writes `runs/{job}/output/metrics.jsonl`; pass another with `--log FILE`"
+            "no log of `{job}` found: `{run}` writes `runs/{job}/output/metrics.jsonl`; pass \
+                another with `--log FILE`"
         )
     } else {
         format!("`{job}` does not run on SageMaker: pass the log of a run with `--log FILE`")
@@ -237,7 +239,8 @@ impl Shared {
         );
         if measured.out_of_memory && measured.step_seconds.is_some() {
             notes.push(
-                "a GPU ran out of memory: the measurements are of the steps before, and the row for `calibrate` records that it did not fit"
+                "a GPU ran out of memory: the measurements are of the steps before, and the row \
+                    for `calibrate` records that it did not fit"
                     .to_owned(),
             );
         }
@@ -245,7 +248,8 @@ impl Shared {
         notes.extend(kind.and_then(measure::describe_uncounted_memory).map(str::to_owned));
         if measured.has_no_figures() && left_out == 0 {
             notes.push(format!(
-                "no measurements found in the log: {}; print `step=12 tokens_per_s=4096`, or define a `metric` for the program",
+                "no measurements found in the log: {}; print `step=12 tokens_per_s=4096`, or \
+                    define a `metric` for the program",
                 reader.describe_sought_names()
             ));
         }

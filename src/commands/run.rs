@@ -18,11 +18,12 @@ mod screen;
 
 /// Train on this machine with engine `worker`, one process per rank
 ///
-/// Compiles the manifest, starts the ranks as processes and shows the loss. Ctrl-C, or closing the terminal, saves a
-/// checkpoint and stops; the same command resumes from it.
+/// Compiles the manifest, starts the ranks as processes and shows the loss. Ctrl-C, or closing the terminal,
+/// saves a checkpoint and stops; the same command resumes from it.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit codes: 0 success, 3 errors in the manifest or the worker's config, 8 run failed or stopped."
+    after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit \
+        codes: 0 success, 3 errors in the manifest or the worker's config, 8 run failed or stopped."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -144,7 +145,8 @@ fn write_local_config(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<P
     set_json_value(&mut config, "/limits/max_seconds", Value::Null);
     if args.ranks.is_none() && config.pointer("/cluster/gpus_per_node").and_then(Value::as_u64) != Some(0) {
         return Err(format!(
-            "the job's ranks are the GPUs of `{}`; name the processes of this machine with `--ranks`, as `--ranks 2`",
+            "the job's ranks are the GPUs of `{}`; name the processes of this machine with \
+                `--ranks`, as `--ranks 2`",
             plan.job
                 .cluster
                 .as_ref()

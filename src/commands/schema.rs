@@ -5,12 +5,12 @@ use crate::terminal::io::Io;
 
 /// Print the schema of the manifest language (KDL) or of an output (JSON Schema)
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  trainc schema\n  trainc schema plan > plan.v1.json\n  trainc schema diagnostic > diagnostic.v1.json"
-)]
+#[command(after_help = "Examples:\n  trainc schema\n  trainc schema plan > plan.v1.json\n  trainc schema \
+        diagnostic > diagnostic.v1.json")]
 pub(crate) struct Args {
-    /// `manifest`: the language (KDL). JSON Schema: `plan`, `report` and `tune` of the same commands with `-o json`; `bill`
-    /// of `plan --against REF -o json`; `diagnostic` of `check -o json`; `worker` of the worker's config
+    /// `manifest`: the language (KDL). JSON Schema: `plan`, `report` and `tune` of the same commands with
+    /// `-o json`; `bill` of `plan --against REF -o json`; `diagnostic` of `check -o json`; `worker` of the
+    /// worker's config
     #[arg(
         value_parser = ["manifest", "plan", "bill", "report", "tune", "diagnostic", "worker"],
         default_value = "manifest",

@@ -21,9 +21,9 @@ use trainc_tune::{Choice, Limits, Point, Space, search};
 
 /// Search for the Pareto-optimal layouts of a job by time and cost
 ///
-/// Varies parallelism degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes and instance
-/// types, as far as the engine supports them, at a constant global batch. Shows only layouts that are predicted to fit
-/// and pass every check, and why each runner-up was rejected.
+/// Varies parallelism degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes
+/// and instance types, as far as the engine supports them, at a constant global batch. Shows only layouts
+/// that are predicted to fit and pass every check, and why each runner-up was rejected.
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("manifests", |arg| arg
@@ -33,7 +33,9 @@ use trainc_tune::{Choice, Limits, Point, Space, search};
     // No effect here.
     mut_arg("exit_zero", |arg| arg.hide(true)),
     mut_arg("deny_warnings", |arg| arg.hide(true)),
-    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
+    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances \
+        ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report \
+        layouts.html\n  trainc tune job.kdl --write=2"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -53,8 +55,8 @@ pub(crate) struct Args {
     /// Number of runners-up to explain
     #[arg(long, value_name = "N", default_value = "6")]
     next: usize,
-    /// Write this layout into the manifest, keeping comments and formatting [default number: the fastest that certainly
-    /// fits and has a price]
+    /// Write this layout into the manifest, keeping comments and formatting [default number: the fastest that
+    /// certainly fits and has a price]
     #[expect(clippy::option_option, reason = "clap: absent, alone, or with a number")]
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
     write: Option<Option<usize>>,
@@ -235,8 +237,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
 }
 
-/// Writes the layout of that number, or the default choice, into the manifest, if the edited text gives the same plan
-/// as shown.
+/// Writes the layout of that number, or the default choice, into the manifest, if the edited text gives the
+/// same plan as shown.
 fn write_ranked(
     io: &mut Io,
     held: &mut LoadedManifest,
@@ -327,7 +329,8 @@ fn describe_more_nodes(found: Option<MoreNodes>) -> String {
             if layouts == 1 { "keeps" } else { "keep" }
         ),
         Some(MoreNodes::Missed { nodes }) => format!(
-            "help: up to {nodes} nodes none does: compare other types with `--instances`, or move the bounds\n"
+            "help: up to {nodes} nodes none does: compare other types with `--instances`, or \
+                move the bounds\n"
         ),
         None => "help: compare other types with `--instances`, or move the bounds\n".to_owned(),
     }

@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
-    /// Stop the job if it passes the limits of its `budget`: a hard limit, or `slowest`. Only while this command runs; the
-    /// containers do the same for a budget with `enforce`
+    /// Stop the job if it passes the limits of its `budget`: a hard limit, or `slowest`. Only while this
+    /// command runs; the containers do the same for a budget with `enforce`
     #[arg(long)]
     enforce: bool,
 }
@@ -135,7 +135,8 @@ async fn watch<C: Cloud, K: Clock>(
     let has_limit = |budget: &Budget| budget.hard.get() == Some(true) || budget.slowest.get().is_some();
     if enforce && !about.plan.job.budget.as_ref().is_some_and(has_limit) {
         io.note(
-            "error: `--enforce` has no limit: write `budget usd=1000 hard=#true`, or `slowest=0.7`, in the manifest\n",
+            "error: `--enforce` has no limit: write `budget usd=1000 hard=#true`, or \
+                `slowest=0.7`, in the manifest\n",
         );
         return exit::USAGE;
     }
@@ -163,7 +164,10 @@ async fn watch<C: Cloud, K: Clock>(
         && plan.job.budget.as_ref().is_some_and(|budget| budget.hard.get() == Some(true))
         && most_usd_per_hour(plan, expected.planned_for(&job), &job).is_none()
     {
-        io.note("error: `--enforce` cannot hold the hard limit: a price of the job is not known; pass it with `--price`\n");
+        io.note(
+            "error: `--enforce` cannot hold the hard limit: a price of the job is not known; pass it \
+            with `--price`\n",
+        );
         return exit::USAGE;
     }
     let stay = if enforce { Stay::Enforce } else { Stay::WhileRead };
@@ -238,8 +242,8 @@ impl Following {
         }
     }
 
-    /// Reads new lines of all hosts, or all remaining ones after the end. Returns false if a transient fault left some
-    /// unread.
+    /// Reads new lines of all hosts, or all remaining ones after the end. Returns false if a transient fault
+    /// left some unread.
     async fn read_new_logs<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
@@ -292,8 +296,8 @@ impl Following {
 }
 
 impl Following {
-    /// Shows the plan by the rates of the probe, and the end and the cost by the run's own steps: once, and again when
-    /// they have changed by a twentieth.
+    /// Shows the plan by the rates of the probe, and the end and the cost by the run's own steps: once, and
+    /// again when they have changed by a twentieth.
     fn show_findings(
         &mut self,
         io: &mut Io<'_>,
@@ -511,8 +515,8 @@ fn charts(plan: &Plan, planned: &Planned, metrics: &Metrics, io: &Io) -> Vec<(&'
 /// Seconds after which an unchanged status is logged again.
 const AGAIN: u64 = 600;
 
-/// Returns the pause between two looks at a job, and the seconds after which an unchanged status is logged again. In a
-/// simulated account a pause takes no time: a long run is looked at as often as a short one.
+/// Returns the pause between two looks at a job, and the seconds after which an unchanged status is logged
+/// again. In a simulated account a pause takes no time: a long run is looked at as often as a short one.
 fn intervals(poll: Duration, planned: &Planned, is_simulated: bool) -> (Duration, u64) {
     /// Looks at a simulated run, and lines of its log.
     const LOOKS: (f64, f64) = (1_440.0, 36.0);

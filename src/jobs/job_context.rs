@@ -289,8 +289,8 @@ pub(crate) fn worst_exit_code(codes: Vec<u8>) -> u8 {
     verdict::worst_exit(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
 }
 
-/// Compiles the manifests and opens the account. Returns the jobs with which the command can continue, and the exit codes
-/// of the others.
+/// Compiles the manifests and opens the account. Returns the jobs with which the command can continue, and
+/// the exit codes of the others.
 pub(crate) fn job_contexts(
     io: &mut Io,
     global: &Global,
@@ -348,8 +348,8 @@ pub(crate) fn job_contexts(
     Ok((accounts, out, codes))
 }
 
-/// Finds the training job of a manifest, with a warning if only its name matches. Reports a failure, and returns its exit
-/// code.
+/// Finds the training job of a manifest, with a warning if only its name matches. Reports a failure, and
+/// returns its exit code.
 pub(crate) async fn existing<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
@@ -380,7 +380,8 @@ fn report_no_job(io: &mut Io, about: &JobContext) -> u8 {
     let apply = NextCommand::new("apply");
     io.note(&match &about.persisted {
         Some(persisted) => format!(
-            "no training job of `{job}` in the account: an in-memory account starts empty; persist it in a file:\n  {}\nand pass `{}` here too\n",
+            "no training job of `{job}` in the account: an in-memory account starts empty; \
+                persist it in a file:\n  {}\nand pass `{}` here too\n",
             persisted.command_line(&apply),
             AccountArgs::with_default_file().flag().unwrap_or_default()
         ),

@@ -15,7 +15,8 @@ pub(crate) struct Io<'a> {
     pub unicode: bool,
     /// Width of text in columns.
     pub width: usize,
-    /// Columns at which lines of a result are wrapped; `None` if the output is not a terminal, e.g. for `grep`.
+    /// Columns at which lines of a result are wrapped; `None` if the output is not a terminal, e.g. for
+    /// `grep`.
     pub wrap: Option<usize>,
     /// The same for standard error.
     pub wrap_notes: Option<usize>,

@@ -8,7 +8,8 @@ use trainc_ops::accounts::Ended;
 pub(crate) fn print_ended(io: &mut Io, ended: &Ended) -> u8 {
     match ended {
         Ended::Interrupted { leaves_resources: true } => io.note(
-            "\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n",
+            "\ninterrupted: existing resources remain and are billed; repeat the command to \
+                continue, `trainc status` to see them, `trainc destroy` to remove them\n",
         ),
         Ended::Interrupted { leaves_resources: false } => io.note("\ninterrupted\n"),
         Ended::Refused(words) => {

@@ -44,7 +44,8 @@ pub(crate) fn add_to_document(comparison: &Comparison, document: &mut Document) 
     }
 }
 
-/// Describes a change on one line, with the first differences; all of them are listed for an adopted resource.
+/// Describes a change on one line, with the first differences; all of them are listed for an adopted
+/// resource.
 fn describe_change(change: &Change) -> String {
     let adopts = change.action == Action::Adopt;
     let details: Vec<String> = change

@@ -18,9 +18,9 @@ use trainc_project::manifests::{Manifest, Set};
 /// Says what will happen to a script, before it does.
 pub(crate) fn announcement(script: &Script) -> String {
     format!(
-        "running {} with {}, for at most {} s: it can read and write your files\n\
-         no AWS call is sent: trainc answers all of them; Python's sockets are blocked, programs that it starts are \
-         skipped, and `time.sleep` returns at once\n",
+        "running {} with {}, for at most {} s: it can read and write your files\nno AWS call is \
+            sent: trainc answers all of them; Python's sockets are blocked, programs that it starts are \
+            skipped, and `time.sleep` returns at once\n",
         script.path.display(),
         script.python.display(),
         script.timeout.as_secs(),

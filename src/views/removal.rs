@@ -2,7 +2,8 @@
 
 use trainc_diag::{Invocation, NextCommand, text};
 
-/// Formats a line for the file systems with `delete-after-job` that still exist, with the command that deletes them.
+/// Formats a line for the file systems with `delete-after-job` that still exist, with the command that
+/// deletes them.
 pub(crate) fn describe_remaining(names: &[&str], invocation: &Invocation) -> String {
     let (stay, it) = match names {
         [] => return String::new(),

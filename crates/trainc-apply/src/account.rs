@@ -67,8 +67,8 @@ pub struct FileSystem {
     pub subnets: Vec<String>,
     /// VPC ID.
     pub vpc: Option<String>,
-    /// Network interfaces. Their security groups are those of the file system, which DescribeFileSystems does not
-    /// return.
+    /// Network interfaces. Their security groups are those of the file system, which DescribeFileSystems does
+    /// not return.
     pub interfaces: Vec<String>,
     /// KMS key that encrypts it.
     pub kms: Option<String>,

@@ -12,8 +12,8 @@ use trainc_diag::FailureKind;
 /// Lines of context before a cause.
 const CONTEXT: usize = 6;
 
-/// Lines of the same host after a cause: NCCL writes `Last error:` and the reason up to three lines after its first
-/// line.
+/// Lines of the same host after a cause: NCCL writes `Last error:` and the reason up to three lines after its
+/// first line.
 const AFTER: usize = 6;
 
 /// Log lines of all hosts that may explain a failure.
@@ -38,7 +38,8 @@ pub struct Evidence {
     pub line: String,
     /// The line with the lines before it and the next few lines of the same host.
     pub lines: Vec<String>,
-    /// True if the line states the cause; false if it is only the last line of the host that fell silent first.
+    /// True if the line states the cause; false if it is only the last line of the host that fell silent
+    /// first.
     pub is_said: bool,
 }
 
@@ -145,8 +146,8 @@ impl Autopsy {
         }
     }
 
-    /// Returns the last lines of the host that fell silent first, for a job without a line that states the cause: a
-    /// killed program logs little.
+    /// Returns the last lines of the host that fell silent first, for a job without a line that states the
+    /// cause: a killed program logs little.
     fn last_lines(&self, kind: FailureKind) -> Option<Evidence> {
         // The program did not cause these, so its last lines are irrelevant.
         let outside = [

@@ -1,5 +1,5 @@
-//! Decides from the times of a run's steps and from a clock whether it must be stopped: too slow, or too expensive for a
-//! hard budget.
+//! Decides from the times of a run's steps and from a clock whether it must be stopped: too slow, or too
+//! expensive for a hard budget.
 //!
 //! The script in the job's containers (`templates/source/start.py`, `Brake`) decides the same; both are
 //! tested with `testdata/brake.json`.
@@ -9,7 +9,8 @@ use trainc_ir::{Budget, Plan};
 
 /// Steps before the first measurement: compilation, caches, clocks.
 pub const WARM_UP: f64 = 20.0;
-/// Blocks of steps in a window. All of them must be too slow, so that a pause in one of them counts for nothing.
+/// Blocks of steps in a window. All of them must be too slow, so that a pause in one of them counts for
+/// nothing.
 const BLOCKS: usize = 5;
 /// Blocks of which the fastest bounds the steps to come.
 const RECENT: usize = 20;
@@ -25,8 +26,8 @@ pub struct Limits {
     pub steps: Option<f64>,
     /// Planned seconds per step, if predicted.
     pub step_seconds: Option<f64>,
-    /// True if the interval of [`Self::step_seconds`] comes from measured errors of its setting. Otherwise the plan may be
-    /// wrong, and the run is compared with its own first steps.
+    /// True if the interval of [`Self::step_seconds`] comes from measured errors of its setting. Otherwise
+    /// the plan may be wrong, and the run is compared with its own first steps.
     pub is_measured: bool,
     /// Share of the rate of reference below which the run is too slow.
     pub slowest: Option<f64>,
@@ -230,8 +231,8 @@ impl Brake {
         is_new.then_some(BrakeFinding::BehindPlan { at, over, share: planned / seconds })
     }
 
-    /// Returns the finding if the run would exceed the hard budget even with all remaining steps faster than the fastest
-    /// block, or if what it has cost already exceeds it.
+    /// Returns the finding if the run would exceed the hard budget even with all remaining steps faster than
+    /// the fastest block, or if what it has cost already exceeds it.
     fn too_expensive(&self, now: f64, at: f64) -> Option<BrakeFinding> {
         let left = match self.limits.steps {
             Some(steps) if self.blocks.len() >= BLOCKS => {

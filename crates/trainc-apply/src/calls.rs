@@ -1,7 +1,8 @@
-//! The one table of AWS calls that trainc can make: which permission each needs, on what, and for which command.
+//! The one table of AWS calls that trainc can make: which permission each needs, on what, and for which
+//! command.
 //!
-//! The operator's least-privilege policy is generated from it (`policy`), and the adapter names each of its requests
-//! by a row of it, so that a call without a row cannot be written.
+//! The operator's least-privilege policy is generated from it (`policy`), and the adapter names each of its
+//! requests by a row of it, so that a call without a row cannot be written.
 
 /// A command of trainc that talks to an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,8 +42,8 @@ impl Command {
     }
 }
 
-/// The tag condition under which a permission holds. The actions that have one know its condition key (service
-/// authorization reference: Amazon FSx, Amazon SageMaker AI, AWS IAM; 2026-11-21).
+/// The tag condition under which a permission holds. The actions that have one know its condition key
+/// (service authorization reference: Amazon FSx, Amazon SageMaker AI, AWS IAM; 2026-11-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TagCondition {
     /// The changed resource carries the tag (`aws:ResourceTag`).
@@ -58,8 +59,8 @@ pub enum TagCondition {
 }
 
 impl TagCondition {
-    /// Returns true if a permission under this tag is needed for these commands: only `apply` makes, or takes over. Whoever
-    /// could give the tag to what has none, and delete what has it, could delete anything.
+    /// Returns true if a permission under this tag is needed for these commands: only `apply` makes, or takes
+    /// over. Whoever could give the tag to what has none, and delete what has it, could delete anything.
     pub fn is_for(self, commands: &[Command]) -> bool {
         matches!(self, Self::Own | Self::Left) || commands.contains(&Command::Apply)
     }
@@ -74,8 +75,8 @@ pub enum Scope {
     Role,
     /// Any role: a manifest may name one of its own.
     AnyRole,
-    /// The principals of a policy simulation: the role that a manifest names, and the caller if the job has a file system
-    /// with `delete-after-job`.
+    /// The principals of a policy simulation: the role that a manifest names, and the caller if the job has a
+    /// file system with `delete-after-job`.
     Judged,
     /// File systems and their associations of the region.
     FileSystem,
@@ -146,8 +147,8 @@ pub struct CallRow {
     pub operation: &'static str,
     /// The resources that its permission covers.
     pub scope: Scope,
-    /// The tags under which its permission holds, each by itself; none where the resource alone says what is meant, or
-    /// the action knows no tags. [`TagCondition::is_for`] says which commands need which.
+    /// The tags under which its permission holds, each by itself; none where the resource alone says what is
+    /// meant, or the action knows no tags. [`TagCondition::is_for`] says which commands need which.
     pub guards: &'static [TagCondition],
     /// Further actions that the caller needs for it (service authorization reference, "dependent actions").
     pub also: &'static [&'static str],
@@ -155,9 +156,10 @@ pub struct CallRow {
     pub commands: &'static [Command],
 }
 
-// Effect, service, operation, what it is about; the tags under which it is allowed: drifted tags are set again without the
-// others, and `--adopt` gives them to what has none, before anything else is written into it, except to a training job, where
-// the service tells such a request from the one that creates it; what else it needs; who makes it.
+// Effect, service, operation, what it is about; the tags under which it is allowed: drifted tags are set
+// again without the others, and `--adopt` gives them to what has none, before anything else is written into
+// it, except to a training job, where the service tells such a request from the one that creates it; what
+// else it needs; who makes it.
 calls! {
     GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [] [Plan, Emit, Apply, Watch, Stop, Destroy];
     GetRole Read "iam" "GetRole" AnyRole [] [] [Plan, Emit, Apply, Destroy];
@@ -213,8 +215,8 @@ calls! {
 }
 
 impl Call {
-    /// The IAM action that the call needs. S3 names some of its actions otherwise than its operations (service
-    /// authorization reference, Amazon S3).
+    /// The IAM action that the call needs. S3 names some of its actions otherwise than its operations
+    /// (service authorization reference, Amazon S3).
     pub fn action(self) -> String {
         let row = self.row();
         let action = match self {
@@ -228,7 +230,8 @@ impl Call {
         format!("{}:{action}", row.service)
     }
 
-    /// The tags under which an IAM action is allowed, also one that a call only needs besides: those of the call of its name.
+    /// The tags under which an IAM action is allowed, also one that a call only needs besides: those of the
+    /// call of its name.
     pub fn guards_of(action: &str) -> &'static [TagCondition] {
         Self::ALL.iter().find(|call| call.action() == action).map_or(&[], |call| call.row().guards)
     }

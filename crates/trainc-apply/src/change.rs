@@ -32,7 +32,8 @@ pub enum Obstacle {
     ConcurrentVersion,
     /// A run of the job started after the account was read.
     StartedMeanwhile,
-    /// It was shown as shared, but the other jobs stopped using it since: the user has not consented to deleting it.
+    /// It was shown as shared, but the other jobs stopped using it since: the user has not consented to
+    /// deleting it.
     BecameSoleUser,
     /// It differs in immutable settings: replacing it would delete data.
     Replace,
@@ -130,8 +131,8 @@ impl Choices {
     }
 }
 
-/// The training job that the plan attaches to or starts. It is decided once, so that later changes cannot start a
-/// second job.
+/// The training job that the plan attaches to or starts. It is decided once, so that later changes cannot
+/// start a second job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The job exists; nothing is started.

@@ -1,9 +1,9 @@
 //! The account behind two traits: [`Observe`] only reads, [`Cloud`] also writes.
 //!
-//! Each method is one AWS operation, so that "after every call" means the same in the account and in the simulation.
-//! Commands that only read (`plan`, `status`, `watch`, `logs`) get an `Observe`, whose type has no writing operations.
-//! Lists are complete: implementations follow pages. The caller retries failed calls, in addition to the retries of an
-//! SDK.
+//! Each method is one AWS operation, so that "after every call" means the same in the account and in the
+//! simulation. Commands that only read (`plan`, `status`, `watch`, `logs`) get an `Observe`, whose type has
+//! no writing operations. Lists are complete: implementations follow pages. The caller retries failed calls,
+//! in addition to the retries of an SDK.
 #![expect(
     async_fn_in_trait,
     reason = "drivers are generic and run on one thread: no future crosses a thread"
@@ -36,8 +36,8 @@ pub trait Observe {
     async fn inline_policies(&self, role: &str) -> Answer<Vec<String>>;
     /// iam ListAttachedRolePolicies: the ARNs of all managed policies.
     async fn attached_policies(&self, role: &str) -> Answer<Vec<String>>;
-    /// iam:SimulatePrincipalPolicy: whether each request is allowed, in the given order. All requests of a call have
-    /// the same context.
+    /// iam:SimulatePrincipalPolicy: whether each request is allowed, in the given order. All requests of a
+    /// call have the same context.
     async fn simulate(&self, role_arn: &str, questions: &[Question]) -> Answer<Vec<bool>>;
 
     /// fsx DescribeFileSystems: all file systems of the region.
@@ -51,16 +51,16 @@ pub trait Observe {
     async fn training_job(&self, name: &str) -> Answer<TrainingJob>;
     /// sagemaker ListTrainingJobs whose names contain the text, newest first.
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>>;
-    /// sagemaker:ListTrainingJobs in progress, with any name; with `stopping` also those that are stopping, which use
-    /// role and data until they have stopped.
+    /// sagemaker:ListTrainingJobs in progress, with any name; with `stopping` also those that are stopping,
+    /// which use role and data until they have stopped.
     async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>>;
     /// sagemaker ListTags.
     async fn job_tags(&self, arn: &str) -> Answer<Tags>;
 
     /// s3:HeadBucket; with an expected owner, access to a bucket of another account is denied.
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket>;
-    /// s3:ListObjectsV2: the first keys below a prefix, up to a maximum; with an expected owner, access to a bucket of
-    /// another account is denied.
+    /// s3:ListObjectsV2: the first keys below a prefix, up to a maximum; with an expected owner, access to a
+    /// bucket of another account is denied.
     async fn objects(
         &self,
         bucket: &str,
@@ -70,8 +70,8 @@ pub trait Observe {
     ) -> Answer<Vec<Object>>;
     /// s3:ListMultipartUploads: key and ID of the unfinished uploads below a prefix.
     async fn multipart_uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
-    /// s3:HeadObject at the key of an upload. For a multipart object S3 returns a checksum of the parts' checksums: the
-    /// SHA-256 is known if it matches that of the upload's own parts.
+    /// s3:HeadObject at the key of an upload. For a multipart object S3 returns a checksum of the parts'
+    /// checksums: the SHA-256 is known if it matches that of the upload's own parts.
     async fn uploaded_object(&self, upload: &Upload) -> Answer<Object>;
 
     /// ec2:DescribeSubnets; a missing subnet is a fault of class `NotFound`.
@@ -82,17 +82,21 @@ pub trait Observe {
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>>;
     /// ec2:DescribeVpcEndpoints of a VPC and a service, such as `com.amazonaws.us-west-2.s3`.
     async fn vpc_endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>>;
-    /// ec2:DescribeInstanceTypeOfferings: IDs of the zones that offer a type, such as `p4d.24xlarge` (without `ml.`).
+    /// ec2:DescribeInstanceTypeOfferings: IDs of the zones that offer a type, such as `p4d.24xlarge` (without
+    /// `ml.`).
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>>;
 
-    /// servicequotas GetServiceQuota; a quota that was never changed in the account is a fault of class `NotFound`.
+    /// servicequotas GetServiceQuota; a quota that was never changed in the account is a fault of class
+    /// `NotFound`.
     async fn quota(&self, service: &str, code: &str) -> Answer<f64>;
     /// servicequotas:GetAWSDefaultServiceQuota: the default value.
     async fn default_quota(&self, service: &str, code: &str) -> Answer<f64>;
 
-    /// logs:DescribeLogStreams of `/aws/sagemaker/TrainingJobs` with a name prefix; empty if the group does not exist.
+    /// logs:DescribeLogStreams of `/aws/sagemaker/TrainingJobs` with a name prefix; empty if the group does
+    /// not exist.
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
-    /// logs:GetLogEvents from the start or the end of the previous page: up to a maximum of lines, never over 10,000.
+    /// logs:GetLogEvents from the start or the end of the previous page: up to a maximum of lines, never over
+    /// 10,000.
     async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
 
     /// Returns true if the account is simulated and nothing is billed.
@@ -133,8 +137,8 @@ pub trait Cloud: Observe {
     /// iam DeleteRole.
     async fn delete_role(&self, role: &str) -> Answer<()>;
 
-    /// fsx:CreateFileSystem; returns the ID. With the token in the request, a repeated call returns the ID of the
-    /// first.
+    /// fsx:CreateFileSystem; returns the ID. With the token in the request, a repeated call returns the ID of
+    /// the first.
     async fn create_file_system(&self, request: &CreateFileSystem) -> Answer<String>;
     /// fsx UpdateFileSystem.
     async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()>;
@@ -144,22 +148,24 @@ pub trait Cloud: Observe {
     async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()>;
     /// fsx:DeleteFileSystem, including its data.
     async fn delete_file_system(&self, id: &str) -> Answer<()>;
-    /// fsx:CreateDataRepositoryAssociation; returns the ID. The request contains the actual ID of the file system.
+    /// fsx:CreateDataRepositoryAssociation; returns the ID. The request contains the actual ID of the file
+    /// system.
     async fn create_association(&self, request: &CreateDataRepositoryAssociation) -> Answer<String>;
     /// fsx:DeleteDataRepositoryAssociation; keeps the files.
     async fn delete_association(&self, id: &str) -> Answer<()>;
 
     /// s3 CreateBucket in the region of this cloud.
     async fn create_bucket(&self, name: &str) -> Answer<()>;
-    /// s3:PutObject; returns the entity tag of the new object if the response has it. Unless it may overwrite, an
-    /// existing object with that key is a fault of class `Exists`. A large object is uploaded in parts, resuming an
-    /// unfinished upload of the same key.
+    /// s3:PutObject; returns the entity tag of the new object if the response has it. Unless it may
+    /// overwrite, an existing object with that key is a fault of class `Exists`. A large object is uploaded
+    /// in parts, resuming an unfinished upload of the same key.
     async fn put_object(&self, upload: &Upload, overwrite: bool) -> Answer<Option<String>>;
     /// s3 AbortMultipartUpload.
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()>;
     /// s3 DeleteObject.
     async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()>;
-    /// s3:PutObject of 64 random hexadecimal digits; an existing object with that key is a fault of class `Exists`.
+    /// s3:PutObject of 64 random hexadecimal digits; an existing object with that key is a fault of class
+    /// `Exists`.
     async fn put_random_key(&self, key: &WantedKey) -> Answer<()>;
 
     /// sagemaker:CreateTrainingJob with the complete request, its members named as in the API.

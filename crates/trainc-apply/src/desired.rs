@@ -50,7 +50,8 @@ pub struct WantedRole {
     pub policy: String,
     /// Its ARN.
     pub arn: String,
-    /// Runs of other digests that currently use the role; their permissions stay in its policy until they end.
+    /// Runs of other digests that currently use the role; their permissions stay in its policy until they
+    /// end.
     pub concurrent_runs: Vec<String>,
 }
 
@@ -108,8 +109,8 @@ pub struct WantedKey {
 pub const MOST_RUNS: u32 = 999;
 
 impl Desired {
-    /// Returns the resources that a checked plan requires in the caller's account; `None` for a cluster outside
-    /// SageMaker.
+    /// Returns the resources that a checked plan requires in the caller's account; `None` for a cluster
+    /// outside SageMaker.
     pub fn new(plan: &Plan, caller: &Caller) -> Option<Self> {
         if !plan.deployable {
             return None;
@@ -174,8 +175,8 @@ impl Desired {
         Some(emit::run_name(&self.plan, &self.digest, run))
     }
 
-    /// Returns true for the name of a run of this job, of any digest. The name contains only the beginning of a long
-    /// job name.
+    /// Returns true for the name of a run of this job, of any digest. The name contains only the beginning of
+    /// a long job name.
     pub(crate) fn is_run(&self, name: &str) -> bool {
         job_name_of_run(name).is_some_and(|job| self.job.starts_with(job) && job.starts_with(&self.stem))
     }
@@ -204,7 +205,8 @@ impl Desired {
         role.concurrent_runs = runs.to_vec();
     }
 
-    /// Returns the request for a run with this name and the existing file systems, given by name, ID and mount name.
+    /// Returns the request for a run with this name and the existing file systems, given by name, ID and
+    /// mount name.
     pub fn request_for_run(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut plan = self.plan.clone();
         plan.account_facts.file_systems = file_systems
@@ -216,7 +218,8 @@ impl Desired {
     }
 }
 
-/// Returns the job in the name of a run: `<job>-<8 digits of a digest>`, followed by `-r2` for the second run.
+/// Returns the job in the name of a run: `<job>-<8 digits of a digest>`, followed by `-r2` for the second
+/// run.
 pub(crate) fn job_name_of_run(run: &str) -> Option<&str> {
     let digit = |c: char| c.is_ascii_digit();
     let first = match run.rsplit_once("-r") {
@@ -277,8 +280,8 @@ fn archive_of(plan: &Plan, identity: &Identity) -> Option<WantedObject> {
     wanted_object("source", uri, bytes, plan)
 }
 
-/// Returns the binary and the config of engine `worker`. Their URIs contain the job's digest, which covers their
-/// digests.
+/// Returns the binary and the config of engine `worker`. Their URIs contain the job's digest, which covers
+/// their digests.
 fn worker_of(plan: &Plan, identity: &Identity) -> Vec<WantedObject> {
     emit::worker_uploads(plan, &identity.digest)
         .into_iter()

@@ -1,5 +1,5 @@
-//! Deletes the resources of a job: only those that were shown and have its tags, in reverse order of creation. A second
-//! run continues where the first one ended.
+//! Deletes the resources of a job: only those that were shown and have its tags, in reverse order of
+//! creation. A second run continues where the first one ended.
 
 use super::account::{Association, FileSystem, TrainingJob};
 use super::change::{Action, Change, Obstacle};
@@ -34,7 +34,8 @@ pub struct Remover<'a, C, K> {
 }
 
 impl<C: Cloud, K: Clock> Remover<'_, C, K> {
-    /// Deletes the resources that were found and consented to; the ledger records failures and remaining resources.
+    /// Deletes the resources that were found and consented to; the ledger records failures and remaining
+    /// resources.
     pub async fn run(&self, remains: &Inventory, consent: Consent) {
         let mut stopped = true;
         for job in &remains.running {
@@ -57,7 +58,8 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             if !remains.sharers(system).is_empty() {
                 match self.leave_shared_file_system(&item, system, &remains.job).await {
                     Ok(Stay::Left | Stay::Gone) => self.recorder.record_done(&item, "left", None),
-                    // Without a confirmation prompt the manifest decides, regardless of which job is the last.
+                    // Without a confirmation prompt the manifest decides, regardless of which job is the
+                    // last.
                     Ok(Stay::Alone) if remains.unasked => {
                         waited |= self.delete_with_links(&item, system, links, &remains.job).await;
                     }
@@ -196,8 +198,9 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Deletes a file system with its links unless another job uses it. This is checked before the links are deleted,
-    /// and again afterwards, because that takes minutes. Returns true if the deletion of the file system was attempted.
+    /// Deletes a file system with its links unless another job uses it. This is checked before the links are
+    /// deleted, and again afterwards, because that takes minutes. Returns true if the deletion of the file
+    /// system was attempted.
     async fn delete_with_links(
         &self,
         item: &Item,
@@ -231,14 +234,16 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         true
     }
 
-    /// Reports that only this job still uses a file system, which is deleted only after the user has seen that.
+    /// Reports that only this job still uses a file system, which is deleted only after the user has seen
+    /// that.
     fn record_sole_user(&self, item: &Item, id: &str) {
         let change = Change {
             kind: "file-system",
             name: id.to_owned(),
             action: Action::Stop(Obstacle::BecameSoleUser),
             because: format!(
-                "the other jobs stopped using `{id}` after the account was read: this job is now its only user"
+                "the other jobs stopped using `{id}` after the account was read: this job is now \
+                    its only user"
             ),
             differences: Vec::new(),
             shared_with: Vec::new(),

@@ -1,7 +1,7 @@
 //! Errors of AWS calls, classified by code and message.
 //!
-//! The class determines the reaction (retry, read again, stop); the message does not. AWS's code, message and request
-//! ID are kept, so that users can look them up. The account and the simulation share the table.
+//! The class determines the reaction (retry, read again, stop); the message does not. AWS's code, message and
+//! request ID are kept, so that users can look them up. The account and the simulation share the table.
 
 mod refusal;
 
@@ -43,7 +43,8 @@ pub enum Class {
     OtherRegion,
     /// The request is invalid.
     Invalid,
-    /// This implementation of an account does not support the call (simulation, or an adapter without the service).
+    /// This implementation of an account does not support the call (simulation, or an adapter without the
+    /// service).
     NotSupported,
     /// A bug in trainc.
     Bug,
@@ -101,9 +102,9 @@ impl Fault {
         }
     }
 
-    /// Creates a fault for a missing response, given the error messages, outermost first. A closed connection or a
-    /// timeout is described in plain words, without the library's internals; for other errors the innermost message is
-    /// the most specific.
+    /// Creates a fault for a missing response, given the error messages, outermost first. A closed connection
+    /// or a timeout is described in plain words, without the library's internals; for other errors the
+    /// innermost message is the most specific.
     pub fn from_no_response(call: Call, reasons: &[String]) -> Self {
         const CLOSED: [&str; 7] = [
             "connection closed",
@@ -157,8 +158,9 @@ impl Fault {
         self
     }
 
-    /// Returns the missing IAM action: the one that the error names, which may be an additional action of the call
-    /// (`iam:PassRole` of CreateTrainingJob, `fsx:TagResource` of CreateFileSystem), otherwise that of the call.
+    /// Returns the missing IAM action: the one that the error names, which may be an additional action of the
+    /// call (`iam:PassRole` of CreateTrainingJob, `fsx:TagResource` of CreateFileSystem), otherwise that of
+    /// the call.
     pub fn action(&self) -> String {
         let named = if self.class == Class::Denied { refusal::action(&self.message) } else { None };
         named.map_or_else(|| self.call.action(), str::to_owned)
@@ -175,8 +177,9 @@ impl Fault {
     }
 }
 
-/// Messages of SageMaker's `ValidationException` that may mean that a recent IAM write has not reached SageMaker yet,
-/// and otherwise an error (terraform-provider-aws, `internal/service/sagemaker/training_job.go`).
+/// Messages of SageMaker's `ValidationException` that may mean that a recent IAM write has not reached
+/// SageMaker yet, and otherwise an error (terraform-provider-aws,
+/// `internal/service/sagemaker/training_job.go`).
 const NOT_PROPAGATED: &[&str] = &[
     "Could not assume role",
     "Unauthorized to List objects under S3 URL",
@@ -188,8 +191,8 @@ const NOT_PROPAGATED: &[&str] = &[
 
 /// Returns the class of an error response.
 ///
-/// Sources: error shapes of botocore 1.44.5 for iam, fsx, sagemaker, s3, ec2 and servicequotas; codes that are missing
-/// in these models (`ValidationException`, throttling) as the services return them.
+/// Sources: error shapes of botocore 1.44.5 for iam, fsx, sagemaker, s3, ec2 and servicequotas; codes that
+/// are missing in these models (`ValidationException`, throttling) as the services return them.
 pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
     // Services add the suffix to different codes: `ResourceInUse`, `ResourceInUseException`.
     let bare = code.rsplit(['#', '.']).next().unwrap_or(code);
@@ -269,8 +272,8 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
     }
 }
 
-/// Returns the class for a missing resource: a valid answer about the requested resource, but an invalid request if the
-/// request only refers to it. CreateTrainingJob returns `ResourceNotFound` for an image,
+/// Returns the class for a missing resource: a valid answer about the requested resource, but an invalid
+/// request if the request only refers to it. CreateTrainingJob returns `ResourceNotFound` for an image,
 /// CreateDataRepositoryAssociation for a bucket.
 fn class_if_not_found(call: Call) -> Class {
     match call {
@@ -279,8 +282,8 @@ fn class_if_not_found(call: Call) -> Class {
     }
 }
 
-/// Returns the class for an existing or busy resource: `ResourceInUse` of StopTrainingJob or an update means that it is
-/// busy, that of a creation that the name is taken.
+/// Returns the class for an existing or busy resource: `ResourceInUse` of StopTrainingJob or an update means
+/// that it is busy, that of a creation that the name is taken.
 fn class_if_exists(call: Call) -> Class {
     match call {
         Call::CreateRole

@@ -29,22 +29,23 @@ pub struct Inventory {
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
     /// IDs of those that the manifest deletes after the job (`delete-after-job`).
     pub released: Vec<String>,
-    /// True if the user is not asked: file systems with `delete-after-job` are deleted because the manifest says so.
+    /// True if the user is not asked: file systems with `delete-after-job` are deleted because the manifest
+    /// says so.
     pub unasked: bool,
-    /// Resources that running jobs without our tags use, each with the name of the job: the ID of a file system, the
-    /// name of the role, the `s3://bucket/key` of an upload.
+    /// Resources that running jobs without our tags use, each with the name of the job: the ID of a file
+    /// system, the name of the role, the `s3://bucket/key` of an upload.
     pub in_use: Vec<(String, String)>,
     /// The role, if it is ours.
     pub role: Option<ObservedRole>,
     /// The role with the expected name that is not ours.
     pub foreign_role: Option<ObservedRole>,
-    /// The SageMaker SDK's default bucket of the account, if it exists. It may contain data of other jobs, so it is
-    /// kept.
+    /// The SageMaker SDK's default bucket of the account, if it exists. It may contain data of other jobs, so
+    /// it is kept.
     pub bucket: Option<String>,
     /// Source archives and files of the worker, by bucket and key.
     pub objects: Vec<(String, String)>,
-    /// Multipart uploads of these that a crash left unfinished: bucket, key and ID. Their parts are billed but not
-    /// listed.
+    /// Multipart uploads of these that a crash left unfinished: bucket, key and ID. Their parts are billed
+    /// but not listed.
     pub uploads: Vec<(String, String, String)>,
 }
 
@@ -205,8 +206,8 @@ impl Inventory {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Returns all resources with the job's tags, including those that the manifest no longer names, and the uploads
-    /// below `homes` (`s3://bucket/prefix`).
+    /// Returns all resources with the job's tags, including those that the manifest no longer names, and the
+    /// uploads below `homes` (`s3://bucket/prefix`).
     pub async fn inventory(&self, desired: &Desired, homes: &[String]) -> Answer<Inventory> {
         let mut out = Inventory {
             job: desired.job.clone(),
@@ -295,7 +296,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(listed)
     }
 
-    /// Returns which resources are used by running jobs of others, including jobs with our name that lost their tags.
+    /// Returns which resources are used by running jobs of others, including jobs with our name that lost
+    /// their tags.
     pub(super) async fn running_users(&self, remains: &Inventory) -> Answer<Vec<(String, String)>> {
         let mut out = Vec::new();
         if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
@@ -348,7 +350,8 @@ fn describe_unlink(system: &FileSystem, link: &Association) -> String {
         state => format!("it is {state} and may not be exporting; "),
     };
     format!(
-        "{goes}; {may_not_export}changes below {} that are not yet exported to {} are lost; exported files stay",
+        "{goes}; {may_not_export}changes below {} that are not yet exported to {} are lost; \
+            exported files stay",
         link.path, link.s3
     )
 }

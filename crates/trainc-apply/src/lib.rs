@@ -1,9 +1,9 @@
 //! Apply: makes the account match the plan, with exactly one job, from any interrupted state.
 //!
-//! In: a plan without errors, and an account behind [`cloud::Observe`] or [`cloud::Cloud`]. Out: the differences
-//! (`diff`), the completed changes (`run`) and the remaining resources. It uses no AWS SDK, no files, no terminal, and
-//! only the clock that it is given. There is no state file: names and tokens are functions of the plan, and the account
-//! is the source of truth.
+//! In: a plan without errors, and an account behind [`cloud::Observe`] or [`cloud::Cloud`]. Out: the
+//! differences (`diff`), the completed changes (`run`) and the remaining resources. It uses no AWS SDK, no
+//! files, no terminal, and only the clock that it is given. There is no state file: names and tokens are
+//! functions of the plan, and the account is the source of truth.
 
 pub mod account;
 pub mod autopsy;

@@ -1,8 +1,9 @@
 //! Logs of all hosts, merged by time and followed without losing or repeating lines.
 //!
-//! Each stream is read page by page from the end of the previous page, so that a failed call can be retried and nothing
-//! is read twice. A page is fetched only for a host whose buffer is empty, so at most one page per host is in memory,
-//! and pages are smaller with more hosts. Memory therefore grows neither with the logs nor with the number of hosts.
+//! Each stream is read page by page from the end of the previous page, so that a failed call can be retried
+//! and nothing is read twice. A page is fetched only for a host whose buffer is empty, so at most one page
+//! per host is in memory, and pages are smaller with more hosts. Memory therefore grows neither with the logs
+//! nor with the number of hosts.
 
 use super::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
@@ -14,9 +15,9 @@ use std::time::Duration;
 /// The log group of training jobs.
 pub const GROUP: &str = "/aws/sagemaker/TrainingJobs";
 
-/// Maximum number of lines in memory over all hosts: 16 MiB of typical training logs. A lower limit would need more
-/// calls than the 25 per second that an account has (CloudWatch Logs quotas, GetLogEvents); a page of 4,096 such lines
-/// is close to the service's maximum of 1 MiB.
+/// Maximum number of lines in memory over all hosts: 16 MiB of typical training logs. A lower limit would
+/// need more calls than the 25 per second that an account has (CloudWatch Logs quotas, GetLogEvents); a page
+/// of 4,096 such lines is close to the service's maximum of 1 MiB.
 const MOST_HELD: usize = 131_072;
 /// Minimum number of lines per page, for any number of hosts.
 const LEAST_LINES: usize = 256;
@@ -25,9 +26,9 @@ const MOST_LINES: usize = 10_000;
 /// Number of pages fetched concurrently; each is in memory twice, as received and as parsed.
 const AT_ONCE: usize = 8;
 
-/// Time without new lines after a job's end after which its logs are complete. An agent sends lines every 5 seconds
-/// (CloudWatch agent, `force_flush_interval`), and CloudWatch shows them some seconds later. The SageMaker Python SDK
-/// waits equally long before its last read (`Session.logs_for_job`, `poll`).
+/// Time without new lines after a job's end after which its logs are complete. An agent sends lines every 5
+/// seconds (CloudWatch agent, `force_flush_interval`), and CloudWatch shows them some seconds later. The
+/// SageMaker Python SDK waits equally long before its last read (`Session.logs_for_job`, `poll`).
 const QUIET: Duration = Duration::from_secs(10);
 /// Pause between two reads after the end.
 const AFTER: Duration = Duration::from_secs(2);
@@ -43,8 +44,8 @@ fn lines_of_a_page(hosts: usize) -> u32 {
 pub trait Source {
     /// Returns the streams whose names have this prefix.
     async fn streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
-    /// Returns up to `most` lines of a stream from the end of the previous page, or since a time in milliseconds since
-    /// 1970.
+    /// Returns up to `most` lines of a stream from the end of the previous page, or since a time in
+    /// milliseconds since 1970.
     async fn page(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
 }
 
@@ -124,10 +125,10 @@ impl Tail {
         self.read(look, job, sink).await
     }
 
-    /// Reads the remaining lines of a job that has ended. CloudWatch shows a line some seconds after it was written, so
-    /// the last lines, which contain the cause of a failure, arrive after the end. Stops after ten seconds without new
-    /// lines, immediately if the end is long ago, and with a polling interval of zero after the first read without
-    /// lines.
+    /// Reads the remaining lines of a job that has ended. CloudWatch shows a line some seconds after it was
+    /// written, so the last lines, which contain the cause of a failure, arrive after the end. Stops after
+    /// ten seconds without new lines, immediately if the end is long ago, and with a polling interval of zero
+    /// after the first read without lines.
     pub async fn read_remaining<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,

@@ -6,8 +6,8 @@ use crate::patience::{Patience, ask};
 use std::cell::{Cell, RefCell};
 use tokio::sync::Semaphore;
 
-/// Maximum number of concurrent calls to an account. The largest plan needs 15, and services throttle per account and
-/// second, not per job.
+/// Maximum number of concurrent calls to an account. The largest plan needs 15, and services throttle per
+/// account and second, not per job.
 pub const MAX_CONCURRENT_CALLS: usize = 24;
 
 /// An account with a clock and timeouts: makes calls and retries them.

@@ -5,8 +5,8 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Metric definitions of a job, with the last value of each. Values are those of the first host that logs the metric,
-/// so that reading one log or all of them gives the same values.
+/// Metric definitions of a job, with the last value of each. Values are those of the first host that logs the
+/// metric, so that reading one log or all of them gives the same values.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     rows: Vec<(String, Regex)>,
@@ -97,8 +97,8 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Metrics {
-    /// Reads the metric definitions of a request (`AlgorithmSpecification.MetricDefinitions`). Regular expressions that
-    /// the `regex` crate does not support are skipped.
+    /// Reads the metric definitions of a request (`AlgorithmSpecification.MetricDefinitions`). Regular
+    /// expressions that the `regex` crate does not support are skipped.
     pub fn from_request(request: &Value) -> Self {
         let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = request.pointer("/AlgorithmSpecification/MetricDefinitions").and_then(Value::as_array);
@@ -146,8 +146,8 @@ impl Metrics {
         self.read_figures(host, line).0
     }
 
-    /// Records a step. A host with a lower number, or a lower step after a restart from a checkpoint, resets the
-    /// measurement.
+    /// Records a step. A host with a lower number, or a lower step after a restart from a checkpoint, resets
+    /// the measurement.
     fn record_step(&mut self, host: Host, step: f64, time: i64) {
         match &mut self.steps {
             Some(steps) if host > steps.host => {}
@@ -164,13 +164,14 @@ impl Metrics {
         }
     }
 
-    /// Returns the first and the last step of the current attempt, each with its time in milliseconds since 1970.
+    /// Returns the first and the last step of the current attempt, each with its time in milliseconds since
+    /// 1970.
     pub fn steps(&self) -> Option<((f64, i64), (f64, i64))> {
         self.steps.as_ref().map(|steps| (steps.first, steps.last))
     }
 
-    /// Returns the mean seconds per step from the first to the last step seen, without start-up; `None` before the
-    /// second step.
+    /// Returns the mean seconds per step from the first to the last step seen, without start-up; `None`
+    /// before the second step.
     pub fn step_seconds(&self) -> Option<f64> {
         let steps = self.steps.as_ref()?;
         let seconds = (steps.last.1 - steps.first.1) as f64 / 1_000.0;
@@ -214,8 +215,8 @@ impl Metrics {
         &self.loss.means
     }
 
-    /// Returns the tokens per second in the order of the log: as logged, or by the times of the steps, each with
-    /// `tokens_per_step` tokens.
+    /// Returns the tokens per second in the order of the log: as logged, or by the times of the steps, each
+    /// with `tokens_per_step` tokens.
     pub fn rates(&self, tokens_per_step: Option<f64>) -> Vec<f64> {
         if !self.rate.means.is_empty() {
             return self.rate.means.clone();
@@ -226,7 +227,8 @@ impl Metrics {
             .collect()
     }
 
-    /// Returns the last values: first those with canonical names, in display order, then the others by their own names.
+    /// Returns the last values: first those with canonical names, in display order, then the others by their
+    /// own names.
     pub fn latest(&self) -> Vec<(String, f64)> {
         let mut out: Vec<(String, f64)> = Vec::new();
         for (word, _) in NAMES {

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit::iam::POLICY_NAME;
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Returns the existing resources of the plan. If access errors are collected, unreadable resources count as
-    /// missing.
+    /// Returns the existing resources of the plan. If access errors are collected, unreadable resources count
+    /// as missing.
     pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
         self.observe_with_prefetch(Prefetch::default(), desired, choices).await
     }
@@ -46,8 +46,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.object_at(object)));
         let runs = self.runs_with_prefetch(prefetched, desired, choices);
-        // All calls finish before the first fault is examined, so that messages do not depend on which response arrives
-        // first.
+        // All calls finish before the first fault is examined, so that messages do not depend on which
+        // response arrives first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let (bucket, uploads) = (self.none_if_denied(bucket)?.flatten(), uploads?);
         let (file_systems, orphaned, systems) = file_systems?;
@@ -86,8 +86,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let role = match self.none_if_denied(about_role(role, name))? {
             Some(None) => return Ok(None),
-            // Policies are read by the role's name, so missing permissions for them are reported even if the role is
-            // unreadable.
+            // Policies are read by the role's name, so missing permissions for them are reported even if the
+            // role is unreadable.
             role => role.flatten(),
         };
         let (policy, inline, attached) = join!(
@@ -103,8 +103,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(role.map(|role| ObservedRole { role, policy, inline, attached }))
     }
 
-    /// Returns the file systems of each storage, those of the job that no storage uses, and the IDs of all in the
-    /// region.
+    /// Returns the file systems of each storage, those of the job that no storage uses, and the IDs of all in
+    /// the region.
     async fn file_systems(
         &self,
         known: Option<Answer<Vec<FileSystem>>>,
@@ -170,8 +170,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(found.unwrap_or_default())
     }
 
-    /// Returns a bucket, and whether another account than this one owns it. S3 returns the same error for a missing permission and
-    /// for a wrong expected owner, so a denied request is repeated without the owner.
+    /// Returns a bucket, and whether another account than this one owns it. S3 returns the same error for a
+    /// missing permission and for a wrong expected owner, so a denied request is repeated without the owner.
     pub async fn bucket_with_owner(&self, name: &str, account: &str) -> Answer<Bucket> {
         match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
             Err(Fault { class: Class::Denied, .. }) => {
@@ -182,7 +182,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    /// Returns true if a bucket of the account exists. A bucket that exists but is denied belongs to another account.
+    /// Returns true if a bucket of the account exists. A bucket that exists but is denied belongs to another
+    /// account.
     pub async fn has_bucket(&self, name: &str, account: &str) -> Answer<bool> {
         Ok(none_if_not_found(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?
             .is_some())
@@ -191,8 +192,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Returns the object at the key of an upload.
     pub(super) async fn object_at(&self, object: &WantedObject) -> Answer<Option<Object>> {
         match self.ask(async |cloud| cloud.uploaded_object(&object.upload).await).await {
-            // Without s3:ListBucket S3 denies access to a missing key; the upload shows whether it is missing. A bucket
-            // in another region is reported elsewhere.
+            // Without s3:ListBucket S3 denies access to a missing key; the upload shows whether it is
+            // missing. A bucket in another region is reported elsewhere.
             Err(Fault { class: Class::Denied | Class::OtherRegion, .. }) => Ok(None),
             other => none_if_not_found(other),
         }
@@ -226,8 +227,8 @@ fn about_role<T>(answer: Answer<T>, role: &str) -> Answer<T> {
     answer.map_err(|fault| fault.with_subject("role", role))
 }
 
-/// Returns the uploads whose key has other or unverifiable content. The key contains the digest of the content, but
-/// everyone who may write to the bucket can compute it.
+/// Returns the uploads whose key has other or unverifiable content. The key contains the digest of the
+/// content, but everyone who may write to the bucket can compute it.
 fn corrupted_uploads(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Corruption> {
     let both = desired.uploads.iter().zip(found);
     both.filter_map(|(object, found)| {

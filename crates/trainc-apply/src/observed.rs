@@ -12,7 +12,8 @@ pub struct Observed {
     pub file_systems: Vec<ObservedFileSystem>,
     /// File systems with the job's tags that the manifest no longer names.
     pub orphaned: Vec<FileSystem>,
-    /// IDs of all file systems of the region that are not being deleted; `None` without permission to list them.
+    /// IDs of all file systems of the region that are not being deleted; `None` without permission to list
+    /// them.
     pub systems: Option<BTreeSet<String>>,
     /// True if the bucket that trainc would create exists.
     pub bucket: bool,
@@ -60,8 +61,8 @@ pub enum Corruption {
 }
 
 impl Corruption {
-    /// Compares the object at the key of an upload with the upload. S3 verifies a checksum when it stores an object, so
-    /// an equal checksum proves the content.
+    /// Compares the object at the key of an upload with the upload. S3 verifies a checksum when it stores an
+    /// object, so an equal checksum proves the content.
     pub(crate) fn find(upload: &Upload, found: &Object) -> Option<Self> {
         if found.bytes != upload.bytes.len() as u64 {
             return Some(Self::Size(found.bytes));
@@ -98,8 +99,8 @@ pub struct Runs {
     pub latest: Option<(TrainingJob, Tags)>,
     /// Its run number, from 1.
     pub number: usize,
-    /// The latest run of another digest of the job, with its tags. If a run of this digest is in progress, only one
-    /// that is also in progress without `--new-run`.
+    /// The latest run of another digest of the job, with its tags. If a run of this digest is in progress,
+    /// only one that is also in progress without `--new-run`.
     pub other: Option<(TrainingJob, Tags)>,
     /// Names of unfinished runs of other digests that use the role of this one.
     pub concurrent: Vec<String>,

@@ -1,5 +1,5 @@
-//! Resources of jobs that a sweep no longer contains: their values were removed from the manifest, but their resources
-//! remain. They are identified by their names, which begin with the sweep's, and by their tags.
+//! Resources of jobs that a sweep no longer contains: their values were removed from the manifest, but their
+//! resources remain. They are identified by their names, which begin with the sweep's, and by their tags.
 
 use super::account::{FileSystem, JobSummary, Tags};
 use super::cloud::{Clock, Observe};
@@ -39,8 +39,8 @@ const MOST_JOBS: usize = 5;
 const MOST_RUNS: usize = 3;
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Returns the remaining resources of jobs of a plan's sweep other than the `known` ones; empty if the plan is not
-    /// part of a sweep. Resources that the caller may not read are omitted.
+    /// Returns the remaining resources of jobs of a plan's sweep other than the `known` ones; empty if the
+    /// plan is not part of a sweep. Resources that the caller may not read are omitted.
     pub async fn orphaned_jobs(&self, plan: &Plan, known: &[&str]) -> Vec<OrphanedJob> {
         let Some(family) = &plan.job.swept_from else { return Vec::new() };
         let begins = format!("{family}-");
@@ -108,7 +108,8 @@ pub fn plan_with_job_name(plan: &Plan, job: &str) -> Plan {
     plan
 }
 
-/// Minimum length of a job name that the name of a run truncates (63 characters, less the digest and the number).
+/// Minimum length of a job name that the name of a run truncates (63 characters, less the digest and the
+/// number).
 const CUT: usize = 45;
 
 /// Returns true if the text may be the truncated name of a known job.

@@ -1,5 +1,6 @@
-//! Ownership by tags: which jobs use a file system. Jobs with the same description share it: `trainc:job` names the job
-//! that created it, and each further job adds a separate tag, so that jobs can join and leave concurrently.
+//! Ownership by tags: which jobs use a file system. Jobs with the same description share it: `trainc:job`
+//! names the job that created it, and each further job adds a separate tag, so that jobs can join and leave
+//! concurrently.
 
 use crate::account::{FileSystem, Tags};
 use crate::change::Difference;
@@ -12,7 +13,8 @@ const FIRST: &str = "trainc:job";
 const FURTHER: &str = "trainc:job:";
 /// Digest of the file system for the first job: over its name, its immutable settings and its links.
 const DIGEST: &str = "trainc:digest";
-/// Marks a file system that several jobs have used: settings above those of one job may be required by another.
+/// Marks a file system that several jobs have used: settings above those of one job may be required by
+/// another.
 const SHARED: &str = "trainc:shared";
 /// Maximum number of tags of an FSx resource (FSx API reference, TagResource).
 const MOST_TAGS: usize = 50;
@@ -79,9 +81,9 @@ pub(crate) fn is_full(system: &FileSystem) -> bool {
     system.tags.len() + 1 + usize::from(!was_shared(&system.tags)) > MOST_TAGS
 }
 
-/// Returns the tags to write and the keys to remove when a job leaves an object that others use. If the first job
-/// leaves, another takes its place in `trainc:job`, so that callers whose permissions require that tag can still change
-/// the object.
+/// Returns the tags to write and the keys to remove when a job leaves an object that others use. If the first
+/// job leaves, another takes its place in `trainc:job`, so that callers whose permissions require that tag
+/// can still change the object.
 pub(crate) fn tags_to_leave(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
     let further = format!("{FURTHER}{job}");
     let mut goes: Vec<String> = tags.contains_key(&further).then_some(further).into_iter().collect();
@@ -102,8 +104,8 @@ pub fn is_ours(tags: &Tags, job: &str) -> bool {
     tags.get("trainc:job").is_some_and(|owner| owner == job)
 }
 
-/// Returns the tags to write so that the object has the desired ones. Version and digest are only informational: a new
-/// version of trainc changes nothing by itself, and settings are compared individually.
+/// Returns the tags to write so that the object has the desired ones. Version and digest are only
+/// informational: a new version of trainc changes nothing by itself, and settings are compared individually.
 pub(crate) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
     // A run is identified by the job's digest.
     let of_run = wanted.get("trainc:resource").is_some_and(|resource| resource.starts_with("training-job/"));

@@ -5,7 +5,8 @@ use super::fault::{Class, Fault};
 use super::ledger::Retry;
 use std::time::Duration;
 
-/// Timeouts and the polling interval. `TRAINC_POLL_SECONDS` sets every pause, so that tests run without pauses.
+/// Timeouts and the polling interval. `TRAINC_POLL_SECONDS` sets every pause, so that tests run without
+/// pauses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// The polling interval, and the upper bound of any pause.
@@ -79,8 +80,8 @@ impl Wait {
         clock.sleep(Duration::from_secs(seconds).min(patience.poll)).await;
     }
 
-    /// Pauses after a failed attempt to get capacity: one polling interval, doubled after each further attempt up to
-    /// [`MOST_POLLS`], but not beyond the end of the wait.
+    /// Pauses after a failed attempt to get capacity: one polling interval, doubled after each further
+    /// attempt up to [`MOST_POLLS`], but not beyond the end of the wait.
     pub async fn pause_backoff(&mut self, clock: &impl Clock, patience: &Patience) {
         let pause = self.next_pause(clock, patience);
         self.tries = self.tries.saturating_add(1).min(30);
@@ -114,8 +115,8 @@ impl Wait {
     }
 }
 
-/// Makes a call and retries it while the service throttles, fails or does not respond. `repeated` is called for retries
-/// after the first second.
+/// Makes a call and retries it while the service throttles, fails or does not respond. `repeated` is called
+/// for retries after the first second.
 pub async fn ask<T, K: Clock>(
     clock: &K,
     patience: &Patience,
@@ -171,8 +172,8 @@ pub enum OutageStep {
 }
 
 impl Outage {
-    /// Returns the next step after a fault. Gives up after a permanent fault, after 4 hours of throttling, after 40
-    /// minutes of other transient faults, and after 2 minutes if the call is the last one.
+    /// Returns the next step after a fault. Gives up after a permanent fault, after 4 hours of throttling,
+    /// after 40 minutes of other transient faults, and after 2 minutes if the call is the last one.
     pub fn next_step(
         &mut self,
         clock: &impl Clock,

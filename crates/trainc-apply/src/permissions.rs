@@ -1,7 +1,7 @@
 //! The least-privilege policy of the operator, who runs trainc: generated from the table of calls.
 //!
-//! Without a permissions boundary its holder can create a role with any trust and any policy, and becomes an administrator
-//! of the account that way. With one, roles are only created and changed under the boundary.
+//! Without a permissions boundary its holder can create a role with any trust and any policy, and becomes an
+//! administrator of the account that way. With one, roles are only created and changed under the boundary.
 
 use super::calls::{Call, Command, Scope, TagCondition};
 use super::{desired, preflight};
@@ -247,7 +247,8 @@ fn callers(partition: &str, account: &str) -> [String; 2] {
     ["role", "user"].map(|kind| format!("arn:{partition}:iam::{account}:{kind}/*"))
 }
 
-/// The repository of an image of the account's own; where the account is not known, of any that the manifest names.
+/// The repository of an image of the account's own; where the account is not known, of any that the manifest
+/// names.
 fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
     let uri = plan.image.as_ref()?.uri.as_str();
     let (host, name) = uri.split_once('/')?;
@@ -261,7 +262,8 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
     Some(format!("arn:{partition}:ecr:{region}:{owner}:repository/{name}"))
 }
 
-/// Returns the statement's Sid. Reads and writes are separate statements, so that read-only users get fewer permissions.
+/// Returns the statement's Sid. Reads and writes are separate statements, so that read-only users get fewer
+/// permissions.
 fn sid(Subject { write, scope, guard, bounded }: Subject) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
@@ -359,14 +361,14 @@ fn jobs(places: &[PolicyScope]) -> Option<BTreeSet<&str>> {
 /// Actions by subject.
 type Statements = BTreeMap<Subject, BTreeSet<String>>;
 
-/// Returns true if the holder of the policy can become an administrator: it allows to create roles without a permissions
-/// boundary.
+/// Returns true if the holder of the policy can become an administrator: it allows to create roles without a
+/// permissions boundary.
 pub fn allows_any_role(commands: &[Command], places: &[PolicyScope]) -> bool {
     commands.contains(&Command::Apply) && places.iter().any(PolicyScope::creates_any_role)
 }
 
-/// Returns the policy that allows these commands in these places, and nothing else. Roles must have a permissions boundary
-/// if all places have one that create roles.
+/// Returns the policy that allows these commands in these places, and nothing else. Roles must have a
+/// permissions boundary if all places have one that create roles.
 pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
     let is_bounded = !places.iter().any(PolicyScope::creates_any_role)
         && places.iter().any(|place| place.boundary.is_some());
@@ -437,8 +439,8 @@ fn apply_statements(places: &[PolicyScope]) -> Vec<Value> {
         "Resource": passed,
         "Condition": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
     })];
-    // Whoever uploads under a key of the customer's needs it for that: in parts it is read as well (Amazon S3 user
-    // guide, "Uploading and copying objects using multipart upload").
+    // Whoever uploads under a key of the customer's needs it for that: in parts it is read as well (Amazon S3
+    // user guide, "Uploading and copying objects using multipart upload").
     let (keys, through): (Vec<_>, BTreeSet<_>) = places.iter().map(PolicyScope::upload_keys).unzip();
     let keys: BTreeSet<String> = keys.into_iter().flatten().collect();
     if !keys.is_empty() {
@@ -458,7 +460,8 @@ fn apply_statements(places: &[PolicyScope]) -> Vec<Value> {
     if makers.is_empty() {
         return out;
     }
-    // The first file system of an account, and the first link to S3 (FSx for Lustre user guide, "Setting up").
+    // The first file system of an account, and the first link to S3 (FSx for Lustre user guide, "Setting
+    // up").
     let of = |services: &[&str]| -> BTreeSet<String> {
         makers
             .iter()

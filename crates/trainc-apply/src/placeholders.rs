@@ -20,8 +20,8 @@ pub struct Placeholders {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Resolves the placeholders of a plan from existing resources of the job. Those of resources that apply would
-    /// create, or that are not the job's, stay unresolved.
+    /// Resolves the placeholders of a plan from existing resources of the job. Those of resources that apply
+    /// would create, or that are not the job's, stay unresolved.
     pub async fn placeholders(&self, desired: &Desired) -> Answer<Placeholders> {
         let mut out = Placeholders::default();
         if let Some(wanted) = &desired.role {

@@ -38,9 +38,9 @@ fn normalize(value: Value) -> Value {
     }
 }
 
-/// Returns a policy that allows what either policy allows: the desired one with the additions of the other. If two
-/// statements of one name differ in one part only, that part contains both; otherwise the other's statement is added as
-/// `<Sid>Kept`.
+/// Returns a policy that allows what either policy allows: the desired one with the additions of the other.
+/// If two statements of one name differ in one part only, that part contains both; otherwise the other's
+/// statement is added as `<Sid>Kept`.
 pub(crate) fn union(wanted: &str, other: &str) -> String {
     let (Ok(mut document), Ok(other)) =
         (serde_json::from_str::<Value>(wanted), serde_json::from_str::<Value>(other))

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use trainc_emit::{self as emit, Identity};
 use trainc_ir::Plan;
 
-/// Prefetched answers, each with the name that was requested; `None` if not requested. The names of roles and of
-/// training jobs contain no account ID.
+/// Prefetched answers, each with the name that was requested; `None` if not requested. The names of roles and
+/// of training jobs contain no account ID.
 #[derive(Debug, Default)]
 pub(super) struct Prefetch {
     role: Option<(String, Answer<Option<Role>>)>,
@@ -52,8 +52,8 @@ impl Prefetch {
             && !listed.iter().any(is_run))
     }
 
-    /// Returns the GiB of Lustre file systems in the account by deployment type, without those of the job; empty
-    /// without permission to list them.
+    /// Returns the GiB of Lustre file systems in the account by deployment type, without those of the job;
+    /// empty without permission to list them.
     pub(super) fn lustre_gib_in_use(&self, desired: &Desired) -> BTreeMap<String, u64> {
         let Some(Ok(all)) = &self.systems else { return BTreeMap::new() };
         let own = |system: &FileSystem| {
@@ -73,7 +73,8 @@ impl Prefetch {
         taken
     }
 
-    /// Returns the existing file systems for each wanted one, without links; `None` without permission to list them.
+    /// Returns the existing file systems for each wanted one, without links; `None` without permission to
+    /// list them.
     pub(super) fn systems_of(&self, desired: &Desired) -> Option<Vec<ObservedFileSystem>> {
         let all = self.systems.as_ref()?.as_ref().ok()?;
         let wanted = desired.file_systems.iter();

@@ -37,7 +37,8 @@ pub struct Prospect {
 /// The readable state of an account, and the reads that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
-    /// The planned changes. Resources that could not be read count as missing, so it must not be used for writing.
+    /// The planned changes. Resources that could not be read count as missing, so it must not be used for
+    /// writing.
     pub prospect: Option<Prospect>,
     /// Faults: the one that ended the reads, if any, then one per action that the caller lacks.
     pub faults: Vec<Fault>,
@@ -73,8 +74,8 @@ impl Prospect {
         diff::has_no_changes(&self.changes)
     }
 
-    /// Returns the names of existing file systems with `delete-after-job` whose job has completed: they are billed
-    /// until they are deleted.
+    /// Returns the names of existing file systems with `delete-after-job` whose job has completed: they are
+    /// billed until they are deleted.
     pub fn outlasting_file_systems(&self) -> Vec<&str> {
         let latest = self.observed.runs.latest.as_ref().map(|(job, _)| job.status.as_str());
         if latest != Some("Completed") || !matches!(self.target, Target::Attach(_)) {
@@ -95,8 +96,8 @@ impl Prospect {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Compares the account with a checked plan; `None` for a cluster outside SageMaker. Fails at the first read that
-    /// fails.
+    /// Compares the account with a checked plan; `None` for a cluster outside SageMaker. Fails at the first
+    /// read that fails.
     pub async fn prospect(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
         let survey = self.survey(plan, choices).await;
         match survey.faults.into_iter().next() {
@@ -110,8 +111,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         self.survey_with(plan, choices, &[], async |_, _| ()).await.0
     }
 
-    /// Like `survey`, and concurrently runs a second task once the caller is known, with a `Look` that does not collect
-    /// access errors, and with the prefetched answers, including the subnets.
+    /// Like `survey`, and concurrently runs a second task once the caller is known, with a `Look` that does
+    /// not collect access errors, and with the prefetched answers, including the subnets.
     pub(super) async fn survey_with<T>(
         &self,
         plan: &Plan,
@@ -188,6 +189,7 @@ pub(super) struct FirstAnswers<'a> {
     pub subnets: Option<Answer<Vec<Subnet>>>,
     /// True if it is already certain that the job is to be started.
     pub starts: bool,
-    /// The existing file systems for each of the plan's, without links; `None` without permission to list them.
+    /// The existing file systems for each of the plan's, without links; `None` without permission to list
+    /// them.
     pub systems: Option<Vec<ObservedFileSystem>>,
 }

@@ -21,8 +21,8 @@ const MOST_CONCURRENT: usize = 1;
 const MOST_OTHERS: usize = 4;
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Returns the runs of the job, of this digest and of others. With `--new-run`, a run of another digest is
-    /// identified by its name only, since it does not block the new run.
+    /// Returns the runs of the job, of this digest and of others. With `--new-run`, a run of another digest
+    /// is identified by its name only, since it does not block the new run.
     pub async fn runs(&self, desired: &Desired, choices: Choices) -> Answer<Runs> {
         self.runs_with_prefetch(Prefetch::default(), desired, choices).await
     }
@@ -126,8 +126,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(Some((job, tags?)))
     }
 
-    /// Reads the newest run of another digest into the cache, concurrently with [`Self::concurrent`], which describes
-    /// running ones.
+    /// Reads the newest run of another digest into the cache, concurrently with [`Self::concurrent`], which
+    /// describes running ones.
     async fn cache_newest_run(
         &self,
         desired: &Desired,
@@ -164,8 +164,8 @@ fn is_going(one: &JobSummary) -> bool {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Returns a run of another digest that is in progress at the same time as this digest's, without `--new-run`: the
-    /// apply that started the later one was interrupted before it could stop it.
+    /// Returns a run of another digest that is in progress at the same time as this digest's, without
+    /// `--new-run`: the apply that started the later one was interrupted before it could stop it.
     async fn rival(
         &self,
         desired: &Desired,

@@ -174,8 +174,8 @@ impl SavedPlan {
         Choices { adopt: self.adopt, new_run: self.new_run, run }
     }
 
-    /// Returns why the plan is out of date for a job: the first change other than those that this plan itself made;
-    /// `None` if it is current. `jobs` are the names of the jobs that the manifest describes now.
+    /// Returns why the plan is out of date for a job: the first change other than those that this plan itself
+    /// made; `None` if it is current. `jobs` are the names of the jobs that the manifest describes now.
     pub fn stale_reason(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
         if self.catalog_version != trainc_catalog::VERSION {
             return Some(format!(

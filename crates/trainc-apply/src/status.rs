@@ -35,18 +35,21 @@ pub struct Status {
     pub elapsed_seconds: u64,
     /// Billed seconds per instance, known at the end.
     pub billable_seconds: Option<u64>,
-    /// Cost so far in US dollars: instances, volumes and file systems as in the plan; of a run of another version of the
-    /// manifest the instances only.
+    /// Cost so far in US dollars: instances, volumes and file systems as in the plan; of a run of another
+    /// version of the manifest the instances only.
     pub cost_usd: Option<f64>,
-    /// True if the cost is an upper bound: a spot run is billed for less, which the service reports at its end.
+    /// True if the cost is an upper bound: a spot run is billed for less, which the service reports at its
+    /// end.
     pub cost_is_upper_bound: bool,
     /// True if the cost is a lower bound: some instances have no known price.
     pub cost_is_lower_bound: bool,
     /// The same if the run lasts until its max-run: `run.most_usd` of the plan.
     pub most_usd: Option<f64>,
-    /// Expected cost in US dollars: `run.cost_usd` of the plan; null without a prediction, or if the spot price is unknown.
+    /// Expected cost in US dollars: `run.cost_usd` of the plan; null without a prediction, or if the spot
+    /// price is unknown.
     pub planned_usd: Option<f64>,
-    /// The same at the on-demand price, which spot instances never exceed; null if the price of the run is known.
+    /// The same at the on-demand price, which spot instances never exceed; null if the price of the run is
+    /// known.
     pub planned_on_demand_usd: Option<f64>,
     /// Date of the price of the instances; null if it is a price of the user or not known.
     pub price_date: Option<String>,
@@ -88,8 +91,8 @@ pub fn usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option
     most_usd_per_hour(plan, planned, job).filter(|_| is_priced(plan))
 }
 
-/// Returns US dollars per hour of a job, at most: spot instances never exceed the on-demand price. `None` if that is
-/// unknown.
+/// Returns US dollars per hour of a job, at most: spot instances never exceed the on-demand price. `None` if
+/// that is unknown.
 pub fn most_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
     Some(instances_per_hour(plan, job).exact()? + planned.storage_usd_per_hour)
 }
@@ -157,9 +160,9 @@ fn is_priced(plan: &Plan) -> bool {
     !plan.is_spot() || plan.price().is_some_and(Price::is_user_price)
 }
 
-/// Returns the seconds billed up to a time: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob), without
-/// waits for spot capacity. It only increases until the service reports the final value, and is 0 for a run without
-/// instances.
+/// Returns the seconds billed up to a time: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob),
+/// without waits for spot capacity. It only increases until the service reports the final value, and is 0 for
+/// a run without instances.
 pub fn billed_so_far(job: &TrainingJob, end: f64) -> f64 {
     let Some(start) = job.started else { return 0.0 };
     let waits = job.transitions.iter().filter(|one| {
@@ -182,8 +185,8 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
         return (None, None);
     };
     let done = (step / steps).clamp(0.0, 1.0);
-    // By the times of the steps, otherwise by the logged rate, otherwise including start-up. The last is an upper
-    // bound, since a program may log the rate of one host or one GPU.
+    // By the times of the steps, otherwise by the logged rate, otherwise including start-up. The last is an
+    // upper bound, since a program may log the rate of one host or one GPU.
     let most = (now - start) / step;
     let by_rate = || {
         let tokens = plan.batch.as_ref()?.global_tokens? as f64;
@@ -228,8 +231,8 @@ impl Status {
         self
     }
 
-    /// Returns the last logged step and the plan's last step, if a completed run's log ends well before. Programs do
-    /// not log every step, so the last tenth of the steps may be missing.
+    /// Returns the last logged step and the plan's last step, if a completed run's log ends well before.
+    /// Programs do not log every step, so the last tenth of the steps may be missing.
     pub fn early_end_steps(&self, plan: &Plan) -> Option<(u64, u64)> {
         let step = self.metrics.get("step").and_then(serde_json::Value::as_f64)?;
         if self.status == "Completed" { early_end(plan, step) } else { None }
@@ -255,8 +258,8 @@ impl Status {
         Some((format!("{bound}{}", text::dollars(usd)), so_far))
     }
 
-    /// Describes the cost so far, `$6.33 so far`, or that of an ended run, `$12.32 for 1h 44m 15s billed`; `None` if the price
-    /// is not known.
+    /// Describes the cost so far, `$6.33 so far`, or that of an ended run, `$12.32 for 1h 44m 15s billed`;
+    /// `None` if the price is not known.
     pub fn describe_cost(&self) -> Option<String> {
         let (usd, so_far) = self.cost_and_more()?;
         let cost = match self.billable_seconds {

@@ -1,5 +1,5 @@
-//! Diagnostics of failures: each fault and each obstacle becomes a diagnostic at its place in the manifest, with an
-//! exit code and the next step.
+//! Diagnostics of failures: each fault and each obstacle becomes a diagnostic at its place in the manifest,
+//! with an exit code and the next step.
 
 mod access;
 mod obstacle;
@@ -134,8 +134,20 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     let span = span.unwrap_or_else(|| manifest_span(plan, item));
     match cause {
         Cause::Fault(fault) => {
-            let verdict = remedies::with_remedy(plan, fault, note_kept_resources(fault, item, fault_verdict(fault, item, span)));
-            with_region_flag(plan, with_policy_help(quota::with_increase_command(plan, fault, item, quota::with_association_help(plan, fault, verdict))))
+            let verdict = remedies::with_remedy(
+                plan,
+                fault,
+                note_kept_resources(fault, item, fault_verdict(fault, item, span)),
+            );
+            with_region_flag(
+                plan,
+                with_policy_help(quota::with_increase_command(
+                    plan,
+                    fault,
+                    item,
+                    quota::with_association_help(plan, fault, verdict),
+                )),
+            )
         }
         Cause::Obstacle(change) => with_region_flag(plan, obstacle(change, span)),
         Cause::Waited { fault, seconds } => {
@@ -152,7 +164,10 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
                     item.name
                 ),
             )
-            .help("make sure that no `trainc destroy` of this job is running, then run the same command again to recreate it")
+            .help(
+                "make sure that no `trainc destroy` of this job is running, then run the same \
+                command again to recreate it",
+            )
             .note("a resource that someone deletes during an apply is not recreated automatically"),
             exit: exit::INCOMPLETE,
             flag: None,
@@ -171,8 +186,8 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     }
 }
 
-/// Adds a note to a fault of expired credentials if resources may have been created before. Reads create nothing, and
-/// deletions simply continue next time.
+/// Adds a note to a fault of expired credentials if resources may have been created before. Reads create
+/// nothing, and deletions simply continue next time.
 fn note_kept_resources(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
     let makes = matches!(
         item.kind,
@@ -283,33 +298,53 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
         }
-        Class::Quota => (quota::quota(fault, item, &new, &format!("{what}{}", service_message(fault))), exit::INCOMPLETE),
+        Class::Quota => {
+            (quota::quota(fault, item, &new, &format!("{what}{}", service_message(fault))), exit::INCOMPLETE)
+        }
         Class::Capacity => (
-            new(&T0604, format!("{what}{}", service_message(fault)))
-                .help("wait for capacity with `--wait-for-capacity 2h`, or choose another availability zone or instance type"),
+            new(&T0604, format!("{what}{}", service_message(fault))).help(
+                "wait for capacity with `--wait-for-capacity 2h`, or choose another availability \
+                    zone or instance type",
+            ),
             exit::INCOMPLETE,
         ),
         Class::NotPropagated => (
             new(&T0607, format!("{what}{}", service_message(fault)))
                 .help(again)
                 .note("IAM changes take up to two minutes to propagate; trainc has already waited that long")
-                .note("if it persists, check the role's trust policy, its S3 permissions and the bucket policy"),
+                .note(
+                    "if it persists, check the role's trust policy, its S3 permissions and the \
+                    bucket policy",
+                ),
             exit::INCOMPLETE,
         ),
         Class::Throttled | Class::Unavailable | Class::NoResponse => (
-            new(&T0609, format!("{what}{call} did not respond after several attempts: {}", service_message(fault))).help(again),
+            new(
+                &T0609,
+                format!("{what}{call} did not respond after several attempts: {}", service_message(fault)),
+            )
+            .help(again),
             exit::INCOMPLETE,
         ),
         Class::Unreachable => (
-            new(&T0609, format!("{what}{call} could not be sent: {}", service_message(fault)))
-                .help("check that this endpoint is reachable from this machine, then run the same command again"),
+            new(&T0609, format!("{what}{call} could not be sent: {}", service_message(fault))).help(
+                "check that this endpoint is reachable from this machine, then run the same \
+                    command again",
+            ),
             exit::INCOMPLETE,
         ),
         Class::Busy => busy(fault, new(&T0615, format!("{what}{}", service_message(fault)))),
         Class::Mismatch => (
             new(&T0613, format!("{what}{}", service_message(fault)))
-                .help("list the file systems with `aws fsx describe-file-systems`; once the one created with this token appears or is deleted, run the same command again; or give the storage another `name=`, which changes the token")
-                .note("the token is derived from the immutable settings: an earlier request used it with other settings"),
+                .help(
+                    "list the file systems with `aws fsx describe-file-systems`; once the one \
+                    created with this token appears or is deleted, run the same command again; or give the \
+                    storage another `name=`, which changes the token",
+                )
+                .note(
+                    "the token is derived from the immutable settings: an earlier request used it \
+                    with other settings",
+                ),
             exit::INCOMPLETE,
         ),
         Class::NotFound | Class::Exists => (
@@ -319,7 +354,10 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         Class::Foreign => (
             new(&T0605, format!("{what}{}", service_message(fault)))
                 .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
-                .note("bucket names are unique across all accounts of a partition: another account owns this one"),
+                .note(
+                    "bucket names are unique across all accounts of a partition: another account \
+                    owns this one",
+                ),
             exit::FOREIGN,
         ),
         Class::OtherRegion => (region::bucket_in_other_region(fault, &what, span), exit::MANIFEST),
@@ -358,7 +396,8 @@ fn with_call_facts(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
         diagnostic = diagnostic.note(service_message(fault));
         if fault.message.contains("explicit deny") {
             diagnostic = diagnostic.note(
-                "an explicit deny, e.g. of a service control policy or a permissions boundary, overrides every policy that allows the call",
+                "an explicit deny, e.g. of a service control policy or a permissions boundary, \
+                    overrides every policy that allows the call",
             );
         }
     }

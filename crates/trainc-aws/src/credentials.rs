@@ -1,5 +1,6 @@
-//! The credentials of a command: resolved once for all clients, within a time limit, and without surrounding white space,
-//! such as the line break at the end of many CI secrets. The SDK panics on a key that is not a valid HTTP header.
+//! The credentials of a command: resolved once for all clients, within a time limit, and without surrounding
+//! white space, such as the line break at the end of many CI secrets. The SDK panics on a key that is not a
+//! valid HTTP header.
 
 use super::http_client::Notice;
 use aws_credential_types::Credentials;
@@ -146,7 +147,8 @@ impl ProvideCredentials for TrimmedCredentials {
     }
 }
 
-/// Returns the credentials without surrounding white space. Fails if one of them has a character that cannot be sent.
+/// Returns the credentials without surrounding white space. Fails if one of them has a character that cannot
+/// be sent.
 fn trim(credentials: Credentials) -> provider::Result {
     let (id, secret) = (credentials.access_key_id().trim(), credentials.secret_access_key().trim());
     let token = credentials.session_token().map(str::trim);
@@ -266,7 +268,8 @@ mod tests {
             let words = describe_missing_credentials(&failed.unwrap_err()).unwrap();
             assert_eq!(
                 words,
-                "the credentials cannot be read: the `credential_process` of profile `prod`, `/opt/helper`, gave none within 0.05 s"
+                "the credentials cannot be read: the `credential_process` of profile `prod`, \
+                    `/opt/helper`, gave none within 0.05 s"
             );
         }
         assert_eq!(helper.asked.load(Ordering::Relaxed), 1);

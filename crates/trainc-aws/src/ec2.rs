@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_refusal_is_classified_by_its_code() {
         let body = "<Response><Errors><Error><Code>InvalidSubnetID.NotFound</Code><Message>The subnet ID \
-                    'subnet-1' does not exist</Message></Error></Errors><RequestID>r-1</RequestID></Response>";
+            'subnet-1' does not exist</Message></Error></Errors><RequestID>r-1</RequestID></Response>";
         let ask = SignedRequest {
             call: Call::DescribeSubnets,
             host: "ec2",

@@ -1,5 +1,5 @@
-//! Custom endpoints from AWS's settings, and a record of the services that have responded, to explain a missing
-//! response.
+//! Custom endpoints from AWS's settings, and a record of the services that have responded, to explain a
+//! missing response.
 
 use aws_config::SdkConfig;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
@@ -25,8 +25,8 @@ pub(super) struct ConfiguredEndpoint {
     pub origin: String,
 }
 
-/// Settings of services without white space around them. Blank ones are not set, as in other AWS tools: a CI system sets
-/// the variable of a missing secret to the empty text, on which the SDK panics.
+/// Settings of services without white space around them. Blank ones are not set, as in other AWS tools: a CI
+/// system sets the variable of a missing secret to the empty text, on which the SDK panics.
 #[derive(Debug)]
 struct TrimmedSettings(SdkConfig);
 
@@ -77,8 +77,8 @@ impl Endpoints {
         Self { config, answered: Arc::default() }
     }
 
-    /// Waits for a service's response. Adds a custom endpoint to the fault of a missing response; a service that has
-    /// responded before is only temporarily unreachable.
+    /// Waits for a service's response. Adds a custom endpoint to the fault of a missing response; a service
+    /// that has responded before is only temporarily unreachable.
     pub(super) async fn explain_fault<T>(
         &self,
         service: &'static str,

@@ -10,8 +10,8 @@ use std::io::ErrorKind;
 use trainc_apply::calls::Call;
 use trainc_apply::fault::{Class, Fault};
 
-/// Reads an error of any operation. Codes are read from the metadata, never from variants: the services send codes
-/// that their models lack (`ValidationException`, `ThrottlingException`).
+/// Reads an error of any operation. Codes are read from the metadata, never from variants: the services send
+/// codes that their models lack (`ValidationException`, `ThrottlingException`).
 pub(super) fn fault<E>(call: Call, error: &SdkError<E, HttpResponse>) -> Fault
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -27,8 +27,8 @@ where
             let nothing = code.is_empty() && text.is_empty();
             let head = matches!(call, Call::HeadBucket | Call::HeadObject);
             if nothing && head && http == Some(400) {
-                // The response to HEAD has no body with `ExpiredToken`; the request itself, created by the SDK, is
-                // valid.
+                // The response to HEAD has no body with `ExpiredToken`; the request itself, created by the
+                // SDK, is valid.
                 let text =
                     "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
                 return Fault::new(call, Class::Credentials, text).with_request_id(request.as_deref());
@@ -103,7 +103,8 @@ pub(super) fn describe_missing_credentials(error: &(dyn Error + 'static)) -> Opt
         CredentialsError::ProviderTimedOut(_) => {
             "no credentials: the credentials provider did not respond".to_owned()
         }
-        // The innermost message names the profile, the file or the service; the outer ones only state the failure.
+        // The innermost message names the profile, the file or the service; the outer ones only state the
+        // failure.
         _ => {
             let reason = chain(fault).filter(|one| !one.to_string().is_empty()).last();
             let reason = reason.map_or_else(String::new, |one| format!(": {one}"));

@@ -1,8 +1,8 @@
 //! The SDK's HTTP client with an idle timeout for requests, and a check that AWS sent the response.
 //!
-//! The read timeout of the SDK starts with the request, so it would abort a large upload over a slow connection. Its
-//! stalled stream protection detects neither a stalled upload of an in-memory body nor a missing response after the
-//! upload.
+//! The read timeout of the SDK starts with the request, so it would abort a large upload over a slow
+//! connection. Its stalled stream protection detects neither a stalled upload of an in-memory body nor a
+//! missing response after the upload.
 
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 use aws_smithy_runtime_api::client::behavior_version::BehaviorVersion;
@@ -24,7 +24,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-/// Bytes of a request that are passed to the connection at once, which is the granularity of detected progress.
+/// Bytes of a request that are passed to the connection at once, which is the granularity of detected
+/// progress.
 const CHUNK: usize = 16 << 10;
 
 /// No bytes were sent or received for this long.
@@ -186,8 +187,8 @@ fn with_checked_body(answer: HttpResponse, idle: Duration) -> HttpResponse {
     })
 }
 
-/// Returns true for the first bytes of an HTML page. The content type is not checked, because moto sets it for every
-/// response.
+/// Returns true for the first bytes of an HTML page. The content type is not checked, because moto sets it
+/// for every response.
 fn is_page(bytes: &[u8]) -> bool {
     let start = bytes.trim_ascii_start();
     ["<!doctype html", "<html"]
@@ -348,7 +349,8 @@ mod tests {
     fn a_page_for_people_is_no_answer() {
         let page = account(|mut stream| {
             read_request(&mut stream);
-            let text = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 29\r\n\r\n<!DOCTYPE html><p>sign in</p>";
+            let text = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 29\r\n\r\n<!DOCTYPE \
+                html><p>sign in</p>";
             stream.write_all(text.as_bytes()).unwrap();
         });
         let words = "something other than AWS answered: HTTP 200, text/html";

@@ -1,13 +1,13 @@
 //! The AWS account: `apply`'s traits implemented with the AWS SDK for Rust.
 //!
-//! In: AWS's settings (environment, `~/.aws/config`, SSO, instance metadata) and a region. Out: typed objects and typed
-//! faults. Makes no decisions: `apply::fault` classifies errors, and the driver decides what happens next. Only this
-//! crate and `cli` access network and environment.
+//! In: AWS's settings (environment, `~/.aws/config`, SSO, instance metadata) and a region. Out: typed objects
+//! and typed faults. Makes no decisions: `apply::fault` classifies errors, and the driver decides what
+//! happens next. Only this crate and `cli` access network and environment.
 //!
-//! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas use their SDK crates; the three creation calls send
-//! the emitted request byte for byte (`raw_body`). The eight read operations of EC2, KMS, ECR and Secrets Manager are
-//! signed with `aws-sigv4` and sent over the SDK's HTTP client (`signed_client`), because aws-sdk-ec2 alone is 1.2
-//! million lines and needs 7.5 GB of memory to compile.
+//! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas use their SDK crates; the three creation
+//! calls send the emitted request byte for byte (`raw_body`). The eight read operations of EC2, KMS, ECR and
+//! Secrets Manager are signed with `aws-sigv4` and sent over the SDK's HTTP client (`signed_client`), because
+//! aws-sdk-ec2 alone is 1.2 million lines and needs 7.5 GB of memory to compile.
 #![expect(
     clippy::disallowed_methods,
     reason = "one of the two modules that may touch clock, environment and network"

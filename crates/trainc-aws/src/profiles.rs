@@ -1,13 +1,13 @@
-//! The profiles in the files of the AWS configuration, for a message that names them: the SDK ignores a profile that does
-//! not exist, and looks for credentials elsewhere.
+//! The profiles in the files of the AWS configuration, for a message that names them: the SDK ignores a
+//! profile that does not exist, and looks for credentials elsewhere.
 
 use std::collections::BTreeSet;
 
 /// Maximum number of profiles in the message.
 const MOST: usize = 8;
 
-/// Describes a profile of `AWS_PROFILE` that exists in neither file; `None` if it exists or none is selected. `read` returns
-/// the text of a file. Keys in the environment take precedence over a profile.
+/// Describes a profile of `AWS_PROFILE` that exists in neither file; `None` if it exists or none is selected.
+/// `read` returns the text of a file. Keys in the environment take precedence over a profile.
 pub(super) fn missing_profile(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&str) -> Option<String>,
@@ -47,8 +47,9 @@ fn files(given: impl Fn(&str) -> Option<String>) -> [(String, String); 2] {
     [path("AWS_CONFIG_FILE", "~/.aws/config"), path("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")]
 }
 
-/// Returns the selected profile and the program of its `credential_process`, without its arguments, which may be secret;
-/// also that of the profile whose credentials it uses (`source_profile`). Keys in the environment take precedence.
+/// Returns the selected profile and the program of its `credential_process`, without its arguments, which may
+/// be secret; also that of the profile whose credentials it uses (`source_profile`). Keys in the environment
+/// take precedence.
 pub(super) fn credential_process(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&str) -> Option<String>,
@@ -91,8 +92,8 @@ fn setting(text: &str, is_config: bool, profile: &str, name: &str) -> Option<Str
     })
 }
 
-/// Returns the names of the profiles in a file: `[profile NAME]` or `[default]` in the config, `[NAME]` in the credentials
-/// (AWS SDKs and tools reference guide, "Shared config and credentials files").
+/// Returns the names of the profiles in a file: `[profile NAME]` or `[default]` in the config, `[NAME]` in
+/// the credentials (AWS SDKs and tools reference guide, "Shared config and credentials files").
 fn profiles(text: &str, is_config: bool) -> BTreeSet<String> {
     let headings = text.lines().filter_map(|line| {
         let inside = line.trim_start().strip_prefix('[')?.split(']').next()?.trim();
@@ -126,8 +127,9 @@ mod tests {
 
     #[test]
     fn the_process_of_a_profile_is_found() {
-        let config = "[default]\ncredential_process = /opt/one --secret x\n[profile a]\nsource_profile = b\n\
-            [profile b]\ncredential_process=\"/opt/my helper\" y\n[profile c]\nregion = x\n[profile d]\nsource_profile = d\n";
+        let config = "[default]\ncredential_process = /opt/one --secret x\n[profile a]\nsource_profile = \
+            b\n[profile b]\ncredential_process=\"/opt/my helper\" y\n[profile c]\nregion = x\n[profile \
+            d]\nsource_profile = d\n";
         let of = |profile: &str, key: Option<&str>| {
             let variable = |name: &str| match name {
                 "AWS_PROFILE" => Some(profile.to_owned()),
@@ -147,7 +149,8 @@ mod tests {
     fn a_profile_that_does_not_exist_is_named_with_those_that_do() {
         assert_eq!(
             missing("nope", &[]).unwrap(),
-            "the profile `nope` of AWS_PROFILE does not exist in ~/.aws/config or ~/.aws/credentials; they have `default`, `dev`, `old`, `prod`"
+            "the profile `nope` of AWS_PROFILE does not exist in ~/.aws/config or \
+                ~/.aws/credentials; they have `default`, `dev`, `old`, `prod`"
         );
         for known in ["default", "prod", "dev", "old", ""] {
             assert_eq!(missing(known, &[]), None, "{known}");

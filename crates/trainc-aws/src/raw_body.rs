@@ -1,7 +1,7 @@
 //! Request bodies that are sent unchanged, and response bodies as received.
 //!
-//! trainc sends exactly the requests that it emits: the SDK signs, sends, retries and reads the response, but the body
-//! is ours and not serialized again from the SDK's types.
+//! trainc sends exactly the requests that it emits: the SDK signs, sends, retries and reads the response, but
+//! the body is ours and not serialized again from the SDK's types.
 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;

@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A recorded response; `None` for a closed connection. The response to HEAD has no body: its text contains headers,
-/// one `name: value` per line.
+/// A recorded response; `None` for a closed connection. The response to HEAD has no body: its text contains
+/// headers, one `name: value` per line.
 pub(super) type Recorded = Option<(u16, &'static str)>;
 
 /// A request as sent.

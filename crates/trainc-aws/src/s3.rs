@@ -45,8 +45,8 @@ pub(super) async fn bucket(client: &Client, name: &str, owner: Option<&str>) -> 
             let raw = error.raw_response();
             let status = raw.map(|raw| raw.status().as_u16());
             let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region")).map(str::to_owned);
-            // For a bucket in another region, S3 redirects the request or rejects its signature, and names the bucket's
-            // region in a header.
+            // For a bucket in another region, S3 redirects the request or rejects its signature, and names
+            // the bucket's region in a header.
             let here = client.config().region().map(AsRef::as_ref);
             let moved =
                 status == Some(301) || (status == Some(400) && region.is_some() && region.as_deref() != here);
@@ -80,9 +80,9 @@ pub(super) async fn objects(
         .collect())
 }
 
-/// Returns the object at the key of an upload, with its checksum if readable. Reading the checksum of an object that is
-/// encrypted with a customer-managed key requires permission to decrypt (HeadObject, `x-amz-checksum-mode`); without it
-/// the request is denied, so it is repeated without the checksum.
+/// Returns the object at the key of an upload, with its checksum if readable. Reading the checksum of an
+/// object that is encrypted with a customer-managed key requires permission to decrypt (HeadObject,
+/// `x-amz-checksum-mode`); without it the request is denied, so it is repeated without the checksum.
 pub(super) async fn uploaded_object(
     client: &Client,
     upload: &Upload,
@@ -98,8 +98,8 @@ pub(super) async fn uploaded_object(
         answer => answer?,
     };
     let bytes = answer.content_length().and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
-    // The entity tag of a multipart object ends with the number of parts. So does its checksum, except in some
-    // S3-compatible stores.
+    // The entity tag of a multipart object ends with the number of parts. So does its checksum, except in
+    // some S3-compatible stores.
     let in_parts = answer.e_tag().is_some_and(|tag| tag.contains('-'));
     let sha256 = answer.checksum_sha256().and_then(|sum| {
         let number = sum.split_once('-');
@@ -148,8 +148,8 @@ pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> 
     Ok(())
 }
 
-/// Puts an object with its checksum, encrypted, and only into a bucket of the expected owner. Unless it may overwrite,
-/// an existing object is an error. Objects larger than `parts` are uploaded in parts of that size.
+/// Puts an object with its checksum, encrypted, and only into a bucket of the expected owner. Unless it may
+/// overwrite, an existing object is an error. Objects larger than `parts` are uploaded in parts of that size.
 pub(super) async fn put_object(
     client: &Client,
     upload: &Upload,
@@ -206,9 +206,9 @@ pub(super) async fn put_random_key(client: &Client, key: &WantedKey) -> Answer<(
     Ok(())
 }
 
-/// Uploads an object in parts, each with its checksum. An unfinished upload of the same key, of a crashed or a
-/// concurrent run, is resumed: the key contains the digest of the content, so its parts are the same. The first run to
-/// finish completes it; for the others the upload then no longer exists, but the object does.
+/// Uploads an object in parts, each with its checksum. An unfinished upload of the same key, of a crashed or
+/// a concurrent run, is resumed: the key contains the digest of the content, so its parts are the same. The
+/// first run to finish completes it; for the others the upload then no longer exists, but the object does.
 async fn put_in_parts(
     client: &Client,
     upload: &Upload,
@@ -256,8 +256,8 @@ async fn begin_multipart(client: &Client, upload: &Upload) -> Answer<String> {
     id.ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no upload"))
 }
 
-/// Returns the unfinished uploads of this key in a fixed order. Without permission to list them, a new upload is
-/// started, and old ones are left to a lifecycle rule of the bucket.
+/// Returns the unfinished uploads of this key in a fixed order. Without permission to list them, a new upload
+/// is started, and old ones are left to a lifecycle rule of the bucket.
 async fn unfinished_uploads(client: &Client, upload: &Upload) -> Vec<String> {
     let found = multipart_uploads(client, &upload.bucket, &upload.key).await.unwrap_or_default();
     let mut ids: Vec<String> =
@@ -278,8 +278,8 @@ pub(super) async fn multipart_uploads(
     Ok(found.uploads().iter().filter_map(both).collect())
 }
 
-/// Returns the uploaded parts by number, with entity tag and checksum. Parts without a checksum are omitted, since they
-/// cannot be verified; all are, if they may not be listed.
+/// Returns the uploaded parts by number, with entity tag and checksum. Parts without a checksum are omitted,
+/// since they cannot be verified; all are, if they may not be listed.
 async fn uploaded_parts(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (String, String)> {
     let asked = client.list_parts().bucket(&upload.bucket).key(&upload.key).upload_id(id);
     let Ok(found) = asked.expected_bucket_owner(upload.owner.as_str()).send().await else {

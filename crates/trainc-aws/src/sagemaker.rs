@@ -10,7 +10,8 @@ use trainc_apply::account::{JobSummary, Tags, TrainingJob, Transition};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 
-/// The members of CreateTrainingJob (botocore 1.44.5) that DescribeTrainingJob returns; it does not return tags.
+/// The members of CreateTrainingJob (botocore 1.44.5) that DescribeTrainingJob returns; it does not return
+/// tags.
 const REQUEST: &[&str] = &[
     "AlgorithmSpecification",
     "CheckpointConfig",

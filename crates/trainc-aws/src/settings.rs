@@ -1,5 +1,5 @@
-//! AWS's settings, as in other AWS tools: `AWS_PROFILE`, `AWS_ENDPOINT_URL[_SERVICE]`, `~/.aws/config`, SSO, instance
-//! metadata.
+//! AWS's settings, as in other AWS tools: `AWS_PROFILE`, `AWS_ENDPOINT_URL[_SERVICE]`, `~/.aws/config`, SSO,
+//! instance metadata.
 
 use super::credentials::{CredentialCache, TrimmedCredentials};
 use super::http_client::Notice;
@@ -25,7 +25,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// The region in the manifest.
     pub region: String,
-    /// Wait after the first failed attempt. It doubles after each further one, and the actual wait is random below it.
+    /// Wait after the first failed attempt. It doubles after each further one, and the actual wait is random
+    /// below it.
     pub first_wait: Duration,
     /// Size in bytes above which objects are uploaded in parts of this size; `None` for the defaults.
     pub part_bytes: Option<usize>,
@@ -73,15 +74,16 @@ impl Settings {
         Ok(config.into_builder().credentials_provider(trimmed).build())
     }
 
-    /// Returns how calls are retried, given `AWS_RETRY_MODE` and `AWS_MAX_ATTEMPTS`. The SDK panics on values that it
-    /// does not support; `legacy` is the default of other AWS tools.
+    /// Returns how calls are retried, given `AWS_RETRY_MODE` and `AWS_MAX_ATTEMPTS`. The SDK panics on values
+    /// that it does not support; `legacy` is the default of other AWS tools.
     fn retry_config(&self, mode: Option<&str>, attempts: Option<&str>) -> Result<RetryConfig, String> {
         let config = match mode.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "" | "standard" | "legacy" => RetryConfig::standard(),
             "adaptive" => RetryConfig::adaptive(),
             other => {
                 return Err(format!(
-                    "error: AWS_RETRY_MODE: `{}` is not a retry mode; expected standard, adaptive or legacy\n",
+                    "error: AWS_RETRY_MODE: `{}` is not a retry mode; expected standard, \
+                        adaptive or legacy\n",
                     other.escape_debug()
                 ));
             }

@@ -1,5 +1,5 @@
-//! Calls to services of which only one or two operations are used: signed with `aws-sigv4` and sent over the SDK's HTTP
-//! client, with the SDK's credentials and endpoints.
+//! Calls to services of which only one or two operations are used: signed with `aws-sigv4` and sent over the
+//! SDK's HTTP client, with the SDK's credentials and endpoints.
 
 use super::endpoints::Endpoints;
 use super::errors::{describe_missing_credentials, fault_without_answer, join_messages};
@@ -59,8 +59,8 @@ impl SignedClient {
         Self { config, first_wait }
     }
 
-    /// Sends a request and retries transient faults, as the SDK does for its own calls. `read` returns the fault of an
-    /// error response.
+    /// Sends a request and retries transient faults, as the SDK does for its own calls. `read` returns the
+    /// fault of an error response.
     pub(super) async fn ask(
         &self,
         ask: &SignedRequest,
@@ -121,8 +121,8 @@ impl SignedClient {
             .map_err(|error: SdkError<_, _>| fault_without_answer(ask.call, &error))
     }
 
-    /// Returns the custom endpoint from AWS's settings, or else the service's endpoint in the region. The region may
-    /// come from a manifest: only a known region becomes part of a host name or a signature.
+    /// Returns the custom endpoint from AWS's settings, or else the service's endpoint in the region. The
+    /// region may come from a manifest: only a known region becomes part of a host name or a signature.
     fn url(&self, ask: &SignedRequest) -> Answer<String> {
         let region = self.region(ask);
         let Some(region) = regions::get(&region) else {

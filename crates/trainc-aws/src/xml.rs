@@ -1,4 +1,5 @@
-//! Parses the XML responses of EC2, which are untrusted input: without DTD, and with a limited number of nodes.
+//! Parses the XML responses of EC2, which are untrusted input: without DTD, and with a limited number of
+//! nodes.
 
 use roxmltree::{Document, Node, ParsingOptions};
 

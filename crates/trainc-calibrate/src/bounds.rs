@@ -1,5 +1,5 @@
-//! Constants outside the range of their source, and constants that a fit moved to a bound. Ranges, bounds and reasons
-//! are in `priors.toml`.
+//! Constants outside the range of their source, and constants that a fit moved to a bound. Ranges, bounds and
+//! reasons are in `priors.toml`.
 
 use super::memory_fit;
 use super::priors::priors;
@@ -47,7 +47,8 @@ pub fn out_of_range(constants: &Constants) -> Vec<OutOfRange> {
     out
 }
 
-/// Returns the constants outside the range of their source, except those of GPU types without a run in the table.
+/// Returns the constants outside the range of their source, except those of GPU types without a run in the
+/// table.
 pub(super) fn out_of_range_for_table(table: &Table, constants: &Constants) -> Vec<OutOfRange> {
     let has_runs = |one: &OutOfRange| {
         let card = one.constant.strip_prefix("gpu.").and_then(|rest| rest.split_once('.'));
@@ -127,7 +128,8 @@ pub fn at_bounds(constants: &Constants, start: &Constants) -> Vec<AtBound> {
 }
 
 /// Advice on constants at a bound.
-pub const AT_BOUNDS_HELP: &str = "the rest of the difference remains as an error: check that the rows give the whole layout, and that their times are step times alone";
+pub const AT_BOUNDS_HELP: &str = "the rest of the difference remains as an error: check that the rows give \
+    the whole layout, and that their times are step times alone";
 
 /// Formats it as `gpu.A100.gemm is at the lower bound of 0.6 to 0.9 (…): the runs suggest a smaller value`.
 impl fmt::Display for AtBound {
@@ -147,7 +149,10 @@ pub fn out_of_range_comment(constants: &Constants) -> String {
     let found = out_of_range(constants);
     let mut out = String::new();
     if !found.is_empty() {
-        out.push_str("\n# Outside the range of their source (`crates/trainc-calibrate/src/priors.toml`), with the reason:\n");
+        out.push_str(
+            "\n# Outside the range of their source (`crates/trainc-calibrate/src/priors.toml`), with \
+            the reason:\n",
+        );
     }
     for one in found {
         let _ = writeln!(out, "# {one}");

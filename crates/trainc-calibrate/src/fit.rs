@@ -1,6 +1,6 @@
-//! Fit of the speed constants: bounded nonlinear least squares over logarithms of step times. Families are weighted by
-//! the square root of their rows, residuals above 5 % are softened, and each constant is regularised towards its
-//! prior.
+//! Fit of the speed constants: bounded nonlinear least squares over logarithms of step times. Families are
+//! weighted by the square root of their rows, residuals above 5 % are softened, and each constant is
+//! regularised towards its prior.
 //!
 //! Bounds and priors are in `priors.toml` with their sources. Deterministic: no random numbers, no clock.
 
@@ -46,14 +46,14 @@ pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample
 
 /// Fits the constants that have a prior to the samples; all others keep the values of `start`.
 ///
-/// With fewer than [`STANDALONE`] samples the constants are regularised towards the values of `start` instead of the
-/// priors.
+/// With fewer than [`STANDALONE`] samples the constants are regularised towards the values of `start` instead
+/// of the priors.
 pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
     fit_without_family(None, samples, start, None)
 }
 
-/// Fits the constants with priors that do not use the runs of a family either. The solver begins with the constants
-/// `near`, by default the priors.
+/// Fits the constants with priors that do not use the runs of a family either. The solver begins with the
+/// constants `near`, by default the priors.
 pub fn fit_without_family(
     family: Option<&str>,
     samples: &[Sample],
@@ -116,8 +116,8 @@ pub fn fit_without_family(
     problem.constants(&x)
 }
 
-/// Returns the largest number of GPUs and parameters of a system's samples, and of the constants' range if they are
-/// adjusted.
+/// Returns the largest number of GPUs and parameters of a system's samples, and of the constants' range if
+/// they are adjusted.
 fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System, adjusts: bool) -> Range {
     let before = constants.measured_limits(system).filter(|_| adjusts).unwrap_or_default();
     let of =
@@ -126,8 +126,8 @@ fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System
     samples.iter().filter(same).map(of).fold(before, Range::max_with)
 }
 
-/// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their settings
-/// are kept, and a new one requires enough runs to narrow an interval.
+/// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their
+/// settings are kept, and a new one requires enough runs to narrow an interval.
 fn count_settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, MeasuredRuns)> {
     let mut out = if adjusts { constants.settings().to_vec() } else { Vec::new() };
     for setting in samples.iter().filter_map(|one| Setting::from_layout(one.layout)) {

@@ -4,13 +4,14 @@ use super::fit::Sample;
 use std::collections::BTreeMap;
 use trainc_predict::{FEWEST_OWN, GpuKind};
 
-/// Returns the half-width, a natural logarithm, of a GPU type by a user's own runs; `None` if these do not change it.
+/// Returns the half-width, a natural logarithm, of a GPU type by a user's own runs; `None` if these do not
+/// change it.
 ///
-/// Held-out errors predict the error of the next run: of n errors, the one at rank ⌈0.9 (n + 1)⌉ is exceeded with a
-/// probability of 1 in 10 (split conformal prediction, Vovk et al. 2005), so narrowing requires nine ([`FEWEST_OWN`]).
-/// Fewer only widen `general`, the half-width without them, if one of them is outside. At least 0.05 (rule of
-/// thumb): repeated runs of one layout differ by up to 7.6 % (BLOOM, 23 and 26 February 2022), 0.037 around their
-/// middle.
+/// Held-out errors predict the error of the next run: of n errors, the one at rank ⌈0.9 (n + 1)⌉ is exceeded
+/// with a probability of 1 in 10 (split conformal prediction, Vovk et al. 2005), so narrowing requires nine
+/// ([`FEWEST_OWN`]). Fewer only widen `general`, the half-width without them, if one of them is outside. At
+/// least 0.05 (rule of thumb): repeated runs of one layout differ by up to 7.6 % (BLOOM, 23 and 26 February
+/// 2022), 0.037 around their middle.
 pub(super) fn own_half_width(
     samples: &[Sample],
     predictions: &[f64],
@@ -27,8 +28,8 @@ pub(super) fn own_half_width(
     conformal_half_width(errors, general)
 }
 
-/// Returns the half-width that nine in ten of absolute errors need; of fewer than [`FEWEST_OWN`] the largest, if it exceeds
-/// `general`.
+/// Returns the half-width that nine in ten of absolute errors need; of fewer than [`FEWEST_OWN`] the largest,
+/// if it exceeds `general`.
 fn conformal_half_width(mut errors: Vec<f64>, general: f64) -> Option<f64> {
     errors.sort_by(f64::total_cmp);
     if (errors.len() as f64) < FEWEST_OWN {
@@ -38,11 +39,12 @@ fn conformal_half_width(mut errors: Vec<f64>, general: f64) -> Option<f64> {
     errors.get(place - 1).map(|width| width.max(0.05))
 }
 
-/// Smallest half-width: chosen, not fitted, above the 0.073 by which repeated runs of one layout differ (BLOOM).
+/// Smallest half-width: chosen, not fitted, above the 0.073 by which repeated runs of one layout differ
+/// (BLOOM).
 const MIN: f64 = 0.1;
 
-/// Largest half-width of a setting that was fitted: chosen, not fitted. If the residuals require more, fewer than 92 %
-/// of the rows are inside.
+/// Largest half-width of a setting that was fitted: chosen, not fitted. If the residuals require more, fewer
+/// than 92 % of the rows are inside.
 pub const MAX_SEEN: f64 = 0.19;
 
 /// Returns the half-width of settings that were fitted, a natural logarithm: that of the residuals, at most
@@ -51,30 +53,31 @@ pub(super) fn seen_half_width(residual: Option<f64>) -> f64 {
     residual.unwrap_or(MAX_SEEN).clamp(MIN, MAX_SEEN)
 }
 
-/// Returns the half-width of settings that were not fitted, a natural logarithm: that of the errors on held-out
-/// sources, at least [`MAX_SEEN`], at most 45 % of the prediction.
+/// Returns the half-width of settings that were not fitted, a natural logarithm: that of the errors on
+/// held-out sources, at least [`MAX_SEEN`], at most 45 % of the prediction.
 pub(super) fn unseen_half_width(residual: Option<f64>) -> f64 {
     let most = 0.45_f64.asinh();
     residual.unwrap_or(most).clamp(MAX_SEEN, most)
 }
 
-/// Smallest ratio of measured to predicted time above which a run of a setting that was fitted counts as disturbed: a full card
-/// whose allocator frees and allocates in every step, a slow node, a wait on the host. On the clusters of the ultra-scale
-/// playbook layouts that differ in the stage of ZeRO alone took up to five times as long.
+/// Smallest ratio of measured to predicted time above which a run of a setting that was fitted counts as
+/// disturbed: a full card whose allocator frees and allocates in every step, a slow node, a wait on the host.
+/// On the clusters of the ultra-scale playbook layouts that differ in the stage of ZeRO alone took up to five
+/// times as long.
 const DISTURBED: f64 = 1.5;
 
-/// Smallest ratio of a disturbed run's error to the median error of its setting. Where the cost model errs as much in most runs,
-/// the error is the model's (rule of thumb).
+/// Smallest ratio of a disturbed run's error to the median error of its setting. Where the cost model errs as
+/// much in most runs, the error is the model's (rule of thumb).
 const DISTURBED_OVER_MEDIAN: f64 = 3.5;
 
 /// The same of a setting that was not fitted, where the cost model may be wrong by more.
 const DISTURBED_ELSEWHERE: f64 = 2.0;
 
-/// Returns the half-width of a setting by its held-out errors, natural logarithms of predicted over measured; `None` if there
-/// are too few to narrow `general`, and none of them is outside of it.
+/// Returns the half-width of a setting by its held-out errors, natural logarithms of predicted over measured;
+/// `None` if there are too few to narrow `general`, and none of them is outside of it.
 ///
-/// At most `unseen`, the half-width of settings that were not fitted, unless three errors and a fifth of them exceed it: the
-/// largest of a few errors says little.
+/// At most `unseen`, the half-width of settings that were not fitted, unless three errors and a fifth of them
+/// exceed it: the largest of a few errors says little.
 pub(super) fn setting_half_width(errors: &[f64], (general, unseen): (f64, f64)) -> Option<f64> {
     let mut sizes: Vec<f64> =
         errors.iter().copied().filter(|error| error.is_finite()).map(f64::abs).collect();
@@ -144,7 +147,8 @@ mod tests {
         assert!((width(&more).unwrap() - 0.18).abs() < 1e-12);
     }
 
-    /// By hand: of ten errors the one at rank 10 has a probability of 1 in 11 to be exceeded; a disturbed run is not one of them.
+    /// By hand: of ten errors the one at rank 10 has a probability of 1 in 11 to be exceeded; a disturbed run
+    /// is not one of them.
     #[test]
     fn a_setting_is_as_wide_as_its_errors() {
         let ten: Vec<f64> = (1..=10).map(|n| f64::from(n) / 100.0).collect();

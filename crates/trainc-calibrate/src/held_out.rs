@@ -194,8 +194,8 @@ impl<'a> HeldOut<'a> {
             .collect()
     }
 
-    /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the system on that
-    /// GPU type over those links.
+    /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the
+    /// system on that GPU type over those links.
     pub fn widen_tier_c(&self, times: &mut [HeldOutTime]) {
         let factor = (unseen_half_width(self.half_width_of_sources()) - MAX_SEEN).exp();
         let has_runs = |setting: &Setting, without: Option<&str>| {
@@ -220,7 +220,8 @@ impl<'a> HeldOut<'a> {
         pairs.map(|(one, predicted)| (one, (predicted / one.measured).ln()))
     }
 
-    /// Returns the half-width, a natural logarithm, that contains 90 % of the errors of held-out sources, which weigh alike.
+    /// Returns the half-width, a natural logarithm, that contains 90 % of the errors of held-out sources,
+    /// which weigh alike.
     pub fn half_width_of_sources(&self) -> Option<f64> {
         let errors: Vec<(&str, f64)> = self.errors(Tier::C).map(|(one, error)| (one.family, error)).collect();
         quantile_of_families(&errors)

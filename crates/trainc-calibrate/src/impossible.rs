@@ -1,5 +1,5 @@
-//! Rows of a table and lines of a log that are physically impossible. One of them would move the constants of every
-//! later plan, so it is omitted and reported.
+//! Rows of a table and lines of a log that are physically impossible. One of them would move the constants of
+//! every later plan, so it is omitted and reported.
 
 use super::run_row::RunRow;
 use trainc_diag::declare_code;
@@ -45,7 +45,8 @@ impl Impossible {
     }
 }
 
-/// Returns the diagnostic of an impossible line of a log that occurs `lines` times; `note` gives a possible cause.
+/// Returns the diagnostic of an impossible line of a log that occurs `lines` times; `note` gives a possible
+/// cause.
 pub fn impossible_line(span: Span, message: String, note: Option<&str>, lines: usize) -> Diagnostic {
     let ignored = match lines {
         1 => "this line is ignored".to_owned(),

@@ -21,7 +21,8 @@ pub fn judge(table: &Table, constants: &Constants) -> Verdict {
     verdict(rows, (table, constants), BTreeMap::new())
 }
 
-/// Fits the constants to a table, and judges each step time by a fit without that row. `None` if no row can be fitted.
+/// Fits the constants to a table, and judges each step time by a fit without that row. `None` if no row can
+/// be fitted.
 pub fn fit_and_judge(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> {
     let held_out = HeldOut::new(table, start);
     let constants = fit_table(table, start, &held_out)?;
@@ -48,8 +49,8 @@ pub fn fit_and_judge(table: &Table, start: &Constants) -> Option<(Constants, Ver
     Some((constants, verdict))
 }
 
-/// Fits all constants to a table: speed, memory and the half-widths of the intervals, these from the held-out errors.
-/// `None` if no row can be fitted.
+/// Fits all constants to a table: speed, memory and the half-widths of the intervals, these from the held-out
+/// errors. `None` if no row can be fitted.
 pub fn fit_table(table: &Table, start: &Constants, held_out: &HeldOut) -> Option<Constants> {
     let samples = held_out.samples();
     let has_peak = |run: &Run| run.memory_layout.is_ok() && run.peak_memory.is_some();

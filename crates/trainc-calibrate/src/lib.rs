@@ -1,4 +1,5 @@
-//! Measured runs compared with the cost model: judging a table of runs, and fitting the model's constants to it.
+//! Measured runs compared with the cost model: judging a table of runs, and fitting the model's constants to
+//! it.
 //!
 //! Input: the text of a RUNS.csv with the columns of `data/runs.csv`. Output: each row's prediction and error
 //! ([`judge`]), and constants fitted to the rows. Accesses no files.

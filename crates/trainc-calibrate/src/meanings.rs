@@ -82,8 +82,8 @@ impl RunRow<'_> {
         self.text("fabric") == "efa"
     }
 
-    /// Returns true if a compiler fused the operations, by the column `compiled`, or else by the names of engine and
-    /// framework.
+    /// Returns true if a compiler fused the operations, by the column `compiled`, or else by the names of
+    /// engine and framework.
     pub(super) fn is_compiled(&self) -> bool {
         let names = self.framework_and_engine();
         match self.text("compiled") {

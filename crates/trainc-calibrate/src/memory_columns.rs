@@ -4,7 +4,8 @@ use super::run_row::RunRow;
 use trainc_predict::{Code, Layout, Precision, Sharding, System};
 
 impl RunRow<'_> {
-    /// Returns the layout with the settings that only memory depends on, or the reason why memory cannot be judged.
+    /// Returns the layout with the settings that only memory depends on, or the reason why memory cannot be
+    /// judged.
     pub(super) fn memory_layout(&self, mut layout: Layout) -> Result<Layout, String> {
         if self.text("engine").contains("padded") {
             return Err("its sequences are padded by an unknown amount".to_owned());

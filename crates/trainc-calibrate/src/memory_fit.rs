@@ -1,7 +1,7 @@
 //! Fit of the memory constants: the allocator's slack, the CUDA context and NCCL's buffers.
 //!
-//! What torch allocates is computed without fitted constants, so only rows that measured more than allocations
-//! (nvidia-smi, reserved) determine them.
+//! What torch allocates is computed without fitted constants, so only rows that measured more than
+//! allocations (nvidia-smi, reserved) determine them.
 
 use super::run::{MemoryKind, Run};
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use trainc_predict::{Constants, MemorySetting, PeakEnds};
 
 /// Key, prior value and physical bounds of each constant.
 ///
-/// Slack: close to 0 to a quarter. Context: 0.47 (lazy loading, torch 2.1) to 1.78 GiB (torch 1.10). NCCL: 0.5 to 2 GiB
-/// after the first collective. Both from ml-engineering, training/performance.
+/// Slack: close to 0 to a quarter. Context: 0.47 (lazy loading, torch 2.1) to 1.78 GiB (torch 1.10). NCCL:
+/// 0.5 to 2 GiB after the first collective. Both from ml-engineering, training/performance.
 const PRIORS: [(&str, f64, f64, f64); 3] = [
     ("memory.slack", 0.1, 0.02, 0.25),
     ("memory.context_bytes", 0.8e9, 0.5e9, 1.9e9),
@@ -32,12 +32,14 @@ const GRID: u32 = 24;
 const ROUNDS: usize = 4;
 /// Probability that a measurement lies beyond one end of the interval of its own setting.
 const TAIL: f64 = 0.05;
-/// The same of the interval of settings without own ends, by the errors of families that weigh alike: their tails are those of
-/// the least known codes.
+/// The same of the interval of settings without own ends, by the errors of families that weigh alike: their
+/// tails are those of the least known codes.
 const GENERAL_TAIL: f64 = 0.1;
-/// Resolution of the interval's ends, 1 over this: coarse enough that rounding the other constants does not matter.
+/// Resolution of the interval's ends, 1 over this: coarse enough that rounding the other constants does not
+/// matter.
 const RESOLUTION: f64 = 1e3;
-/// Smallest end of a setting's own interval (rule of thumb: a few measurements of one source do not show its spread).
+/// Smallest end of a setting's own interval (rule of thumb: a few measurements of one source do not show its
+/// spread).
 const MIN_OWN_END: f64 = 0.05;
 /// Fewest rows for a fit.
 const MIN_ROWS: usize = 10;
@@ -151,9 +153,9 @@ fn own_ends(runs: &[&Run], constants: &Constants) -> Vec<PeakEnds> {
     unique.iter().filter_map(of_setting).collect()
 }
 
-/// Returns the first ratio, of pairs with a weight from one end inwards, beyond which at most `tail` of the weight lies if
-/// one more measurement is added (split conformal prediction: Lei et al. 2018, "Distribution-Free Predictive Inference for
-/// Regression", theorem 2.1, with families that weigh alike).
+/// Returns the first ratio, of pairs with a weight from one end inwards, beyond which at most `tail` of the
+/// weight lies if one more measurement is added (split conformal prediction: Lei et al. 2018,
+/// "Distribution-Free Predictive Inference for Regression", theorem 2.1, with families that weigh alike).
 fn end<'a>(ratios: impl ExactSizeIterator<Item = &'a (f64, f64)> + Clone, tail: f64) -> Option<f64> {
     let whole: f64 = ratios.clone().map(|(_, weight)| weight).sum();
     let more = whole / ratios.len().max(1) as f64;

@@ -55,7 +55,8 @@ impl RunRow<'_> {
         ((made / global).ln().abs() > ROUNDING.ln()).then(|| {
             let [micro, passes, ranks, made] = [micro, passes, ranks, made].map(text::short_number);
             let message = format!(
-                "`global_batch_sequences` is `{}`, but `micro_batch` {micro} × `grad_accum` {passes} × {ranks} data-parallel ranks = {made}",
+                "`global_batch_sequences` is `{}`, but `micro_batch` {micro} × `grad_accum` \
+                    {passes} × {ranks} data-parallel ranks = {made}",
                 self.text("global_batch_sequences")
             );
             Impossible::new(self, "global_batch_sequences", message)
@@ -168,7 +169,8 @@ mod tests {
             ("`tokens_per_s` is `9e9`: each GPU (`A100-80GB`) would reach ", "9e9"),
             ("`step_s` is `1e30`: each GPU (`A100-80GB`) would reach under 0.01 % of its peak", "1e30"),
             (
-                "`global_batch_sequences` is `256`, but `micro_batch` 2 × `grad_accum` 4 × 16 data-parallel ranks = 128",
+                "`global_batch_sequences` is `256`, but `micro_batch` 2 × `grad_accum` 4 × 16 \
+                    data-parallel ranks = 128",
                 "256",
             ),
         ];

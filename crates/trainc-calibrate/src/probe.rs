@@ -87,8 +87,8 @@ impl Probe {
         true
     }
 
-    /// Returns the constants with those that were measured in place of the given ones; `None` if nothing was measured that
-    /// they contain.
+    /// Returns the constants with those that were measured in place of the given ones; `None` if nothing was
+    /// measured that they contain.
     pub fn constants(&self, base: &Constants) -> Option<Constants> {
         let mut out = base.clone();
         let mut replaced = 0_usize;

@@ -8,8 +8,8 @@ use trainc_predict::memory::{MemoryConstants, peak_by_instrument};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Layout};
 
-/// Largest difference between the predictions of the row and of the layout, a fraction (assumed: a tenth of the errors
-/// that a row should show).
+/// Largest difference between the predictions of the row and of the layout, a fraction (assumed: a tenth of
+/// the errors that a row should show).
 const TOLERANCE: f64 = 0.01;
 
 /// Setting that a row cannot express, so that it would be judged by another prediction: a lowercase fragment.

@@ -175,8 +175,8 @@ impl RunRow<'_> {
         }
     }
 
-    /// Returns true if a column has a word that the cost model does not know: the row is then predicted as if the cell was
-    /// empty, with the interval of a setting that was never measured.
+    /// Returns true if a column has a word that the cost model does not know: the row is then predicted as if
+    /// the cell was empty, with the interval of a setting that was never measured.
     fn has_unknown_word(&self) -> bool {
         const WORDS: [(&str, &[&str]); 7] = [
             ("attention", &["eager", "sdpa", "fa2", "fa3", "cudnn", "flex"]),
@@ -195,8 +195,8 @@ impl RunRow<'_> {
         WORDS.iter().any(is_unknown) || !recipe.is_empty() && Fp8Recipe::parse(recipe).is_none()
     }
 
-    /// Returns the flash kernel by the column `attention`, or else by the year: PyTorch's kernels are those of the second
-    /// version since 2024, Megatron-Core on Hopper runs cuDNN's.
+    /// Returns the flash kernel by the column `attention`, or else by the year: PyTorch's kernels are those
+    /// of the second version since 2024, Megatron-Core on Hopper runs cuDNN's.
     fn flash_kernel(&self, engine: &str) -> FlashKernel {
         match FlashKernel::parse(self.text("attention")) {
             Some(kernel) => kernel,
@@ -288,7 +288,8 @@ impl RunRow<'_> {
             return Err("`gpu` is missing".to_owned());
         }
         let gib = self.number("gpu_mem_gib").filter(|gib| *gib > 0.0);
-        // `A100-80GB` has a longer name in the catalogue; of several cards, the one with the closest memory size.
+        // `A100-80GB` has a longer name in the catalogue; of several cards, the one with the closest memory
+        // size.
         let kind = GpuKind::from_name(name);
         let has_name =
             |row: &trainc_ir::hardware::Accelerator| kind.is_some() && GpuKind::from_name(&row.name) == kind;
@@ -363,7 +364,8 @@ impl RunRow<'_> {
         let head_dim = hidden / heads;
         let attention = 2.0 * hidden * head_dim * (heads + kv_heads);
         let linear = |matrices: f64| layers * (attention + matrices * hidden * ffn);
-        // A feed-forward width of four times the hidden size means two matrices; otherwise the parameter count decides.
+        // A feed-forward width of four times the hidden size means two matrices; otherwise the parameter
+        // count decides.
         let residual = |matrices: f64| {
             [1.0, 2.0]
                 .into_iter()

@@ -11,8 +11,8 @@ pub struct Run {
     pub id: String,
     /// Publication or cluster of the run; rows of one family share hardware and software.
     pub family: String,
-    /// Every cell that describes the run: all but its name and the measurements. Two rows of one family with equal
-    /// descriptions are repeated measurements.
+    /// Every cell that describes the run: all but its name and the measurements. Two rows of one family with
+    /// equal descriptions are repeated measurements.
     pub description: String,
     /// True if it ran out of memory.
     pub oom: bool,

@@ -43,8 +43,8 @@ const NUMBERS: [&str; 32] = [
     "passes",
 ];
 
-/// Largest ratio between the step times of two columns of a row. Sources count tokens and samples differently; beyond
-/// this, one of the two is a typing error.
+/// Largest ratio between the step times of two columns of a row. Sources count tokens and samples
+/// differently; beyond this, one of the two is a typing error.
 const MAX_RATIO: f64 = 2.0;
 
 impl RunRow<'_> {

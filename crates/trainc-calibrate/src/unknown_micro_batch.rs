@@ -1,7 +1,7 @@
 //! Rows whose source does not give the micro-batch: their step times as ranges over the possible sizes.
 //!
-//! A figure inside its range agrees with the model without testing it: it is calibration, not evidence. Such a row is
-//! not fitted and counts in no error.
+//! A figure inside its range agrees with the model without testing it: it is calibration, not evidence. Such
+//! a row is not fitted and counts in no error.
 
 use super::run::Run;
 use super::run_row::RunRow;
@@ -34,8 +34,8 @@ impl StepRange {
 }
 
 impl RunRow<'_> {
-    /// Returns the possible layouts of a row without a micro-batch: one for each size that divides the sequences of a
-    /// data-parallel rank per step. Empty if the row lacks anything else.
+    /// Returns the possible layouts of a row without a micro-batch: one for each size that divides the
+    /// sequences of a data-parallel rank per step. Empty if the row lacks anything else.
     pub(super) fn candidates(&self) -> Vec<Layout> {
         if self.number("micro_batch").is_some() || self.number("global_batch_sequences").is_none() {
             return Vec::new();

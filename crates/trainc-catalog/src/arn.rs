@@ -75,8 +75,9 @@ impl<'a> Arn<'a> {
         Ok(Self { partition, service, region, account, resource })
     }
 
-    /// Returns the path and name of a managed policy of IAM; `None` for other resources, and for patterns of several
-    /// policies. The name has at most 128 letters, digits and characters of `+=,.@_-` (IAM API reference, CreatePolicy).
+    /// Returns the path and name of a managed policy of IAM; `None` for other resources, and for patterns of
+    /// several policies. The name has at most 128 letters, digits and characters of `+=,.@_-` (IAM API
+    /// reference, CreatePolicy).
     pub fn policy(&self) -> Option<&'a str> {
         let is_policy = self.service == "iam" && self.region.is_empty() && !self.account.is_empty();
         let path = self.resource.strip_prefix("policy/").filter(|_| is_policy)?;
@@ -88,8 +89,8 @@ impl<'a> Arn<'a> {
         (path.split('/').all(is_valid) && name.len() <= 128).then_some(path)
     }
 
-    /// Returns the path of roles with this permissions boundary, from its path and name. Two boundaries have different
-    /// paths, and neither is in the other: a policy cannot have `~` in its name.
+    /// Returns the path of roles with this permissions boundary, from its path and name. Two boundaries have
+    /// different paths, and neither is in the other: a policy cannot have `~` in its name.
     pub fn role_path(&self) -> Option<String> {
         self.policy().map(|policy| format!("{ROLE_PATH}{}/", policy.replace('/', "~")))
     }

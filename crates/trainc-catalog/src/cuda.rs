@@ -36,7 +36,8 @@ impl CudaRange {
     }
 }
 
-/// Returns the CUDA versions for an accelerator; `None` if it is not a GPU or its compute capability has no row.
+/// Returns the CUDA versions for an accelerator; `None` if it is not a GPU or its compute capability has no
+/// row.
 pub fn of_accelerator(accelerator: &Accelerator) -> Option<CudaRange> {
     let (major, minor) = accelerator.compute_capability?;
     let row: CudaRow = TABLE.row(&format!("{major}.{minor}"))?;

@@ -34,7 +34,8 @@ pub struct BuiltInRule {
     pub name: &'static str,
     /// The node that it belongs to.
     pub kind: RuleKind,
-    /// Parameters that it accepts. `ProfilerReport` accepts those of the other rules, with their name in front.
+    /// Parameters that it accepts. `ProfilerReport` accepts those of the other rules, with their name in
+    /// front.
     pub parameters: Vec<String>,
     /// Parameters that it requires.
     pub required: Vec<String>,
@@ -62,7 +63,8 @@ pub fn names(kind: RuleKind) -> Vec<&'static str> {
     TABLE.keys().filter(|key| get(key).is_some_and(|rule| rule.kind == kind)).collect()
 }
 
-/// Returns the image that evaluates built-in rules in a region (SDK 2.257.7, `image_uri_config/debugger.json`).
+/// Returns the image that evaluates built-in rules in a region (SDK 2.257.7,
+/// `image_uri_config/debugger.json`).
 pub fn image(region: &str) -> Option<String> {
     images::debugger_image(region)
 }

@@ -38,8 +38,8 @@ struct EfaVariableRow {
     sourced: Sourced,
 }
 
-/// Returns name and value of each variable that the starter sets on `hosts` of an instance type, in the order of the file;
-/// empty for types that are not known to support EFA.
+/// Returns name and value of each variable that the starter sets on `hosts` of an instance type, in the order
+/// of the file; empty for types that are not known to support EFA.
 pub fn environment(instance: &Instance, starter: Starter, hosts: u64) -> Vec<(String, String)> {
     if instance.efa != Some(true) {
         return Vec::new();

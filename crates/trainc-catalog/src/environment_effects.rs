@@ -59,7 +59,8 @@ struct EffectRow {
 pub struct Effect {
     /// The values that have the effect, in lower case.
     pub values: Vec<String>,
-    /// Parts of a value, in lower case: one that has none of them has the effect. Empty if `values` lists them.
+    /// Parts of a value, in lower case: one that has none of them has the effect. Empty if `values` lists
+    /// them.
     pub without: Vec<String>,
     /// The hardware that it concerns.
     pub concerns: Concerns,

@@ -108,7 +108,8 @@ struct FsxRow {
     sourced: Sourced,
 }
 
-/// Returns the legal settings of a pair: `legal("PERSISTENT_2", "SSD")`; `None` for a pair that the service rejects.
+/// Returns the legal settings of a pair: `legal("PERSISTENT_2", "SSD")`; `None` for a pair that the service
+/// rejects.
 pub fn legal(deployment: &str, storage: &str) -> Option<LegalCombination> {
     read(&format!("{deployment}/{storage}"))
 }
@@ -160,8 +161,8 @@ fn read(key: &str) -> Option<LegalCombination> {
 }
 
 impl LegalCombination {
-    /// Returns the step of the capacity in GiB at a throughput; `None` if StorageCapacity must be absent or the
-    /// throughput is invalid.
+    /// Returns the step of the capacity in GiB at a throughput; `None` if StorageCapacity must be absent or
+    /// the throughput is invalid.
     pub fn step_gib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);
         let step = self.steps_gib.iter().find(|(of, _)| *of == 0 || *of == tier);
@@ -192,7 +193,8 @@ impl LegalCombination {
         first.into_iter().chain((multiple > 0).then_some(multiple)).max()
     }
 
-    /// Returns true if this number of metadata operations per second can be provisioned, up to the documented maximum.
+    /// Returns true if this number of metadata operations per second can be provisioned, up to the documented
+    /// maximum.
     pub fn takes_metadata_iops(&self, iops: u64, most: u64) -> bool {
         iops > 0
             && iops <= most

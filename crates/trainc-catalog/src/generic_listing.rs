@@ -12,8 +12,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|table| table.name)
 }
 
-/// Returns all rows of a table: key, facts as `name value`, source and date; `None` for an unknown table. As JSON each
-/// row is an object of its facts, with `key` and `provenance`.
+/// Returns all rows of a table: key, facts as `name value`, source and date; `None` for an unknown table. As
+/// JSON each row is an object of its facts, with `key` and `provenance`.
 pub fn listing(name: &str) -> Option<Listing> {
     let table = TABLES.iter().find(|table| table.name == name)?;
     let (rows, json): (Vec<_>, Vec<_>) = table.keys().filter_map(|key| record(*table, key)).unzip();

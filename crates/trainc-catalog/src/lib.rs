@@ -1,8 +1,9 @@
-//! Facts as data: instance types, images, prices, regions, limits, quotas, and the shapes of service requests.
+//! Facts as data: instance types, images, prices, regions, limits, quotas, and the shapes of service
+//! requests.
 //!
 //! Input: a name. Output: a row with its source and date, or `None`. The data are embedded; no file, clock or
-//! environment is read. A lookup scans the text for its row and parses only that row, so a command does not pay for
-//! data it does not use. Independent of manifests, plans and diagnostics.
+//! environment is read. A lookup scans the text for its row and parses only that row, so a command does not
+//! pay for data it does not use. Independent of manifests, plans and diagnostics.
 
 pub mod accelerators;
 pub mod algorithms;

@@ -73,8 +73,8 @@ impl Listing {
 pub const NAMES: [&str; 9] =
     ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
-/// Returns a listing by name with all rows, and the age of old prices if today's date (days since 1970) is given; tables without a specific one use the [generic](generic_listing::listing)
-/// one.
+/// Returns a listing by name with all rows, and the age of old prices if today's date (days since 1970) is
+/// given; tables without a specific one use the [generic](generic_listing::listing) one.
 pub fn by_table_name(name: &str, today: Option<i64>) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
@@ -150,8 +150,8 @@ fn instance_json(row: &Instance) -> Value {
 /// Generations that a class of instance types is ahead of class `p` of the same years, as AWS numbers them.
 const AHEAD: [(&str, i64); 3] = [("p", 0), ("g", 1), ("trn", -3)];
 
-/// Returns a key that sorts instance types: those in service first, then newer generations, classes and families, then
-/// smaller sizes.
+/// Returns a key that sorts instance types: those in service first, then newer generations, classes and
+/// families, then smaller sizes.
 fn instance_order(row: &Instance) -> impl Ord + use<> {
     let family = row.name.split('.').nth(1).unwrap_or(&row.name).to_owned();
     let (class, rest) = family.split_at(family.find(|c: char| c.is_ascii_digit()).unwrap_or(family.len()));
@@ -162,8 +162,8 @@ fn instance_order(row: &Instance) -> impl Ord + use<> {
     (order, std::cmp::Reverse(family), row.accelerators, row.vcpus)
 }
 
-/// Returns the price to list for an instance type: that of the region, or the newest. Of several with the same date it is
-/// that of the first of the regions where most types are offered.
+/// Returns the price to list for an instance type: that of the region, or the newest. Of several with the
+/// same date it is that of the first of the regions where most types are offered.
 fn listed_price(name: &str, region: Option<&str>) -> Option<prices::Price> {
     if let Some(region) = region {
         return prices::newest(name, region);
@@ -174,8 +174,8 @@ fn listed_price(name: &str, region: Option<&str>) -> Option<prices::Price> {
     Some(as_new.next().unwrap_or(newest))
 }
 
-/// Returns the instance types with accelerators, newest first; with a region, those that it offers or that have a price
-/// in it. Today, in days since 1970, gives the age of old prices.
+/// Returns the instance types with accelerators, newest first; with a region, those that it offers or that
+/// have a price in it. Today, in days since 1970, gives the age of old prices.
 pub fn instances_listing(region: Option<&str>, today: Option<i64>) -> Listing {
     let headers = [
         "name",

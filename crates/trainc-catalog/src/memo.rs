@@ -18,7 +18,8 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Returns the cached result, or computes it. The lookup runs outside the lock, since it may use other tables.
+    /// Returns the cached result, or computes it. The lookup runs outside the lock, since it may use other
+    /// tables.
     pub fn get(&self, question: K, look_up: impl FnOnce(&K) -> V) -> V {
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&question) {
             return known.clone();

@@ -1,7 +1,7 @@
 //! Well-known models by their Hugging Face id: dimensions, exact parameters, licence.
 //!
-//! Input: a name. Output: its row of `data/models.toml`, as an architecture. The embedded text is scanned for the row's
-//! header or alias line, and only that row is parsed.
+//! Input: a name. Output: its row of `data/models.toml`, as an architecture. The embedded text is scanned for
+//! the row's header or alias line, and only that row is parsed.
 
 use super::memo::Memo;
 use serde::Deserialize as _;
@@ -173,7 +173,8 @@ mod tests {
         assert!(rows >= 130, "{rows} rows");
     }
 
-    /// Totals that were counted with transformers independently of this table, and agree with the Hub's metadata.
+    /// Totals that were counted with transformers independently of this table, and agree with the Hub's
+    /// metadata.
     #[test]
     fn totals_counted_apart() {
         let totals: [(&str, u64); 35] = [

@@ -1,4 +1,5 @@
-//! Prices: instances per hour; FSx for Lustre, the training volume and S3 per GB-month. Each has a region and a date.
+//! Prices: instances per hour; FSx for Lustre, the training volume and S3 per GB-month. Each has a region and
+//! a date.
 
 use super::fsx::{self, Presence};
 use super::memo::Memo;
@@ -57,8 +58,8 @@ fn read(key: &str) -> Option<Price> {
     })
 }
 
-/// Returns the newest SageMaker price of the type in the region, by effective date; the first in the file for equal
-/// dates.
+/// Returns the newest SageMaker price of the type in the region, by effective date; the first in the file for
+/// equal dates.
 pub fn newest(instance: &str, region: &str) -> Option<Price> {
     static MEMO: Memo<(String, String), Option<Price>> = Memo::new();
     MEMO.get((instance.to_owned(), region.to_owned()), |(instance, region)| look_up(instance, region))
@@ -160,8 +161,8 @@ pub fn is_storage_key(key: &str) -> bool {
     }
 }
 
-/// Returns the price of FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a SCRATCH
-/// deployment has no tier.
+/// Returns the price of FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a
+/// SCRATCH deployment has no tier.
 pub fn lustre(
     region: &str,
     deployment: &str,

@@ -90,7 +90,8 @@ impl Usage {
     }
 }
 
-/// Returns every quota of every instance type with its key, as `ml.p4d.24xlarge/spot`, in the order of the file.
+/// Returns every quota of every instance type with its key, as `ml.p4d.24xlarge/spot`, in the order of the
+/// file.
 pub fn of_instances() -> impl Iterator<Item = (String, Quota)> {
     TABLE.keys().flat_map(|name| {
         Usage::ALL
@@ -129,7 +130,8 @@ pub fn general_keys() -> impl Iterator<Item = &'static str> {
     GENERAL.keys()
 }
 
-/// Returns the account-wide quotas for the capacity of an FSx deployment type and for its number of file systems.
+/// Returns the account-wide quotas for the capacity of an FSx deployment type and for its number of file
+/// systems.
 pub fn lustre(deployment: &str) -> Option<(Quota, Quota)> {
     let stem = match deployment {
         "PERSISTENT_2" => "lustre-persistent-2",

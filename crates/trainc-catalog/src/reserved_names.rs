@@ -101,7 +101,8 @@ pub struct Reserved {
     pub set_by: String,
     /// A description, as a phrase.
     pub statement: String,
-    /// The condition under which a value of the job is certainly overwritten; `None` if it may be overwritten.
+    /// The condition under which a value of the job is certainly overwritten; `None` if it may be
+    /// overwritten.
     pub lost: Option<Lost>,
     /// The value that is set, if it is the same for all jobs.
     pub value: Option<String>,

@@ -56,8 +56,8 @@ pub struct ScriptOption {
     pub engines: Option<Vec<String>>,
     /// The path of a placeholder that says the same in another way, unless another option has its value.
     pub instead_of: Option<String>,
-    /// Whether values in the source of a script are compared: those that are the same in every script, and no defaults of
-    /// the plan.
+    /// Whether values in the source of a script are compared: those that are the same in every script, and no
+    /// defaults of the plan.
     pub in_scripts: bool,
     /// The source of the row.
     pub provenance: Provenance,

@@ -61,7 +61,8 @@ pub struct Entry {
     pub support: Support,
 }
 
-/// Returns all rows, in the order of the file. A row of one PyTorch version has the instance types of its engine.
+/// Returns all rows, in the order of the file. A row of one PyTorch version has the instance types of its
+/// engine.
 pub fn all() -> impl Iterator<Item = Entry> {
     TABLE.keys().filter_map(|key| {
         let mut support = read(key)?;
@@ -89,8 +90,8 @@ fn read(key: &str) -> Option<Support> {
     })
 }
 
-/// Returns the instance types that a library of AWS supports and the PyTorch versions that have it: `smddp-v1`, `smddp-v2`,
-/// `smp-v1` or `smp-v2`.
+/// Returns the instance types that a library of AWS supports and the PyTorch versions that have it:
+/// `smddp-v1`, `smddp-v2`, `smp-v1` or `smp-v2`.
 pub fn library_support(library: &str) -> Option<Support> {
     let mut support = read(library)?;
     if support.pytorch_versions.is_empty() {
@@ -112,7 +113,8 @@ pub fn smp_v2() -> Option<Support> {
     library_support("smp-v2")
 }
 
-/// Returns the PyTorch versions for which the SDK accepts `torch_distributed` on GPUs; it rejects short spellings.
+/// Returns the PyTorch versions for which the SDK accepts `torch_distributed` on GPUs; it rejects short
+/// spellings.
 pub fn torch_distributed_accepted() -> Option<Support> {
     read("torch-distributed/gpu")
 }
@@ -124,7 +126,8 @@ pub fn is_newer_than_torch_distributed(pytorch: &str) -> bool {
         .is_some_and(|list| list.pytorch_versions.iter().all(|known| version_key(known) < key))
 }
 
-/// Returns the PyTorch versions that the SDK accepts for `torch_distributed` and that have a `pytorch-training` image.
+/// Returns the PyTorch versions that the SDK accepts for `torch_distributed` and that have a
+/// `pytorch-training` image.
 pub fn torch_distributed_usable() -> Option<Support> {
     read("torch-distributed/usable")
 }
@@ -134,13 +137,14 @@ pub fn torch_distributed_trainium() -> Option<Support> {
     read("torch-distributed/trainium")
 }
 
-/// Returns the PyTorch spellings for which the SDK accepts `smdistributed.dataparallel`; it does not check the
-/// instance type.
+/// Returns the PyTorch spellings for which the SDK accepts `smdistributed.dataparallel`; it does not check
+/// the instance type.
 pub fn smddp_accepted_by_sdk() -> Option<Support> {
     read("smddp/sdk")
 }
 
-/// Returns the PyTorch versions whose containers have an early SMP 1 that is not in the table of supported frameworks.
+/// Returns the PyTorch versions whose containers have an early SMP 1 that is not in the table of supported
+/// frameworks.
 pub fn early_smp_v1_versions() -> Option<Support> {
     read("smp-v1-early")
 }
@@ -151,7 +155,8 @@ pub fn smp_v1_examples() -> Option<Support> {
     read("smp-v1-examples")
 }
 
-/// Returns the transformers version from which the Trainer no longer supports SMDDP (the only version of the row).
+/// Returns the transformers version from which the Trainer no longer supports SMDDP (the only version of the
+/// row).
 pub fn first_trainer_without_smddp() -> Option<Support> {
     read("smddp/trainer")
 }

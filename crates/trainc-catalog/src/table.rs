@@ -1,7 +1,7 @@
 //! Embedded TOML tables with `["key"]` rows. A row is found and parsed without parsing the other rows.
 //!
-//! The data use a subset of TOML that can be scanned: each header on a separate line, each value on one line, no
-//! sub-tables.
+//! The data use a subset of TOML that can be scanned: each header on a separate line, each value on one line,
+//! no sub-tables.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Table {
         body.get(..end)
     }
 
-    /// Returns a row, parsed once per process. A row of another type counts as absent; a test parses every row of every
-    /// table.
+    /// Returns a row, parsed once per process. A row of another type counts as absent; a test parses every
+    /// row of every table.
     pub(crate) fn row<T: DeserializeOwned + Clone + Send + Sync + 'static>(self, key: &str) -> Option<T> {
         static ROWS: Memo<(usize, TypeId, String), Option<Arc<dyn Any + Send + Sync>>> = Memo::new();
         // Tables never share a text, so its address identifies the table.

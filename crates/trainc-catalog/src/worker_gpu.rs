@@ -71,7 +71,8 @@ pub fn head_dims() -> Option<HeadDims> {
     Some(HeadDims { multiple: row.multiple?, most: row.most? })
 }
 
-/// Returns on how many GPUs of a type, such as `A100-SXM4-40GB`, a run of the worker was seen; 0 for other types.
+/// Returns on how many GPUs of a type, such as `A100-SXM4-40GB`, a run of the worker was seen; 0 for other
+/// types.
 pub fn most_gpus_seen(gpu: &str) -> u64 {
     let row: Option<WorkerGpuRow> = TABLE.row("runs");
     row.and_then(|row| row.gpus.get(gpu).copied()).unwrap_or(0)

@@ -142,7 +142,8 @@ fn written_prefixes(plan: &Plan) -> Vec<WrittenPrefix> {
 struct CreatedFileSystem {
     /// Its name in the manifest.
     name: String,
-    /// The identity that all jobs that share it have in common: region, account and the token of its fixed settings.
+    /// The identity that all jobs that share it have in common: region, account and the token of its fixed
+    /// settings.
     identity: String,
     /// The settings that can change later, by the API's names, and whether it is deleted after the job.
     settings: BTreeMap<&'static str, String>,
@@ -210,8 +211,15 @@ fn settings_mismatch(
         later.name
     );
     let mut diagnostic = Diagnostic::new(&T0144, later.span, message)
-        .help("write the same settings in both, or a different `name=` in one of them, which then creates its own file system")
-        .note("jobs with the same name, network, links and fixed settings share one file system; the largest requested storage, throughput and metadata IOPS apply while they share it, and each apply sets the other settings to its own");
+        .help(
+            "write the same settings in both, or a different `name=` in one of them, which then \
+            creates its own file system",
+        )
+        .note(
+            "jobs with the same name, network, links and fixed settings share one file system; the \
+            largest requested storage, throughput and metadata IOPS apply while they share it, and each \
+            apply sets the other settings to its own",
+        );
     for ((setting, mine), theirs) in different {
         diagnostic = diagnostic.note(format!("{setting}: `{theirs}` in `{first_job}`, `{mine}` in `{job}`"));
     }
@@ -309,5 +317,8 @@ fn shared_prefixes(jobs: &[&JobSummary]) -> Found {
 fn shared_prefix(span: Span, message: String, node: &str) -> Diagnostic {
     Diagnostic::new(&T0467, span, message)
         .help(format!("add `{{{{ job.digest }}}}` to `{node}`: it differs from job to job"))
-        .note("jobs that run at the same time overwrite each other's files; a later job starts with the files of the earlier one")
+        .note(
+            "jobs that run at the same time overwrite each other's files; a later job starts with \
+            the files of the earlier one",
+        )
 }

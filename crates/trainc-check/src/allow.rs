@@ -102,8 +102,9 @@ pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], pro
     }
 }
 
-/// Returns whether an error may keep a warning from being reported. Rules are independent of each other, but a rule may report
-/// one of its codes in place of another, and an error from before the rules may remove what a rule reads.
+/// Returns whether an error may keep a warning from being reported. Rules are independent of each other, but
+/// a rule may report one of its codes in place of another, and an error from before the rules may remove what
+/// a rule reads.
 fn may_hide(error: &Code, warning: &Code) -> bool {
     !rules::is_of_rule(error) || rules::is_same_rule(error, warning) || superseded::may_hide(error, warning)
 }
@@ -128,7 +129,8 @@ fn unknown_code(written: &str, span: Span, codes: &[&'static Code]) -> Diagnosti
     }
 }
 
-/// Returns the problem of the last day of an `allow`: it is not a date, or it is past. `code` is `None` if it is unknown.
+/// Returns the problem of the last day of an `allow`: it is not a date, or it is past. `code` is `None` if it
+/// is unknown.
 fn check_until_date(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Option<Diagnostic> {
     let until = allow.until.val()?;
     let at = until.span_or(allow.span);
@@ -163,12 +165,14 @@ fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool, codes: &
             Some(_) => diagnostic.note(format!("this {} is certain: no `allow` accepts it", code.id)),
             None => diagnostic,
         };
-        diagnostic.note(format!(
-            "an `allow` accepts warnings, notes, the errors {}, which keep trainc from sending what AWS may accept, and the predictions {}",
-            named(Allowable::AwsMayAccept),
-            named(Allowable::Prediction)
-        ))
-        .help(format!("fix it (`trainc explain {}`) and remove the `allow`", code.id))
+        diagnostic
+            .note(format!(
+                "an `allow` accepts warnings, notes, the errors {}, which keep trainc from sending \
+                what AWS may accept, and the predictions {}",
+                named(Allowable::AwsMayAccept),
+                named(Allowable::Prediction)
+            ))
+            .help(format!("fix it (`trainc explain {}`) and remove the `allow`", code.id))
     } else {
         let diagnostic = Diagnostic::new(
             &T0241,

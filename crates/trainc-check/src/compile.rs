@@ -46,8 +46,8 @@ pub fn compile(
     compiled
 }
 
-/// Removes the speed and the run of a plan with an error that decides which layout or container runs: they would be those of
-/// a job that cannot start.
+/// Removes the speed and the run of a plan with an error that decides which layout or container runs: they
+/// would be those of a job that cannot start.
 fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
     let decides = |one: &Diagnostic| one.severity == Severity::Error && one.code.ends == Some(Ends::Speed);
     if compiled.prediction.speed.is_none() || !compiled.problems.iter().any(decides) {

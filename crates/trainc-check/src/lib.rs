@@ -1,7 +1,9 @@
-//! The rules over a plan: what AWS, the SDK, the container or PyTorch would reject later, and what costs money.
+//! The rules over a plan: what AWS, the SDK, the container or PyTorch would reject later, and what costs
+//! money.
 //!
-//! In: a bound plan and today's date. Out: problems. A rule checks the values that are known; the others are reported already.
-//! [`superseded`] removes problems that others cover, and `allow` silences warnings at the end.
+//! In: a bound plan and today's date. Out: problems. A rule checks the values that are known; the others are
+//! reported already. [`superseded`] removes problems that others cover, and `allow` silences warnings at the
+//! end.
 
 mod across_jobs;
 mod allow;
@@ -61,8 +63,8 @@ impl Context<'_> {
         epoch_days(self.today)
     }
 
-    /// Returns whether the source has exactly this text at a place. If not, a placeholder was replaced, and a fix made from the
-    /// text would lose it.
+    /// Returns whether the source has exactly this text at a place. If not, a placeholder was replaced, and a
+    /// fix made from the text would lose it.
     pub(crate) fn is_literal(&self, span: Span, text: &str) -> bool {
         self.sources.slice(span) == format!("\"{text}\"")
     }

@@ -63,7 +63,10 @@ impl Maker {
                 let Some(template) = &self.template else {
                     return Err(Fault::new(&T0522, "a conversation needs a template, and none was given")
                         .help("`--template FILE`; questions and answers have `--template eli5`")
-                        .note("the `chat_template` of a `tokenizer_config.json` next to the tokenizer is used automatically"));
+                        .note(
+                            "the `chat_template` of a `tokenizer_config.json` next to the tokenizer \
+                            is used automatically",
+                        ));
                 };
                 let rendered = match self.train_on {
                     TrainOn::Answers => template.conversation(messages, record)?,

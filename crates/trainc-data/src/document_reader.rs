@@ -55,8 +55,8 @@ struct ReadBatch {
     documents: Vec<ReadDocument>,
 }
 
-/// Reads a file and passes its documents to `take` in order, with the bytes read for them. The result does not depend on
-/// the number of threads.
+/// Reads a file and passes its documents to `take` in order, with the bytes read for them. The result does
+/// not depend on the number of threads.
 pub(crate) fn read_documents(
     fence: &Fence,
     name: &str,
@@ -84,7 +84,8 @@ pub(crate) fn read_documents(
         for read in made {
             match read {
                 Ok(ReadBatch { number, bytes, documents }) => waiting.insert(number, (bytes, documents)),
-                // The batches that follow are read to their end: the thread that reads the file waits for them.
+                // The batches that follow are read to their end: the thread that reads the file waits for
+                // them.
                 Err(error) => {
                     failure.get_or_insert(error);
                     continue;
@@ -127,7 +128,8 @@ fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<
     Ok(InputSummary { bytes, sha256: hex(&hash.finalize()) })
 }
 
-/// Reads a line, and returns it with the number of bytes read. Of a line that is too long, only the start is kept.
+/// Reads a line, and returns it with the number of bytes read. Of a line that is too long, only the start is
+/// kept.
 fn read_line(reader: &mut dyn BufRead, hash: &mut Sha256) -> std::io::Result<(Vec<u8>, usize)> {
     let (mut line, mut read) = (Vec::new(), 0);
     loop {

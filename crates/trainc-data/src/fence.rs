@@ -1,5 +1,5 @@
-//! Processes that read tokenizers, templates and documents, with limits of time and memory: a hostile or broken file ends
-//! its process, and is reported as a fault.
+//! Processes that read tokenizers, templates and documents, with limits of time and memory: a hostile or
+//! broken file ends its process, and is reported as a fault.
 
 use crate::fault::{Fault, T0522, T0523, T0770};
 use crate::message::{self, HEAD, Kind, LineResult, Setup, Tokens};
@@ -13,7 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trainc_diag::text;
 
-/// Memory of a process in bytes, in addition to that for its tokenizer: the largest document takes 100 times its size.
+/// Memory of a process in bytes, in addition to that for its tokenizer: the largest document takes 100 times
+/// its size.
 const MEMORY_BYTES: u64 = 3 << 30;
 /// Memory for each byte of a tokenizer.
 const MEMORY_PER_TOKENIZER_BYTE: u64 = 16;
@@ -128,8 +129,8 @@ impl Fence {
         }
     }
 
-    /// Reads lines of JSON: a document, nothing or a fault for each. Once a line has ended its process, there is no result
-    /// for it and for those that follow, but the fault of that line.
+    /// Reads lines of JSON: a document, nothing or a fault for each. Once a line has ended its process, there
+    /// is no result for it and for those that follow, but the fault of that line.
     pub(crate) fn read_lines(&self, lines: &[&[u8]]) -> io::Result<Vec<LineResult>> {
         let encode = |lines: &[&[u8]]| message::encode_parts(lines.iter().copied());
         let is_large = lines.iter().any(|line| line.len() > LARGE_LINE_BYTES);

@@ -1,8 +1,9 @@
 //! Training data: text in, packed tokens out.
 //!
-//! In: a tokenizer, a chat template, files with lines of text or JSON. Out: documents as tokens with their loss mask, then
-//! sequences of one length in the form that the worker reads. Tokenizers, templates and documents are read in processes of
-//! their own ([`reading_process`]), in parallel; [`packing`] has the files. The other modules touch neither.
+//! In: a tokenizer, a chat template, files with lines of text or JSON. Out: documents as tokens with their
+//! loss mask, then sequences of one length in the form that the worker reads. Tokenizers, templates and
+//! documents are read in processes of their own ([`reading_process`]), in parallel; [`packing`] has the
+//! files. The other modules touch neither.
 
 pub mod document;
 mod document_reader;

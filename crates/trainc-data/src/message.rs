@@ -1,4 +1,5 @@
-//! Messages between `trainc data pack` and the processes in which it reads tokenizers, templates and documents.
+//! Messages between `trainc data pack` and the processes in which it reads tokenizers, templates and
+//! documents.
 //!
 //! A message is a kind, a length in eight bytes, and that many bytes.
 

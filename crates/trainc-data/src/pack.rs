@@ -108,8 +108,9 @@ pub fn shuffled(n: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// Whether the document at `place` of all documents belongs to the `fraction` that is held out to evaluate on. A
-/// document's lot depends on nothing but seed and place: more documents at the end move none of the earlier ones.
+/// Whether the document at `place` of all documents belongs to the `fraction` that is held out to evaluate
+/// on. A document's lot depends on nothing but seed and place: more documents at the end move none of the
+/// earlier ones.
 pub fn is_held_out(seed: u64, place: u64, fraction: f64) -> bool {
     // Not the states that shuffle: the order must say nothing of the choice.
     let lot = mix(mix(seed ^ 0x7661_6c69_6461_7465).wrapping_add(place.wrapping_add(1).wrapping_mul(STEP)));

@@ -86,8 +86,8 @@ impl Findings {
         Stop::Faulty
     }
 
-    /// Adds the problems of lines. Their source contains only these lines, at their line numbers, since the file may be
-    /// larger than memory.
+    /// Adds the problems of lines. Their source contains only these lines, at their line numbers, since the
+    /// file may be larger than memory.
     fn add_rejected_lines(&mut self, name: &str, refused: Vec<RejectedLine>) {
         let mut content = String::new();
         let mut placed = Vec::new();
@@ -105,7 +105,8 @@ impl Findings {
     }
 }
 
-/// Packs files. Returns the directories with their indices; `advance` is called with the bytes that were read.
+/// Packs files. Returns the directories with their indices; `advance` is called with the bytes that were
+/// read.
 pub fn pack(
     args: &Packing,
     found: &mut Findings,
@@ -187,7 +188,10 @@ pub fn pack(
                         held_out.files().first().or(args.inputs.first())
                     };
                     let fault = if at == 1 && matches!(held_out, HeldOut::Fraction(_)) {
-                        fault.help("a larger `--validation`; a text file is one document: name another with `--validation FILE`")
+                        fault.help(
+                            "a larger `--validation`; a text file is one document: name another with \
+                            `--validation FILE`",
+                        )
                     } else {
                         fault
                     };

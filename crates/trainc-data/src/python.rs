@@ -1,5 +1,5 @@
-//! Values as Python writes them: chat templates were written for Jinja in Python, and what they print of a number, a
-//! truth value or a list is Python's spelling.
+//! Values as Python writes them: chat templates were written for Jinja in Python, and what they print of a
+//! number, a truth value or a list is Python's spelling.
 
 use minijinja::value::{Value, ValueKind};
 use std::fmt::Write as _;
@@ -36,8 +36,8 @@ fn repr(value: &Value) -> String {
     }
 }
 
-/// A number; `nan` and `infinite` are how the format writes such floats. Python writes floats from 1e16 and below 1e-4 with an
-/// exponent of at least two digits (`float.__repr__`).
+/// A number; `nan` and `infinite` are how the format writes such floats. Python writes floats from 1e16 and
+/// below 1e-4 with an exponent of at least two digits (`float.__repr__`).
 fn number(value: &Value, [nan, infinite]: [&str; 2]) -> String {
     let Some(float) = f64::try_from(value.clone())
         .ok()

@@ -1,5 +1,6 @@
-//! The process in which tokenizers, templates and documents are read for `trainc data pack`: trainc itself, started with
-//! one argument that no user types. It has no environment, opens no file, and ends when its input does.
+//! The process in which tokenizers, templates and documents are read for `trainc data pack`: trainc itself,
+//! started with one argument that no user types. It has no environment, opens no file, and ends when its
+//! input does.
 
 use crate::document::{Maker, TrainOn};
 use crate::fault::Fault;
@@ -14,8 +15,8 @@ use std::process::ExitCode;
 /// The argument with which trainc becomes this process.
 pub const ARGUMENT: &str = "read-training-data";
 
-/// Stack of the thread that reads: the values of a template nest, and are dropped, recursively. Only what is used takes
-/// memory.
+/// Stack of the thread that reads: the values of a template nest, and are dropped, recursively. Only what is
+/// used takes memory.
 const STACK_BYTES: usize = 128 << 20;
 /// Maximum length of a printed panic in characters.
 const MOST_PANIC_CHARS: usize = 300;

@@ -51,7 +51,8 @@ pub fn detect_format(name: &str, head: &[u8]) -> Lines {
 }
 
 /// The shapes that a line may have, for messages to the user.
-const SHAPES: &str = "a line has `text`; or `prompt` and `completion`; or `messages`; or `question` (or `title`) and `answers` (or `answer`)";
+const SHAPES: &str = "a line has `text`; or `prompt` and `completion`; or `messages`; or `question` (or \
+    `title`) and `answers` (or `answer`)";
 
 /// Reads one line of JSON. An empty line is no record.
 pub fn read(line: &[u8]) -> Result<Option<Record>, Fault> {
@@ -178,8 +179,8 @@ fn pair(record: &Value) -> Result<Record, String> {
     conversation(messages, record)
 }
 
-/// The answer with the highest score, the first of equals: of `{text: […], score: […]}` as ELI5 has it, of a list of
-/// objects with `text` and `score`, or of a list of strings.
+/// The answer with the highest score, the first of equals: of `{text: […], score: […]}` as ELI5 has it, of a
+/// list of objects with `text` and `score`, or of a list of strings.
 fn best_answer(answers: &Value) -> Result<String, String> {
     let items = |value: &Value| -> Vec<Value> { value.try_iter().into_iter().flatten().collect() };
     let scored: Vec<(Option<Value>, f64)> = match answers.kind() {

@@ -1,8 +1,8 @@
 //! The form of packed tokens that the worker reads, `trainc.tokens/v1`. The worker has its own reader of it
 //! (`crates/trainc-worker/src/data/tokens.rs`); a test there reads what this writes.
 //!
-//! A directory holds `index.json` and files. A file is a head of 64 bytes and records of one size, so that the place of
-//! a sequence is arithmetic and one read. Numbers are little-endian.
+//! A directory holds `index.json` and files. A file is a head of 64 bytes and records of one size, so that
+//! the place of a sequence is arithmetic and one read. Numbers are little-endian.
 //!
 //! ```text
 //! head     0..16  "trainc.tokens/v1"
@@ -67,7 +67,8 @@ impl Layout {
         out
     }
 
-    /// Appends the record of one sequence: s + 1 tokens, with which of them are trained on and which begin a document.
+    /// Appends the record of one sequence: s + 1 tokens, with which of them are trained on and which begin a
+    /// document.
     pub fn record(&self, ids: &[u32], trained: &[bool], begins: &[bool], out: &mut Vec<u8>) {
         let start = out.len();
         for id in ids {

@@ -119,7 +119,8 @@ impl SplitWriter {
         }
     }
 
-    /// Packs the remaining documents. Returns the number of dropped tokens, or a fault if no sequence was filled.
+    /// Packs the remaining documents. Returns the number of dropped tokens, or a fault if no sequence was
+    /// filled.
     pub(crate) fn close(&mut self) -> Result<Result<u64, Fault>, Stop> {
         let kept = std::mem::take(&mut self.kept);
         for at in self.seed.map_or_else(Vec::new, |seed| shuffled(kept.len(), seed)) {

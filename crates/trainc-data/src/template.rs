@@ -1,7 +1,7 @@
 //! Chat templates in Jinja as Hugging Face writes them.
 //!
-//! A template comes with a model from elsewhere and may ask for any time and memory: the steps are bounded here, and the
-//! process that renders it bounds the rest.
+//! A template comes with a model from elsewhere and may ask for any time and memory: the steps are bounded
+//! here, and the process that renders it bounds the rest.
 
 use super::fault::{Fault, T0522, T0526};
 use super::python::{self, JsonStyle};
@@ -12,7 +12,8 @@ use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, context
 use regex::Regex;
 use std::collections::BTreeMap;
 
-/// The question-and-answer template that trainc ships: what the fine-tuning of GPT-NeoXT-Chat-Base-20B on ELI5 used.
+/// The question-and-answer template that trainc ships: what the fine-tuning of GPT-NeoXT-Chat-Base-20B on
+/// ELI5 used.
 pub const ELI5: &str = include_str!("../templates/chat/eli5.jinja");
 
 /// A template, ready to render.
@@ -93,8 +94,9 @@ impl Template {
         rendered.map_err(|error| fault("the template cannot be rendered", &error))
     }
 
-    /// A conversation with its answers: what the template's `generation` blocks enclose; without such blocks, what each
-    /// message of the assistant adds to the text before it, for which the text must grow with its messages.
+    /// A conversation with its answers: what the template's `generation` blocks enclose; without such blocks,
+    /// what each message of the assistant adds to the text before it, for which the text must grow with its
+    /// messages.
     pub fn conversation(&self, messages: &[Value], extra: &Value) -> Result<Rendered, Fault> {
         if self.marks {
             return self.render_with_marks(messages, extra, false).map(|text| split_at_marks(&text));
@@ -124,13 +126,15 @@ impl Template {
                     return Err(Fault::new(
                         &T0526,
                         format!(
-                            "the template changes the text before message {} (an answer) when that message is added",
+                            "the template changes the text before message {} (an answer) when \
+                                that message is added",
                             at + 1
                         ),
                     )
                     .help("`--train-on all` trains on every token")
                     .note(
-                        "an answer is what its message adds to the text; prompts are masked from the loss by that",
+                        "an answer is what its message adds to the text; prompts are masked from \
+                            the loss by that",
                     ));
                 }
             }
@@ -164,7 +168,8 @@ fn fault(what: &str, error: &Error) -> Fault {
     Fault::new(&T0522, format!("{what}: {detail}{line}"))
 }
 
-/// What stands in rendered text where an answer begins and ends, until [`split_at_marks`] takes it out: two noncharacters of Unicode.
+/// What stands in rendered text where an answer begins and ends, until [`split_at_marks`] takes it out: two
+/// noncharacters of Unicode.
 const MARKS: [char; 2] = ['\u{fdd0}', '\u{fdd1}'];
 
 /// Returns a mark in a text of the value.
@@ -178,8 +183,8 @@ fn mark_in(value: &Value) -> Option<char> {
     }
 }
 
-/// `transformers`' own tag `generation` encloses answers. It becomes two nested blocks with the mark between them, so that
-/// the whitespace around the tags is trimmed as around any block.
+/// `transformers`' own tag `generation` encloses answers. It becomes two nested blocks with the mark between
+/// them, so that the whitespace around the tags is trimmed as around any block.
 fn insert_answer_marks(text: &str) -> String {
     let Ok(tag) = Regex::new(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}") else { return text.to_owned() };
     let [begin, end] = MARKS;
@@ -281,16 +286,19 @@ mod tests {
         let mut wrong = Vec::new();
         for (text, expected) in [
             (
-                "{{ 1 + 2 * 3 ** 2 }} {{ -2 * 3 }} {{ 1.5 + 1 }} {{ 0.5 * 4 }} {{ 2 * 'ab' }} {{ [1, 2] * 2 }}",
+                "{{ 1 + 2 * 3 ** 2 }} {{ -2 * 3 }} {{ 1.5 + 1 }} {{ 0.5 * 4 }} {{ 2 * 'ab' }} {{ \
+                    [1, 2] * 2 }}",
                 "19 -6 2.5 2.0 abab [1, 2, 1, 2]",
             ),
             ("{% macro sum(a, b) %}{{ a + b }}{% endmacro %}{{ sum(*[1, 2]) }}{{ sum(1, *[2]) * 2 }}", "333"),
             (
-                "{{ messages[0].content | indent(2) }}|{{ messages[0].content | indent(2, first=true, blank=true) }}|",
+                "{{ messages[0].content | indent(2) }}|{{ messages[0].content | indent(2, \
+                    first=true, blank=true) }}|",
                 "a\n\n  b\n|  a\n  \n  b\n  |",
             ),
             (
-                "{{ messages | join(',', attribute='role') }} {{ '%5.1f|%s' | format(1.25, 'x') }} {{ '{:>3}'.format(1) }} {{ 12 | string ~ 'x' }}",
+                "{{ messages | join(',', attribute='role') }} {{ '%5.1f|%s' | format(1.25, 'x') \
+                    }} {{ '{:>3}'.format(1) }} {{ 12 | string ~ 'x' }}",
                 "user,assistant   1.2|x   1 12x",
             ),
             (&format!("{{{{ 1{} }}}}", " + 1".repeat(990)), "991"),
@@ -299,28 +307,34 @@ mod tests {
                 "1e+20 [1e+16, 1000000000000000.0, 1e-05, 0.0001, -1.5e+300, 0.0] [1e+20, 1e-05, 2.0]",
             ),
             (
-                "{{ {'b': 1, 'a': [1, 2]} | tojson(separators=(',', ':'), sort_keys=true) }} {{ [1, 2] | tojson(separators=(' , ', ':')) }}",
+                "{{ {'b': 1, 'a': [1, 2]} | tojson(separators=(',', ':'), sort_keys=true) }} {{ \
+                    [1, 2] | tojson(separators=(' , ', ':')) }}",
                 "{\"a\":[1,2],\"b\":1} [1 , 2]",
             ),
             (
-                "{{ none is iterable }} {{ x is iterable }} {{ 'a' is sequence }} {{ {} is sequence }} {{ 1 is sequence }} {{ range(2) is sequence }}",
+                "{{ none is iterable }} {{ x is iterable }} {{ 'a' is sequence }} {{ {} is \
+                    sequence }} {{ 1 is sequence }} {{ range(2) is sequence }}",
                 "False True True True False True",
             ),
             (
-                "{{ 'abcdef'[1:4] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2:] }} {{ 'abcdef'[:-2] }} {{ 'abcdef'[4:1:-1] }} {{ 'äöü'[1:] }}",
+                "{{ 'abcdef'[1:4] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2:] }} {{ 'abcdef'[:-2] \
+                    }} {{ 'abcdef'[4:1:-1] }} {{ 'äöü'[1:] }}",
                 "bcd fedcba ef abcd edc öü",
             ),
             (
-                "{{ [1, 2, 3, 4, 5][1:4] }} {{ [1, 2, 3][::-1] }} {{ [1, 2, 3][5:] }} {{ [1, 2, 3, 4][::2] }} {{ [1,2,3,4][-1:0:-2] }}",
+                "{{ [1, 2, 3, 4, 5][1:4] }} {{ [1, 2, 3][::-1] }} {{ [1, 2, 3][5:] }} {{ [1, 2, \
+                    3, 4][::2] }} {{ [1,2,3,4][-1:0:-2] }}",
                 "[2, 3, 4] [3, 2, 1] [] [1, 3] [4, 2]",
             ),
             ("{{ (1, 2, 3)[1:] }} {{ (1, 2) == (1, 2) }} {{ [1] == (1,) }}", "(2, 3) True False"),
             (
-                "{{ 1 < 2 < 3 }} {{ 3 > 2 >= 2 }} {{ 1 < 3 < 2 }} {{ 1 == 1 == 1 }} {{ 'a' in 'cat' in ['cat'] }}",
+                "{{ 1 < 2 < 3 }} {{ 3 > 2 >= 2 }} {{ 1 < 3 < 2 }} {{ 1 == 1 == 1 }} {{ 'a' in \
+                    'cat' in ['cat'] }}",
                 "True True False True True",
             ),
             (
-                "{{ 'a' in 'abc' }} {{ 'a' not in 'abc' }} {{ 1 in [1, 2] }} {{ 'k' in {'k': 1} }} {{ 'role' in messages[0] }}",
+                "{{ 'a' in 'abc' }} {{ 'a' not in 'abc' }} {{ 1 in [1, 2] }} {{ 'k' in {'k': 1} \
+                    }} {{ 'role' in messages[0] }}",
                 "True False True True True",
             ),
             (
@@ -329,19 +343,26 @@ mod tests {
             ),
             ("{% for k, v in {'a': 1, 'b': 2} | items %}{{ k }}={{ v }};{% endfor %}", "a=1;b=2;"),
             (
-                "{% for k, v in {'a': 1, 'b': 2}.items() %}{{ loop.index }}{{ k }}={{ v }}{{ ',' if not loop.last }}{% endfor %}",
+                "{% for k, v in {'a': 1, 'b': 2}.items() %}{{ loop.index }}{{ k }}={{ v }}{{ ',' \
+                    if not loop.last }}{% endfor %}",
                 "1a=1,2b=2",
             ),
             (
-                "{% for x in [3, 1, 2] | sort %}{{ x }}{% endfor %} {{ [3, 1, 2] | sort(reverse=true) }} {{ ['b', 'A'] | sort }} {{ [1, 1, 2] | unique | list }} {{ [1, 2] | sum }} {{ [3, 9, 4] | max }} {{ [3, 9, 4] | min }}",
+                "{% for x in [3, 1, 2] | sort %}{{ x }}{% endfor %} {{ [3, 1, 2] | \
+                    sort(reverse=true) }} {{ ['b', 'A'] | sort }} {{ [1, 1, 2] | unique | list }} {{ [1, 2] \
+                    | sum }} {{ [3, 9, 4] | max }} {{ [3, 9, 4] | min }}",
                 "123 [3, 2, 1] ['A', 'b'] [1, 2] 3 9 3",
             ),
             (
-                "{{ messages | map(attribute='role') | list }} {{ messages | selectattr('role', 'equalto', 'user') | list | length }} {{ messages | rejectattr('role', 'equalto', 'user') | list | length }} {{ messages | selectattr('role', 'eq', 'system') | first is defined }}",
+                "{{ messages | map(attribute='role') | list }} {{ messages | selectattr('role', \
+                    'equalto', 'user') | list | length }} {{ messages | rejectattr('role', 'equalto', \
+                    'user') | list | length }} {{ messages | selectattr('role', 'eq', 'system') | first is \
+                    defined }}",
                 "['user', 'assistant'] 1 1 False",
             ),
             (
-                "{{ ['a', 'b'] | map('upper') | join('-') }} {{ [1, 0, 2] | select | list }} {{ [1, 2, 3] | select('odd') | list }} {{ [1, 2, 3] | reject('odd') | list }}",
+                "{{ ['a', 'b'] | map('upper') | join('-') }} {{ [1, 0, 2] | select | list }} {{ \
+                    [1, 2, 3] | select('odd') | list }} {{ [1, 2, 3] | reject('odd') | list }}",
                 "A-B [1, 2] [1, 3] [2]",
             ),
             (
@@ -349,33 +370,41 @@ mod tests {
                 "a b| a b| a a a| ['a', 'b'] ['a', 'b', 'c'] ['a', 'b,c'] ['a', 'b', 'c'] b",
             ),
             (
-                "{{ 'abc'.startswith('a') }} {{ 'abc'.endswith(('b', 'c')) }} {{ 'ABC'.lower() }} {{ 'abc'.upper() }} {{ 'hello world'.title() }} {{ 'hello'.capitalize() }} {{ 'abcabc'.count('a') }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }}",
+                "{{ 'abc'.startswith('a') }} {{ 'abc'.endswith(('b', 'c')) }} {{ 'ABC'.lower() \
+                    }} {{ 'abc'.upper() }} {{ 'hello world'.title() }} {{ 'hello'.capitalize() }} {{ \
+                    'abcabc'.count('a') }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }}",
                 "True True abc ABC Hello World Hello 2 2 -1",
             ),
             (
-                "{{ messages[0]['content'] | length }} {{ messages | length }} {{ 'äö' | length }} {{ range(5) | list }} {{ range(1, 10, 3) | list }} {{ range(3) | length }}",
+                "{{ messages[0]['content'] | length }} {{ messages | length }} {{ 'äö' | length \
+                    }} {{ range(5) | list }} {{ range(1, 10, 3) | list }} {{ range(3) | length }}",
                 "5 2 2 [0, 1, 2, 3, 4] [1, 4, 7] 3",
             ),
             (
-                "{% for a in range(3) %}{{ loop.cycle('x', 'y') }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.first }}{{ loop.length }}{% endfor %}",
+                "{% for a in range(3) %}{{ loop.cycle('x', 'y') }}{{ loop.index0 }}{{ \
+                    loop.revindex }}{{ loop.first }}{{ loop.length }}{% endfor %}",
                 "x03True3y12False3x21False3",
             ),
             ("{% for a in [1, 1, 2, 2] %}{% if loop.changed(a) %}{{ a }}{% endif %}{% endfor %}", "12"),
             ("{% for a in [1, 2, 3] %}{{ loop.previtem }}{{ loop.nextitem }};{% endfor %}", "2;13;2;"),
             (
-                "{% for a in [1, [2, [3]]] recursive %}{% if a is sequence %}<{{ loop(a) }}>{% else %}{{ a }}{% endif %}{% endfor %}",
+                "{% for a in [1, [2, [3]]] recursive %}{% if a is sequence %}<{{ loop(a) }}>{% \
+                    else %}{{ a }}{% endif %}{% endfor %}",
                 "1<2<3>>",
             ),
             (
-                "{% for a in [1, 2, 3, 4] if a > 2 %}{{ a }}{{ loop.last }}{% else %}none{% endfor %}{% for a in [] %}{% else %}none{% endfor %}",
+                "{% for a in [1, 2, 3, 4] if a > 2 %}{{ a }}{{ loop.last }}{% else %}none{% \
+                    endfor %}{% for a in [] %}{% else %}none{% endfor %}",
                 "3False4Truenone",
             ),
             (
-                "{% set ns = namespace(a=1, b=[]) %}{% set ns.a = ns.a + 1 %}{% set ns.b = ns.b + [ns.a] %}{{ ns.a }}{{ ns.b }}",
+                "{% set ns = namespace(a=1, b=[]) %}{% set ns.a = ns.a + 1 %}{% set ns.b = ns.b \
+                    + [ns.a] %}{{ ns.a }}{{ ns.b }}",
                 "2[2]",
             ),
             (
-                "{% macro m(a, b=2, c='x') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }} {{ m(1, c=5) }} {{ m(b=1, a=3) }} {{ m(*[7, 8]) }} {{ m(**{'a': 1, 'c': 4}) }}",
+                "{% macro m(a, b=2, c='x') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }} {{ \
+                    m(1, c=5) }} {{ m(b=1, a=3) }} {{ m(*[7, 8]) }} {{ m(**{'a': 1, 'c': 4}) }}",
                 "12x 125 31x 78x 124",
             ),
             ("{% macro w() %}<{{ caller() }}>{% endmacro %}{% call w() %}inner{% endcall %}", "<inner>"),
@@ -384,27 +413,38 @@ mod tests {
                 "body 2 ABC",
             ),
             (
-                "{{ 1 if true else 2 }} {{ 'a' if false }}| {{ none }} {{ undefined_name is defined }} {{ undefined_name }}| {{ undefined_name | default('d') }} {{ '' | default('e', true) }}",
+                "{{ 1 if true else 2 }} {{ 'a' if false }}| {{ none }} {{ undefined_name is \
+                    defined }} {{ undefined_name }}| {{ undefined_name | default('d') }} {{ '' | \
+                    default('e', true) }}",
                 "1 | None False | d e",
             ),
             (
-                "{{ 7 // 2 }} {{ 7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ -7 // 2 }} {{ not true }} {{ true and 'a' }} {{ 'b' or 'c' }}",
+                "{{ 7 // 2 }} {{ 7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ -7 // 2 }} {{ not true }} \
+                    {{ true and 'a' }} {{ 'b' or 'c' }}",
                 "3 1 3.5 1024 -4 False a b",
             ),
             (
-                "{{ 'a' ~ 1 ~ true ~ none ~ [1, 'b'] ~ 1.0 }} {{ 'a' + 'b' }} {{ [1] + [2] }} {{ (1,) + (2,) }} {{ 'ab' * 3 }} {{ [0] * 3 }}",
+                "{{ 'a' ~ 1 ~ true ~ none ~ [1, 'b'] ~ 1.0 }} {{ 'a' + 'b' }} {{ [1] + [2] }} {{ \
+                    (1,) + (2,) }} {{ 'ab' * 3 }} {{ [0] * 3 }}",
                 "a1TrueNone[1, 'b']1.0 ab [1, 2] (1, 2) ababab [0, 0, 0]",
             ),
             (
-                "{{ 'a' < 'b' }} {{ 'a' == 'a' }} {{ [1, 2] < [1, 3] }} {{ {'a': 1} == {'a': 1} }} {{ 1 == 1.0 }} {{ '1' == 1 }} {{ none == none }} {{ 1 != 2 }}",
+                "{{ 'a' < 'b' }} {{ 'a' == 'a' }} {{ [1, 2] < [1, 3] }} {{ {'a': 1} == {'a': 1} \
+                    }} {{ 1 == 1.0 }} {{ '1' == 1 }} {{ none == none }} {{ 1 != 2 }}",
                 "True True True True True False True True",
             ),
             (
-                "{{ 1 is odd }} {{ 'a' is string }} {{ {} is mapping }} {{ [] is iterable }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is divisibleby(2) }} {{ 'a' is in('abc') }} {{ 1 is eq(1) }} {{ 2 is gt(1) }} {{ 1 is number }} {{ true is boolean }} {{ 1.5 is float }} {{ 1 is integer }} {{ 'A' is upper }} {{ 'a' is lower }} {{ true is true }} {{ 1 is sameas(1) }}",
+                "{{ 1 is odd }} {{ 'a' is string }} {{ {} is mapping }} {{ [] is iterable }} {{ \
+                    'a' is iterable }} {{ none is none }} {{ 4 is divisibleby(2) }} {{ 'a' is in('abc') }} \
+                    {{ 1 is eq(1) }} {{ 2 is gt(1) }} {{ 1 is number }} {{ true is boolean }} {{ 1.5 is \
+                    float }} {{ 1 is integer }} {{ 'A' is upper }} {{ 'a' is lower }} {{ true is true }} {{ \
+                    1 is sameas(1) }}",
                 "True True True True True True True True True True True True True True True True True True",
             ),
             (
-                "{{ '%s-%d' | format('a', 3) }} {{ '%05.2f' | format(3.14159) }} {{ '{} {}'.format('a', 1) }} {{ '{0}{1}{0}'.format('a', 'b') }} {{ '{x:>4}'.format(x=1) }} {{ '{:,}'.format(1234567) }}",
+                "{{ '%s-%d' | format('a', 3) }} {{ '%05.2f' | format(3.14159) }} {{ '{} \
+                    {}'.format('a', 1) }} {{ '{0}{1}{0}'.format('a', 'b') }} {{ '{x:>4}'.format(x=1) }} {{ \
+                    '{:,}'.format(1234567) }}",
                 "a-3 03.14 a 1 aba    1 1,234,567",
             ),
             (
@@ -412,36 +452,50 @@ mod tests {
                 "a\n  b|   a\n  b| 1.5 12 9 3 3 3.14 2.0",
             ),
             (
-                "{{ [1, 2, 3, 4] | batch(2) | list }} {{ [1, 2, 3, 4, 5] | slice(2) | list }} {{ [1, 2] | first }} {{ [1, 2] | last }} {{ 'abc' | first }} {{ 'abc' | reverse }} {{ [1, 2] | reverse | list }} {{ 'ab' | list }} {{ 'abc' | upper | lower | capitalize }} {{ 'a b' | title }} {{ 'a b' | replace(' ', '_') }}",
+                "{{ [1, 2, 3, 4] | batch(2) | list }} {{ [1, 2, 3, 4, 5] | slice(2) | list }} {{ \
+                    [1, 2] | first }} {{ [1, 2] | last }} {{ 'abc' | first }} {{ 'abc' | reverse }} {{ [1, \
+                    2] | reverse | list }} {{ 'ab' | list }} {{ 'abc' | upper | lower | capitalize }} {{ 'a \
+                    b' | title }} {{ 'a b' | replace(' ', '_') }}",
                 "[[1, 2], [3, 4]] [[1, 2, 3], [4, 5]] 1 2 a cba [2, 1] ['a', 'b'] Abc A B a_b",
             ),
             (
                 r#"{{ {'a': [1, 2.5, none, true], 'b': 'ä"<'} | tojson }} {{ [1, {'a': 2}] | tojson(indent=2) }} {{ messages[0] | tojson }}"#,
-                "{\"a\": [1, 2.5, null, true], \"b\": \"ä\\\"<\"} [\n  1,\n  {\n    \"a\": 2\n  }\n] {\"role\": \"user\", \"content\": \"a\\n\\nb\\n\"}",
+                "{\"a\": [1, 2.5, null, true], \"b\": \"ä\\\"<\"} [\n  1,\n  {\n    \"a\": 2\n  \
+                    }\n] {\"role\": \"user\", \"content\": \"a\\n\\nb\\n\"}",
             ),
             (
-                "{% for g in [{'k': 1, 'v': 'a'}, {'k': 2, 'v': 'b'}, {'k': 1, 'v': 'c'}] | groupby('k') %}{{ g.grouper }}:{{ g.list | map(attribute='v') | join }};{% endfor %}",
+                "{% for g in [{'k': 1, 'v': 'a'}, {'k': 2, 'v': 'b'}, {'k': 1, 'v': 'c'}] | \
+                    groupby('k') %}{{ g.grouper }}:{{ g.list | map(attribute='v') | join }};{% endfor %}",
                 "1:ac;2:b;",
             ),
             (
-                "{% for a, b in [(1, 2), (3, 4)] %}{{ a }}{{ b }}{% endfor %} {% set a, b = 1, 2 %}{{ a }}{{ b }} {% set (c, d) = [3, 4] %}{{ c }}{{ d }}",
+                "{% for a, b in [(1, 2), (3, 4)] %}{{ a }}{{ b }}{% endfor %} {% set a, b = 1, 2 \
+                    %}{{ a }}{{ b }} {% set (c, d) = [3, 4] %}{{ c }}{{ d }}",
                 "1234 12 34",
             ),
             (
-                "{{ messages[-1].role }} {{ messages[0].nothing is defined }} {{ messages[0]['nothing'] is undefined }} {{ messages[1:] | length }} {{ messages[9:] }} {{ (messages | last).content }}",
+                "{{ messages[-1].role }} {{ messages[0].nothing is defined }} {{ \
+                    messages[0]['nothing'] is undefined }} {{ messages[1:] | length }} {{ messages[9:] }} \
+                    {{ (messages | last).content }}",
                 "assistant False True 1 []  c ",
             ),
             ("{{ 'a<b' | e }} {{ 'a<b' | safe }} {{ '<' ~ ('<' | e) }}", "a&lt;b a<b <&lt;"),
             (
-                "{{ messages | map(attribute='content') | join('|') }} {{ [[1, 2], [3]] | map('sum') | list }} {{ ['b', 'a'] | sort | first }} {{ [{'a': 2}, {'a': 1}] | sort(attribute='a') | map(attribute='a') | list }} {{ [{'a': 2}, {'a': 1}] | sum(attribute='a') }}",
+                "{{ messages | map(attribute='content') | join('|') }} {{ [[1, 2], [3]] | \
+                    map('sum') | list }} {{ ['b', 'a'] | sort | first }} {{ [{'a': 2}, {'a': 1}] | \
+                    sort(attribute='a') | map(attribute='a') | list }} {{ [{'a': 2}, {'a': 1}] | \
+                    sum(attribute='a') }}",
                 "a\n\nb\n| c  [3, 3] a [1, 2] 3",
             ),
             (
-                "{%- for m in messages -%}{%- if loop.index0 % 2 == 0 and m['role'] != 'user' -%}bad{%- elif m.role == 'user' -%}{{ '[INST] ' + m.content.strip() + ' [/INST]' }}{%- else -%}{{ ' ' + m.content | trim + ' ' + '</s>' }}{%- endif -%}{%- endfor -%}",
+                "{%- for m in messages -%}{%- if loop.index0 % 2 == 0 and m['role'] != 'user' \
+                    -%}bad{%- elif m.role == 'user' -%}{{ '[INST] ' + m.content.strip() + ' [/INST]' }}{%- \
+                    else -%}{{ ' ' + m.content | trim + ' ' + '</s>' }}{%- endif -%}{%- endfor -%}",
                 "[INST] a\n\nb [/INST] c </s>",
             ),
             (
-                "{% for x in [1, 2, 3] %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% if x == 3 %}{% break %}{% endif %}{% endfor %}",
+                "{% for x in [1, 2, 3] %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% if x \
+                    == 3 %}{% break %}{% endif %}{% endfor %}",
                 "13",
             ),
         ] {
@@ -459,11 +513,13 @@ mod tests {
     fn steps_are_bounded() {
         for (text, expected) in [
             (
-                "{% for a in range(100000) %}{% for b in range(100000) %}{% set x = 1 %}{% endfor %}{% endfor %}",
+                "{% for a in range(100000) %}{% for b in range(100000) %}{% set x = 1 %}{% \
+                    endfor %}{% endfor %}",
                 "too many steps",
             ),
             (
-                "{% macro f(n) %}{% if n < 40 %}{{ f(n + 1) }}{{ f(n + 1) }}{% endif %}{% endmacro %}{{ f(0) }}",
+                "{% macro f(n) %}{% if n < 40 %}{{ f(n + 1) }}{{ f(n + 1) }}{% endif %}{% \
+                    endmacro %}{{ f(0) }}",
                 "too many steps",
             ),
             ("{% include '/etc/passwd' %}", "non-existing"),

@@ -1,4 +1,5 @@
-//! A tokenizer as Hugging Face writes it (`tokenizer.json`), with what stands beside it in `tokenizer_config.json`.
+//! A tokenizer as Hugging Face writes it (`tokenizer.json`), with what stands beside it in
+//! `tokenizer_config.json`.
 
 use super::fault::{Fault, T0523, T0524, T0527, T0690, T0770};
 use serde_json::Value;
@@ -51,8 +52,8 @@ pub enum Additions {
 }
 
 impl Vocabulary {
-    /// Reads `tokenizer.json` and, where it is there, `tokenizer_config.json`. `eos` is the token that the user named;
-    /// `width` the model's, which no token may exceed.
+    /// Reads `tokenizer.json` and, where it is there, `tokenizer_config.json`. `eos` is the token that the
+    /// user named; `width` the model's, which no token may exceed.
     pub fn new(
         json: &[u8],
         config: Option<&str>,
@@ -61,7 +62,10 @@ impl Vocabulary {
     ) -> Result<Self, Fault> {
         let mut tokenizer = Tokenizer::from_bytes(json).map_err(|error| {
             let fault = Fault::new(&T0523, format!("not a valid `tokenizer.json`: {error}"));
-            fault.note("a fast tokenizer's file is read; `AutoTokenizer.from_pretrained(…).save_pretrained(DIR)` writes one")
+            fault.note(
+                "a fast tokenizer's file is read; \
+                `AutoTokenizer.from_pretrained(…).save_pretrained(DIR)` writes one",
+            )
         })?;
         // What a file asks for at inference would cut and fill documents here.
         let _ = tokenizer.with_truncation(None);

@@ -17,11 +17,12 @@ pub enum Status {
     },
 }
 
-/// What an error of a code keeps from being judged. Warnings that depend on it may be missing until the error is mended.
+/// What an error of a code keeps from being judged. Warnings that depend on it may be missing until the error
+/// is mended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// The speed: mending the error changes which machines, processes, layout, precision or container run, so that time and
-    /// cost would be those of a job that cannot start. They are not shown.
+    /// The speed: mending the error changes which machines, processes, layout, precision or container run, so
+    /// that time and cost would be those of a job that cannot start. They are not shown.
     Speed,
     /// Rules on time and cost, since the job is predicted not to run.
     Prediction,
@@ -57,7 +58,8 @@ pub struct Supersedes {
 /// A trait of all problems of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Depends on today's date: shown, but never written into artefacts, which must not change from day to day.
+    /// Depends on today's date: shown, but never written into artefacts, which must not change from day to
+    /// day.
     Dated,
     /// Concerns a value without effect, which an editor may fade.
     Unused,
@@ -129,7 +131,8 @@ impl FailureKind {
 
 /// A kind of problem. Declared by [`declare_code!`](crate::declare_code) in the crate that emits it.
 pub struct Code {
-    /// `T` and four digits, by stage: T01 syntax, T02 resolve, T03 plan and mesh, T04 cloud, T05 emit, T06 apply.
+    /// `T` and four digits, by stage: T01 syntax, T02 resolve, T03 plan and mesh, T04 cloud, T05 emit, T06
+    /// apply.
     pub id: &'static str,
     /// The name in kebab-case.
     pub name: &'static str,
@@ -139,14 +142,15 @@ pub struct Code {
     pub summary: &'static str,
     /// The page of `trainc explain`, in Markdown.
     pub page: &'static str,
-    /// The crate that declares the code and holds its page: `trainc` is the root of the repository, another one a directory of
-    /// its name in `crates/`.
+    /// The crate that declares the code and holds its page: `trainc` is the root of the repository, another
+    /// one a directory of its name in `crates/`.
     pub package: &'static str,
     /// In use, or a tombstone.
     pub status: Status,
     /// What an error of this code leaves open; `None` if mending it changes neither layout nor container.
     pub ends: Option<Ends>,
-    /// Why an `allow` accepts an error of this code. `None`: AWS, the container or PyTorch refuses such a job.
+    /// Why an `allow` accepts an error of this code. `None`: AWS, the container or PyTorch refuses such a
+    /// job.
     pub allowable: Option<Allowable>,
     /// The codes that a problem of this one covers.
     pub supersedes: &'static [Supersedes],
@@ -170,9 +174,10 @@ impl PartialEq for Code {
 }
 impl Eq for Code {}
 
-/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate. Its properties follow the summary, in this
-/// order: an error that decides which layout or container runs says `ends: Speed`, one that an `allow` accepts
-/// `allowable: AwsMayAccept`. A code that covers others names them, so that an unknown ID does not compile.
+/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate. Its properties follow the
+/// summary, in this order: an error that decides which layout or container runs says `ends: Speed`, one that
+/// an `allow` accepts `allowable: AwsMayAccept`. A code that covers others names them, so that an unknown ID
+/// does not compile.
 ///
 /// ```ignore
 /// declare_code!(
@@ -234,7 +239,8 @@ impl Code {
         self.tags.contains(&tag)
     }
 
-    /// Returns whether a problem of this code covers one of another at the same value (`Value`) or anywhere in the job.
+    /// Returns whether a problem of this code covers one of another at the same value (`Value`) or anywhere
+    /// in the job.
     pub fn covers(&self, other: &Self, at: Scope) -> bool {
         let reaches = |scope: Scope| scope == Scope::Job || scope == at;
         self.supersedes.iter().any(|one| reaches(one.scope) && one.codes.contains(&other))
@@ -248,7 +254,8 @@ impl Code {
     }
 }
 
-/// Finds a code by its id (any case), its name or a former name. A current name takes precedence over a former one.
+/// Finds a code by its id (any case), its name or a former name. A current name takes precedence over a
+/// former one.
 pub fn find<'a>(codes: &[&'a Code], wanted: &str) -> Option<&'a Code> {
     let is_current = |code: &&&Code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted;
     codes.iter().find(is_current).or_else(|| codes.iter().find(|code| code.is_called(wanted))).copied()

@@ -1,6 +1,7 @@
 //! Detection of credentials by pattern, name and randomness.
 //!
-//! It is here, below all stages, because every output masks what it finds ([`crate::source::SourceMap::mask`]).
+//! It is here, below all stages, because every output masks what it finds
+//! ([`crate::source::SourceMap::mask`]).
 
 use crate::placeholder_value::{is_placeholder_value, secret_part};
 use regex::Regex;
@@ -31,8 +32,8 @@ fn is_token_by_default() -> bool {
     true
 }
 
-/// A pattern, compiled for the first text that could match. Most manifests contain none, and compiling all patterns
-/// takes a fifth of a cold `check`.
+/// A pattern, compiled for the first text that could match. Most manifests contain none, and compiling all
+/// patterns takes a fifth of a cold `check`.
 struct CredentialPattern {
     row: CredentialRow,
     compiled: OnceLock<Option<Regex>>,
@@ -68,8 +69,9 @@ pub fn find(text: &str) -> Option<&'static str> {
         .map(|form| form.row.statement.as_str())
 }
 
-/// Returns the kind of token in the content of a program file. Passwords in URLs do not count, because documentation
-/// contains placeholders of that form; nor do matches without a digit, such as the CSS class `sk-…` of an HTML page.
+/// Returns the kind of token in the content of a program file. Passwords in URLs do not count, because
+/// documentation contains placeholders of that form; nor do matches without a digit, such as the CSS class
+/// `sk-…` of an HTML page.
 pub fn find_token(content: &str) -> Option<&'static str> {
     let has_token = |regex: &Regex| {
         matches(regex, content).any(|token| token.as_str().bytes().any(|byte| byte.is_ascii_digit()))
@@ -128,14 +130,15 @@ pub fn classify_name(name: &str) -> Option<NamedCredential> {
 /// The place of a value, which decides how hexadecimal digits are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// An environment variable or a hyperparameter: hexadecimal digits are a key unless the name indicates a digest.
+    /// An environment variable or a hyperparameter: hexadecimal digits are a key unless the name indicates a
+    /// digest.
     Variable,
     /// Any other value, which may be a digest.
     Other,
 }
 
-/// Returns the kind of credential that a value is, as a phrase: by its format, by its name, or by its randomness. This is the
-/// finder: T0252 reports what it finds, and no output shows it.
+/// Returns the kind of credential that a value is, as a phrase: by its format, by its name, or by its
+/// randomness. This is the finder: T0252 reports what it finds, and no output shows it.
 pub fn classify(name: &str, value: &str, place: Place) -> Option<&'static str> {
     find(value).or_else(|| classify_whole(name, value, place))
 }
@@ -170,10 +173,10 @@ fn credential_kind_by_name(name: &str, text: &str) -> Option<&'static str> {
 
 /// Returns whether the text contains a generated key: at least 24 letters and digits, mixed unlike words.
 ///
-/// Random letters and digits change their class (case, digit) at 62 of 100 places, words in camel case at fewer than
-/// 40; hexadecimal digests have a single case and pass. Keys with punctuation or hyphenated groups are tested again
-/// without it; at least half of the places must then change, since names of models and runs also have short parts (35 of
-/// 100 in the worst case seen).
+/// Random letters and digits change their class (case, digit) at 62 of 100 places, words in camel case at
+/// fewer than 40; hexadecimal digests have a single case and pass. Keys with punctuation or hyphenated groups
+/// are tested again without it; at least half of the places must then change, since names of models and runs
+/// also have short parts (35 of 100 in the worst case seen).
 fn looks_random(text: &str) -> bool {
     if text.contains("://") || text.starts_with(['/', '.']) || text.starts_with("arn:") {
         return false;
@@ -187,7 +190,8 @@ fn looks_random(text: &str) -> bool {
         })
 }
 
-/// Returns whether a run is long, has both cases and digits, and changes class at `least_changes` of its places.
+/// Returns whether a run is long, has both cases and digits, and changes class at `least_changes` of its
+/// places.
 fn has_mixed_characters(run: &str, least_changes: f64) -> bool {
     let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
     let bytes = run.as_bytes();
@@ -203,8 +207,8 @@ fn has_mixed_characters(run: &str, least_changes: f64) -> bool {
 /// The kind of a value of hexadecimal digits, which may be a digest or an ID.
 pub const HEXADECIMAL: &str = "random hexadecimal digits, like an access key";
 
-/// Returns whether the value consists of 32 to 64 hexadecimal digits, like a key, under a name that does not indicate a
-/// digest or an ID: a commit looks the same.
+/// Returns whether the value consists of 32 to 64 hexadecimal digits, like a key, under a name that does not
+/// indicate a digest or an ID: a commit looks the same.
 fn is_hexadecimal(name: &str, text: &str) -> bool {
     (32..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_hexdigit())

@@ -11,7 +11,8 @@ pub struct MissingNode {
     pub example: String,
 }
 
-/// What a problem knows beyond its words, for the code that decides what follows from it. Tools get the same as facts.
+/// What a problem knows beyond its words, for the code that decides what follows from it. Tools get the same
+/// as facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The manifest allows this error, for a reason.

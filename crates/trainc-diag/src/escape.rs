@@ -1,14 +1,17 @@
-//! Makes text that others wrote safe to print: text of manifests, tables, file names and logs, in every output format.
+//! Makes text that others wrote safe to print: text of manifests, tables, file names and logs, in every
+//! output format.
 //!
-//! A terminal interprets control characters and marks of text direction. A CI system also interprets lines of a log as
-//! commands, e.g. `::stop-commands::` (GitHub Actions) or `##vso[` (Azure Pipelines).
+//! A terminal interprets control characters and marks of text direction. A CI system also interprets lines of
+//! a log as commands, e.g. `::stop-commands::` (GitHub Actions) or `##vso[` (Azure Pipelines).
 
-/// Returns true for characters that are never printed: control characters except line ends, and marks of direction.
+/// Returns true for characters that are never printed: control characters except line ends, and marks of
+/// direction.
 fn is_unsafe(character: char) -> bool {
     character.is_control() && character != '\n' || is_direction_mark(character)
 }
 
-/// Returns true for marks that change the direction of text, and separators that end a line, wherever text is shown.
+/// Returns true for marks that change the direction of text, and separators that end a line, wherever text is
+/// shown.
 pub fn is_direction_mark(character: char) -> bool {
     matches!(character,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -38,7 +41,8 @@ pub fn escape_line(text: &str) -> String {
     text.chars().map(control_picture).collect()
 }
 
-/// Writes the same characters of JSON, and commands of a CI system, with `\u` escapes, which does not change its meaning.
+/// Writes the same characters of JSON, and commands of a CI system, with `\u` escapes, which does not change
+/// its meaning.
 pub fn escape_json(json: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(json.len());
@@ -55,12 +59,13 @@ pub fn escape_json(json: &str) -> String {
     out
 }
 
-/// Commands of CI systems anywhere in a line (actions/runner, `ActionCommand.TryParse`; Azure Pipelines; TeamCity).
+/// Commands of CI systems anywhere in a line (actions/runner, `ActionCommand.TryParse`; Azure Pipelines;
+/// TeamCity).
 const COMMANDS: [&str; 3] = ["##[", "##vso[", "##teamcity["];
 
-/// Replaces the characters that a terminal would interpret, except tabs, in lines for a terminal or the log of a CI
-/// system, and changes lines that the CI system would run as a command. With `colors`, sequences that set a colour are
-/// kept: only for text whose parts were escaped before.
+/// Replaces the characters that a terminal would interpret, except tabs, in lines for a terminal or the log
+/// of a CI system, and changes lines that the CI system would run as a command. With `colors`, sequences that
+/// set a colour are kept: only for text whose parts were escaped before.
 pub fn escape_output(text: &str, colors: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -93,8 +98,8 @@ fn color_sequence(text: &str) -> &str {
     end.filter(|_| is_color).and_then(|end| text.get(..end + 3)).unwrap_or("")
 }
 
-/// Makes the line from this byte on no command of a CI system: neither one of [`COMMANDS`] nor `::name::` at its start
-/// (actions/runner, `ActionCommand.TryParseV2`, which ignores spaces before it).
+/// Makes the line from this byte on no command of a CI system: neither one of [`COMMANDS`] nor `::name::` at
+/// its start (actions/runner, `ActionCommand.TryParseV2`, which ignores spaces before it).
 fn escape_commands(out: &mut String, start: usize) {
     let line = out.get(start..).unwrap_or("");
     let trimmed = line.trim_start();

@@ -1,7 +1,7 @@
 //! Extracts the source lines of a problem, safe and short enough to be drawn.
 //!
-//! In: a problem, its sources, the available columns. Out: groups of adjacent lines, with tabs expanded, control
-//! characters made visible and long lines truncated around the labels.
+//! In: a problem, its sources, the available columns. Out: groups of adjacent lines, with tabs expanded,
+//! control characters made visible and long lines truncated around the labels.
 
 use super::Diagnostic;
 use super::escape::{control_picture, escape_control_characters, escape_line};
@@ -23,7 +23,8 @@ pub(super) struct Excerpt {
     /// The first line's number, from 0.
     pub(super) first_line: usize,
     pub(super) text: String,
-    /// In the order of the text, never empty, at character boundaries; without a head they are of the file as a whole.
+    /// In the order of the text, never empty, at character boundaries; without a head they are of the file as
+    /// a whole.
     pub(super) marks: Vec<Mark>,
 }
 

@@ -1,6 +1,7 @@
 //! Applies the fixes of problems, for `check --fix`.
 //!
-//! In: problems and sources. Out: new texts, and the fixes that were skipped with the reason. Does not write files.
+//! In: problems and sources. Out: new texts, and the fixes that were skipped with the reason. Does not write
+//! files.
 
 use super::{Diagnostic, Fix};
 use crate::source::{SourceId, SourceMap, is_file};
@@ -28,10 +29,11 @@ pub enum SkipReason {
     OutOfText,
 }
 
-/// Applies the fixes of the problems, or only those of one code (its ID or name). Problems without a fix are ignored.
+/// Applies the fixes of the problems, or only those of one code (its ID or name). Problems without a fix are
+/// ignored.
 ///
-/// Of two overlapping fixes, the one that starts first is applied, then the one reported first. A fix that is reported
-/// twice, because two manifests share a layer, is applied once.
+/// Of two overlapping fixes, the one that starts first is applied, then the one reported first. A fix that is
+/// reported twice, because two manifests share a layer, is applied once.
 pub fn apply<'a>(
     sources: &SourceMap,
     problems: impl IntoIterator<Item = &'a Diagnostic>,

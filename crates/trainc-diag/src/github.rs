@@ -1,8 +1,8 @@
 //! Renders problems as workflow commands of GitHub Actions, which shows them next to the changed lines.
 //!
-//! The runner keeps ten annotations of each kind per step and silently drops the rest (`_maxCountPerIssueType` in
-//! actions/runner, src/Runner.Worker/ExecutionContext.cs). The rest is therefore written to the log as plain lines, and a
-//! notice, for which a slot is reserved, states the number.
+//! The runner keeps ten annotations of each kind per step and silently drops the rest
+//! (`_maxCountPerIssueType` in actions/runner, src/Runner.Worker/ExecutionContext.cs). The rest is therefore
+//! written to the log as plain lines, and a notice, for which a slot is reserved, states the number.
 
 use super::escape::{escape_control_characters, escape_output};
 use super::position::{self, Columns, Paths};

@@ -1,6 +1,6 @@
-//! Renders problems as a GitLab Code Quality report, which GitLab shows next to the changed lines of a merge request: an
-//! array with the description, code, fingerprint, severity and location of each problem (docs.gitlab.com, "Code Quality
-//! report format", read on 2026-11-22).
+//! Renders problems as a GitLab Code Quality report, which GitLab shows next to the changed lines of a merge
+//! request: an array with the description, code, fingerprint, severity and location of each problem
+//! (docs.gitlab.com, "Code Quality report format", read on 2026-11-22).
 
 use super::position::{self, Columns, Paths};
 use super::sarif::Fingerprints;

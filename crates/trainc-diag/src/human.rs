@@ -1,7 +1,7 @@
 //! Renders problems for a terminal: heading, snippets, help and notes.
 //!
-//! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are written here. The caller gives the
-//! width of the terminal and whether it supports colour and Unicode.
+//! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are written here. The
+//! caller gives the width of the terminal and whether it supports colour and Unicode.
 
 use super::escape::{escape_control_characters, escape_line};
 use super::excerpt::{Excerpt, Mark, excerpts};
@@ -53,7 +53,8 @@ impl Options {
     }
 }
 
-/// Returns the style of what happens to a resource, in Terraform's colours: green creates, yellow changes, red deletes.
+/// Returns the style of what happens to a resource, in Terraform's colours: green creates, yellow changes,
+/// red deletes.
 pub fn action_style(action: &str) -> &'static str {
     match action {
         "create" => "32",

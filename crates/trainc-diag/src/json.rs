@@ -1,7 +1,8 @@
 //! Renders problems as JSON: the document of `check -o json`, described by `schemas/diagnostic.v1.json`.
 //!
-//! The format is only extended: members are added, never renamed or removed, and readers ignore unknown members. Unlike in
-//! the formats for people, a problem of a shared layer appears in every manifest that has it.
+//! The format is only extended: members are added, never renamed or removed, and readers ignore unknown
+//! members. Unlike in the formats for people, a problem of a shared layer appears in every manifest that has
+//! it.
 
 use super::position::{self, Columns};
 use super::{Diagnostic, ManifestReport, Run, Severity};

@@ -1,7 +1,7 @@
 //! Diagnostics in a form that every output format is rendered from.
 //!
-//! In: [`Diagnostic`]s of any stage, collected in [`Problems`]. Out: the same, sorted, for the renderers in this crate.
-//! Independent of the stages; only `human` deals with terminals and colour.
+//! In: [`Diagnostic`]s of any stage, collected in [`Problems`]. Out: the same, sorted, for the renderers in
+//! this crate. Independent of the stages; only `human` deals with terminals and colour.
 
 mod code;
 pub mod credentials;
@@ -95,8 +95,9 @@ pub enum Prices {
 
 /// A problem: a code, the primary span, and texts.
 ///
-/// The message is a lowercase fragment without a full stop, with the user's text in backticks; it states what is expected
-/// and what was found. Help is something to type. Notes give the reason, or the source of a number.
+/// The message is a lowercase fragment without a full stop, with the user's text in backticks; it states what
+/// is expected and what was found. Help is something to type. Notes give the reason, or the source of a
+/// number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     /// The kind of problem.
@@ -168,8 +169,8 @@ impl Diagnostic {
         }
     }
 
-    /// Makes a problem whose message states the age of a price, given today in days since 1970. `write` is also called without a
-    /// day, for artefacts, which must not change from day to day.
+    /// Makes a problem whose message states the age of a price, given today in days since 1970. `write` is
+    /// also called without a day, for artefacts, which must not change from day to day.
     pub fn dated(
         code: &'static Code,
         span: Span,
@@ -190,8 +191,8 @@ impl Diagnostic {
         (self.severity, self.code, &self.message) == (other.severity, other.code, &other.message)
     }
 
-    /// Sets the span of the value that the problem concerns, if it is not `span`: a problem of that value may supersede this
-    /// one.
+    /// Sets the span of the value that the problem concerns, if it is not `span`: a problem of that value may
+    /// supersede this one.
     #[must_use]
     pub fn subject(mut self, value: Span) -> Self {
         self.subject = Some(value);
@@ -264,8 +265,8 @@ impl Diagnostic {
         self
     }
 
-    /// Returns the problem as it is shown: no text of it contains a credential of the sources. An edit that contains one is
-    /// left out, since its text would be applied masked.
+    /// Returns the problem as it is shown: no text of it contains a credential of the sources. An edit that
+    /// contains one is left out, since its text would be applied masked.
     #[must_use]
     pub fn masked(&self, sources: &SourceMap) -> Self {
         let mask = |text: &String| sources.mask(text);

@@ -14,8 +14,8 @@ pub const MARKER: &str = "<!-- trainc:check -->";
 /// The room reserved for the lines that state what was omitted.
 const RESERVE: usize = 160;
 
-/// Renders each problem of a run once, the most severe first, in at most `limit` UTF-16 code units, the strictest count.
-/// Problems that do not fit are omitted, snippets before rows of the table.
+/// Renders each problem of a run once, the most severe first, in at most `limit` UTF-16 code units, the
+/// strictest count. Problems that do not fit are omitted, snippets before rows of the table.
 pub fn render(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
     let shown = super::run::worst_first(run.problems());
     let counts = run.counts(&shown);
@@ -128,8 +128,8 @@ fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
 
 /// Returns text for a table cell: one line, with all markup escaped except code in backticks.
 ///
-/// Only single backticks in pairs are code. A run of them is part of a name that somebody chose: Markdown would end the code
-/// at another place, and take what follows for markup.
+/// Only single backticks in pairs are code. A run of them is part of a name that somebody chose: Markdown
+/// would end the code at another place, and take what follows for markup.
 pub fn escape_cell(text: &str) -> String {
     let line = short::join_lines(text);
     // Between backticks only the bar of the table needs an escape.

@@ -1,8 +1,8 @@
 //! Finds the credentials in the text of a source, and masks them in text that is shown.
 //!
-//! A source may be unreadable, or be no manifest: its words and strings are found without a parser, so that a credential at
-//! a place where none is expected (a surplus argument, an unclosed string, an unknown node) is masked too. What a value is
-//! decides [`crate::credentials::classify`].
+//! A source may be unreadable, or be no manifest: its words and strings are found without a parser, so that a
+//! credential at a place where none is expected (a surplus argument, an unclosed string, an unknown node) is
+//! masked too. What a value is decides [`crate::credentials::classify`].
 
 use crate::credentials::{Place, classify_whole, credential_ranges, find};
 use std::borrow::Cow;
@@ -12,7 +12,8 @@ use std::ops::Range;
 /// The text that replaces a credential.
 const MASKED: &str = "***";
 
-/// Values shorter than this are masked in a text only as a whole quoted or assigned word, since they may be a part of others.
+/// Values shorter than this are masked in a text only as a whole quoted or assigned word, since they may be a
+/// part of others.
 const LEAST_IN_TEXT: usize = 6;
 
 /// The beginning of a value by which it is recognised where a text was truncated, in bytes.
@@ -69,7 +70,8 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
             names.clear();
         }
         let is_value = token.is_quoted || (!is_program && (token.is_joined || token.is_variable));
-        // Of an address that contains a token, the token alone is found, below. The lines of a key belong together.
+        // Of an address that contains a token, the token alone is found, below. The lines of a key belong
+        // together.
         let is_line = !token.value.contains('\n');
         let is_partly =
             || is_line && token.has_format_as_written(text) && !token.is_credential_as_a_whole(&names);
@@ -191,7 +193,8 @@ impl<'a> Tokens<'a> {
         self.at += self.rest().find(end).map_or(self.rest().len(), |at| at + end.len());
     }
 
-    /// Returns the marks around a string that begins here: the opening and the closing one, and whether it has escapes.
+    /// Returns the marks around a string that begins here: the opening and the closing one, and whether it
+    /// has escapes.
     fn string_marks(&self) -> Option<(usize, String, bool)> {
         let rest = self.rest();
         let hashes = rest.len() - rest.trim_start_matches('#').len();
@@ -430,7 +433,8 @@ pub(super) fn mask<'v>(text: &str, values: impl IntoIterator<Item = &'v str>) ->
     out
 }
 
-/// Returns whether a part of a text is no part of a longer word; `is_short` for one that must be quoted or assigned.
+/// Returns whether a part of a text is no part of a longer word; `is_short` for one that must be quoted or
+/// assigned.
 fn is_alone(text: &str, range: Range<usize>, is_short: bool) -> bool {
     let before = text.get(..range.start).and_then(|before| before.chars().next_back());
     let after = text.get(range.end..).and_then(|after| after.chars().next());

@@ -1,7 +1,8 @@
 //! Help text, and the `trainc` commands in it that the user can run next.
 //!
-//! A stage that reports a problem knows which command fixes it, but not how the manifest was named on the command line.
-//! It puts a [`NextCommand`] into its [`Help`]; the command line completes it with its [`Invocation`].
+//! A stage that reports a problem knows which command fixes it, but not how the manifest was named on the
+//! command line. It puts a [`NextCommand`] into its [`Help`]; the command line completes it with its
+//! [`Invocation`].
 
 use super::Suggestion;
 use std::fmt;
@@ -24,7 +25,8 @@ impl NextCommand {
         Self { verb, flags: Vec::new(), is_manifest_flag: false }
     }
 
-    /// Makes `trainc VERB --manifest MANIFEST`, for a command that takes the file without the flags of its job.
+    /// Makes `trainc VERB --manifest MANIFEST`, for a command that takes the file without the flags of its
+    /// job.
     pub fn with_manifest_flag(verb: &'static str) -> Self {
         Self { is_manifest_flag: true, ..Self::new(verb) }
     }
@@ -76,8 +78,8 @@ impl Invocation {
         self
     }
 
-    /// Returns the command as the user types it. `apply` repeats the flags that were given to `apply`, except those
-    /// that the command sets itself.
+    /// Returns the command as the user types it. `apply` repeats the flags that were given to `apply`, except
+    /// those that the command sets itself.
     pub fn command_line(&self, next: &NextCommand) -> String {
         let mut words = vec!["trainc", next.verb];
         if next.is_manifest_flag {

@@ -19,8 +19,8 @@ impl Note {
         Self { states_cost: true, ..Self::from(text.into()) }
     }
 
-    /// Makes a note that states the age of a price, given today in days since 1970. `write` is also called without a day, for
-    /// artefacts, which must not change from day to day.
+    /// Makes a note that states the age of a price, given today in days since 1970. `write` is also called
+    /// without a day, for artefacts, which must not change from day to day.
     pub fn dated(today: Option<i64>, write: impl Fn(Option<i64>) -> String) -> Self {
         Self { undated: Some(write(None)), ..Self::from(write(today)) }
     }

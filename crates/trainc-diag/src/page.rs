@@ -1,5 +1,5 @@
-//! Renders the Markdown page of a code for a terminal: headings, wrapped text and indented code blocks, in plain text or
-//! with colour.
+//! Renders the Markdown page of a code for a terminal: headings, wrapped text and indented code blocks, in
+//! plain text or with colour.
 
 use super::human::Options;
 use crate::text;
@@ -53,15 +53,16 @@ pub fn render(page: &str, options: Options) -> String {
     out
 }
 
-/// Returns the text below `## Why` on one line: the reason for the rule and its source. Empty if the page has none.
+/// Returns the text below `## Why` on one line: the reason for the rule and its source. Empty if the page has
+/// none.
 pub fn rationale(page: &str) -> String {
     let Some((_, below)) = page.split_once("\n## Why\n") else { return String::new() };
     let text = below.split_once("\n## ").map_or(below, |(text, _)| text);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the source of the rule, and the ISO date on which it was read, if the page states it: the text after `Source:`
-/// below `## Why`, as in `Source: botocore, CreateTrainingJob (read 2026-11-24).`
+/// Returns the source of the rule, and the ISO date on which it was read, if the page states it: the text
+/// after `Source:` below `## Why`, as in `Source: botocore, CreateTrainingJob (read 2026-11-24).`
 pub fn rule_source(page: &str) -> Option<(String, Option<String>)> {
     let rationale = rationale(page);
     let (_, source) = rationale.rsplit_once("Source: ")?;
@@ -86,8 +87,8 @@ fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut 
     paragraph.clear();
 }
 
-/// Removes the markup of emphasis and replaces a link with its text and URL; a link to another page with its text, a code that
-/// `explain` takes. Text in backticks is kept.
+/// Removes the markup of emphasis and replaces a link with its text and URL; a link to another page with its
+/// text, a code that `explain` takes. Text in backticks is kept.
 fn strip_markup(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for (at, piece) in line.split('`').enumerate() {
@@ -132,7 +133,9 @@ fn colour_inline_code(line: &str, options: Options) -> String {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "# T0000 some-name\n\nOne **short** sentence\nover two lines, see [the guide](https://a.b/c); [T0257](T0257.md) too.\n\n## Wrong\n\n```kdl must-fail\nregion \"x\" {\n    a\n}\n```\n\n- `a [b](c)` is\n- not a link\n";
+    const PAGE: &str = "# T0000 some-name\n\nOne **short** sentence\nover two lines, see [the \
+        guide](https://a.b/c); [T0257](T0257.md) too.\n\n## Wrong\n\n```kdl must-fail\nregion \"x\" {\n    \
+        a\n}\n```\n\n- `a [b](c)` is\n- not a link\n";
 
     fn show(color: bool) -> String {
         render(PAGE, Options { color, width: 60, ..Options::default() })
@@ -142,7 +145,9 @@ mod tests {
     fn a_page_has_no_markup() {
         assert_eq!(
             show(false),
-            "T0000 some-name\n───────────────\n\nOne short sentence over two lines, see the guide\n(https://a.b/c); T0257 too.\n\nWrong\n─────\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
+            "T0000 some-name\n───────────────\n\nOne short sentence over two lines, see the \
+                guide\n(https://a.b/c); T0257 too.\n\nWrong\n─────\n\n    region \"x\" {\n        a\n    \
+                }\n\n- `a [b](c)` is\n- not a link\n"
         );
     }
 

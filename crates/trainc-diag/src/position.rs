@@ -56,7 +56,8 @@ pub(super) fn is_whole_file(span: Span) -> bool {
     span.start == 0 && span.end == 0
 }
 
-/// The directories for making paths relative to the repository root. If empty, paths are kept as the user gave them.
+/// The directories for making paths relative to the repository root. If empty, paths are kept as the user
+/// gave them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Paths<'a> {
     /// The absolute directory that relative names start from.
@@ -66,7 +67,8 @@ pub struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    /// Returns the path relative to the root, with forward slashes and without dots; unchanged outside of the root.
+    /// Returns the path relative to the root, with forward slashes and without dots; unchanged outside of the
+    /// root.
     pub(super) fn relative(&self, name: &str) -> String {
         if !is_file(name) {
             return name.to_owned();

@@ -113,7 +113,8 @@ impl<'a> Run<'a> {
                     out.push(ReportedProblem { problem, also_in: vec![manifest.path] });
                 }
             }
-            // The jobs of a sweep report the problems of one file in turn; they are sorted from top to bottom.
+            // The jobs of a sweep report the problems of one file in turn; they are sorted from top to
+            // bottom.
             if let [_, _, ..] = jobs
                 && let Some(found) = out.get_mut(before..)
             {

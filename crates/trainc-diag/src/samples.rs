@@ -48,7 +48,9 @@ pub(super) static QUOTA: Code = Code {
     explains: &[],
 };
 
-pub(super) const JOB: &str = "job \"gpt-30b\" {\n  extends \"../base.kdl\"\n  cluster instance=\"ml.p4d.24xlarge\" {\n    nodes 7\n  }\n\n  mesh {\n    shard-degree 6   // was 7\n    tensor-degree 8\n  }\n  allow \"T0999\"\n}\n";
+pub(super) const JOB: &str = "job \"gpt-30b\" {\n  extends \"../base.kdl\"\n  cluster \
+    instance=\"ml.p4d.24xlarge\" {\n    nodes 7\n  }\n\n  mesh {\n    shard-degree 6   // was 7\n    \
+    tensor-degree 8\n  }\n  allow \"T0999\"\n}\n";
 pub(super) const BASE: &str = "defaults {\n\tengine \"fsdp\"\n\tshard-degree-limit 4\n}\n";
 
 /// The sources and problems of a test run.

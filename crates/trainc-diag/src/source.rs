@@ -1,7 +1,7 @@
 //! Sources of text (files, standard input and command-line overrides), and spans inside them.
 //!
-//! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and line and column
-//! numbers for reports. Independent of KDL and manifests.
+//! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and line
+//! and column numbers for reports. Independent of KDL and manifests.
 
 use crate::masking::{self, FoundCredential};
 use std::sync::{Arc, OnceLock};
@@ -151,7 +151,8 @@ fn mask_name(name: &str) -> Arc<str> {
 
 /// All sources of one run, in the order in which they were added.
 ///
-/// Threads number their sources independently: each fills a [`SourceMap::with_part_number`], and one map absorbs the parts.
+/// Threads number their sources independently: each fills a [`SourceMap::with_part_number`], and one map
+/// absorbs the parts.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     part: u32,
@@ -212,8 +213,8 @@ impl SourceMap {
             .unwrap_or("")
     }
 
-    /// Hides the text of a span, except quotes around it, from all output: a credential that only a rule recognises. The
-    /// same text in the name of its source, as of a `--set`, is masked too.
+    /// Hides the text of a span, except quotes around it, from all output: a credential that only a rule
+    /// recognises. The same text in the name of its source, as of a `--set`, is masked too.
     pub fn hide(&mut self, span: Span) {
         let part = span.source.0 >> PART_BITS;
         let map = if part == self.part {
@@ -231,8 +232,8 @@ impl SourceMap {
         source.hidden.push(one);
     }
 
-    /// Masks the credentials of all sources in a text that is shown, and whatever has the form of one. Digests, ARNs and
-    /// addresses stay.
+    /// Masks the credentials of all sources in a text that is shown, and whatever has the form of one.
+    /// Digests, ARNs and addresses stay.
     pub fn mask(&self, text: &str) -> String {
         let found = self.iter().flat_map(|(_, source)| source.credentials());
         masking::mask(text, found.flat_map(|one| one.values.iter().map(String::as_str)))

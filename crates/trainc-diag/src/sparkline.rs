@@ -3,9 +3,9 @@
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LETTERS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// Draws figures as a line of at most `columns` characters, from `bottom` (by default the smallest figure) to the largest
-/// figure. Each character is the mean of the figures in its part of the series; figures that are not finite are left out.
-/// Empty without two figures.
+/// Draws figures as a line of at most `columns` characters, from `bottom` (by default the smallest figure) to
+/// the largest figure. Each character is the mean of the figures in its part of the series; figures that are
+/// not finite are left out. Empty without two figures.
 pub fn sparkline(figures: &[f64], bottom: Option<f64>, columns: usize, unicode: bool) -> String {
     let figures: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
     if figures.len() < 2 || columns == 0 {

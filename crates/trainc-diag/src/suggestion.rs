@@ -1,5 +1,5 @@
-//! The edits that a help describes, for `check --fix CODE` and the editor: what to type, and the node that it belongs to.
-//! The exact place is found in the text (`trainc_syntax::suggested_edit`).
+//! The edits that a help describes, for `check --fix CODE` and the editor: what to type, and the node that it
+//! belongs to. The exact place is found in the text (`trainc_syntax::suggested_edit`).
 
 use super::{Diagnostic, Help};
 

@@ -126,8 +126,8 @@ pub fn dollars(usd: f64) -> String {
 
 /// Wraps a text into lines of at most `width` columns; the first line has already used `taken` of them.
 ///
-/// Line breaks in the text and the indentation of each line are kept. A word that is too long is not broken, because it
-/// may be a path or a command; nor is text between double quotes, because it may be copied.
+/// Line breaks in the text and the indentation of each line are kept. A word that is too long is not broken,
+/// because it may be a path or a command; nor is text between double quotes, because it may be copied.
 pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.split('\n') {
@@ -142,11 +142,11 @@ pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
     out
 }
 
-/// Wraps the lines of a text that are wider than `width` columns; further lines start below the text after the line's
-/// label, or two columns further in. Other lines are unchanged. Colour codes take no columns.
+/// Wraps the lines of a text that are wider than `width` columns; further lines start below the text after
+/// the line's label, or two columns further in. Other lines are unchanged. Colour codes take no columns.
 ///
-/// A label ends with the last gap of two spaces in the first half of the line, as in `  create  role …`. A command
-/// behind a label can still be copied: its lines end with a backslash.
+/// A label ends with the last gap of two spaces in the first half of the line, as in `  create  role …`. A
+/// command behind a label can still be copied: its lines end with a backslash.
 pub fn wrap_lines(text: &str, width: usize) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| wrap_line(line, width)).collect();
     lines.join("\n")
@@ -206,8 +206,8 @@ fn shorten_digest(part: &str) -> &str {
     part.get(..8).filter(|_| is_digest).unwrap_or(part)
 }
 
-/// Truncates two texts to at most `most` characters each, around the place where they start to differ, because policies
-/// and requests have long common prefixes.
+/// Truncates two texts to at most `most` characters each, around the place where they start to differ,
+/// because policies and requests have long common prefixes.
 pub fn differing_parts(a: &str, b: &str, most: usize) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let is_long = a.chars().count().max(b.chars().count()) > most;
@@ -221,8 +221,8 @@ pub fn differing_parts(a: &str, b: &str, most: usize) -> (String, String) {
     (cut(a), cut(b))
 }
 
-/// Returns the candidate nearest to what was written, if it is near enough to be a typo: one edit per three characters,
-/// at most three, ignoring case.
+/// Returns the candidate nearest to what was written, if it is near enough to be a typo: one edit per three
+/// characters, at most three, ignoring case.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
     let length = written.chars().count();

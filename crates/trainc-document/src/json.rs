@@ -1,7 +1,8 @@
-//! JSON as Python's `json` module reads it: `NaN`, `Infinity` and large integers are numbers, the last of two equal keys
-//! counts.
+//! JSON as Python's `json` module reads it: `NaN`, `Infinity` and large integers are numbers, the last of two
+//! equal keys counts.
 //!
-//! The reader is our own, since the readers that are published keep no places of keys and values. It does not recurse.
+//! The reader is our own, since the readers that are published keep no places of keys and values. It does not
+//! recurse.
 
 use crate::members::{Members, counted};
 use crate::node::{Node, Value};

@@ -1,10 +1,10 @@
 //! Reader of documents that others wrote: YAML, JSON and TOML.
 //!
-//! In: a text. Out: its [`Node`]s, each with the bytes at which it is written, so that a problem can point at a key or a
-//! value; or an [`Error`] with its place. Values are those that Python reads: YAML as PyYAML's `safe_load` (YAML 1.1,
-//! where `1e-5` is text and `no` is false), JSON as `json.loads`, TOML as `tomllib`. Reading takes time and memory in
-//! proportion to the text; [`Limits`] bound its size, its depth, and what its aliases expand to. Independent of manifests
-//! and files.
+//! In: a text. Out: its [`Node`]s, each with the bytes at which it is written, so that a problem can point at
+//! a key or a value; or an [`Error`] with its place. Values are those that Python reads: YAML as PyYAML's
+//! `safe_load` (YAML 1.1, where `1e-5` is text and `no` is false), JSON as `json.loads`, TOML as `tomllib`.
+//! Reading takes time and memory in proportion to the text; [`Limits`] bound its size, its depth, and what
+//! its aliases expand to. Independent of manifests and files.
 
 mod json;
 mod members;

@@ -27,8 +27,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Adds a member, whose value replaces that of an equal key. `is_own` is false for a member that is merged from
-    /// another map.
+    /// Adds a member, whose value replaces that of an equal key. `is_own` is false for a member that is
+    /// merged from another map.
     pub(crate) fn insert(&mut self, key: Node, value: Node, is_own: bool) -> Result<(), Error> {
         let Some(identity) = identity(&key) else {
             return Err(Error::new(key.span, "a list or a map cannot be a key"));

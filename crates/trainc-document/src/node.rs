@@ -93,8 +93,8 @@ impl Node {
         }
     }
 
-    /// Converts the value to JSON. `tagged` converts a value with a tag, which JSON does not have. Keys become texts;
-    /// dates, and numbers that JSON lacks, are texts as Python prints them.
+    /// Converts the value to JSON. `tagged` converts a value with a tag, which JSON does not have. Keys
+    /// become texts; dates, and numbers that JSON lacks, are texts as Python prints them.
     pub fn to_json(
         &self,
         tagged: &dyn Fn(&str, serde_json::Value) -> serde_json::Value,

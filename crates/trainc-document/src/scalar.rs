@@ -1,5 +1,5 @@
-//! Plain scalars of YAML 1.1 as PyYAML's `SafeLoader` resolves them (`yaml/resolver.py`, `yaml/constructor.py` of 6.0.3,
-//! read 2026-11-28).
+//! Plain scalars of YAML 1.1 as PyYAML's `SafeLoader` resolves them (`yaml/resolver.py`,
+//! `yaml/constructor.py` of 6.0.3, read 2026-11-28).
 
 use crate::node::Value;
 
@@ -202,8 +202,8 @@ pub(crate) fn float(text: &str) -> Option<Value> {
 
 /// Returns whether a text is a date or a time that exists; `None` if it has no such form.
 ///
-/// `[0-9]{4}-[0-9]{2}-[0-9]{2}`, or `[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}
-/// (?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?`.
+/// `[0-9]{4}-[0-9]{2}-[0-9]{2}`, or
+/// `[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2} (?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?`.
 pub(crate) fn timestamp(text: &str) -> Option<bool> {
     let mut cursor = Cursor(text);
     let year = cursor.number(4, 4)?;

@@ -1,5 +1,6 @@
-//! YAML 1.1 as PyYAML's `safe_load` reads it. The parser is `granit-parser`, which follows PyYAML where it departs from
-//! YAML 1.2; what its scalars, keys and aliases mean is decided here. Tags that `safe_load` rejects are kept.
+//! YAML 1.1 as PyYAML's `safe_load` reads it. The parser is `granit-parser`, which follows PyYAML where it
+//! departs from YAML 1.2; what its scalars, keys and aliases mean is decided here. Tags that `safe_load`
+//! rejects are kept.
 
 use crate::members::{Members, counted};
 use crate::node::{Node, Value};
@@ -273,8 +274,8 @@ impl<'a> Reader<'a> {
         self.target(key).is_ok_and(|(_, written)| is_it(written))
     }
 
-    /// Appends the members of a map with those that its keys `<<` merge, which come first, as `flatten_mapping` of PyYAML
-    /// orders them.
+    /// Appends the members of a map with those that its keys `<<` merge, which come first, as
+    /// `flatten_mapping` of PyYAML orders them.
     fn flatten(
         &mut self,
         node: usize,

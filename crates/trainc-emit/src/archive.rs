@@ -73,7 +73,8 @@ pub(super) fn submit_directory(plan: &Plan, fill: Fill) -> String {
     }
 }
 
-/// Returns the S3 URI of the channel with the archive: the archive itself, or a prefix that contains only the archive.
+/// Returns the S3 URI of the channel with the archive: the archive itself, or a prefix that contains only the
+/// archive.
 pub(super) fn channel_uri(plan: &Plan, fill: Fill) -> String {
     existing_uri(plan).map_or_else(|| prefix(plan, fill), |uri| fill.text(uri))
 }

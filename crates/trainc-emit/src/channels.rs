@@ -27,8 +27,8 @@ pub(super) fn all_channels(plan: &Plan, fill: Fill) -> Vec<Channel> {
     out
 }
 
-/// Returns all instance groups if a channel of the job names some: either every channel names its groups or none does
-/// (CreateTrainingJob, `InstanceGroupNames`).
+/// Returns all instance groups if a channel of the job names some: either every channel names its groups or
+/// none does (CreateTrainingJob, `InstanceGroupNames`).
 fn all_groups(plan: &Plan) -> Vec<String> {
     if plan.job.channels.iter().all(|channel| channel.groups.is_absent()) {
         return Vec::new();

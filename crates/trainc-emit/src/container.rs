@@ -11,14 +11,14 @@ pub(super) const ARCHIVE: &str = "sourcedir.tar.gz";
 pub const WORKER_BINARY: &str = "trainc-worker";
 /// The file name of the worker's config in the same channel.
 pub const WORKER_CONFIG: &str = "worker.json";
-/// The file name of the key by which the hosts of a job recognise each other: next to the worker's config, or to the
-/// archive of a job with an enforced budget. No plan contains it.
+/// The file name of the key by which the hosts of a job recognise each other: next to the worker's config, or
+/// to the archive of a job with an enforced budget. No plan contains it.
 pub const KEY: &str = "rendezvous.key";
 
 /// Returns entry point and arguments of the container; empty if those of the image are used.
 ///
-/// `exec` makes what is started the first process, so that it receives SIGTERM; `install` restores the execute bit, which S3
-/// does not store.
+/// `exec` makes what is started the first process, so that it receives SIGTERM; `install` restores the
+/// execute bit, which S3 does not store.
 pub(super) fn command(plan: &Plan, fill: Fill) -> (Vec<String>, Vec<String>) {
     let by_shell = |line: String| (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), line]);
     match &plan.payload.starts {
@@ -34,8 +34,8 @@ pub(super) fn command(plan: &Plan, fill: Fill) -> (Vec<String>, Vec<String>) {
             let channel = plan.payload.code_channel().unwrap_or_default();
             let script = AddedFile::LaunchScript.name();
             by_shell(format!(
-                "mkdir -p /opt/ml/code && tar -xzf {INPUT}/{channel}/{ARCHIVE} -C /opt/ml/code && exec python3 \
-                 /opt/ml/code/{script}"
+                "mkdir -p /opt/ml/code && tar -xzf {INPUT}/{channel}/{ARCHIVE} -C /opt/ml/code \
+                    && exec python3 /opt/ml/code/{script}"
             ))
         }
         Starts::Toolkit | Starts::Container => {

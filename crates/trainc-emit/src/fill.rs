@@ -1,7 +1,8 @@
 //! The job's digest in the texts of a plan.
 //!
-//! `{{ job.digest }}` is a mark in a bound text, since the digest covers the text. The digest is computed from a request with
-//! the marks; the request that is sent is made by the same functions, with the digest in their place.
+//! `{{ job.digest }}` is a mark in a bound text, since the digest covers the text. The digest is computed
+//! from a request with the marks; the request that is sent is made by the same functions, with the digest in
+//! their place.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! FSx for Lustre: CreateFileSystem and CreateDataRepositoryAssociation, with members named as in the API
 //! (botocore 1.44.5, `fsx` 2018-03-01).
 //!
-//! Existing file systems (`id=`) and EFS file systems are only mounted, not created, so they have no requests.
+//! Existing file systems (`id=`) and EFS file systems are only mounted, not created, so they have no
+//! requests.
 
 use super::fill::Fill;
 use super::request::Tag;
@@ -122,8 +123,8 @@ pub struct Link {
     pub export: bool,
 }
 
-/// Returns the links of a file system, imports first, in the order of the manifest. An import and an export of the same prefix
-/// and path are one association.
+/// Returns the links of a file system, imports first, in the order of the manifest. An import and an export
+/// of the same prefix and path are one association.
 pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
     links_with(storage, Fill::Digest(digest))
 }
@@ -156,8 +157,8 @@ pub(super) fn created_storages(plan: &Plan) -> impl Iterator<Item = &Storage> {
     })
 }
 
-/// Returns all file systems that trainc creates for the plan. The job's digest is only in links and tags that reference
-/// it.
+/// Returns all file systems that trainc creates for the plan. The job's digest is only in links and tags that
+/// reference it.
 pub fn file_systems(plan: &Plan, digest: &str) -> Vec<FileSystem> {
     created_storages(plan).filter_map(|storage| file_system(plan, storage, digest, 1)).collect()
 }
@@ -177,9 +178,9 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     out
 }
 
-/// Returns the requests for a storage node. Tags name the job that creates the file system; a job that shares it later adds its
-/// own tag. A token is bound to the resource that it created: recreating a deleted file system requires the next
-/// generation.
+/// Returns the requests for a storage node. Tags name the job that creates the file system; a job that shares
+/// it later adds its own tag. A token is bound to the resource that it created: recreating a deleted file
+/// system requires the next generation.
 pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32) -> Option<FileSystem> {
     let name = storage.name.value()?.clone();
     let mut create = create(plan, storage);
@@ -248,11 +249,11 @@ fn metadata(mode: MetadataMode) -> MetadataConfiguration {
     }
 }
 
-/// Returns the identity of a file system: region, name, the settings that UpdateFileSystem cannot change, and its links. Jobs
-/// with the same identity share the file system.
+/// Returns the identity of a file system: region, name, the settings that UpdateFileSystem cannot change, and
+/// its links. Jobs with the same identity share the file system.
 ///
-/// Capacity, throughput, compression, metadata, version and maintenance can change in place, so they are not part of it; nor
-/// is anything else of a job, not even its name.
+/// Capacity, throughput, compression, metadata, version and maintenance can change in place, so they are not
+/// part of it; nor is anything else of a job, not even its name.
 fn identity(plan: &Plan, name: &str, storage: &Storage, create: &CreateFileSystem) -> String {
     let lustre = &create.lustre_configuration;
     let word = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -297,8 +298,8 @@ pub fn association_token(file_system: &str, path: &str, s3: &str, generation: u3
 
 fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> CreateDataRepositoryAssociation {
     const ALL: [&str; 3] = ["NEW", "CHANGED", "DELETED"];
-    // With an import, deleting a file must not delete the user's object in S3. Without one, the file system holds only
-    // files of the job, so deletions are exported and old checkpoints are deleted in S3 as well.
+    // With an import, deleting a file must not delete the user's object in S3. Without one, the file system
+    // holds only files of the job, so deletions are exported and old checkpoints are deleted in S3 as well.
     let exported: &[&str] = if link.import { &["NEW", "CHANGED"] } else { &ALL };
     // The identity includes the file system's token: a new file system requires new associations.
     let identity = ["association", file_system, &link.path, &link.s3].join("\n");
@@ -316,8 +317,8 @@ fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> Creat
     }
 }
 
-/// Returns the name of an association: the storage and the first 8 of a digest of path and prefix, since a path may contain
-/// characters that are invalid in a tag.
+/// Returns the name of an association: the storage and the first 8 of a digest of path and prefix, since a
+/// path may contain characters that are invalid in a tag.
 pub(super) fn association_name(storage: &str, link: &Link) -> String {
     let digest = sha256_hex(format!("{}\n{}", link.path, link.s3).as_bytes());
     format!("{storage}/{}", digest.get(..8).unwrap_or(&digest))

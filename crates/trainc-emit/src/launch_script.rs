@@ -1,7 +1,7 @@
 //! The script that starts torchrun in containers whose training toolkit is not used.
 //!
-//! The container extracts the source archive from a channel and runs the script, which is part of it. So the request needs
-//! no download, and network isolation changes nothing.
+//! The container extracts the source archive from a channel and runs the script, which is part of it. So the
+//! request needs no download, and network isolation changes nothing.
 
 use super::template;
 use trainc_ir::Plan;

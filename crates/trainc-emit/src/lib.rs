@@ -1,7 +1,7 @@
 //! AWS requests, policies, scripts and the source archive of a checked plan.
 //!
-//! In: a plan without errors. Out: a [`Bundle`] of files, byte for byte the same for the same plan. Never fails on a
-//! checked plan. Accesses no account and no file system.
+//! In: a plan without errors. Out: a [`Bundle`] of files, byte for byte the same for the same plan. Never
+//! fails on a checked plan. Accesses no account and no file system.
 
 mod added;
 pub mod archive;
@@ -82,11 +82,11 @@ pub struct Bundle {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// Computes the identity of a job from its name, the request without tags, with marks for what only an account knows, and the
-/// content of the source.
+/// Computes the identity of a job from its name, the request without tags, with marks for what only an
+/// account knows, and the content of the source.
 ///
-/// The digest covers the request, so it does not change with another spelling in the manifest or another version of trainc
-/// that sends the same request.
+/// The digest covers the request, so it does not change with another spelling in the manifest or another
+/// version of trainc that sends the same request.
 pub fn identity(plan: &Plan) -> Identity {
     let mut marked = plan.with_marks();
     let source = archive::source_digest(&marked);
@@ -113,8 +113,8 @@ pub fn identity(plan: &Plan) -> Identity {
     Identity::new(plan, &digest)
 }
 
-/// Writes the mark into the S3 addresses that name the default bucket with the account's ID: it is the bucket that other
-/// addresses name with the mark.
+/// Writes the mark into the S3 addresses that name the default bucket with the account's ID: it is the bucket
+/// that other addresses name with the mark.
 fn mark_default_bucket(plan: &mut Plan, account: &str) {
     let bucket = |account: &str| format!("sagemaker-{}-{account}", names::region(plan));
     let (written, marked) = (bucket(account), bucket(names::ACCOUNT));
@@ -144,7 +144,8 @@ pub fn training_job_request(plan: &Plan, identity: &Identity) -> Value {
     sagemaker::request(plan, Some(identity))
 }
 
-/// Returns the name of a run of a digest: `<job>-<digest8>` for the first, `<job>-<digest8>-r2` for the second.
+/// Returns the name of a run of a digest: `<job>-<digest8>` for the first, `<job>-<digest8>-r2` for the
+/// second.
 pub fn run_name(plan: &Plan, digest: &str, run: u32) -> String {
     if run <= 1 { names::training_job(plan, digest) } else { names::repeated_job(plan, digest, run) }
 }
@@ -167,8 +168,8 @@ pub fn storage_marks(name: &str) -> (String, String) {
     (format!("${{fsx.{name}.id}}"), format!("${{fsx.{name}.mount}}"))
 }
 
-/// Returns whether a member of a request, by its path with slashes or dots, is a placeholder that only apply can
-/// resolve.
+/// Returns whether a member of a request, by its path with slashes or dots, is a placeholder that only apply
+/// can resolve.
 pub fn is_unresolved(path: &str, value: &str) -> bool {
     names::is_unresolved(path, value)
 }
@@ -178,7 +179,8 @@ pub fn archive_uri(plan: &Plan, digest: &str) -> Option<String> {
     plan.payload.is_packed().then(|| archive::packed_uri(plan, Fill::Digest(digest)))
 }
 
-/// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of trainc's listens.
+/// Returns the S3 URI of the key by which the hosts of a job recognise each other. None where nothing of
+/// trainc's listens.
 pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
     Some(match plan.payload.key? {
         KeyPlace::Archive => format!("{}/{KEY}", archive::prefix(plan, Fill::Digest(digest))),
@@ -201,8 +203,8 @@ pub fn job_pattern(plan: &Plan) -> String {
     names::training_job_pattern(plan)
 }
 
-/// Returns the S3 prefix of the source archives of all versions of the job; of this version if the manifest's prefix has the
-/// job's digest.
+/// Returns the S3 prefix of the source archives of all versions of the job; of this version if the manifest's
+/// prefix has the job's digest.
 pub fn archive_base_prefix(plan: &Plan) -> String {
     let prefix = names::source_base_prefix(plan);
     if prefix.contains(DIGEST_MARK) { Fill::Digest(&identity(plan).digest).text(&prefix) } else { prefix }

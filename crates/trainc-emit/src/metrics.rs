@@ -4,8 +4,8 @@ use super::fill::Fill;
 use super::request::MetricDefinition;
 use trainc_ir::Plan;
 
-/// The names of the worker's metrics in its log lines: `step=12 loss=2.31 … mfu=0.41 memory_mib=812`. Without a known peak,
-/// `mfu=-` does not match.
+/// The names of the worker's metrics in its log lines: `step=12 loss=2.31 … mfu=0.41 memory_mib=812`. Without
+/// a known peak, `mfu=-` does not match.
 const OF_WORKER: &[&str] =
     &["step", "loss", "grad_norm", "lr", "tokens_per_s", "mfu", "memory_mib", "validation_loss"];
 

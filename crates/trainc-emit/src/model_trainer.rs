@@ -1,10 +1,11 @@
 //! `sagemaker/model_trainer.py`: the same job as a script for the SageMaker Python SDK v3.
 //!
-//! Generated from the finished request. `ModelTrainer` sends hyperparameters that are text unchanged, so those of the
-//! training toolkit are written as they are, and the script uploads the source where the request expects it. A job that has an
-//! entry point of its own, or neither image nor algorithm, uses `TrainingJob.create`, which sends every member: `ModelTrainer`
-//! sets the entry point itself, from `source_code=`. Names and defaults are those of sagemaker-train 1.27.0 and sagemaker-core
-//! 2.27.0; `tests/python` runs every script with them.
+//! Generated from the finished request. `ModelTrainer` sends hyperparameters that are text unchanged, so
+//! those of the training toolkit are written as they are, and the script uploads the source where the request
+//! expects it. A job that has an entry point of its own, or neither image nor algorithm, uses
+//! `TrainingJob.create`, which sends every member: `ModelTrainer` sets the entry point itself, from
+//! `source_code=`. Names and defaults are those of sagemaker-train 1.27.0 and sagemaker-core 2.27.0;
+//! `tests/python` runs every script with them.
 
 use super::estimator::expression::Expression;
 use super::estimator::has_placeholders;
@@ -30,7 +31,8 @@ const ARGUMENTS: &[(&str, &str, &[&str])] = &[
     ("checkpoint_config", "CheckpointConfig", &["CheckpointConfig.*"]),
 ];
 
-/// Members that `ModelTrainer` sends although they are not set: object, member, value (`defaults.py`, sagemaker-train 1.27.0).
+/// Members that `ModelTrainer` sends although they are not set: object, member, value (`defaults.py`,
+/// sagemaker-train 1.27.0).
 const ADDED: &[(&str, &str, &str)] = &[("OutputDataConfig", "CompressionType", "GZIP")];
 
 /// Methods of `ModelTrainer`: method, class, member of the request.
@@ -131,8 +133,8 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
     )
 }
 
-/// Returns the paths of members that the SDK drops because Python takes their values for false (`_serialize_shape`, sagemaker-core
-/// 2.27.0). It sends those at the top level.
+/// Returns the paths of members that the SDK drops because Python takes their values for false
+/// (`_serialize_shape`, sagemaker-core 2.27.0). It sends those at the top level.
 fn falsy_members(request: &Value) -> Vec<String> {
     fn walk(path: &str, value: &Value, out: &mut Vec<String>) {
         match value {

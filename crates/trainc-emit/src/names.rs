@@ -53,15 +53,15 @@ pub(super) fn role_arn(plan: &Plan) -> String {
     given.or(plan.account_facts.role_arn.as_deref()).unwrap_or(ROLE_ARN).to_owned()
 }
 
-/// Returns `trainc-<job>-<8 hex>`. The digest includes the region, since IAM is global and jobs are regional, but not the
-/// account, since role names are per account.
+/// Returns `trainc-<job>-<8 hex>`. The digest includes the region, since IAM is global and jobs are regional,
+/// but not the account, since role names are per account.
 pub(super) fn role(plan: &Plan) -> String {
     let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
     append_suffix(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
 }
 
-/// Returns the pattern of the names of all runs, for policies: `<job>-*`. A long name is truncated further than by
-/// [`training_job`], so that the pattern also matches a repeated run, `<job>-<digest8>-r2`.
+/// Returns the pattern of the names of all runs, for policies: `<job>-*`. A long name is truncated further
+/// than by [`training_job`], so that the pattern also matches a repeated run, `<job>-<digest8>-r2`.
 pub(super) fn training_job_pattern(plan: &Plan) -> String {
     /// A hyphen, eight digits of the digest, and room for `-r999`.
     const SUFFIX: usize = 1 + 8 + 5;
@@ -110,8 +110,8 @@ pub(super) fn storage_mount(plan: &Plan, name: &str) -> String {
     known.unwrap_or_else(|| format!("${{fsx.{name}.mount}}"))
 }
 
-/// Returns whether a member of a request is an unresolved placeholder. The path decides, since texts of the user may look the
-/// same.
+/// Returns whether a member of a request is an unresolved placeholder. The path decides, since texts of the
+/// user may look the same.
 pub(super) fn is_unresolved(path: &str, value: &str) -> bool {
     let last = path.rsplit(['/', '.']).next().unwrap_or(path);
     match last {

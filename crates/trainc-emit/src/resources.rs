@@ -36,8 +36,8 @@ pub struct Resource {
     pub because: String,
 }
 
-/// Returns the AWS resources of a plan, in the order of their creation; none for a cluster that is not a SageMaker
-/// cluster.
+/// Returns the AWS resources of a plan, in the order of their creation; none for a cluster that is not a
+/// SageMaker cluster.
 pub fn resources(plan: &Plan) -> Vec<Resource> {
     if !plan.deployable {
         return Vec::new();
@@ -127,8 +127,8 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
     }
 }
 
-/// Returns whether the job writes its output or checkpoints to the default bucket of the SageMaker SDK, which the SDK creates on
-/// first use.
+/// Returns whether the job writes its output or checkpoints to the default bucket of the SageMaker SDK, which
+/// the SDK creates on first use.
 pub fn writes_to_default_bucket(plan: &Plan) -> bool {
     let bucket = format!("s3://{}", names::default_bucket(plan));
     let checkpoint = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.text());

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use trainc_ir::{Channel, Job, Launch, Launcher, Plan, Program, Scalar};
 use trainc_language::NodeType;
 
-/// Returns the request of a plan. Without an identity it is the request from which the digest is computed: with marks for the
-/// digest, and without what follows from it or is no part of the job.
+/// Returns the request of a plan. Without an identity it is the request from which the digest is computed:
+/// with marks for the digest, and without what follows from it or is no part of the job.
 pub(super) fn request(plan: &Plan, identity: Option<&Identity>) -> Value {
     let fill = identity.map_or(Fill::Mark, |identity| Fill::Digest(&identity.digest));
     let typed = build_request(plan, identity, fill);
@@ -81,7 +81,8 @@ fn insert(members: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// Removes members of instances and container, which SageMaker chooses for a serverless job, unless the manifest sets them.
+/// Removes members of instances and container, which SageMaker chooses for a serverless job, unless the
+/// manifest sets them.
 fn remove_serverless_members(plan: &Plan, members: &mut Map<String, Value>) {
     if plan.job.cluster.is_none() {
         members.remove("ResourceConfig");
@@ -95,8 +96,8 @@ fn remove_serverless_members(plan: &Plan, members: &mut Map<String, Value>) {
     }
 }
 
-/// Merges a raw member into those of the nodes. It overrides what a node sets, which checks reject unless the manifest
-/// allows it; null leaves the member to the service.
+/// Merges a raw member into those of the nodes. It overrides what a node sets, which checks reject unless the
+/// manifest allows it; null leaves the member to the service.
 fn merge_member(members: &mut Map<String, Value>, name: String, raw: Value) {
     match (members.get_mut(&name), raw) {
         (_, Value::Null) => {

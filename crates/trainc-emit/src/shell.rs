@@ -3,8 +3,8 @@
 
 /// Quotes a value for the shell.
 ///
-/// A value without special characters is unchanged; one with spaces gets double quotes (as AWS's examples write
-/// `"full_shard auto_wrap"`), any other single quotes.
+/// A value without special characters is unchanged; one with spaces gets double quotes (as AWS's examples
+/// write `"full_shard auto_wrap"`), any other single quotes.
 pub fn quote(value: &str) -> String {
     if !value.is_empty() && value.chars().all(is_shell_safe) {
         value.to_owned()

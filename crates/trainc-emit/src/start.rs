@@ -1,4 +1,5 @@
-//! The script that trainc starts in place of the program, if the cluster is measured first or a budget is enforced.
+//! The script that trainc starts in place of the program, if the cluster is measured first or a budget is
+//! enforced.
 
 use super::container::{self, INPUT};
 use super::fill::Fill;
@@ -22,8 +23,8 @@ pub(super) const PROBE: &str = include_str!("../templates/source/probe.py");
 const CHECKPOINTS: &str = "/opt/ml/checkpoints";
 /// Finds the step in a line of a program without a metric for it: `step=12`, `Step 12`, `"global_step": 12`.
 const STEP: &str = r#"(?i)\b(?:global_)?step["']?\s*[=:]?\s*(\d+)"#;
-/// Finds the step in a progress bar of tqdm over all `STEPS` steps: `| 120/1000 [00:10<`. Bars of data sets and shards have
-/// other totals.
+/// Finds the step in a progress bar of tqdm over all `STEPS` steps: `| 120/1000 [00:10<`. Bars of data sets
+/// and shards have other totals.
 const BAR: &str = r"\|\s*(\d+)/STEPS\s*\[";
 /// Last components of the names of metrics that are the step.
 const STEP_NAMES: &[&str] = &["step", "global_step", "iteration"];
@@ -54,7 +55,8 @@ struct Brake {
     window: u64,
     steps: Option<u64>,
     patterns: Vec<String>,
-    /// File of the key by which the hosts recognise each other; `None` if it is only in S3, next to the archive.
+    /// File of the key by which the hosts recognise each other; `None` if it is only in S3, next to the
+    /// archive.
     key: Option<String>,
 }
 
@@ -401,7 +403,8 @@ mod tests {
         assert_eq!(patterns(r#"metric "step" regex="at (\\d+)""#), [r"at (\d+)"]);
     }
 
-    /// The role reads the key where it reads the archive, and the container finds it there. No other job has one.
+    /// The role reads the key where it reads the archive, and the container finds it there. No other job has
+    /// one.
     #[test]
     fn a_job_with_an_enforced_budget_has_a_key_next_to_its_archive() {
         let key = |nodes: &str| {

@@ -1,4 +1,5 @@
-//! Tags of the resources that trainc creates: those of the user, then those by which trainc identifies its resources.
+//! Tags of the resources that trainc creates: those of the user, then those by which trainc identifies its
+//! resources.
 
 use super::canonical_json;
 use super::fill::Fill;
@@ -9,9 +10,9 @@ use trainc_ir::digest::sha256_hex;
 
 /// Returns the tags of a resource, `<kind>/<name>`.
 ///
-/// The job's digest is only in tags of the user that reference it, since a resource outlives a run. `trainc:digest` is the
-/// first 16 characters of SHA-256 over `definition`: the identity of a file system, or the create request of any other
-/// resource without tags and token.
+/// The job's digest is only in tags of the user that reference it, since a resource outlives a run.
+/// `trainc:digest` is the first 16 characters of SHA-256 over `definition`: the identity of a file system, or
+/// the create request of any other resource without tags and token.
 pub(super) fn resource_tags(
     plan: &Plan,
     resource: &str,

@@ -1,4 +1,5 @@
-//! Members of a request that nothing has mapped yet: each reader takes those it maps, and what remains is unmapped.
+//! Members of a request that nothing has mapped yet: each reader takes those it maps, and what remains is
+//! unmapped.
 
 use serde_json::{Map, Value};
 

@@ -9,8 +9,8 @@ use trainc_catalog::{images, instances};
 use trainc_ir::job::SERVERLESS;
 
 impl Reader<'_> {
-    /// Returns the region of the job, otherwise of its ARN, its algorithm, its image or its serverless model, and a comment on a
-    /// placeholder.
+    /// Returns the region of the job, otherwise of its ARN, its algorithm, its image or its serverless model,
+    /// and a comment on a placeholder.
     pub(super) fn region(
         &mut self,
         keys: &[(String, String)],

@@ -1,8 +1,8 @@
 //! Comparison of an imported request with the one that its manifest sends.
 //!
-//! Two requests are the same if the service and the container cannot tell them apart: a documented default may be written
-//! or not, a hyperparameter is compared as the JSON value that the toolkit decodes, and lists of named things have no order.
-//! The job's name, and what trainc adds to every request, are not compared.
+//! Two requests are the same if the service and the container cannot tell them apart: a documented default
+//! may be written or not, a hyperparameter is compared as the JSON value that the toolkit decodes, and lists
+//! of named things have no order. The job's name, and what trainc adds to every request, are not compared.
 
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,8 @@ pub(super) fn differences(imported: &Value, sent: &Value) -> Vec<Difference> {
     out
 }
 
-/// Returns a request with its documented defaults (botocore 1.44.5, CreateTrainingJob), without what is not compared.
+/// Returns a request with its documented defaults (botocore 1.44.5, CreateTrainingJob), without what is not
+/// compared.
 fn normalize(request: &Value) -> Value {
     let mut members = request.as_object().cloned().unwrap_or_default();
     members.retain(|name, _| !NOT_COMPARED.contains(&name.as_str()));

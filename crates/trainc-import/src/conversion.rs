@@ -118,8 +118,8 @@ pub fn convert_recording(
     convert_jobs(to, options, Input { source, sources }, jobs)
 }
 
-/// Compiles and writes the manifests of jobs. Each job comes with the source of its program and without it, for a source
-/// that cannot be used.
+/// Compiles and writes the manifests of jobs. Each job comes with the source of its program and without it,
+/// for a source that cannot be used.
 fn convert_jobs(
     to: &Destination,
     options: &Options,

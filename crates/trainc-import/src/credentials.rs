@@ -50,7 +50,8 @@ impl Withheld {
             String::new()
         };
         format!(
-            "`{path}` is a credential, which is not written: the manifest fetches it with `secret \"{variable}\"`{reads}"
+            "`{path}` is a credential, which is not written: the manifest fetches it with \
+                `secret \"{variable}\"`{reads}"
         )
     }
 }

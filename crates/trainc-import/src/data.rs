@@ -50,7 +50,8 @@ pub(super) fn channels(
         } else if let Some(mut s3) = source.take_object("S3DataSource") {
             if !described && !s3.0.contains_key("S3DataDistributionType") {
                 unsupported.add_difference(&format!(
-                    "channel `{name}`: `S3DataDistributionType` is not set; the manifest's request sets the service's default, FullyReplicated"
+                    "channel `{name}`: `S3DataDistributionType` is not set; the manifest's \
+                        request sets the service's default, FullyReplicated"
                 ));
             }
             let uri = s3.0.get("S3Uri").and_then(Value::as_str).unwrap_or_default();

@@ -89,8 +89,9 @@ pub(crate) fn source_outside_root(
         _ => place.join("").display().to_string(),
     };
     let reason = format!(
-        "a manifest in `{}` cannot name the source `{}`: it is outside the root directory, which is the nearest parent \
-directory with `.git`, otherwise the current directory if it contains the manifest; nothing was written",
+        "a manifest in `{}` cannot name the source `{}`: it is outside the root directory, which \
+            is the nearest parent directory with `.git`, otherwise the current directory if it contains the \
+            manifest; nothing was written",
         directory.display(),
         outside.display(),
     );

@@ -1,5 +1,6 @@
-//! Finds training jobs in a document: a request or response itself, or nested in a state machine, a pipeline's step, an
-//! event, a search result, a tuning job or a Kubernetes resource; otherwise says what the document is.
+//! Finds training jobs in a document: a request or response itself, or nested in a state machine, a
+//! pipeline's step, an event, a search result, a tuning job or a Kubernetes resource; otherwise says what the
+//! document is.
 
 use serde_json::{Map, Value};
 use trainc_catalog::shapes::{self, Shape};
@@ -56,7 +57,8 @@ fn collect(value: &Value, depth: usize, out: &mut Vec<FoundJob>) {
 /// Members of which every training job has one.
 const JOB_MEMBERS: [&str; 2] = ["AlgorithmSpecification", SERVERLESS];
 
-/// Returns the text that a function of CloudFormation puts together, with `${NAME}` for what only the stack knows.
+/// Returns the text that a function of CloudFormation puts together, with `${NAME}` for what only the stack
+/// knows.
 fn joined(members: &Map<String, Value>) -> Option<String> {
     let (name, argument) = members.iter().next().filter(|_| members.len() == 1)?;
     match name.as_str() {
@@ -113,11 +115,13 @@ fn as_job(members: &Map<String, Value>) -> Option<FoundJob> {
     Some(FoundJob { members: std::mem::take(members), computed, is_tuned })
 }
 
-/// Members of the definition of a tuning job with names of their own: the parameters that are not tuned, and the instances.
+/// Members of the definition of a tuning job with names of their own: the parameters that are not tuned, and
+/// the instances.
 const OF_TUNING: &[(&str, &str)] =
     &[("StaticHyperParameters", "HyperParameters"), ("HyperParameterTuningResourceConfig", "ResourceConfig")];
 
-/// Returns a value with the member names of the API, without what is only known at run time, which is added to `computed`.
+/// Returns a value with the member names of the API, without what is only known at run time, which is added
+/// to `computed`.
 fn with_api_names(value: &Value, shape: Option<&Shape>, computed: &mut Vec<String>) -> Value {
     match value {
         Value::Object(members) => {
@@ -149,8 +153,9 @@ fn with_api_names(value: &Value, shape: Option<&Shape>, computed: &mut Vec<Strin
     }
 }
 
-/// Describes a member that only a stack, a state machine or a pipeline knows: a function of CloudFormation, a name that ends in
-/// `.$` (JSONPath in Step Functions), a text in `{% %}` (JSONata in Step Functions), or a reference of a pipeline.
+/// Describes a member that only a stack, a state machine or a pipeline knows: a function of CloudFormation, a
+/// name that ends in `.$` (JSONPath in Step Functions), a text in `{% %}` (JSONata in Step Functions), or a
+/// reference of a pipeline.
 fn expression(key: &str, value: &Value) -> Option<String> {
     let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let is_jsonata = || {
@@ -258,7 +263,8 @@ pub(super) fn form(document: &Value) -> String {
     }
 }
 
-/// Returns whether an object has a member, with the beginning of its value; at `MOST_NESTED` inner objects do not count.
+/// Returns whether an object has a member, with the beginning of its value; at `MOST_NESTED` inner objects do
+/// not count.
 fn has_member(value: &Value, name: &str, start: &str, depth: usize) -> bool {
     match value {
         _ if depth > MOST_NESTED => false,

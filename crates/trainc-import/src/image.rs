@@ -22,7 +22,8 @@ pub(super) fn family(uri: &str) -> &'static str {
     }
 }
 
-/// Returns the node of another framework or a built-in algorithm, whose tag is the version, the processor and the Python version.
+/// Returns the node of another framework or a built-in algorithm, whose tag is the version, the processor and
+/// the Python version.
 fn other_framework(uri: &str, region: &str, instance: Option<&str>) -> Option<Node> {
     let parsed = images::parse_uri(uri)?;
     let family = images::family_of(&parsed)?;
@@ -81,7 +82,8 @@ fn image_node_by_versions(uri: &str, region: &str, instance: Option<&str>, launc
     })
 }
 
-/// Returns whether the SDK accepts the version, as spelled, with torchrun. Any other image is given by its URI.
+/// Returns whether the SDK accepts the version, as spelled, with torchrun. Any other image is given by its
+/// URI.
 fn supports_torchrun(pytorch: &str, instance: &str) -> bool {
     let list = if instance.starts_with("ml.trn") {
         support::torch_distributed_trainium()

@@ -137,7 +137,8 @@ pub(super) fn escape_line(line: &str) -> String {
     line.chars().map(|c| escape_invisible(c).unwrap_or_else(|| c.to_string())).collect()
 }
 
-/// Returns the escape sequence of an invisible character: line breaks, control and bidirectional formatting characters.
+/// Returns the escape sequence of an invisible character: line breaks, control and bidirectional formatting
+/// characters.
 fn escape_invisible(c: char) -> Option<String> {
     Some(match c {
         '\n' => "\\n".to_owned(),
@@ -172,8 +173,8 @@ pub(super) fn string(value: &str) -> String {
 /// Marks the digest in strings of a job created by trainc until they are written.
 pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
 
-/// Escapes the braces of a string in which `{{` starts a placeholder, and inserts the digest's placeholder. In an S3 URI
-/// also escapes `${`, except where it is the account's placeholder.
+/// Escapes the braces of a string in which `{{` starts a placeholder, and inserts the digest's placeholder.
+/// In an S3 URI also escapes `${`, except where it is the account's placeholder.
 pub(super) fn escape_placeholders(value: &str) -> String {
     let text = value.replace("{{", "{{ \"{{\" }}");
     let text = match address::substitution_end(&text).and_then(|end| text.split_at_checked(end)) {
@@ -220,7 +221,8 @@ fn float(number: &serde_json::Number) -> String {
     }
 }
 
-/// Returns a member of `request { … }`; `None` for an empty list, which cannot be written. Null leaves a member out.
+/// Returns a member of `request { … }`; `None` for an empty list, which cannot be written. Null leaves a
+/// member out.
 pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
     match value {
         Value::Array(items) if items.is_empty() => None,

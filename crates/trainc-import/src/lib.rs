@@ -1,9 +1,10 @@
 //! Import of a training job's request, or of a described job, as a manifest.
 //!
-//! Input: a `CreateTrainingJob` request or a `DescribeTrainingJob` response as JSON. Output: a manifest that expresses the
-//! request with nodes where the language has them and with `request { … }` elsewhere, placeholders for what a request does
-//! not contain, and a list of those. [`script`] records the requests that a Python script would send; [`conversion`] compiles
-//! the manifests and writes them to their [`destination`]. The other modules read no file and call no account.
+//! Input: a `CreateTrainingJob` request or a `DescribeTrainingJob` response as JSON. Output: a manifest that
+//! expresses the request with nodes where the language has them and with `request { … }` elsewhere,
+//! placeholders for what a request does not contain, and a list of those. [`script`] records the requests
+//! that a Python script would send; [`conversion`] compiles the manifests and writes them to their
+//! [`destination`]. The other modules read no file and call no account.
 
 mod cluster;
 mod comparison;
@@ -88,7 +89,8 @@ pub struct Imported {
     pub lost: Vec<String>,
     /// Those of them that the same request needs, or has in place of what only the account knows.
     pub caveats: Vec<String>,
-    /// What the script asked before the request that only the account knows: there the request may be another one.
+    /// What the script asked before the request that only the account knows: there the request may be another
+    /// one.
     pub unknown: Vec<String>,
     /// Members that are only known at run time: they are not in `request`, so no comparison finds them.
     computed: Vec<String>,
@@ -196,7 +198,8 @@ fn import_job(mut job: FoundJob, origin: &Origin) -> Option<Imported> {
     origin.describe(&request, &mut reader.unsupported);
     if job.is_tuned {
         reader.unsupported.add(
-            "the tuning job's ranges: the manifest is one training job with the parameters that are not tuned; `sweep` runs several",
+            "the tuning job's ranges: the manifest is one training job with the parameters that \
+                are not tuned; `sweep` runs several",
         );
     }
     let (is_tuned, computed) = (job.is_tuned, job.computed);
@@ -241,7 +244,8 @@ impl Imported {
             0 if !self.unknown.is_empty() => {
                 let answers = trainc_diag::text::count(self.unknown.len() as u64, "answer");
                 format!(
-                    "a request that may differ: the script used {answers} that only your account knows, in its header"
+                    "a request that may differ: the script used {answers} that only your account \
+                        knows, in its header"
                 )
             }
             0 if self.is_tuned => "a training job of the tuning job, without the tuned parameters".to_owned(),
@@ -344,9 +348,16 @@ fn no_job(source: SourceId, name: &str, text: &str, document: &Value) -> Diagnos
         Some((what, help)) => {
             Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {what}")).help(help)
         }
-        None => Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {}", document::form(document)))
-            .note("expected an object with `AlgorithmSpecification` or `ServerlessJobConfig`, at the top level or nested")
-            .help("pass a CreateTrainingJob request or a DescribeTrainingJob response"),
+        None => Diagnostic::new(
+            &T0531,
+            at,
+            format!("the file contains no training job: it is {}", document::form(document)),
+        )
+        .note(
+            "expected an object with `AlgorithmSpecification` or `ServerlessJobConfig`, at the \
+                top level or nested",
+        )
+        .help("pass a CreateTrainingJob request or a DescribeTrainingJob response"),
     }
 }
 
@@ -359,7 +370,8 @@ fn request_of(members: Map<String, Value>) -> Option<(Map<String, Value>, Option
     let mut members = members;
     let known = &shapes::operation("CreateTrainingJob")?.input.members;
     if answer {
-        // Members that only a response has are dropped; unknown members stay and are reported. boto3 adds `ResponseMetadata`.
+        // Members that only a response has are dropped; unknown members stay and are reported. boto3 adds
+        // `ResponseMetadata`.
         let only = &shapes::operation("DescribeTrainingJob")?.output_members;
         members.retain(|name, _| {
             known.contains_key(name)
@@ -424,11 +436,12 @@ impl Reader<'_> {
         if digest.is_some_and(|digest| restore_digest(&mut self.unmapped.0, &digest)) {
             // Checkpoints under the old digest belong to the old job; this one starts without them.
             self.unsupported.add(
-                "the job's digest: replaced with `{{ job.digest }}`, which has another value for this manifest",
+                "the job's digest: replaced with `{{ job.digest }}`, which has another value for \
+                    this manifest",
             );
         }
-        // SageMaker chooses instances, container and code: the manifest has no nodes for them or for a model, and puts what
-        // the service still accepts into `request`.
+        // SageMaker chooses instances, container and code: the manifest has no nodes for them or for a model,
+        // and puts what the service still accepts into `request`.
         let serverless = self.unmapped.0.contains_key(SERVERLESS);
         let kept = if serverless { self.unmapped.take_all(MACHINE_MEMBERS) } else { Map::new() };
         let mut algorithm = self.unmapped.take_object("AlgorithmSpecification").unwrap_or_default();
@@ -489,8 +502,10 @@ impl Reader<'_> {
         );
         self.has_source = script.has_source;
         if self.has_source {
-            self.unsupported
-                .add("`program source=`: trainc uploads the source to a location of its own, which is not compared");
+            self.unsupported.add(
+                "`program source=`: trainc uploads the source to a location of its own, which is \
+                    not compared",
+            );
         }
         let program = program.with_comment_if_some(instead.as_deref());
         nodes.extend(own_machines.then(|| program.with_blank_line()));
@@ -522,16 +537,18 @@ impl Reader<'_> {
                 let comment = self.origin.comment_on_role(arn);
                 Node::new("role").prop_if_some("arn", Some(arn)).with_comment_if_some(comment)
             }
-            // The execution role of the script's environment; without a script, trainc's own placeholder for the role that it
-            // creates.
+            // The execution role of the script's environment; without a script, trainc's own placeholder for
+            // the role that it creates.
             Some(ROLE_PLACEHOLDER) | None => {
                 let is_replaced = arn.is_some() && self.origin.script.is_some();
-                let comment = "In place of the execution role of your environment; write `role arn=\"arn:…\"` to use that.";
+                let comment = "In place of the execution role of your environment; write `role \
+                    arn=\"arn:…\"` to use that.";
                 Node::new("role").prop("create", "#true").with_comment_if_some(is_replaced.then_some(comment))
             }
             Some(other) => {
                 self.unsupported.add_difference(&format!(
-                    "`RoleArn`: `{other}` is not an ARN; the manifest creates a role instead: write `role arn=\"arn:…\"` to use yours"
+                    "`RoleArn`: `{other}` is not an ARN; the manifest creates a role instead: \
+                        write `role arn=\"arn:…\"` to use yours"
                 ));
                 Node::new("role")
                     .with_comment("Placeholder: the request has no ARN of a role.")
@@ -547,10 +564,13 @@ impl Reader<'_> {
 
     /// Returns placeholders: exactly one length and one factor of the batch, so that the manifest compiles.
     fn train_placeholder(&mut self, launch: &launch::Launch) -> Node {
-        self.unsupported
-            .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders, and so are the plan's values derived from them");
+        self.unsupported.add(
+            "`train`: precision, batch and length; `micro-batch 1` and `steps 1` are \
+                placeholders, and so are the plan's values derived from them",
+        );
         let node = Node::new("train").with_comment(
-            "Placeholders: a request does not contain training settings; batch, memory, time and cost are for one step.",
+            "Placeholders: a request does not contain training settings; batch, memory, time and \
+                cost are for one step.",
         );
         let mut children: Vec<Node> =
             launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
@@ -609,13 +629,14 @@ impl Reader<'_> {
     fn restore_algorithm(&mut self, mut algorithm: UnmappedMembers, uri: Option<&str>) {
         let known = uri.is_some_and(|uri| image::family(uri) != "own");
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
-        // Other images keep `false`: the service's own default depends on the image and on metric definitions.
+        // Other images keep `false`: the service's own default depends on the image and on metric
+        // definitions.
         if metrics == known.then_some(true) {
             algorithm.take("EnableSageMakerMetricsTimeSeries");
         } else if metrics.is_none() {
             self.unsupported.add_difference(
-                "`EnableSageMakerMetricsTimeSeries`: not set in the request; the manifest's request sets `true`, like the \
- SageMaker SDK for this image",
+                "`EnableSageMakerMetricsTimeSeries`: not set in the request; the manifest's \
+                    request sets `true`, like the SageMaker SDK for this image",
             );
         }
         self.unmapped.put_back("AlgorithmSpecification", algorithm);
@@ -623,7 +644,8 @@ impl Reader<'_> {
 
     /// Returns the members without a node.
     fn request(&mut self) -> Map<String, Value> {
-        // Members that belong to nodes: their unmapped parts cannot be written in `request` unless that is allowed.
+        // Members that belong to nodes: their unmapped parts cannot be written in `request` unless that is
+        // allowed.
         const OF_NODES: &[&str] = &[
             "CheckpointConfig",
             "DebugHookConfig",
@@ -680,8 +702,8 @@ fn base_name(name: &str) -> &str {
     STAMPS.iter().find_map(base).unwrap_or(name)
 }
 
-/// Splits a name generated by trainc, `<job>-<8 digits of the digest>` or `…-rN`, into the job and the digest's beginning.
-/// A response has no tags with them.
+/// Splits a name generated by trainc, `<job>-<8 digits of the digest>` or `…-rN`, into the job and the
+/// digest's beginning. A response has no tags with them.
 fn split_digest_name(name: &str) -> Option<(&str, &str)> {
     let run = name.rsplit_once("-r").filter(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let (base, digest) = run.map_or(name, |(rest, _)| rest).rsplit_once('-')?;

@@ -61,7 +61,8 @@ pub struct ProgramSource {
 }
 
 impl Origin {
-    /// Creates the origin of a request of a script whose manifests are written to a directory. Both paths are absolute.
+    /// Creates the origin of a request of a script whose manifests are written to a directory. Both paths are
+    /// absolute.
     pub fn from_recording(
         script: &str,
         document: &RecordedDocument,
@@ -113,8 +114,8 @@ impl Origin {
         &self.unknown
     }
 
-    /// Replaces the recorder's account in a recorded request, and returns the origin of that request. The account is that of
-    /// the request's role, if the script names it, otherwise its placeholder.
+    /// Replaces the recorder's account in a recorded request, and returns the origin of that request. The
+    /// account is that of the request's role, if the script names it, otherwise its placeholder.
     pub(super) fn of_request(&self, request: &mut Map<String, Value>) -> Self {
         fn filled<T: Clone>(map: &BTreeMap<String, T>, account: Option<&str>) -> BTreeMap<String, T> {
             map.iter().map(|(uri, value)| (in_account(uri, account), value.clone())).collect()
@@ -135,7 +136,8 @@ impl Origin {
         }
     }
 
-    /// Adds what a request has in place of what only the account knows, and what it refers to that is not there.
+    /// Adds what a request has in place of what only the account knows, and what it refers to that is not
+    /// there.
     pub(super) fn describe(&self, request: &Map<String, Value>, out: &mut Unsupported) {
         if let Some(region) = self.region.as_deref().filter(|_| self.is_region_assumed) {
             out.add_caveat(&format!(
@@ -147,12 +149,13 @@ impl Origin {
         }
         match request.get("RoleArn").and_then(Value::as_str) {
             Some(ROLE_PLACEHOLDER) => out.add_caveat(
-                "`RoleArn`: the execution role of your environment, which is not asked; the manifest creates a role instead, \
-unless you write `role arn=\"arn:…\"`",
+                "`RoleArn`: the execution role of your environment, which is not asked; the \
+                    manifest creates a role instead, unless you write `role arn=\"arn:…\"`",
             ),
             Some(arn) => match self.roles.get(arn) {
                 Some(true) => out.add_caveat(&format!(
-                    "`RoleArn`: the script would have created `{arn}`; create it, or write `role create=#true`"
+                    "`RoleArn`: the script would have created `{arn}`; create it, or write `role \
+                        create=#true`"
                 )),
                 Some(false) => out.add(&format!(
                     "`RoleArn`: the script names the role alone, and the path of `{arn}` is assumed"
@@ -170,13 +173,17 @@ unless you write `role arn=\"arn:…\"`",
             let is_one = matches!(self.ignored[..], [(line, last)] if line == last);
             let (line, was) = if is_one { ("line", "was") } else { ("lines", "were") };
             out.add_caveat(&format!(
-                "{line} {} of the script failed and {was} skipped (`--keep-going`): what would have been set there is missing, or reads `made-up-…`",
+                "{line} {} of the script failed and {was} skipped (`--keep-going`): what would \
+                    have been set there is missing, or reads `made-up-…`",
                 trainc_diag::text::list(&lines, "and")
             ));
         }
         for member in &self.made_up {
             out.add_caveat(&if member.contains(&format!("`{ACCOUNT}.")) {
-                format!("{member} is in the registry of your account, which is not asked: write its ID instead of `{ACCOUNT}`")
+                format!(
+                    "{member} is in the registry of your account, which is not asked: write its ID \
+                    instead of `{ACCOUNT}`"
+                )
             } else {
                 format!("{member} contains a placeholder, since trainc does not know the value: write yours")
             });
@@ -201,7 +208,8 @@ unless you write `role arn=\"arn:…\"`",
         }
     }
 
-    /// Returns what to write in place of the channels of SDK v3 with the source and the drivers that start it.
+    /// Returns what to write in place of the channels of SDK v3 with the source and the drivers that start
+    /// it.
     pub(super) fn instead_of_drivers(&self, request: &Map<String, Value>) -> Option<String> {
         let channels = request.get("InputDataConfig").and_then(Value::as_array)?;
         let uri =
@@ -218,7 +226,8 @@ unless you write `role arn=\"arn:…\"`",
             Some(launcher) => format!("{program} and {}", launcher?),
         };
         Some(format!(
-            "Write {nodes} in place of `entrypoint`, `arguments` and the channels `code` and `sm_drivers`: trainc uploads the source."
+            "Write {nodes} in place of `entrypoint`, `arguments` and the channels `code` and \
+                `sm_drivers`: trainc uploads the source."
         ))
     }
 
@@ -280,7 +289,8 @@ impl ProgramSource {
             }
         };
         Some(format!(
-            "The script packs `{script}` alone; trainc also packs {others}: move the script to its own directory to leave them out."
+            "The script packs `{script}` alone; trainc also packs {others}: move the script to \
+                its own directory to leave them out."
         ))
     }
 }

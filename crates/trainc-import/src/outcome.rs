@@ -122,10 +122,12 @@ mod tests {
     fn a_reason_is_shown_whole() {
         let answer = serde_json::json!({
             "TrainingJobStatus": "Failed",
-            "FailureReason": "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"CUDA out of memory\"",
+            "FailureReason": "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"CUDA out \
+                of memory\"",
         });
         let lines = Outcome::from_response(&answer).unwrap().lines();
-        let reason = "failure reason: AlgorithmError: ExecuteUserScriptError: ExitCode 1 ErrorMessage \"CUDA out of memory\"";
+        let reason = "failure reason: AlgorithmError: ExecuteUserScriptError: ExitCode 1 ErrorMessage \"CUDA \
+            out of memory\"";
         assert!(lines.iter().any(|line| line == reason), "{lines:?}");
     }
 

@@ -110,14 +110,21 @@ impl Script {
     ) -> Node {
         // Keys that the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
-            unsupported.add_difference(&format!("hyperparameter `{key}` of the toolkit, {value}: not supported by any node, so trainc does not send it"));
+            unsupported.add_difference(&format!(
+                "hyperparameter `{key}` of the toolkit, {value}: not supported by any node, so \
+                trainc does not send it"
+            ));
         }
         let mut node = Node::new("program");
         let named = environment.iter().any(|(name, _)| name == PROGRAM_VARIABLE);
         if toolkit && !named && self.entry.is_none() && self.entrypoint.is_empty() {
-            unsupported.add("`program`: the request has no script (`sagemaker_program`), which the toolkit of this image requires");
+            unsupported.add(
+                "`program`: the request has no script (`sagemaker_program`), which the toolkit of \
+                this image requires",
+            );
             node = node.with_comment(
-                "The request has no script, which the image requires: write `program \"train.py\" source=\"./src\"`.",
+                "The request has no script, which the image requires: write `program \
+                    \"train.py\" source=\"./src\"`.",
             );
         }
         if let Some(entry) = &self.entry {
@@ -135,7 +142,8 @@ impl Script {
             node = node.prop("s3", &string(&escape_placeholders(archive)));
             if self.is_missing {
                 node = node.with_comment(
-                    "Not uploaded, as the script would have done: write `source=\"./…\"` for the directory of its files.",
+                    "Not uploaded, as the script would have done: write `source=\"./…\"` for the \
+                        directory of its files.",
                 );
                 unsupported.add_caveat(&format!(
                     "`program s3=`: not uploaded to `{archive}`: the source of the program"
@@ -166,7 +174,8 @@ impl Script {
             let (literal, exact) = argument_literal(&text, script);
             if !exact {
                 unsupported.add_difference(&format!(
-                    "hyperparameter `{name}` was sent as {text}, which the container's shell splits into words: trainc sends it as one word"
+                    "hyperparameter `{name}` was sent as {text}, which the container's shell \
+                        splits into words: trainc sends it as one word"
                 ));
             }
             node = node.child(Node::text("hyperparameter", &name).arg(&literal));
@@ -201,14 +210,16 @@ impl Script {
 /// Returns the node that fetches a credential, whose ARN the request does not contain.
 fn secret_node(variable: &str) -> Node {
     Node::text("secret", variable).prop("from", &string("…")).with_comment(
-        "A credential, which is not written here: store it in AWS Secrets Manager, and write the secret's ARN.",
+        "A credential, which is not written here: store it in AWS Secrets Manager, and write the \
+            secret's ARN.",
     )
 }
 
 /// Returns a hyperparameter as a literal, and whether trainc sends it unchanged.
 fn argument_literal(text: &str, script: bool) -> (String, bool) {
     if !script {
-        // No toolkit: strings are sent unchanged; bare integers and booleans read better and are sent as the same strings.
+        // No toolkit: strings are sent unchanged; bare integers and booleans read better and are sent as the
+        // same strings.
         let literal = match text {
             "True" => "#true".to_owned(),
             "False" => "#false".to_owned(),
@@ -222,7 +233,8 @@ fn argument_literal(text: &str, script: bool) -> (String, bool) {
             Some(value) => (string(&escape_placeholders(&value)), true),
             None => (string(&escape_placeholders(&value)), false),
         },
-        // A number with more digits than the language supports becomes a string: the script receives a string either way.
+        // A number with more digits than the language supports becomes a string: the script receives a string
+        // either way.
         Ok(Value::Number(_)) if exceeds_precision(text) => (string(text), true),
         Ok(value) => literal(&value)
             .map_or_else(|| (string(&escape_placeholders(text)), false), |literal| (literal, true)),
@@ -231,8 +243,8 @@ fn argument_literal(text: &str, script: bool) -> (String, bool) {
     }
 }
 
-/// Returns whether a JSON number has more digits than the language supports: an integer above 64 bits, or a float with
-/// more than 17 digits.
+/// Returns whether a JSON number has more digits than the language supports: an integer above 64 bits, or a
+/// float with more than 17 digits.
 fn exceeds_precision(text: &str) -> bool {
     let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
     if mantissa == text && !text.contains('.') {

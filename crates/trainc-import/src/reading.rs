@@ -1,5 +1,5 @@
-//! Reading of documents: UTF-8 or UTF-16; JSON, several JSON documents, JSON with comment lines, YAML with the short functions of
-//! CloudFormation.
+//! Reading of documents: UTF-8 or UTF-16; JSON, several JSON documents, JSON with comment lines, YAML with
+//! the short functions of CloudFormation.
 
 use super::document;
 use serde_json::{Map, Value};
@@ -23,7 +23,8 @@ pub fn decode(bytes: &[u8]) -> Result<String, Option<(&'static str, &'static str
     text.ok_or_else(|| document::describe_bytes(bytes))
 }
 
-/// Reads one document or several: JSON, otherwise YAML. The error is that of the format that the text seems to have.
+/// Reads one document or several: JSON, otherwise YAML. The error is that of the format that the text seems
+/// to have.
 pub(super) fn read(text: &str) -> Result<Read, Error> {
     let limits = Limits::default();
     let json = read_json_stream(text, &limits).and_then(|documents| match documents.len() {
@@ -75,7 +76,8 @@ fn all_maps(documents: Vec<Node>) -> Result<Vec<Node>, Error> {
     }
 }
 
-/// Converts a short function of CloudFormation: `!Sub x` is `{"Fn::Sub": x}`. Other tags have no meaning here.
+/// Converts a short function of CloudFormation: `!Sub x` is `{"Fn::Sub": x}`. Other tags have no meaning
+/// here.
 fn short_function(tag: &str, value: Value) -> Value {
     match tag.strip_prefix('!') {
         Some("Ref") => Value::Object(Map::from_iter([("Ref".to_owned(), value)])),

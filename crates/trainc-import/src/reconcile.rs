@@ -1,5 +1,6 @@
-//! Makes an imported manifest send the imported request: what the nodes send differently is written in `request`, and what
-//! still differs is stated in the header. Both requests are real: the manifest is compiled.
+//! Makes an imported manifest send the imported request: what the nodes send differently is written in
+//! `request`, and what still differs is stated in the header. Both requests are real: the manifest is
+//! compiled.
 
 use super::Imported;
 use super::comparison::{Difference, differences};

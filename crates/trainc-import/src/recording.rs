@@ -42,8 +42,8 @@ pub struct Recording {
     pub assumed_region: Option<String>,
     /// How it failed.
     pub failure: Option<Failure>,
-    /// Why it was stopped after it had created training jobs: it needs what only an account has. With the line of the script,
-    /// from 1.
+    /// Why it was stopped after it had created training jobs: it needs what only an account has. With the
+    /// line of the script, from 1.
     pub stopped: Option<(String, Option<usize>)>,
     /// Statements that failed and were skipped.
     pub ignored: Vec<Ignored>,
@@ -240,7 +240,8 @@ impl Recording {
     }
 }
 
-/// Replaces the account of the recorder in a text: by an account, or by its placeholder; the recorder's role by its placeholder.
+/// Replaces the account of the recorder in a text: by an account, or by its placeholder; the recorder's role
+/// by its placeholder.
 pub(super) fn in_account(text: &str, account: Option<&str>) -> String {
     if text.starts_with("arn:") && text.ends_with(ROLE) {
         return ROLE_PLACEHOLDER.to_owned();
@@ -284,8 +285,8 @@ const VERBATIM: [&str; 4] = ["AlgorithmSpecification", "Environment", "HyperPara
 /// The location of the source, which trainc replaces.
 const SUBMIT_DIRECTORY: &str = "HyperParameters.sagemaker_submit_directory";
 
-/// Returns the members of a recorded request whose values contain an answer that the recorder made up, or its account where
-/// neither `account` nor `apply` replaces it.
+/// Returns the members of a recorded request whose values contain an answer that the recorder made up, or its
+/// account where neither `account` nor `apply` replaces it.
 pub(super) fn made_up_members(request: &Map<String, Value>, account: Option<&str>) -> Vec<String> {
     let is_made_up = |path: &str, text: &str| {
         let is_verbatim = path.split('.').next().is_some_and(|first| VERBATIM.contains(&first));

@@ -57,7 +57,8 @@ impl Parameters<'_> {
             match option.zip(literal(&value)) {
                 Some((option, literal)) => out.push(Node::new(option.name).arg(&literal)),
                 None => self.unsupported.add_difference(&format!(
-                    "`{key}` of `mp_parameters`, {value}: not supported by any node, so trainc does not send it"
+                    "`{key}` of `mp_parameters`, {value}: not supported by any node, so trainc \
+                        does not send it"
                 )),
             }
         }
@@ -141,7 +142,10 @@ impl Parameters<'_> {
         ] {
             let found = self.take_integer(key).filter(|n| *n > 0);
             if found.is_none() && key == "hybrid_shard_degree" {
-                self.unsupported.add_difference("`hybrid_shard_degree` 0: SMP chooses the degree, but a manifest sets it, to 1 without `shard-degree`");
+                self.unsupported.add_difference(
+                    "`hybrid_shard_degree` 0: SMP chooses the degree, but a manifest sets it, to 1 \
+                    without `shard-degree`",
+                );
             }
             out.extend(found.map(|n| number(name, n)));
         }

@@ -7,14 +7,16 @@ use trainc_diag::source::SourceMap;
 /// Maximum number of questions to the account in the header; a script may ask in a loop.
 const MOST_UNKNOWN: usize = 12;
 
-/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences, what only the account
-/// knows, and the caveats. A tuning job sets hyperparameters of its own in each request.
+/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences,
+/// what only the account knows, and the caveats. A tuning job sets hyperparameters of its own in each
+/// request.
 pub(super) fn header(description: &str, imported: &Imported) -> String {
     let Imported { lost, caveats, unknown, is_tuned, .. } = imported;
     let verdict = match (lost.is_empty(), unknown.is_empty(), is_tuned) {
         (false, _, _) => "does not produce the same request; differences:",
         (true, false, _) => {
-            "the request may differ in your account, since the script uses answers that only the account knows:"
+            "the request may differ in your account, since the script uses answers that only the \
+                account knows:"
         }
         (true, true, true) => {
             "produces one training job with its parameters that are not tuned, not the tuning job"
@@ -41,7 +43,8 @@ pub(super) fn header(description: &str, imported: &Imported) -> String {
     out
 }
 
-/// Returns a line as it is written: it is printed to a terminal unchanged, and may quote what a script has done.
+/// Returns a line as it is written: it is printed to a terminal unchanged, and may quote what a script has
+/// done.
 pub(super) fn shown(line: &str) -> String {
     escape_line(&SourceMap::default().mask(line))
 }
@@ -65,8 +68,8 @@ impl Unsupported {
         }
     }
 
-    /// Adds what makes a job of the same request another one: a value that stands for that of the account, or files that are
-    /// not there.
+    /// Adds what makes a job of the same request another one: a value that stands for that of the account, or
+    /// files that are not there.
     pub(super) fn add_caveat(&mut self, line: &str) {
         let shown = shown(line);
         if !self.caveats.contains(&shown) {

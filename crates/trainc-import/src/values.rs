@@ -8,8 +8,9 @@ use trainc_language::spec::Ty;
 use trainc_language::{Declared, Member, Place, Unit};
 
 impl Node {
-    /// Adds the value that is sent as a member of an object of the request, and takes the member; `object` is its path, empty
-    /// for the request itself. Without the member, or with one of another type, nothing changes.
+    /// Adds the value that is sent as a member of an object of the request, and takes the member; `object` is
+    /// its path, empty for the request itself. Without the member, or with one of another type, nothing
+    /// changes.
     pub(super) fn value(self, members: &mut UnmappedMembers, object: &str, member: &str) -> Self {
         match take(members, object, member) {
             Some((declared, literal)) => match declared.place {

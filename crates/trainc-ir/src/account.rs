@@ -43,8 +43,8 @@ impl Plan {
         self.account_facts.account.as_deref().or_else(|| self.job.account.value().map(String::as_str))
     }
 
-    /// Returns the plan with a mark for everything that only an account knows: its ID in addresses, its role and its file
-    /// systems.
+    /// Returns the plan with a mark for everything that only an account knows: its ID in addresses, its role
+    /// and its file systems.
     #[must_use]
     pub fn with_marks(&self) -> Self {
         let mut plan = self.clone();

@@ -37,8 +37,9 @@ pub fn is_writable_file_system(channel: &Channel) -> bool {
     !channel.from.is_absent() && channel.mode.value().map(String::as_str) == Some("rw")
 }
 
-/// Returns the shard group of engine `worker` if it spans hosts that would each hold only a part of its checkpoints. The
-/// worker requires one directory even if nothing is saved, so a job without `checkpoint` counts too.
+/// Returns the shard group of engine `worker` if it spans hosts that would each hold only a part of its
+/// checkpoints. The worker requires one directory even if nothing is saved, so a job without `checkpoint`
+/// counts too.
 pub fn split_checkpoint(plan: &Plan) -> Option<SplitCheckpoint> {
     let mesh = plan.mesh.as_ref().filter(|_| plan.is_worker())?;
     plan.job.parallel.as_ref()?;

@@ -1,4 +1,5 @@
-//! The planned figures of a run, for the scripts that measure the cluster and watch the run in its containers.
+//! The planned figures of a run, for the scripts that measure the cluster and watch the run in its
+//! containers.
 
 use super::mesh::Axis;
 
@@ -7,8 +8,8 @@ use super::mesh::Axis;
 pub struct Expectation {
     /// Predicted figures; `None` where the model cannot predict the job. No part of the digest.
     pub speed: Option<ExpectedSpeed>,
-    /// US dollars per hour of all instances, volumes and file systems of the job; `None` without a price. No part of the
-    /// digest.
+    /// US dollars per hour of all instances, volumes and file systems of the job; `None` without a price. No
+    /// part of the digest.
     pub usd_per_hour: Option<f64>,
     /// The figures on each further preferred instance type. No part of the digest.
     pub further_types: Vec<ExpectedType>,
@@ -48,8 +49,8 @@ pub struct ExpectedSpeed {
     pub attention_seconds: Option<f64>,
     /// Seconds of each of [`ProbeWork::collectives`].
     pub collective_seconds: Vec<f64>,
-    /// The constants of the cost model behind these figures that a probe measures, by their keys in a file of constants:
-    /// matrix products first, then attention, then the links.
+    /// The constants of the cost model behind these figures that a probe measures, by their keys in a file of
+    /// constants: matrix products first, then attention, then the links.
     pub constants: Vec<(String, f64)>,
 }
 

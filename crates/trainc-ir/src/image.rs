@@ -19,7 +19,8 @@ pub struct Image {
     pub patch_window: Option<(String, String)>,
     /// Whether the image contains the training toolkit, which reads `sagemaker_*` hyperparameters.
     pub toolkit: bool,
-    /// Whether the SageMaker Python SDK v2 accepts the versions as written with the job's engine; otherwise only the URI.
+    /// Whether the SageMaker Python SDK v2 accepts the versions as written with the job's engine; otherwise
+    /// only the URI.
     pub sdk_v2: bool,
     /// The origin of the URI.
     pub origin: Origin,

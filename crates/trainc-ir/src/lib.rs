@@ -1,4 +1,5 @@
-//! The data types of a plan; those of its job are in `trainc-language`. Plain data without behaviour, except for invariants.
+//! The data types of a plan; those of its job are in `trainc-language`. Plain data without behaviour, except
+//! for invariants.
 
 pub mod account;
 pub mod architecture;

@@ -59,8 +59,8 @@ impl Axis {
     }
 }
 
-/// The ranks on their axes, by the law of the engine: the replicas and the degrees of its factors multiply to the world size,
-/// and the degrees of axes inside others divide those.
+/// The ranks on their axes, by the law of the engine: the replicas and the degrees of its factors multiply to
+/// the world size, and the degrees of axes inside others divide those.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mesh {
     /// The law that the degrees follow.
@@ -71,8 +71,8 @@ pub struct Mesh {
     pub gpus_per_node: u64,
     /// Processes of each instance; one process has all GPUs for `device-map`.
     pub processes_per_node: u64,
-    /// Number of ranks: one per GPU, fewer with `processes`, one per NeuronCore on Trainium. For `device-map` and plain
-    /// scripts the number of GPUs.
+    /// Number of ranks: one per GPU, fewer with `processes`, one per NeuronCore on Trainium. For `device-map`
+    /// and plain scripts the number of GPUs.
     pub world_size: u64,
     /// Replicas of the model's states.
     pub replicas: Val<u64>,
@@ -88,7 +88,8 @@ pub struct Mesh {
     pub expert_degree: Val<u64>,
     /// Ranks that read different data.
     pub data_ranks: Val<u64>,
-    /// Minimum nodes of the shard group by the rule of one node per 3 billion parameters; `None` where it does not apply.
+    /// Minimum nodes of the shard group by the rule of one node per 3 billion parameters; `None` where it
+    /// does not apply.
     pub minimum_nodes: Option<Val<u64>>,
     /// The next power of two of the minimum nodes.
     pub recommended_nodes: Option<Val<u64>>,
@@ -100,8 +101,8 @@ pub struct Mesh {
 pub const LISTED_RANKS: u64 = 65_536;
 
 impl Mesh {
-    /// Creates a mesh of `(nodes, GPUs per node)` with one process per GPU and the given axes, outermost first. The other
-    /// degrees are 1; `rule` is the origin of all degrees.
+    /// Creates a mesh of `(nodes, GPUs per node)` with one process per GPU and the given axes, outermost
+    /// first. The other degrees are 1; `rule` is the origin of all degrees.
     pub fn new(
         law: &'static Law,
         (nodes, gpus_per_node): (u64, u64),
@@ -165,8 +166,8 @@ impl Mesh {
         self.nodes.saturating_mul(self.gpus_per_node)
     }
 
-    /// Returns the total number of ranks: one per GPU, except for plain scripts (one per host) and with fewer processes than
-    /// GPUs.
+    /// Returns the total number of ranks: one per GPU, except for plain scripts (one per host) and with fewer
+    /// processes than GPUs.
     pub fn ranks(&self) -> u64 {
         self.order.iter().map(|(_, degree)| degree).product()
     }
@@ -176,7 +177,8 @@ impl Mesh {
         self.ranks().checked_div(self.nodes).unwrap_or(0).max(1)
     }
 
-    /// Returns the cells of a node in a diagram: its accelerators, or its ranks where an accelerator has several.
+    /// Returns the cells of a node in a diagram: its accelerators, or its ranks where an accelerator has
+    /// several.
     pub fn cells_per_node(&self) -> u64 {
         self.gpus_per_node.max(self.ranks_per_node())
     }
@@ -186,15 +188,16 @@ impl Mesh {
         rank / self.ranks_per_node()
     }
 
-    /// Returns the rank distance between neighbours of an axis: the product of the degrees of all faster axes.
+    /// Returns the rank distance between neighbours of an axis: the product of the degrees of all faster
+    /// axes.
     fn stride(&self, axis: Axis) -> u64 {
         // An axis inside another one is the fastest part of it.
         let axis = self.law.outer(axis).unwrap_or(axis);
         self.order.iter().rev().take_while(|(other, _)| *other != axis).map(|(_, degree)| degree).product()
     }
 
-    /// Returns the rank groups of an axis, each in ascending order, sorted by their first rank. Empty for degree 1 and for
-    /// more than [`LISTED_RANKS`] ranks.
+    /// Returns the rank groups of an axis, each in ascending order, sorted by their first rank. Empty for
+    /// degree 1 and for more than [`LISTED_RANKS`] ranks.
     pub fn groups(&self, axis: Axis) -> Vec<Vec<u64>> {
         let degree = self.degree(axis);
         if degree <= 1 || self.ranks() > LISTED_RANKS {
@@ -216,7 +219,8 @@ impl Mesh {
         }
         let stride = self.stride(axis);
         let block = stride.saturating_mul(degree);
-        // Groups repeat with the block; the first ranks of a block represent all when blocks align with nodes.
+        // Groups repeat with the block; the first ranks of a block represent all when blocks align with
+        // nodes.
         let period = block.max(self.ranks_per_node()).min(self.ranks().max(1));
         (0..period.min(4096))
             .filter(|rank| rank % block < stride)

@@ -1,13 +1,13 @@
 //! The payload of a job: what its containers start, from which code, and what trainc adds to it.
 
-/// What the containers of a job start, from which code, and what trainc adds to it. It is decided once, when the plan
-/// is bound; requests, scripts, archives and policies are rendered from it.
+/// What the containers of a job start, from which code, and what trainc adds to it. It is decided once, when
+/// the plan is bound; requests, scripts, archives and policies are rendered from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// What the containers start.
     pub starts: Starts,
-    /// The file of the code that is started: by the toolkit, or by torchrun of the launch script. `None` for a program
-    /// without a file. It is trainc's own script where that must run first.
+    /// The file of the code that is started: by the toolkit, or by torchrun of the launch script. `None` for
+    /// a program without a file. It is trainc's own script where that must run first.
     pub program: Option<String>,
     /// The archive with the code; `None` if the containers get none.
     pub archive: Option<Archive>,
@@ -46,8 +46,8 @@ pub enum Starts {
 pub struct Archive {
     /// Who packs it.
     pub origin: ArchiveOrigin,
-    /// The channel that provides it: a container with network isolation cannot download it, and one without the toolkit
-    /// does not. `None` if the toolkit downloads it.
+    /// The channel that provides it: a container with network isolation cannot download it, and one without
+    /// the toolkit does not. `None` if the toolkit downloads it.
     pub channel: Option<String>,
 }
 
@@ -123,13 +123,14 @@ impl Payload {
         }
     }
 
-    /// Returns the channel that provides the key, if one does: the key is next to the worker's config, or to the archive.
+    /// Returns the channel that provides the key, if one does: the key is next to the worker's config, or to
+    /// the archive.
     pub fn key_channel(&self) -> Option<&str> {
         self.worker_channel().or(self.code_channel())
     }
 
-    /// Returns the program of the training toolkit. Engine `worker` starts its binary in place of the toolkit, which is
-    /// nevertheless told of a program; a rule reports that nothing uses it.
+    /// Returns the program of the training toolkit. Engine `worker` starts its binary in place of the
+    /// toolkit, which is nevertheless told of a program; a rule reports that nothing uses it.
     pub fn toolkit_program(&self) -> Option<&str> {
         match self.starts {
             Starts::Toolkit | Starts::Worker { .. } => self.program.as_deref(),
@@ -147,8 +148,8 @@ impl Payload {
         self.starts == Starts::LaunchScript { has_other_hosts: true }
     }
 
-    /// Returns whether a script of trainc's can run before the program: one that the toolkit or the launch script starts
-    /// from an archive that trainc packs, or the worker.
+    /// Returns whether a script of trainc's can run before the program: one that the toolkit or the launch
+    /// script starts from an archive that trainc packs, or the worker.
     pub fn can_start_script(&self) -> bool {
         match self.starts {
             Starts::Worker { .. } => true,

@@ -72,7 +72,8 @@ pub struct Plan {
     pub deployable: bool,
     /// Facts of the account, once known.
     pub account_facts: AccountFacts,
-    /// The planned figures that the job's start script receives; `None` unless `probe` or an enforced budget needs them.
+    /// The planned figures that the job's start script receives; `None` unless `probe` or an enforced budget
+    /// needs them.
     pub expectation: Option<Box<Expectation>>,
 }
 
@@ -87,8 +88,8 @@ impl Plan {
         self.job.budget.as_ref().filter(|budget| budget.is_enforced())
     }
 
-    /// Returns true if the program is in a git repository from which nothing was fetched: its digest is not that of a run
-    /// that was started from its content.
+    /// Returns true if the program is in a git repository from which nothing was fetched: its digest is not
+    /// that of a run that was started from its content.
     pub fn has_unread_source(&self) -> bool {
         self.source.is_none()
             && self.job.program.as_ref().is_some_and(|program| program.git.value().is_some())
@@ -99,12 +100,14 @@ impl Plan {
         self.job.debugger.as_ref().filter(|_| self.engine.is_none_or(|engine| engine.front.takes_debugger))
     }
 
-    /// Returns where the debugger saves tensors: the job's output location unless the manifest sets another one.
+    /// Returns where the debugger saves tensors: the job's output location unless the manifest sets another
+    /// one.
     pub fn debugger_path(&self) -> Option<&str> {
         self.debugger()?.s3.text().or(self.output_path())
     }
 
-    /// Returns where the profiler saves its data: the job's output location unless the manifest sets another one.
+    /// Returns where the profiler saves its data: the job's output location unless the manifest sets another
+    /// one.
     pub fn profiler_path(&self) -> Option<&str> {
         self.job.profiler.as_ref()?.s3.text().or(self.output_path())
     }
@@ -209,7 +212,8 @@ impl Plan {
         self.fleet.first().map(Alternative::unpriced_types).unwrap_or_default()
     }
 
-    /// Returns the file systems that the job creates, each with its price if known. Existing ones are no cost of the job.
+    /// Returns the file systems that the job creates, each with its price if known. Existing ones are no cost
+    /// of the job.
     pub fn created_file_systems(&self) -> impl Iterator<Item = (&Storage, Option<&StoragePrice>)> {
         let prices = self.storage_prices.iter().map(Option::as_ref).chain(std::iter::repeat(None));
         self.job.storage.iter().zip(prices).filter(|(storage, _)| storage.id.is_absent())

@@ -90,14 +90,14 @@ fn age_days(date: &str, today: i64) -> Option<i64> {
     Some(today - epoch_days(&day)?)
 }
 
-/// Describes the origin of a price as [`describe_origin`], with the age of an old one: `price of 2024-06-11, 898 days
-/// old`.
+/// Describes the origin of a price as [`describe_origin`], with the age of an old one:
+/// `price of 2024-06-11, 898 days old`.
 pub fn describe_origin_and_age(date: Option<&str>, source: &str, today: Option<i64>) -> String {
     describe_origin(date, source) + &describe_age(date, today)
 }
 
-/// Describes the age of an old price after its date: `, 898 days old`; empty for a newer one, and for one of the user.
-/// Without today's date there is no age: emitted files do not change with the day.
+/// Describes the age of an old price after its date: `, 898 days old`; empty for a newer one, and for one of
+/// the user. Without today's date there is no age: emitted files do not change with the day.
 pub fn describe_age(date: Option<&str>, today: Option<i64>) -> String {
     match date.zip(today).and_then(|(date, today)| age_days(date, today)) {
         Some(age) if age > OLD_DAYS => {
@@ -107,8 +107,8 @@ pub fn describe_age(date: Option<&str>, today: Option<i64>) -> String {
     }
 }
 
-/// Describes the origins of several prices, each once: `price of 2024-06-11, 898 days old, and price of 2026-09-01`. `None`
-/// without prices.
+/// Describes the origins of several prices, each once:
+/// `price of 2024-06-11, 898 days old, and price of 2026-09-01`. `None` without prices.
 pub fn describe_origins<'a>(prices: impl Iterator<Item = &'a Price>, today: Option<i64>) -> Option<String> {
     let mut out: Vec<String> =
         prices.map(|price| describe_origin_and_age(price.date.as_deref(), &price.source, today)).collect();

@@ -39,7 +39,8 @@ pub struct SourceTree {
 }
 
 impl SourceTree {
-    /// Returns the SHA-256 of paths, modes and contents, which does not depend on the machine or the archiver.
+    /// Returns the SHA-256 of paths, modes and contents, which does not depend on the machine or the
+    /// archiver.
     pub fn digest(&self) -> String {
         let mut text = String::new();
         for file in &self.files {

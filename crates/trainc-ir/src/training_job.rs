@@ -32,10 +32,11 @@ pub struct TrainingJob {
     pub failure: Option<String>,
     /// Time of creation, seconds since 1970.
     pub created: f64,
-    /// Start on its instances, seconds since 1970: it is billed from then on, including the download of its data
-    /// (DescribeTrainingJob, TrainingStartTime).
+    /// Start on its instances, seconds since 1970: it is billed from then on, including the download of its
+    /// data (DescribeTrainingJob, TrainingStartTime).
     pub started: Option<f64>,
-    /// End on its instances, seconds since 1970: it is billed until then (DescribeTrainingJob, TrainingEndTime).
+    /// End on its instances, seconds since 1970: it is billed until then (DescribeTrainingJob,
+    /// TrainingEndTime).
     pub ended: Option<f64>,
     /// Seconds that are billed for each instance, known at the end.
     pub billable_seconds: Option<u64>,
@@ -60,7 +61,8 @@ impl TrainingJob {
             && self.failure.as_deref().is_some_and(|reason| signs.iter().any(|sign| reason.contains(sign)))
     }
 
-    /// Returns the start of its program, seconds since 1970: later than `started` by the download of data and image.
+    /// Returns the start of its program, seconds since 1970: later than `started` by the download of data and
+    /// image.
     pub fn program_started(&self) -> Option<f64> {
         let training = self.transitions.iter().find(|one| one.status == "Training");
         training.map(|one| one.start).or(self.started)

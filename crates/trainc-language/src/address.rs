@@ -12,9 +12,9 @@ pub const ACCOUNT_MARK: &str = "${account}";
 
 /// An S3 URI, an ARN, or a name of such a resource, with holes where the account's ID belongs.
 ///
-/// A manifest writes a hole as `${account}`: in the bucket of a URI, or as the account of an ARN. Neither can contain these
-/// characters literally; everywhere else they are text. The address reads as the text with the account's ID if it was
-/// filled, otherwise with the marks.
+/// A manifest writes a hole as `${account}`: in the bucket of a URI, or as the account of an ARN. Neither can
+/// contain these characters literally; everywhere else they are text. The address reads as the text with the
+/// account's ID if it was filled, otherwise with the marks.
 #[derive(Clone, Debug, Default)]
 pub struct Address {
     /// The texts around the holes: one more than there are holes.

@@ -1,4 +1,5 @@
-//! The nodes of a manifest as written, checked against the language's tables; defaults and names are not resolved.
+//! The nodes of a manifest as written, checked against the language's tables; defaults and names are not
+//! resolved.
 
 use super::spec::{NodeSpec, Repeat};
 use trainc_diag::source::{Span, Spanned};

@@ -1,4 +1,5 @@
-//! The declaration of one value of a node, from which its row in the tables and all that is done with it follow.
+//! The declaration of one value of a node, from which its row in the tables and all that is done with it
+//! follow.
 
 use super::spec::{Arg, NodeSpec, Prop, Repeat, Ty};
 use super::table::same;
@@ -42,9 +43,11 @@ pub enum Unit {
 /// The member of CreateTrainingJob that a value is sent as.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
-    /// Its path; `[]` stands for the position of its node among those of its name: `InputDataConfig[].ContentType`.
+    /// Its path; `[]` stands for the position of its node among those of its name:
+    /// `InputDataConfig[].ContentType`.
     pub path: &'static str,
-    /// The words of the language, or `true` and `false`, each with that of the API; empty if they are the same.
+    /// The words of the language, or `true` and `false`, each with that of the API; empty if they are the
+    /// same.
     pub words: &'static [(&'static str, &'static str)],
     /// Whether the value is sent as it is. Otherwise `emit` decides whether and how.
     pub is_as_written: bool,

@@ -1,4 +1,5 @@
-//! The language of manifests: the tables of its nodes, a file as written ([`ast`]), and a job as read ([`Job`]).
+//! The language of manifests: the tables of its nodes, a file as written ([`ast`]), and a job as read
+//! ([`Job`]).
 //!
 //! Below the reader and the plan, which both depend on it. Independent of the catalogue.
 

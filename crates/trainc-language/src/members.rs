@@ -65,8 +65,8 @@ impl SentValue {
 }
 
 impl Leaf<'_> {
-    /// Returns the member that the value is sent as, and the value in the words of the API; `None` if it is not sent or
-    /// invalid.
+    /// Returns the member that the value is sent as, and the value in the words of the API; `None` if it is
+    /// not sent or invalid.
     pub fn sent(&self) -> Option<(&'static Member, Value)> {
         let member = self.declared.member.as_ref()?;
         self.origin?;

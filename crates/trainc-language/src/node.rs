@@ -403,8 +403,8 @@ fn visit_raw(raw: &mut Raw, declared: &'static Declared, with: TextVisitor) {
     }
 }
 
-/// Declares a node. Each field has its documentation, which is also the reference's, and what it is in the manifest; a
-/// field without the latter consists of other nodes. `default` is a value and the reason for it.
+/// Declares a node. Each field has its documentation, which is also the reference's, and what it is in the
+/// manifest; a field without the latter consists of other nodes. `default` is a value and the reason for it.
 macro_rules! node {
     (
         $(#[doc = $doc:literal])+

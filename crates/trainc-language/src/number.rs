@@ -2,8 +2,8 @@
 
 /// Formats a float as Python's `repr` and `json.dumps` do: `0.0002`, `1e-05`, `1.0`.
 ///
-/// Both print the shortest digits that parse to the same number. They differ from Rust in using an exponent below 1e-4 and
-/// from 1e16 on, and in printing at least two digits of it.
+/// Both print the shortest digits that parse to the same number. They differ from Rust in using an exponent
+/// below 1e-4 and from 1e16 on, and in printing at least two digits of it.
 pub fn python_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

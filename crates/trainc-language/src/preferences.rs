@@ -1,4 +1,5 @@
-//! Instance preferences (`request { ResourceConfig { InstancePreferences … } }`), instance groups and serverless jobs.
+//! Instance preferences (`request { ResourceConfig { InstancePreferences … } }`), instance groups and
+//! serverless jobs.
 //!
 //! SageMaker uses the first available type of an ordered list of preferences. The plan is for the first type,
 //! which [`Job::apply_first_preference`] makes the type of the cluster; the plan's `Fleet` has all of them.
@@ -8,8 +9,8 @@ use super::origin::{Field, Origin, Val};
 use super::scalar::{Raw, RequestMember, Scalar};
 use trainc_diag::source::{Span, Spanned};
 
-/// Request members for instances, container and code. The nodes for them are not valid in a serverless job, which sets the
-/// supported ones in `request`.
+/// Request members for instances, container and code. The nodes for them are not valid in a serverless job,
+/// which sets the supported ones in `request`.
 pub const MACHINE_MEMBERS: [&str; 7] = [
     "AlgorithmSpecification",
     "EnableManagedSpotTraining",
@@ -35,7 +36,8 @@ fn has_gpus(instance: &str) -> bool {
 }
 
 impl Job {
-    /// Returns the instance preferences in order, with the request member that contains them; `None` without preferences.
+    /// Returns the instance preferences in order, with the request member that contains them; `None` without
+    /// preferences.
     pub fn preferences(&self) -> Option<(&RequestMember, Vec<Preference<'_>>)> {
         let config = self.request.iter().find(|member| member.name == "ResourceConfig")?;
         let Raw::List(items) = &config.value.member("InstancePreferences")?.value else { return None };
@@ -54,8 +56,9 @@ impl Job {
         Some((config, preferences.collect()))
     }
 
-    /// Returns the instance type that selects the container: that of the cluster; of groups the first with a GPU, otherwise
-    /// the first (SageMaker Python SDK 2.257.7, `image_uris._get_instance_type`); of preferences the first.
+    /// Returns the instance type that selects the container: that of the cluster; of groups the first with a
+    /// GPU, otherwise the first (SageMaker Python SDK 2.257.7, `image_uris._get_instance_type`); of
+    /// preferences the first.
     pub fn container_instance(&self) -> Option<&str> {
         let cluster = self.cluster.as_ref()?;
         if !cluster.instance.is_absent() {
@@ -75,7 +78,8 @@ impl Job {
         self.request.iter().find(|member| member.name == SERVERLESS)
     }
 
-    /// Returns whether `request` specifies a built-in or marketplace algorithm, which has its own container and program.
+    /// Returns whether `request` specifies a built-in or marketplace algorithm, which has its own container
+    /// and program.
     pub fn has_algorithm_name(&self) -> bool {
         let mut members = self.request.iter().filter(|member| member.name == "AlgorithmSpecification");
         members.any(|member| member.value.member("AlgorithmName").is_some())
@@ -90,8 +94,9 @@ impl Job {
         cluster.groups.iter().map(|group| group.nodes.get()).sum()
     }
 
-    /// Returns the instance group of a heterogeneous cluster that runs the ranks: the one that `parallel` names, otherwise
-    /// the only one. Returns `None` without groups, with several groups and no name, or with an unknown name.
+    /// Returns the instance group of a heterogeneous cluster that runs the ranks: the one that `parallel`
+    /// names, otherwise the only one. Returns `None` without groups, with several groups and no name, or with
+    /// an unknown name.
     pub fn rank_group(&self) -> Option<&InstanceGroup> {
         let groups = &self.cluster.as_ref()?.groups;
         match self.parallel.as_ref().map(|parallel| &parallel.group) {
@@ -100,8 +105,9 @@ impl Job {
         }
     }
 
-    /// Returns the instance type that runs the ranks: that of the cluster or of [`rank_group`](Self::rank_group); of several
-    /// groups without a named one the first with a GPU, otherwise the first.
+    /// Returns the instance type that runs the ranks: that of the cluster or of
+    /// [`rank_group`](Self::rank_group); of several groups without a named one the first with a GPU,
+    /// otherwise the first.
     pub fn rank_instance(&self) -> Option<&Val<String>> {
         let cluster = self.cluster.as_ref()?;
         if !cluster.instance.is_absent() || cluster.groups.is_empty() {

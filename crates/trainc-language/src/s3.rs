@@ -20,9 +20,9 @@ pub fn parse(uri: &str) -> Option<Uri<'_>> {
     parse_https(uri.strip_prefix("https://")?)
 }
 
-/// Parses `bucket.s3.region.amazonaws.com/key` and `s3.region.amazonaws.com/bucket/key`, the second also without a region or
-/// with `s3-region` (Amazon S3 user guide, "Methods for accessing a general purpose bucket"). Signed and encoded URLs are not
-/// parsed, since it is not documented how SageMaker reads them.
+/// Parses `bucket.s3.region.amazonaws.com/key` and `s3.region.amazonaws.com/bucket/key`, the second also
+/// without a region or with `s3-region` (Amazon S3 user guide, "Methods for accessing a general purpose
+/// bucket"). Signed and encoded URLs are not parsed, since it is not documented how SageMaker reads them.
 fn parse_https(rest: &str) -> Option<Uri<'_>> {
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if path.contains(['?', '%', '#']) {

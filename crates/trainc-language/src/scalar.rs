@@ -92,8 +92,8 @@ pub enum Raw {
 }
 
 impl Raw {
-    /// Reads one argument as a scalar, several as a list; `-` children as a list, other children and properties as an
-    /// object.
+    /// Reads one argument as a scalar, several as a list; `-` children as a list, other children and
+    /// properties as an object.
     fn read(node: &Node) -> Self {
         let scalar = |value: &Spanned<Value>| {
             Self::Scalar(Spanned::new(Scalar::from_value(&value.value).unwrap_or(Scalar::Null), value.span))

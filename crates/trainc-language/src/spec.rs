@@ -1,7 +1,7 @@
 //! The table types of the language: the arguments, properties and children of each node.
 //!
-//! The parser, `trainc schema manifest`, the reference page and the language server all use these tables, so a
-//! spelling exists in one place.
+//! The parser, `trainc schema manifest`, the reference page and the language server all use these tables, so
+//! a spelling exists in one place.
 
 use super::declared::Declared;
 
@@ -156,10 +156,11 @@ pub struct NodeSpec {
     pub free_children: bool,
     /// Its repetition in its parent.
     pub repeat: Repeat,
-    /// Mutually exclusive sets of properties, arguments and children, by name. The first name of a set selects it: a later
-    /// layer that writes it drops the values of the other sets in earlier layers.
+    /// Mutually exclusive sets of properties, arguments and children, by name. The first name of a set
+    /// selects it: a later layer that writes it drops the values of the other sets in earlier layers.
     pub alternatives: &'static [&'static [&'static str]],
-    /// Properties that depend on the first argument: a later layer that changes it drops those of earlier layers.
+    /// Properties that depend on the first argument: a later layer that changes it drops those of earlier
+    /// layers.
     pub of_first: &'static [&'static str],
     /// The engines that support a child of `parallel`; `None` for other nodes.
     pub engines: Option<&'static [&'static str]>,

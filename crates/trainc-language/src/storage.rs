@@ -35,19 +35,19 @@ impl Storage {
         }
     }
 
-    /// Returns the metadata mode to request: an EFA file system requires one (FSx API reference, `EfaEnabled`), so it gets
-    /// the automatic mode by default.
+    /// Returns the metadata mode to request: an EFA file system requires one (FSx API reference,
+    /// `EfaEnabled`), so it gets the automatic mode by default.
     pub fn metadata_mode(&self) -> Option<MetadataMode> {
         let is_efa = self.efa.get() == Some(true);
         self.metadata_iops.get().map(MetadataMode::Provisioned).or(is_efa.then_some(MetadataMode::Automatic))
     }
 
-    /// Returns the Lustre version: as written, else the default of the service, or a later one that the job requires. It
-    /// is always sent, so that a changed default does not change a file system.
+    /// Returns the Lustre version: as written, else the default of the service, or a later one that the job
+    /// requires. It is always sent, so that a changed default does not change a file system.
     ///
-    /// The service defaults to 2.10, for PERSISTENT_2 to 2.12, and with a metadata configuration to 2.15 (botocore
-    /// 1.44.5, `FileSystemTypeVersion`); data repository associations need 2.12 (user guide for Lustre, "Linking your
-    /// file system to an S3 bucket").
+    /// The service defaults to 2.10, for PERSISTENT_2 to 2.12, and with a metadata configuration to 2.15
+    /// (botocore 1.44.5, `FileSystemTypeVersion`); data repository associations need 2.12 (user guide for
+    /// Lustre, "Linking your file system to an S3 bucket").
     pub fn lustre_version(&self) -> &str {
         if let Some(written) = self.version.value() {
             return written;

@@ -39,7 +39,8 @@ pub(super) fn definition(
     }
 }
 
-/// Returns the file of a layer among the sources of the compilation: the one whose path ends with the written path.
+/// Returns the file of a layer among the sources of the compilation: the one whose path ends with the written
+/// path.
 fn layer_file(opened: &OpenDocument, written: &str) -> Option<String> {
     let wanted = written.trim_start_matches("./").trim_start_matches("../");
     let wanted = wanted.rsplit("../").next()?;

@@ -8,7 +8,8 @@ use lsp_types::{
 };
 use trainc_diag::escape_control_characters;
 
-/// Returns the hints of a document in a range: those of its own job, or of the first open job that has it as a layer.
+/// Returns the hints of a document in a range: those of its own job, or of the first open job that has it as
+/// a layer.
 pub(super) fn inlay_hints<'a>(
     shown: &OpenDocument,
     all: impl Iterator<Item = &'a OpenDocument>,
@@ -22,7 +23,8 @@ pub(super) fn inlay_hints<'a>(
     all.map(|job| hints_of(job, shown, range, encoding)).find(|hints| !hints.is_empty()).unwrap_or_default()
 }
 
-/// Returns the figures of a job as hints in the text of a document, which is the job's own or one of its layers.
+/// Returns the figures of a job as hints in the text of a document, which is the job's own or one of its
+/// layers.
 fn hints_of(job: &OpenDocument, shown: &OpenDocument, range: Range, encoding: Encoding) -> Vec<InlayHint> {
     let Some(plan) = &job.compiled.plan else { return Vec::new() };
     let is_own = job.name == shown.name;

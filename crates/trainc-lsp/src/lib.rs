@@ -1,9 +1,9 @@
-//! The language server of manifests: diagnostics, quick fixes, hover, inlay hints, code lenses, completion, definitions,
-//! symbols and formatting.
+//! The language server of manifests: diagnostics, quick fixes, hover, inlay hints, code lenses, completion,
+//! definitions, symbols and formatting.
 //!
-//! In: texts as the editor has them, and messages of the Language Server Protocol. Out: answers in the types of the
-//! protocol. Compiles with a function of the caller, so that unsaved text takes precedence over the files. Does not read
-//! files or streams.
+//! In: texts as the editor has them, and messages of the Language Server Protocol. Out: answers in the types
+//! of the protocol. Compiles with a function of the caller, so that unsaved text takes precedence over the
+//! files. Does not read files or streams.
 
 mod code_lens;
 mod completion;

@@ -1,4 +1,5 @@
-//! What the plan predicts for an open document, next to the values that decide it: for inlay hints, hover and code lenses.
+//! What the plan predicts for an open document, next to the values that decide it: for inlay hints, hover and
+//! code lenses.
 
 use super::open_document::OpenDocument;
 use trainc_diag::source::Span;
@@ -29,7 +30,8 @@ pub(super) enum Anchor {
 }
 
 impl Anchor {
-    /// Returns whether the value decides the memory of a GPU, and whether it decides the time and the cost of the run.
+    /// Returns whether the value decides the memory of a GPU, and whether it decides the time and the cost of
+    /// the run.
     fn decides(self) -> (bool, bool) {
         match self {
             Self::JobName | Self::Nodes => (true, true),
@@ -58,8 +60,8 @@ pub(super) fn anchors(plan: &Plan) -> Vec<(Anchor, Span)> {
     out.into_iter().filter_map(|(anchor, span)| Some((anchor, span?))).collect()
 }
 
-/// Returns the figures that a value decides, in short: `15.5 of 22.4 GiB`, `1h 48m, $12.79`. `None` if unknown. With
-/// `priced`, the cost has the date of its price.
+/// Returns the figures that a value decides, in short: `15.5 of 22.4 GiB`, `1h 48m, $12.79`. `None` if
+/// unknown. With `priced`, the cost has the date of its price.
 pub(super) fn short(opened: &OpenDocument, anchor: Anchor, priced: bool) -> Option<String> {
     let (memory, run) = anchor.decides();
     let prediction = &opened.compiled.prediction;

@@ -96,8 +96,8 @@ fn plain_text(problem: &Problem) -> String {
     diag::escape_control_characters(&lines.join("\n"))
 }
 
-/// Returns the quick fixes of the problems in a range: their fixes, or the edits of their help. `compile` compiles an
-/// edited text of the document.
+/// Returns the quick fixes of the problems in a range: their fixes, or the edits of their help. `compile`
+/// compiles an edited text of the document.
 pub(super) fn actions(
     opened: &OpenDocument,
     range: Range,

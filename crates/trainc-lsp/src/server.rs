@@ -25,11 +25,12 @@ use trainc_syntax::format;
 /// The texts of the editor by their source name: a path, or a name in angle brackets.
 pub type Buffers = BTreeMap<String, String>;
 
-/// Compiles the text of that name, with the open texts in place of the files. The sources go into the given map.
+/// Compiles the text of that name, with the open texts in place of the files. The sources go into the given
+/// map.
 pub type Compile<'a> = dyn Fn(&str, &str, &Buffers, SourceMap) -> (Compiled, SourceMap, SourceId) + 'a;
 
-/// Summarizes the jobs of the manifests around the open texts that are not open themselves, with their sources in a
-/// [`SourceMap::default`].
+/// Summarizes the jobs of the manifests around the open texts that are not open themselves, with their
+/// sources in a [`SourceMap::default`].
 pub type SummarizeOthers<'a> = dyn Fn(&Buffers) -> (Vec<JobSummary>, SourceMap) + 'a;
 
 /// The part of a source map that holds the sources of all jobs.
@@ -153,7 +154,8 @@ impl<'a> Server<'a> {
         self.changed_diagnostics()
     }
 
-    /// Compiles the open texts. If only one has changed, those that do not have it as a layer are kept as they are.
+    /// Compiles the open texts. If only one has changed, those that do not have it as a layer are kept as
+    /// they are.
     fn compile_all(&mut self, changed: Option<&Uri>) {
         let buffers = self.buffers();
         let mut before = std::mem::take(&mut self.documents);
@@ -195,8 +197,8 @@ impl<'a> Server<'a> {
         self.texts.values().map(|(uri, text)| (buffer_name(uri), text.clone())).collect()
     }
 
-    /// Compares the open jobs with each other and with the jobs around them, which come first: a problem belongs to the later
-    /// of two jobs, and so to the one that is open.
+    /// Compares the open jobs with each other and with the jobs around them, which come first: a problem
+    /// belongs to the later of two jobs, and so to the one that is open.
     fn check_across_jobs(&mut self) {
         let summaries: Vec<JobSummary> =
             self.documents.values().map(|opened| JobSummary::new(&opened.name, &opened.compiled)).collect();

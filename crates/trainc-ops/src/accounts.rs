@@ -86,7 +86,8 @@ type CredentialCache = trainc_aws::CredentialCache;
 type CredentialCache = ();
 
 impl Accounts {
-    /// Opens the account; fails with the words for a usage error. `notice` is called with a note while a request waits.
+    /// Opens the account; fails with the words for a usage error. `notice` is called with a note while a
+    /// request waits.
     pub fn open(which: &Which, capacity: Option<Duration>, notice: fn(&str)) -> Result<Self, String> {
         let simulated = match which {
             Which::Aws => None,
@@ -311,8 +312,8 @@ async fn all_on_aws<X, T: Tasks<X>>(
 
 /// What is said of an account of AWS by a build without the SDK.
 #[cfg(not(feature = "aws"))]
-const MISSING_AWS_FEATURE: &str = "error: trainc was built without the feature `aws` and only supports `--simulate` \
-    and `plan --offline`\n";
+const MISSING_AWS_FEATURE: &str = "error: trainc was built without the feature `aws` and only supports \
+    `--simulate` and `plan --offline`\n";
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]

@@ -57,7 +57,8 @@ pub fn read_old(set: &mut Set, paths: &[String], against: &str, options: &Option
     match Revision::open(&root, against, options.worker.clone()) {
         Ok(objects) => from_revision(set, paths, against, options, objects, &root),
         Err(why) => Err(format!(
-            "`{against}` is neither a file nor a revision of `{}`: {why}\nhelp: a shallow clone lacks older commits: run `git fetch origin`, or set `fetch-depth: 0` in the pipeline",
+            "`{against}` is neither a file nor a revision of `{}`: {why}\nhelp: a shallow clone \
+                lacks older commits: run `git fetch origin`, or set `fetch-depth: 0` in the pipeline",
             root.display()
         )),
     }

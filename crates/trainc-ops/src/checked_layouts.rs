@@ -27,8 +27,8 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// Returns the upper bound of the predicted memory in bytes if it exceeds the GPU memory: the layout fits by the
-    /// estimate, but with less room than the model's error.
+    /// Returns the upper bound of the predicted memory in bytes if it exceeds the GPU memory: the layout fits
+    /// by the estimate, but with less room than the model's error.
     pub fn high_memory_if_tight(&self) -> Option<f64> {
         let memory = self.compiled.prediction.memory.as_ref()?;
         (memory.fit()? != Fit::Surely).then_some(memory.interval.high)
@@ -39,11 +39,13 @@ impl Sound {
 pub struct CheckedLayouts {
     /// Every layout of the search space.
     pub points: Vec<Point>,
-    /// The valid layouts that no equally certain one dominates: those that surely fit first, each the fastest first.
+    /// The valid layouts that no equally certain one dominates: those that surely fit first, each the fastest
+    /// first.
     pub front: Vec<Sound>,
     /// Rejected members of the front, one per reason, as index in the points.
     pub refused: Vec<(usize, Refusal)>,
-    /// Number of rejected layouts, including those of the same shape as a rejected one or of a rejected instance type.
+    /// Number of rejected layouts, including those of the same shape as a rejected one or of a rejected
+    /// instance type.
     pub dropped: usize,
     /// True if there were too many to check them all.
     pub cut: bool,
@@ -63,7 +65,8 @@ impl CheckedLayouts {
         self.count(&[Status::Valid, Status::Refused])
     }
 
-    /// Returns the instance type of the layouts that exceed the cost bound, if none of them has a known price.
+    /// Returns the instance type of the layouts that exceed the cost bound, if none of them has a known
+    /// price.
     pub fn site_without_price(&self) -> Option<usize> {
         let mut dear = self.points.iter().filter(|point| point.status == Status::TooExpensive).peekable();
         let site = dear.peek()?.choice.site;
@@ -87,8 +90,8 @@ impl CheckedLayouts {
         }
     }
 
-    /// Returns the points for selecting runners-up. Layouts of a rejected instance type have status `Refused`, so that
-    /// none of them appears as if only memory or a bound excluded it.
+    /// Returns the points for selecting runners-up. Layouts of a rejected instance type have status
+    /// `Refused`, so that none of them appears as if only memory or a bound excluded it.
     pub fn points_with_refused_types(&self) -> Vec<Point> {
         let status = |point: &Point| {
             if self.off_types.contains(&point.choice.site) { Status::Refused } else { point.status }
@@ -120,8 +123,8 @@ impl CheckedLayouts {
     }
 }
 
-/// Compiles the members of the front until all that are shown pass. A rejected member is replaced by those that it
-/// dominates; layouts that differ from it only in batch and recomputation are rejected too.
+/// Compiles the members of the front until all that are shown pass. A rejected member is replaced by those
+/// that it dominates; layouts that differ from it only in batch and recomputation are rejected too.
 pub fn check_layouts(
     held: &mut LoadedManifest,
     options: &Options,
@@ -235,8 +238,8 @@ fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice: &Ch
     new.map(str::to_owned).collect()
 }
 
-/// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance type causes
-/// it.
+/// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance
+/// type causes it.
 fn compile(
     held: &mut LoadedManifest,
     options: &Options,

@@ -29,8 +29,9 @@ pub struct Comparison {
     pub quotas: Vec<QuotaRoom>,
 }
 
-/// Compares several jobs with the account concurrently; the resources of each are counted for those after it. `known` are
-/// the names of all jobs of the command, valid or not; `hear` is called with each fault after which a call is repeated.
+/// Compares several jobs with the account concurrently; the resources of each are counted for those after it.
+/// `known` are the names of all jobs of the command, valid or not; `hear` is called with each fault after
+/// which a call is repeated.
 pub async fn compare_with_account<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],

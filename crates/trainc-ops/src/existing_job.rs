@@ -30,7 +30,8 @@ pub async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> R
     }
     let Some(desired) = Desired::new(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
     let runs = look.runs(&desired, trainc_apply::diff::Choices::default()).await.map_err(failed)?;
-    // What a repository holds decides the digest, and nothing was fetched: the newest run of the name is meant.
+    // What a repository holds decides the digest, and nothing was fetched: the newest run of the name is
+    // meant.
     let is_other = runs.latest.is_none() && !plan.has_unread_source();
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
 }
@@ -69,7 +70,8 @@ pub fn verdict_if_foreign_job(
         Help::from("give the job another name: the training job has other settings and cannot be adopted")
     } else {
         Help::from(format!(
-            "give the job another name; its owner can stop it with aws sagemaker stop-training-job --training-job-name {} --region {}",
+            "give the job another name; its owner can stop it with aws sagemaker \
+                stop-training-job --training-job-name {} --region {}",
             job.name, desired.region
         ))
     };

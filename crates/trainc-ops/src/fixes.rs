@@ -1,7 +1,8 @@
-//! Selects the fixes that `check --fix` applies: none may add an error, and `all` may not change what is trained.
+//! Selects the fixes that `check --fix` applies: none may add an error, and `all` may not change what is
+//! trained.
 //!
-//! In: the fixes of the problems, and a function that compiles edited texts. Out: the fixes to apply, and the others with
-//! the reason. Both conditions are tested by compiling the edited texts.
+//! In: the fixes of the problems, and a function that compiles edited texts. Out: the fixes to apply, and the
+//! others with the reason. Both conditions are tested by compiling the edited texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::source::{SourceId, SourceMap, is_file};
@@ -93,8 +94,9 @@ pub struct Selection<'a> {
     pub texts: BTreeMap<SourceId, String>,
 }
 
-/// Selects among the problems with a fix. `by_code` means that the user named their code, so that they may change what is
-/// trained. `compile` returns the state of each manifest with these texts in place of its sources, always in the same order.
+/// Selects among the problems with a fix. `by_code` means that the user named their code, so that they may
+/// change what is trained. `compile` returns the state of each manifest with these texts in place of its
+/// sources, always in the same order.
 pub fn select<'a>(
     sources: &SourceMap,
     problems: &[&'a Diagnostic],
@@ -145,7 +147,8 @@ impl<'a, F: FnMut(&BTreeMap<SourceId, String>) -> Vec<State>> Selector<'a, '_, F
             return Err(if self.by_code { Kept::AddsError } else { Kept::ChangesTraining });
         }
         if !self.by_code {
-            // A guessed value is the user's only once they have confirmed it, even where nothing was known before.
+            // A guessed value is the user's only once they have confirmed it, even where nothing was known
+            // before.
             let guessed = problems.iter().any(|problem| !trainc_syntax::fix_keeps_value(problem.code));
             let is_changed =
                 |(old, new): (&State, &State)| old.changes(new) || guessed && old.trained != new.trained;
@@ -173,8 +176,8 @@ pub struct Suggested {
     pub choices: Vec<Diagnostic>,
 }
 
-/// Returns the edits of the helps of a manifest's problems: of the errors and warnings, or of the problems of a code.
-/// `compile` returns the problems of the manifest, with a text in place of a source.
+/// Returns the edits of the helps of a manifest's problems: of the errors and warnings, or of the problems of
+/// a code. `compile` returns the problems of the manifest, with a text in place of a source.
 pub fn suggested(
     problems: &Problems,
     sources: &SourceMap,

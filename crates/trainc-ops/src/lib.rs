@@ -1,5 +1,5 @@
-//! Operations of the commands: what is read, decided and done. None prints; what happens meanwhile is reported to a listener
-//! of the caller.
+//! Operations of the commands: what is read, decided and done. None prints; what happens meanwhile is
+//! reported to a listener of the caller.
 
 // The futures of the AWS calls nest deeper than the default of 128.
 #![recursion_limit = "256"]

@@ -1,5 +1,5 @@
-//! The plan of a manifest with errors, for commands that only observe, stop or delete its job: a later edit must not block
-//! them.
+//! The plan of a manifest with errors, for commands that only observe, stop or delete its job: a later edit
+//! must not block them.
 
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Problems, Severity};

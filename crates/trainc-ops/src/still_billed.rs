@@ -9,7 +9,8 @@ use trainc_apply::look::Look;
 use trainc_apply::ownership::uses;
 use trainc_report::json::AfterEnd;
 
-/// Returns the file systems of the account; `None` if they may not be read, or if neither the run nor the plan has one.
+/// Returns the file systems of the account; `None` if they may not be read, or if neither the run nor the
+/// plan has one.
 async fn file_systems<C: Cloud, K: Clock>(
     look: &Look<'_, C, K>,
     job: &TrainingJob,
@@ -25,8 +26,8 @@ async fn file_systems<C: Cloud, K: Clock>(
     Some(all)
 }
 
-/// Returns what of `billed`, the bills after the end of a run by its plan, exists, with the file systems of the account. What may not be read is
-/// assumed to exist.
+/// Returns what of `billed`, the bills after the end of a run by its plan, exists, with the file systems of
+/// the account. What may not be read is assumed to exist.
 pub async fn still_billed<C: Cloud, K: Clock>(
     look: &Look<'_, C, K>,
     mut billed: Vec<AfterEnd>,

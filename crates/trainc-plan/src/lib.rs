@@ -1,5 +1,5 @@
-//! From a parsed manifest to a plan: merges layers, converts units, fills in defaults, chooses the layout and replaces
-//! placeholders.
+//! From a parsed manifest to a plan: merges layers, converts units, fills in defaults, chooses the layout and
+//! replaces placeholders.
 //!
 //! [`forecast`] runs all three stages and predicts the result. It runs no rule.
 

@@ -84,7 +84,8 @@ impl Compiled {
         self.plan.as_deref().filter(|_| self.problems.errors() == 0)
     }
 
-    /// Returns the plan if it has no errors and its cluster is on SageMaker, so that an account has its resources.
+    /// Returns the plan if it has no errors and its cluster is on SageMaker, so that an account has its
+    /// resources.
     pub fn sagemaker_plan(&self) -> Option<&Plan> {
         self.plan_without_errors().filter(|plan| plan.deployable)
     }

@@ -3,7 +3,8 @@
 use crate::resolve::LayerLoader;
 use trainc_ir::{SourceFile, SourceTree};
 
-/// Reads what a manifest names: layers, the program's files, a model's config. Only the caller accesses files.
+/// Reads what a manifest names: layers, the program's files, a model's config. Only the caller accesses
+/// files.
 pub trait World: LayerLoader {
     /// Reads a directory of the program, relative to the file that names it.
     fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError>;

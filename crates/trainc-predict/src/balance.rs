@@ -11,12 +11,13 @@ pub(super) struct StageBlocks {
     pub(super) head: bool,
 }
 
-/// Returns the blocks of each stage if the code balances stages by the cost of their blocks, of which the head is one;
-/// `None` if it divides the layers evenly.
+/// Returns the blocks of each stage if the code balances stages by the cost of their blocks, of which the
+/// head is one; `None` if it divides the layers evenly.
 ///
-/// nanotron fills one stage after another: the block with which the cost so far exceeds the stage's share is its last
-/// (huggingface/nanotron@2411b02, src/nanotron/models/base.py, `build_model`). A layer costs the weights of its matrices
-/// with as many key and value heads as query heads (src/nanotron/models/llama.py, `get_block_compute_costs`).
+/// nanotron fills one stage after another: the block with which the cost so far exceeds the stage's share is
+/// its last (huggingface/nanotron@2411b02, src/nanotron/models/base.py, `build_model`). A layer costs the
+/// weights of its matrices with as many key and value heads as query heads (src/nanotron/models/llama.py,
+/// `get_block_compute_costs`).
 pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
     let stages = layout.degrees.pipeline;
     if layout.code != Code::Nanotron || stages <= 1.0 {
@@ -49,8 +50,9 @@ pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
 mod tests {
     use super::*;
 
-    /// By hand: 8 layers of 12 h² = 12 and a head of 48: 144 over 4 stages are 36 each. The fourth layer is the first
-    /// to exceed 36, the seventh (84) the first to exceed 72; the eighth (96) does not exceed 108, so that the head stays.
+    /// By hand: 8 layers of 12 h² = 12 and a head of 48: 144 over 4 stages are 36 each. The fourth layer is
+    /// the first to exceed 36, the seventh (84) the first to exceed 72; the eighth (96) does not exceed 108,
+    /// so that the head stays.
     #[test]
     fn the_head_is_a_block_of_its_own() {
         let mut layout = crate::speed::tests::gpt2_30b(4.0, 1.0, 2048.0, 1.0, 8.0);

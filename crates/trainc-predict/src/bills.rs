@@ -107,7 +107,8 @@ fn idle_parts(plan: &Plan) -> Vec<&Part> {
     parts.filter(|part| part.group.is_some() && part.group != ranks).collect()
 }
 
-/// Returns the names of the file systems that the job creates and whose price is unknown: no cost includes them.
+/// Returns the names of the file systems that the job creates and whose price is unknown: no cost includes
+/// them.
 pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
     plan.created_file_systems()
         .filter(|(storage, price)| {
@@ -157,7 +158,8 @@ pub fn on_demand_cost_of(plan: &Plan, instances: &Alternative, seconds: f64) -> 
     }
 }
 
-/// Returns US dollars per hour of the volumes and of the file systems that the job creates, as far as prices are known.
+/// Returns US dollars per hour of the volumes and of the file systems that the job creates, as far as prices
+/// are known.
 pub fn storage_usd_per_hour(plan: &Plan) -> f64 {
     let parts = on_demand_cost(plan, HOUR);
     parts.volumes.known_usd + parts.file_systems.known_usd
@@ -195,7 +197,8 @@ mod tests {
         Cost::of_item(Some(amount))
     }
 
-    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, plus groups of 12 dollars and 40 a month.
+    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, plus groups of 12 dollars and 40 a
+    /// month.
     #[test]
     fn groups_without_ranks_are_billed_as_long() {
         let bills = Bills {

@@ -68,8 +68,8 @@ impl Code {
             .map_or("", String::as_str)
     }
 
-    /// Returns the implementation that the `framework` and `engine` columns of a table of runs name, if it has no `code`;
-    /// by default transformers. Of several names in them the longest counts.
+    /// Returns the implementation that the `framework` and `engine` columns of a table of runs name, if it
+    /// has no `code`; by default transformers. Of several names in them the longest counts.
     pub fn from_columns(framework: &str, engine: &str) -> Self {
         let text = format!("{framework} {engine}").to_ascii_lowercase();
         // ZeRO's own name says nothing about the model.

@@ -1,7 +1,8 @@
-//! The constants of the cost model: few, physical, one value per GPU type or link type; none per model or per run.
+//! The constants of the cost model: few, physical, one value per GPU type or link type; none per model or per
+//! run.
 //!
-//! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same function
-//! reads a user's file.
+//! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same
+//! function reads a user's file.
 
 use super::figures::{flatten_toml, format_four_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
@@ -18,13 +19,15 @@ const SHIPPED: &str = include_str!("constants.toml");
 pub struct Gpu {
     /// Share of the dense 16-bit peak that large matrix products reach.
     pub gemm: f64,
-    /// Share of the peak that FlashAttention reaches, counted over the causal half with an endlessly wide head.
+    /// Share of the peak that FlashAttention reaches, counted over the causal half with an endlessly wide
+    /// head.
     pub flash: f64,
     /// Seconds that a host takes to launch one layer's kernels, forward and backward.
     pub launch: f64,
     /// Number of measured runs behind the values; 0 if the values are taken from similar GPU types.
     pub rows: f64,
-    /// Half-width of the step-time interval on this GPU type, a natural logarithm, if a user's own runs determine it.
+    /// Half-width of the step-time interval on this GPU type, a natural logarithm, if a user's own runs
+    /// determine it.
     pub interval: Option<f64>,
 }
 
@@ -35,7 +38,8 @@ pub struct Constants {
     pub fitted: String,
     /// The command that fitted them.
     pub command: String,
-    /// The file that they were read from, as the user named it; `None` for the constants that ship with trainc.
+    /// The file that they were read from, as the user named it; `None` for the constants that ship with
+    /// trainc.
     pub file: Option<String>,
     /// Keys that the file lacks; their values are the shipped ones.
     pub borrowed: Vec<&'static str>,
@@ -71,7 +75,8 @@ names! {
     /// Unhidden part of the roofline's ridge, in elements per FLOP: an m × k × n product is slower by
     /// `1 + roofline · peak / bandwidth · (1/m + 1/k + 1/n)`.
     Roofline = "kernels.roofline";
-    /// Bytes of elementwise traffic per 16-bit element of a layer, eager PyTorch, over twice the element's own.
+    /// Bytes of elementwise traffic per 16-bit element of a layer, eager PyTorch, over twice the element's
+    /// own.
     Eager = "kernels.eager";
     /// The same with hand-fused kernels (Megatron).
     Fused = "kernels.fused";
@@ -79,11 +84,12 @@ names! {
     Compiled = "kernels.compiled";
     /// Share of that traffic that belongs to the forward pass, and is thus repeated by recomputation.
     ForwardTraffic = "kernels.forward_traffic";
-    /// Memory traffic of a pass outside of matrix products, bytes per parameter that a GPU computes with: weights are
-    /// gathered and flattened, gradients are copied, divided, accumulated and reduced. Megatron's products accumulate
-    /// directly into the buffer that is reduced.
+    /// Memory traffic of a pass outside of matrix products, bytes per parameter that a GPU computes with:
+    /// weights are gathered and flattened, gradients are copied, divided, accumulated and reduced. Megatron's
+    /// products accumulate directly into the buffer that is reduced.
     Weights = "kernels.weights";
-    /// The same of Megatron-like code that adds 16-bit gradients to 32-bit ones outside of the products (nanotron).
+    /// The same of Megatron-like code that adds 16-bit gradients to 32-bit ones outside of the products
+    /// (nanotron).
     Accumulation = "kernels.accumulation";
     /// Traffic of eager attention, in 16-bit elements per score, forward and backward.
     Scores = "kernels.scores";
@@ -119,7 +125,8 @@ names! {
     AdapterLaunches = "kernels.adapter_launches";
     /// Launches of a layer of nanotron under tensor parallelism, over those of one GPU.
     NanotronLaunches = "kernels.nanotron_launches";
-    /// Launches that each tensor rank adds to a layer of nanotron in a pipeline over nodes, over those of one GPU.
+    /// Launches that each tensor rank adds to a layer of nanotron in a pipeline over nodes, over those of one
+    /// GPU.
     NanotronPipeline = "kernels.nanotron_pipeline_launches";
     /// Exponent of the overlap of launching and computing: `(gpu^n + host^n)^(1/n)`.
     Hiding = "kernels.hiding";
@@ -137,8 +144,8 @@ names! {
     FabricNodes = "links.fabric_nodes";
     /// Share of it that DeepSpeed's parameter-wise gathers reach.
     ZeroGather = "links.zero_gather";
-    /// Seconds that each further rank adds to a tensor-parallel all-reduce: ring latency, and waiting for the slowest
-    /// rank.
+    /// Seconds that each further rank adds to a tensor-parallel all-reduce: ring latency, and waiting for the
+    /// slowest rank.
     RankSkew = "links.rank_skew_seconds";
     /// Share of the line rate of tensor-parallel all-reduces across nodes.
     TensorFabric = "links.tensor_fabric";
@@ -146,18 +153,20 @@ names! {
     Gradients = "links.gradients";
     /// Nodes at which gradient all-reduces run at half that share.
     GradientNodes = "links.gradient_nodes";
-    /// Seconds that each data-parallel rank adds to a collective over a layer's gradients or weights that is not bucketed
-    /// (nanotron).
+    /// Seconds that each data-parallel rank adds to a collective over a layer's gradients or weights that is
+    /// not bucketed (nanotron).
     ShardLatency = "links.shard_latency_seconds";
     /// Seconds that a stage of nanotron waits for each tensor that it sends or receives, in a large cluster.
     SendWait = "links.nanotron_send_wait_seconds";
-    /// Seconds that nanotron's tensor-parallel collectives wait for each node of their group, in a large cluster.
+    /// Seconds that nanotron's tensor-parallel collectives wait for each node of their group, in a large
+    /// cluster.
     TensorWait = "links.nanotron_tensor_wait_seconds";
     /// Nodes at which these waits reach half of that.
     WaitNodes = "links.nanotron_wait_nodes";
     /// Share of the line rate of experts' all-to-alls.
     Experts = "links.experts";
-    /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not used for other optimizers.
+    /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not used for other
+    /// optimizers.
     Zero1 = "links.zero1";
     /// Share of the line rate that sends between stages reach.
     Pipeline = "links.pipeline";
@@ -175,8 +184,8 @@ names! {
     OverlapTensor = "overlap.tensor";
     /// Share of experts' all-to-alls that computing leaves exposed.
     OverlapExperts = "overlap.experts";
-    /// Seconds from the start of billing to the first step: image, start of the processes, model. SageMaker takes three
-    /// to ten minutes for it.
+    /// Seconds from the start of billing to the first step: image, start of the processes, model. SageMaker
+    /// takes three to ten minutes for it.
     Startup = "run.startup_seconds";
     /// Mean seconds between failures of one node (Llama 3: 419 interruptions in 54 days on 2,048 nodes).
     NodeFailures = "run.node_failure_seconds";
@@ -198,7 +207,8 @@ names! {
     AroundLow = "interval.around_low";
     /// The upper bound.
     AroundHigh = "interval.around_high";
-    /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has room.
+    /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has
+    /// room.
     MemorySlack = "memory.slack";
     /// The part of it that cannot be released when the card is full: split blocks.
     MemoryFragments = "memory.fragments";
@@ -206,7 +216,8 @@ names! {
     MemoryContext = "memory.context_bytes";
     /// NCCL's buffers and communicators if there are collectives, bytes.
     MemoryNccl = "memory.nccl_bytes";
-    /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten measurements.
+    /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten
+    /// measurements.
     MemoryBelow = "memory.below";
     /// Upper end, a fraction above the prediction.
     MemoryAbove = "memory.above";
@@ -223,7 +234,8 @@ names! {
 pub struct MeasuredRuns {
     /// Number of runs.
     pub rows: f64,
-    /// Half-width of the step-time interval by their held-out errors, a natural logarithm, if they are enough.
+    /// Half-width of the step-time interval by their held-out errors, a natural logarithm, if they are
+    /// enough.
     pub half_width: Option<f64>,
 }
 
@@ -297,8 +309,8 @@ impl Constants {
         }
     }
 
-    /// Parses a file. Every constant must be present, finite and positive; missing ones of [`YOUNGER`] default to the
-    /// shipped values.
+    /// Parses a file. Every constant must be present, finite and positive; missing ones of [`YOUNGER`]
+    /// default to the shipped values.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
         let table: toml::Table =
             toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
@@ -377,8 +389,8 @@ impl Constants {
     /// Formats the constants as a file.
     pub fn to_toml(&self) -> String {
         let mut out = String::from(
-            "# Constants of the cost model. `crates/trainc-predict/src/constants.rs` describes each of them,\n\
-             # `crates/trainc-calibrate/src/priors.toml` gives bounds and sources.\n",
+            "# Constants of the cost model. `crates/trainc-predict/src/constants.rs` describes \
+                each of them,\n# `crates/trainc-calibrate/src/priors.toml` gives bounds and sources.\n",
         );
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         out.push_str(&format!("fitted = {}\n", quoted(&self.fitted)));
@@ -427,8 +439,8 @@ impl Constants {
         out
     }
 
-    /// Returns the largest runs behind the constants of a system; `None` if neither the file nor the shipped one has
-    /// them.
+    /// Returns the largest runs behind the constants of a system; `None` if neither the file nor the shipped
+    /// one has them.
     pub fn measured_limits(&self, system: System) -> Option<Range> {
         let word = range_name(system);
         self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
@@ -444,7 +456,8 @@ impl Constants {
         self.ranges.insert(range_name(system), range);
     }
 
-    /// Returns the settings behind the constants (system, GPU type and links), with the number of runs of each.
+    /// Returns the settings behind the constants (system, GPU type and links), with the number of runs of
+    /// each.
     pub fn settings(&self) -> &[(Setting, MeasuredRuns)] {
         if self.settings.is_empty() { &Self::shipped().settings } else { &self.settings }
     }
@@ -468,8 +481,8 @@ impl Constants {
         self.peak_ends = ends;
     }
 
-    /// Returns the half-width of the step-time interval on a GPU type, a natural logarithm, if no own runs determine
-    /// it.
+    /// Returns the half-width of the step-time interval on a GPU type, a natural logarithm, if no own runs
+    /// determine it.
     pub fn default_half_width(&self, gpu: &Gpu) -> f64 {
         self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
     }

@@ -1,4 +1,5 @@
-//! The planned figures of a run and the work that a probe of its cluster measures, for scripts in the job's containers.
+//! The planned figures of a run and the work that a probe of its cluster measures, for scripts in the job's
+//! containers.
 
 use super::bills::on_demand_cost;
 use super::constants::{Constants, Name};
@@ -128,8 +129,8 @@ fn product_seconds(layout: &Layout, constants: &Constants, [m, k, n]: [f64; 3]) 
     Some(2.0 * m * k * n / (peak * gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n)))
 }
 
-/// Returns the predicted seconds of FlashAttention, forward and backward, of one layer and micro-batch; `None` for
-/// attention that writes its scores.
+/// Returns the predicted seconds of FlashAttention, forward and backward, of one layer and micro-batch;
+/// `None` for attention that writes its scores.
 fn attention_seconds(layout: &Layout, constants: &Constants) -> Option<f64> {
     if layout.attention != Attention::Flash {
         return None;
@@ -200,7 +201,8 @@ fn collectives(layout: &Layout, speed: Option<&Speed>) -> Vec<Planned> {
     out
 }
 
-/// Returns the constant that determines a group's bandwidth: that of the links inside a node, or `fabric` between nodes.
+/// Returns the constant that determines a group's bandwidth: that of the links inside a node, or `fabric`
+/// between nodes.
 fn link_constant(layout: &Layout, axis: Axis, ranks: f64, fabric: &'static str) -> &'static str {
     let hardware = &layout.hardware;
     let (nodes, per_node) = (hardware.nodes, hardware.gpus_per_node);

@@ -5,20 +5,21 @@ use super::experts::uneven_half_width;
 use super::layout::{GpuKind, Layout, System};
 use super::settings::{FEWEST_RUNS, Setting};
 
-/// Widening of the half-width of a step time (a natural logarithm) for a layout with `e` times the GPUs, or the
-/// parameters, of the largest measured run.
+/// Widening of the half-width of a step time (a natural logarithm) for a layout with `e` times the GPUs, or
+/// the parameters, of the largest measured run.
 ///
-/// Determined by fitting the constants to the small runs of the shipped table and predicting the large ones (limits of
-/// 8, 16, 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; figures in `data/README.md`): 90 % of the errors
-/// were within the half-width inside the range plus at most 0.046 for each factor of `e`, except for one group of nine
-/// rows.
+/// Determined by fitting the constants to the small runs of the shipped table and predicting the large ones
+/// (limits of 8, 16, 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; figures in
+/// `data/README.md`): 90 % of the errors were within the half-width inside the range plus at most 0.046 for
+/// each factor of `e`, except for one group of nine rows.
 const WIDENING: f64 = 0.05;
 
-/// Widening of the half-width of a step time (a natural logarithm) for an engine of which no run was measured: the worker
-/// on GPUs, timed by FSDP's constants.
+/// Widening of the half-width of a step time (a natural logarithm) for an engine of which no run was
+/// measured: the worker on GPUs, timed by FSDP's constants.
 ///
-/// Rule of thumb: with the same kernels and collectives as FSDP, an engine should be at most a sixth slower or faster; poor
-/// overlap of collectives, which nothing has shown yet, may cost as much again in a tenth of the cases.
+/// Rule of thumb: with the same kernels and collectives as FSDP, an engine should be at most a sixth slower
+/// or faster; poor overlap of collectives, which nothing has shown yet, may cost as much again in a tenth of
+/// the cases.
 const UNMEASURED_ENGINE: f64 = 0.2;
 
 /// A count larger than that of any measured run.
@@ -76,9 +77,11 @@ pub struct Extrapolation {
     pub setting: Option<UnseenSetting>,
     /// Setting whose own errors determine the interval.
     pub measured: Option<MeasuredSetting>,
-    /// True if the errors of a user's own runs determine the interval, and runs of this setting are among them.
+    /// True if the errors of a user's own runs determine the interval, and runs of this setting are among
+    /// them.
     pub has_own_errors: bool,
-    /// Widening since ranks may have fuller experts than others, a natural logarithm; 0 without expert parallelism.
+    /// Widening since ranks may have fuller experts than others, a natural logarithm; 0 without expert
+    /// parallelism.
     pub uneven_experts: f64,
 }
 
@@ -135,7 +138,8 @@ impl Extrapolation {
         }
     }
 
-    /// Returns true if measured errors of the layout's own setting determine the whole interval, and nothing widens it.
+    /// Returns true if measured errors of the layout's own setting determine the whole interval, and nothing
+    /// widens it.
     pub fn is_measured(&self) -> bool {
         let is_measured = self.measured.is_some() || self.has_own_errors;
         is_measured && self.gpu.is_none() && self.extra_half_width() <= 0.0

@@ -48,8 +48,8 @@ impl Layout {
         let (code, code_is_known) = code(plan, system);
         let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
-        // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for each
-        // NeuronCore.
+        // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for
+        // each NeuronCore.
         if !law.is_device_map() && !law.is_script() {
             hardware.gpus_per_node = mesh.ranks_per_node() as f64;
         }
@@ -116,7 +116,8 @@ impl Layout {
             async_tensor: false,
             balanced_experts: false,
             ulysses: false,
-            // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by default.
+            // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by
+            // default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             frees_frozen: matches!(system, System::SmpV2 | System::Worker)
                 || plan.image.as_ref().is_none_or(|image| {
@@ -169,8 +170,9 @@ impl Model {
     }
 }
 
-/// Returns the intermediate width of a feed-forward layer or of one expert: where layers differ or have shared experts, the
-/// width with which `active_experts` of them compute as much as all feed-forward matrices of the model do.
+/// Returns the intermediate width of a feed-forward layer or of one expert: where layers differ or have
+/// shared experts, the width with which `active_experts` of them compute as much as all feed-forward matrices
+/// of the model do.
 fn mean_ffn(a: &Architecture) -> f64 {
     if a.experts == 0 {
         return a.ffn as f64;
@@ -191,8 +193,8 @@ fn mean_ffn(a: &Architecture) -> f64 {
     weights / (matrices * a.hidden as f64 * (a.layers + a.decoder_layers).max(1) as f64 * active)
 }
 
-/// Returns true if FSDP shards and neither `wrap`, a minimum size nor the program itself defines a unit. For a manifest that
-/// is part of another this is unknown, and the result is false.
+/// Returns true if FSDP shards and neither `wrap`, a minimum size nor the program itself defines a unit. For
+/// a manifest that is part of another this is unknown, and the result is false.
 pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     let wraps = plan.engine.is_some_and(|engine| engine.law.wraps);
     let Some(parallel) = plan.job.parallel.as_ref().filter(|_| wraps) else { return false };
@@ -295,15 +297,16 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     })
 }
 
-/// Returns the attention as written, or else as the model's code runs it: torch's own kernels do not keep a score
-/// matrix; transformers uses them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and later usually
-/// do, Falcon's code always did.
+/// Returns the attention as written, or else as the model's code runs it: torch's own kernels do not keep a
+/// score matrix; transformers uses them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and
+/// later usually do, Falcon's code always did.
 fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let written = plan.job.train.flash_attention.get();
     let image = plan.image.as_ref();
     let transformers = image.and_then(|image| image.transformers.as_deref());
     if plan.is_worker() {
-        // On GPUs the worker calls torch's flash kernels and nothing else; its own kernel for CPUs is another one.
+        // On GPUs the worker calls torch's flash kernels and nothing else; its own kernel for CPUs is another
+        // one.
         let gpu = plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some());
         return if gpu || written == Some(true) { Attention::Flash } else { Attention::Eager };
     }
@@ -330,8 +333,8 @@ fn flash_kernel(plan: &Plan) -> FlashKernel {
     if has_second { FlashKernel::Second } else { FlashKernel::First }
 }
 
-/// Returns the implementation of the model, and true if a table knows its name: the worker's own, or the one written in
-/// `program`, by default transformers.
+/// Returns the implementation of the model, and true if a table knows its name: the worker's own, or the one
+/// written in `program`, by default transformers.
 fn code(plan: &Plan, system: System) -> (Code, bool) {
     if system == System::Worker {
         return (Code::Worker, true);
@@ -342,8 +345,8 @@ fn code(plan: &Plan, system: System) -> (Code, bool) {
     }
 }
 
-/// Returns true if PyTorch's own attention is FlashAttention 2, as it is since 2.2. An image without a version is
-/// assumed to be recent.
+/// Returns true if PyTorch's own attention is FlashAttention 2, as it is since 2.2. An image without a
+/// version is assumed to be recent.
 fn has_flash2_attention(pytorch: Option<&str>) -> bool {
     pytorch.is_none_or(|version| version_at_least(version, (2, 2)))
 }
@@ -382,10 +385,10 @@ fn optimizer(train: &Train) -> &str {
     train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
 }
 
-/// Returns true if the moments of token embeddings stay in 32 bit with an 8-bit optimizer. bitsandbytes quantises every
-/// tensor of at least 4,096 elements (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to exclude
-/// embeddings (#15622), which had no effect from 4.30, when the optimizer's class was renamed, until 4.52 (#37331). For
-/// other scripts this is unknown, and bitsandbytes' default is assumed.
+/// Returns true if the moments of token embeddings stay in 32 bit with an 8-bit optimizer. bitsandbytes
+/// quantises every tensor of at least 4,096 elements (`Optimizer2State.init_state` @06029dd); transformers'
+/// Trainer asks it to exclude embeddings (#15622), which had no effect from 4.30, when the optimizer's class
+/// was renamed, until 4.52 (#37331). For other scripts this is unknown, and bitsandbytes' default is assumed.
 fn wide_embeddings(plan: &Plan) -> bool {
     let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
     transformers

@@ -93,13 +93,15 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
         out.push(("speed.parts.optimizer", format!("the optimizer step of `{name}` is modelled as AdamW's")));
     }
     if job.quantize.as_ref().and_then(|quantize| quantize.kind.value()).is_some_and(|kind| kind == "int8") {
-        let words = "`int8` is modelled as weights that are dequantised for each matrix multiplication, as NF4 is; the separate multiplication of outliers is not modelled";
+        let words = "`int8` is modelled as weights that are dequantised for each matrix multiplication, as \
+            NF4 is; the separate multiplication of outliers is not modelled";
         out.push(("speed.parts.compute", words.to_owned()));
     }
     let code = job.program.as_ref().and_then(|program| Code::parse(program.code.value()?));
     let eager = job.train.flash_attention.get() == Some(false) && code != Some(Code::Torchtitan);
     if eager && job.train.activation_checkpointing.get() == Some(Recompute::Selective) {
-        let words = "`selective` is assumed to recompute only the attention core (Korthikanti et al. 2022); a script with another choice has another step time";
+        let words = "`selective` is assumed to recompute only the attention core (Korthikanti et al. 2022); \
+            a script with another choice has another step time";
         out.push(("speed.parts.compute", words.to_owned()));
     }
     out.extend(plan.model.iter().flat_map(approximated_parts));
@@ -114,7 +116,8 @@ fn approximated_parts(model: &ModelFacts) -> Vec<(&'static str, String)> {
     if architecture.parameters_for_class(class).is_some_and(|count| count.towers > 0) {
         let names: Vec<&str> = architecture.towers.iter().map(|tower| tower.name).collect();
         let words = format!(
-            "excludes activations and FLOP of the {}, since the number of patches in a sequence is not known; weights, gradients and optimizer states are included",
+            "excludes activations and FLOP of the {}, since the number of patches in a sequence \
+                is not known; weights, gradients and optimizer states are included",
             names.join(" and the ")
         );
         out.push(("memory.parts.activations", words));
@@ -126,7 +129,8 @@ fn approximated_parts(model: &ModelFacts) -> Vec<(&'static str, String)> {
     parts.dedup();
     if !parts.is_empty() {
         let words = format!(
-            "layers with `{}` are assumed to keep the inputs and outputs of their matrices: what they keep was not measured",
+            "layers with `{}` are assumed to keep the inputs and outputs of their matrices: what \
+                they keep was not measured",
             parts.join("` and `")
         );
         out.push(("memory.parts.activations", words));

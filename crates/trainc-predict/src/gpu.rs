@@ -41,7 +41,8 @@ impl GpuKind {
         ("L4", Self::L4),
     ];
 
-    /// Returns the type of an accelerator, by its short or product name: `A100-SXM4-40GB`, `NVIDIA A100 SXM4 40GB`.
+    /// Returns the type of an accelerator, by its short or product name: `A100-SXM4-40GB`,
+    /// `NVIDIA A100 SXM4 40GB`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
         Self::ALL.iter().find(|(word, _)| name.starts_with(word)).map(|(_, kind)| *kind)

@@ -1,9 +1,9 @@
-//! Data loading: the bytes that a step reads from a file system, the rate of the file system, and how long the GPUs
-//! wait.
+//! Data loading: the bytes that a step reads from a file system, the rate of the file system, and how long
+//! the GPUs wait.
 //!
-//! Data are loaded in advance while the GPUs work, so that a step waits only if reading takes longer than the rest of
-//! the step. The rate is known for a Lustre file system that the job creates; the catalogue has no rates for S3 or
-//! for a host's own disk.
+//! Data are loaded in advance while the GPUs work, so that a step waits only if reading takes longer than the
+//! rest of the step. The rate is known for a Lustre file system that the job creates; the catalogue has no
+//! rates for S3 or for a host's own disk.
 
 use super::from_plan::Unknown;
 use trainc_catalog::fsx::{self, LegalCombination, Presence};
@@ -31,7 +31,8 @@ impl Input {
         let (Some(sequence_bytes), Some(storage)) = (size, storage) else {
             return Err(Unknown(match (size, storage) {
                 (Some(_), _) => {
-                    "data loading is modelled only for a Lustre file system that the job creates; it is assumed to keep up"
+                    "data loading is modelled only for a Lustre file system that the job \
+                        creates; it is assumed to keep up"
                 }
                 (_, Some(_)) => {
                     "`dataset` does not give the bytes per sequence; data loading is assumed to keep up"
@@ -87,8 +88,8 @@ pub fn disk_mb_s_per_tib(legal: &LegalCombination, tier: Option<u32>) -> Option<
     .map(f64::from)
 }
 
-/// Returns the disk throughput of a file system in bytes per second; `None` if the service rejects its capacity or
-/// throughput.
+/// Returns the disk throughput of a file system in bytes per second; `None` if the service rejects its
+/// capacity or throughput.
 pub fn disk_rate(storage: &Storage) -> Option<f64> {
     let (deployment, kind) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     let legal = fsx::legal_with(&deployment, &kind, storage.efa.get() == Some(true))?;
@@ -101,8 +102,9 @@ pub fn disk_rate(storage: &Storage) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// By hand: 20 TiB over a million sequences are 21,990,232.56 bytes each; 1,200 GiB at 125 MB/s per TiB give
-    /// 146,484,375 bytes a second; 64 sequences take 9.6077 s, of which a step that works for 2 s waits 7.6077.
+    /// By hand: 20 TiB over a million sequences are 21,990,232.56 bytes each; 1,200 GiB at 125 MB/s per TiB
+    /// give 146,484,375 bytes a second; 64 sequences take 9.6077 s, of which a step that works for 2 s waits
+    /// 7.6077.
     #[test]
     fn what_a_step_waits_for() {
         let sequence_bytes = 20.0 * f64::from(1 << 20) * f64::from(1 << 20) / 1e6;

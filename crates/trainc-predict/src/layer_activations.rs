@@ -1,5 +1,5 @@
-//! Activations of layers that a model's dimensions alone do not describe: experts, latent attention, norms of queries and
-//! keys, mixers without attention, layers of several kinds.
+//! Activations of layers that a model's dimensions alone do not describe: experts, latent attention, norms of
+//! queries and keys, mixers without attention, layers of several kinds.
 
 use super::layout::Code;
 use trainc_ir::architecture::{
@@ -13,8 +13,8 @@ const DENSE_PARTS: [&str; 3] = ["gqa", "mlp", "norms"];
 const CODES: [ActivationCode; 3] =
     [ActivationCode::Transformers, ActivationCode::Megatron, ActivationCode::Torchtitan];
 
-/// What the layers keep for the backward pass, compared with dense layers of the same dimensions. Bytes per token, with
-/// activations of 2 bytes, on one rank.
+/// What the layers keep for the backward pass, compared with dense layers of the same dimensions. Bytes per
+/// token, with activations of 2 bytes, on one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerActivations {
     /// Norms of the hidden width in a layer.
@@ -31,15 +31,16 @@ pub struct LayerActivations {
 /// The part that depends on the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CodeActivations {
-    /// Bytes that a layer keeps in addition to a dense one, a mean over the layers; negative if it keeps less.
+    /// Bytes that a layer keeps in addition to a dense one, a mean over the layers; negative if it keeps
+    /// less.
     pub beyond: f64,
     /// Bytes that the largest layer keeps in addition to the mean.
     pub largest: f64,
 }
 
 impl LayerActivations {
-    /// Returns the activations of an architecture whose dense layers would have a feed-forward width of `ffn` for all chosen
-    /// experts together; `None` if its layers are dense and equal.
+    /// Returns the activations of an architecture whose dense layers would have a feed-forward width of `ffn`
+    /// for all chosen experts together; `None` if its layers are dense and equal.
     pub fn from_architecture(a: &Architecture, ffn: f64) -> Option<Self> {
         let dense = |kind: &LayerKind| kind.parts.iter().all(|part| DENSE_PARTS.contains(part));
         let attention = dense_attention(a, ActivationCode::Transformers);
@@ -84,7 +85,8 @@ impl LayerActivations {
         })
     }
 
-    /// Returns the part of a code: engines of which no table exists keep what the eager modules of transformers keep.
+    /// Returns the part of a code: engines of which no table exists keep what the eager modules of
+    /// transformers keep.
     pub fn of(&self, code: Code) -> CodeActivations {
         let [transformers, megatron, torchtitan] = self.by_code;
         match code {
@@ -102,8 +104,8 @@ fn norms_of(kind: &LayerKind, bytes: fn(&SavedPart) -> Option<u64>) -> f64 {
     norms.and_then(bytes).map_or(0.0, |bytes| bytes as f64)
 }
 
-/// Returns the bytes of each part of a layer except its norms. Where the code was not measured, those of transformers; where
-/// that was not either, the inputs and outputs of the matrices.
+/// Returns the bytes of each part of a layer except its norms. Where the code was not measured, those of
+/// transformers; where that was not either, the inputs and outputs of the matrices.
 fn parts_of(kind: &LayerKind, code: ActivationCode) -> Vec<(&'static str, f64)> {
     let own = kind.activations(code, FlopsRecompute::None, false);
     let eager = kind.activations(ActivationCode::Transformers, FlopsRecompute::None, false);
@@ -122,7 +124,8 @@ fn parts_of(kind: &LayerKind, code: ActivationCode) -> Vec<(&'static str, f64)> 
         .collect()
 }
 
-/// Returns the bytes of attention with grouped heads, without norms of queries and keys: `gqa` of trainc-ir's `parts.toml`.
+/// Returns the bytes of attention with grouped heads, without norms of queries and keys: `gqa` of trainc-ir's
+/// `parts.toml`.
 fn dense_attention(a: &Architecture, code: ActivationCode) -> f64 {
     let (query, key) = (a.attention_width() as f64, a.kv_width() as f64);
     let masks =
@@ -130,8 +133,8 @@ fn dense_attention(a: &Architecture, code: ActivationCode) -> f64 {
     2.0 * a.hidden as f64 + 4.0 * query + 4.0 * key + masks
 }
 
-/// Returns the bytes of a feed-forward layer: `mlp` of the same table, but with the activated gate, which the formulas of
-/// `memory/activations.rs` count for every code and Megatron's fused kernel does not keep.
+/// Returns the bytes of a feed-forward layer: `mlp` of the same table, but with the activated gate, which the
+/// formulas of `memory/activations.rs` count for every code and Megatron's fused kernel does not keep.
 fn dense_feed_forward(a: &Architecture, code: ActivationCode, ffn: f64) -> f64 {
     let per_channel = match (code, a.gated) {
         (_, true) => 8.0,

@@ -47,22 +47,26 @@ pub struct Layout {
     pub moments: Moments,
     /// True if SMDDP runs the collectives instead of NCCL.
     pub smddp: bool,
-    /// Implementation of the model, which determines its kernels and the tensors that it keeps for the backward pass.
+    /// Implementation of the model, which determines its kernels and the tensors that it keeps for the
+    /// backward pass.
     pub code: Code,
-    /// True if the implementation is that of [`Self::code`]; false if it has a name that no table knows, and `code` is
-    /// the engine's default.
+    /// True if the implementation is that of [`Self::code`]; false if it has a name that no table knows, and
+    /// `code` is the engine's default.
     pub code_is_known: bool,
     /// Bytes of an element of a gradient when it is reduced and stored, if it is not that of the engine.
     pub gradient_bytes: Option<f64>,
-    /// True if tensor-parallel collectives overlap with the products that they belong to (async tensor parallelism).
+    /// True if tensor-parallel collectives overlap with the products that they belong to (async tensor
+    /// parallelism).
     pub async_tensor: bool,
-    /// True if a context group exchanges heads for sequence parts (DeepSpeed-Ulysses) instead of passing blocks in a ring.
+    /// True if a context group exchanges heads for sequence parts (DeepSpeed-Ulysses) instead of passing
+    /// blocks in a ring.
     pub ulysses: bool,
-    /// True if the optimizer's step makes temporary copies of the tensors that it updates (torch's `foreach` kernels).
+    /// True if the optimizer's step makes temporary copies of the tensors that it updates (torch's `foreach`
+    /// kernels).
     pub optimizer_copies: bool,
     /// FSDP: true if a unit of frozen weights is freed after its backward pass: if each parameter is sharded
-    /// individually (`fully_shard`), and since PyTorch 2.1 if adapters are wrapped separately from frozen weights
-    /// (pytorch#101982; PEFT's `fsdp_auto_wrap_policy`).
+    /// individually (`fully_shard`), and since PyTorch 2.1 if adapters are wrapped separately from frozen
+    /// weights (pytorch#101982; PEFT's `fsdp_auto_wrap_policy`).
     pub frees_frozen: bool,
     /// FSDP: true if the whole model is one unit, gathered before all computation and scattered after it.
     pub one_unit: bool,
@@ -123,7 +127,8 @@ pub struct Model {
     pub tied: bool,
     /// True if norms are root-mean-square norms.
     pub rms_norm: bool,
-    /// True if GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a tensor.
+    /// True if GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a
+    /// tensor.
     pub composite_gelu: bool,
     /// What the layers keep for the backward pass, if they are not dense layers of the dimensions above.
     pub activations: Option<super::LayerActivations>,
@@ -146,8 +151,8 @@ pub struct Hardware {
     pub gpus_per_node: f64,
     /// Number of nodes.
     pub nodes: f64,
-    /// Bandwidth between GPUs of a node, bytes/s of one GPU, both directions together as in data sheets; 0 if only
-    /// PCIe.
+    /// Bandwidth between GPUs of a node, bytes/s of one GPU, both directions together as in data sheets; 0 if
+    /// only PCIe.
     pub intra_bytes_per_second: Option<f64>,
     /// Bandwidth between nodes, bytes/s of one node in one direction.
     pub inter_bytes_per_second: Option<f64>,
@@ -155,7 +160,8 @@ pub struct Hardware {
     pub host_memory_bytes: Option<f64>,
     /// True if nodes communicate over EFA.
     pub efa: bool,
-    /// GPUs that NVLink connects, if they are those of several nodes (72 in a GB200 NVL72); otherwise those of a node.
+    /// GPUs that NVLink connects, if they are those of several nodes (72 in a GB200 NVL72); otherwise those
+    /// of a node.
     pub nvlink_gpus: Option<f64>,
 }
 
@@ -196,8 +202,8 @@ impl Degrees {
         self.replicas * self.shard * self.tensor * self.pipeline
     }
 
-    /// Returns the number of ranks that hold the same part of a model and process different data (or parts of a
-    /// sequence).
+    /// Returns the number of ranks that hold the same part of a model and process different data (or parts of
+    /// a sequence).
     pub fn data_parallel_ranks(&self) -> f64 {
         self.replicas * self.shard
     }
@@ -210,8 +216,8 @@ pub struct Work {
     pub sequence_length: f64,
     /// Sequences that a reading rank processes per pass.
     pub micro_batch_size: f64,
-    /// Ranks of a tensor group that read their own sequences, all of which the group processes at once: the tensor
-    /// degree under SMP v1 without `prescaled-batch`, else 1 (`smp` API, `prescaled_batch`).
+    /// Ranks of a tensor group that read their own sequences, all of which the group processes at once: the
+    /// tensor degree under SMP v1 without `prescaled-batch`, else 1 (`smp` API, `prescaled_batch`).
     pub tensor_readers: f64,
     /// Forward and backward passes of a replica per step; with a pipeline, the micro-batches that fill it.
     pub passes: f64,
@@ -288,8 +294,8 @@ impl Fp8Recipe {
 }
 
 impl Precision {
-    /// Returns the peak of matrix products over that of 16 bit: twice in 8 bit, four times in 4 bit (NVIDIA H100 and B200
-    /// data sheets, dense).
+    /// Returns the peak of matrix products over that of 16 bit: twice in 8 bit, four times in 4 bit (NVIDIA
+    /// H100 and B200 data sheets, dense).
     pub fn peak_ratio(self) -> f64 {
         match self {
             Self::Fp8(Fp8Recipe::Nvfp4) => 4.0,
@@ -314,8 +320,8 @@ pub enum Recompute {
     None,
     /// The attention core (Korthikanti et al. 2022).
     Selective,
-    /// Every operation except fused attention and the first of each two matrix products, in order of execution
-    /// (torchtitan's `selective`).
+    /// Every operation except fused attention and the first of each two matrix products, in order of
+    /// execution (torchtitan's `selective`).
     Operations,
     /// A known share of the layers' forward work, between 0 and 1.
     Share(f64),

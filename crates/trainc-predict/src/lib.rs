@@ -1,8 +1,8 @@
 //! Cost model: memory of a GPU by part, seconds per step by part, time and cost of a run.
 //!
 //! Input: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
-//! ([`Layout::from_plan`]) or from a row of measured runs. Output: a [`Prediction`] whose halves are `None` if
-//! something is unknown. Pure and fast: constants are read once, nothing is searched.
+//! ([`Layout::from_plan`]) or from a row of measured runs. Output: a [`Prediction`] whose halves are `None`
+//! if something is unknown. Pure and fast: constants are read once, nothing is searched.
 
 mod balance;
 pub mod bills;

@@ -17,8 +17,8 @@ pub struct Spread {
 }
 
 impl Order {
-    /// Tensor ranks adjacent, stages farthest apart (Megatron-LM, `parallel_state.py`: tp-cp-ep-dp-pp); FSDP's mesh of
-    /// replicas × shards is the same with the other two at 1.
+    /// Tensor ranks adjacent, stages farthest apart (Megatron-LM, `parallel_state.py`: tp-cp-ep-dp-pp);
+    /// FSDP's mesh of replicas × shards is the same with the other two at 1.
     pub const MEGATRON: Self = Self([Axis::Pipeline, Axis::Replica, Axis::Shard, Axis::Tensor]);
     /// SMP v1's `cluster`, DPT (SageMaker Python SDK, `placement_strategy`).
     pub const CLUSTER: Self = Self([Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor]);
@@ -31,8 +31,8 @@ impl Order {
         axes.try_into().map_or(Self::MEGATRON, Self)
     }
 
-    /// Returns the distance between neighbours of an axis in ranks: the product of the degrees of all faster axes.
-    /// Context and expert degrees are the fastest parts of the shard axis.
+    /// Returns the distance between neighbours of an axis in ranks: the product of the degrees of all faster
+    /// axes. Context and expert degrees are the fastest parts of the shard axis.
     fn stride(self, degrees: &Degrees, axis: Axis) -> f64 {
         let axis = if matches!(axis, Axis::Context | Axis::Expert) { Axis::Shard } else { axis };
         let faster = self.0.into_iter().rev().take_while(|other| *other != axis);
@@ -46,8 +46,8 @@ impl Order {
             .fold(1.0, |product, degree| product * degree.max(1.0))
     }
 
-    /// Returns the placement of groups of `ranks` along an axis. Replicas and shards are adjacent in every order, so a
-    /// group of all data-parallel ranks is one along the shard axis.
+    /// Returns the placement of groups of `ranks` along an axis. Replicas and shards are adjacent in every
+    /// order, so a group of all data-parallel ranks is one along the shard axis.
     pub fn group_placement(
         self,
         degrees: &Degrees,

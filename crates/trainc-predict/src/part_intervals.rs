@@ -1,5 +1,5 @@
-//! Intervals of the parts of a prediction. Only totals were measured: peaks of a GPU and times of a step. Counted parts
-//! are exact; the others share the error of the total.
+//! Intervals of the parts of a prediction. Only totals were measured: peaks of a GPU and times of a step.
+//! Counted parts are exact; the others share the error of the total.
 
 use super::prediction::{Communication, Interval, MemoryParts, Speed, SpeedParts};
 
@@ -53,9 +53,9 @@ impl MemoryParts {
 
 /// Returns the intervals of the parts of a peak, in bytes, given the interval of the total.
 ///
-/// Weights, gradients and resident states are counted. No measured run shows which of the other parts caused the error
-/// of a peak: it is shared in proportion to their bytes, so that the lower ends add up to the lower end of the total
-/// (at least 0), and the upper ends to its upper end.
+/// Weights, gradients and resident states are counted. No measured run shows which of the other parts caused
+/// the error of a peak: it is shared in proportion to their bytes, so that the lower ends add up to the lower
+/// end of the total (at least 0), and the upper ends to its upper end.
 pub(super) fn split_peak_interval(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartInterval> {
     let counted = parts.parameters + parts.gradients + parts.optimizer;
     let estimated = parts.total() - counted;
@@ -102,11 +102,11 @@ fn log_interval(seconds: f64, width: f64) -> Interval {
 }
 
 impl Speed {
-    /// Returns the interval of each part of the step, seconds: as wide as that of whole steps (`interval` of the
-    /// constants), wider for the waiting parts.
+    /// Returns the interval of each part of the step, seconds: as wide as that of whole steps (`interval` of
+    /// the constants), wider for the waiting parts.
     ///
-    /// Data loading is exposed if the rest of the step is shorter: its ends are those of reading minus those of the
-    /// rest.
+    /// Data loading is exposed if the rest of the step is shorter: its ends are those of reading minus those
+    /// of the rest.
     pub fn part_intervals(&self) -> SpeedParts<Interval> {
         let (widths, parts) = (&self.widths, &self.parts);
         let mut out = SpeedParts {
@@ -150,7 +150,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Counted parts are exact, the others have the error of the total: their ends add up to those of the total.
+        /// Counted parts are exact, the others have the error of the total: their ends add up to those of the
+        /// total.
         #[test]
         fn parts_of_a_peak_add_up_to_its_ends(
             parts in proptest::array::uniform8(0.0_f64..4e10), below in 0.0_f64..0.2, above in 0.0_f64..0.3
@@ -179,8 +180,8 @@ mod tests {
         }
     }
 
-    /// By hand: work of 10 s within a natural logarithm of 0.1 is 9.048 to 11.052 s; reading of 10.5 s with 0.1 more is
-    /// 8.597 to 12.825 s: 0 to 3.777 s of it are exposed, where 0.5 are predicted.
+    /// By hand: work of 10 s within a natural logarithm of 0.1 is 9.048 to 11.052 s; reading of 10.5 s with
+    /// 0.1 more is 8.597 to 12.825 s: 0 to 3.777 s of it are exposed, where 0.5 are predicted.
     #[test]
     fn reading_is_waited_for_where_the_rest_is_over_before_it() {
         let speed = Speed {

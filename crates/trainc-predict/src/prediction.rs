@@ -160,8 +160,8 @@ pub struct Speed {
 /// Communication of a step by collective, in seconds of one GPU, hidden and exposed together, or a value per
 /// collective.
 ///
-/// Communication of tensor parallelism, pipeline stages and experts is fully exposed. The rest overlaps with compute:
-/// [`SpeedParts::exposed_communication`] holds its exposed part.
+/// Communication of tensor parallelism, pipeline stages and experts is fully exposed. The rest overlaps with
+/// compute: [`SpeedParts::exposed_communication`] holds its exposed part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Communication<T = f64> {
     /// All-reduces of a layer's tensor group.
@@ -256,10 +256,11 @@ pub struct Run {
     pub checkpoint: Option<Checkpoints>,
     /// Time with interruptions, if their rate is given and the run finishes.
     pub spot: Option<Spot>,
-    /// True if at the given rate of interruptions it takes more than a year even with the fastest expected steps.
+    /// True if at the given rate of interruptions it takes more than a year even with the fastest expected
+    /// steps.
     pub never_ends: bool,
-    /// Expected US dollars, if prices are known: with interruptions at a given rate those of the expected time,
-    /// including repeated work.
+    /// Expected US dollars, if prices are known: with interruptions at a given rate those of the expected
+    /// time, including repeated work.
     pub cost_usd: Option<f64>,
     /// The same without the file systems of unknown price: a lower bound of the cost.
     pub least_usd: Option<f64>,
@@ -288,7 +289,8 @@ impl Run {
         self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
     }
 
-    /// Returns the interval of the expected time, seconds; `None` if the run does not finish at the upper end.
+    /// Returns the interval of the expected time, seconds; `None` if the run does not finish at the upper
+    /// end.
     pub fn expected_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.interval,
@@ -296,8 +298,8 @@ impl Run {
         }
     }
 
-    /// Returns the interval of the cost in US dollars, which is proportional to the time of the run, including
-    /// interruptions at a given rate.
+    /// Returns the interval of the cost in US dollars, which is proportional to the time of the run,
+    /// including interruptions at a given rate.
     pub fn cost_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.expected_usd_interval,
@@ -331,8 +333,9 @@ pub struct RunParts {
 }
 
 impl RunParts {
-    /// Returns the known part of the time before the first step, seconds. Excludes a download of unknown size, so the
-    /// run takes longer than predicted; [`RunParts::download`] is then `None`, and a note in plan.json says so.
+    /// Returns the known part of the time before the first step, seconds. Excludes a download of unknown
+    /// size, so the run takes longer than predicted; [`RunParts::download`] is then `None`, and a note in
+    /// plan.json says so.
     pub fn startup_seconds(&self) -> f64 {
         self.startup + self.download.unwrap_or(0.0)
     }
@@ -347,8 +350,8 @@ pub struct Checkpoints {
     pub seconds: f64,
     /// Interval, seconds.
     pub interval: Interval,
-    /// The interval with the least expected loss (Young and Daly), seconds; `None` if the rate of node failures or
-    /// interruptions is not given.
+    /// The interval with the least expected loss (Young and Daly), seconds; `None` if the rate of node
+    /// failures or interruptions is not given.
     pub best_interval_seconds: Option<f64>,
     /// The same at both ends of [`Self::interval`], seconds, at the given rate of node failures.
     pub best_interval: Option<Interval>,
@@ -361,11 +364,11 @@ pub struct Spot {
     pub expected_seconds: f64,
     /// The same if a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
-    /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not finish at
-    /// the upper end.
+    /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not
+    /// finish at the upper end.
     pub interval: Option<Interval>,
-    /// Time that nine in ten runs stay below, seconds; includes the variation of interruptions only, at the predicted
-    /// step time.
+    /// Time that nine in ten runs stay below, seconds; includes the variation of interruptions only, at the
+    /// predicted step time.
     pub p90_seconds: f64,
     /// The same at both ends of the interval of a run without interruptions.
     pub p90_interval: Option<Interval>,

@@ -10,8 +10,8 @@ struct Product {
 }
 
 impl Model {
-    /// Returns query, key, value and output, each separately; then gate and up, or up alone; then down (torchtitan's
-    /// blocks).
+    /// Returns query, key, value and output, each separately; then gate and up, or up alone; then down
+    /// (torchtitan's blocks).
     fn layer_products(&self) -> Vec<Product> {
         let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let mut out: Vec<Product> =
@@ -31,8 +31,8 @@ impl Model {
         all.iter().skip(1).step_by(2).map(flop).sum::<f64>() / all.iter().map(flop).sum::<f64>()
     }
 
-    /// Returns the output elements per token of the other products, excluding the layer's last: no gradient needs its
-    /// result.
+    /// Returns the output elements per token of the other products, excluding the layer's last: no gradient
+    /// needs its result.
     pub(super) fn kept_product_elements(&self) -> f64 {
         let all = self.layer_products();
         let last = all.len() - 1;
@@ -74,8 +74,8 @@ mod tests {
         }
     }
 
-    /// Llama 3 8B by hand: 4096 wide, 8 key heads of 128, 14336 inside. Of q 4096, k 1024, v 1024, o 4096, gate, up and
-    /// down 14336 (each times 4096) k, o and up are every second one.
+    /// Llama 3 8B by hand: 4096 wide, 8 key heads of 128, 14336 inside. Of q 4096, k 1024, v 1024, o 4096,
+    /// gate, up and down 14336 (each times 4096) k, o and up are every second one.
     #[test]
     fn every_second_product_of_a_llama_layer() {
         let llama = model(4096.0, 8.0, 14_336.0, 3.0);

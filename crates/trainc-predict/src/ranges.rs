@@ -22,8 +22,8 @@ impl Range {
 /// Words of the groups of systems with separate ranges.
 pub(super) const RANGES: [&str; 2] = ["fsdp", "others"];
 
-/// Returns the word of a system's range: systems that gather like PyTorch's FSDP, or are timed by its constants, share one,
-/// all others another.
+/// Returns the word of a system's range: systems that gather like PyTorch's FSDP, or are timed by its
+/// constants, share one, all others another.
 pub(super) fn range_name(system: System) -> &'static str {
     if matches!(system, System::Fsdp | System::SmpV2 | System::Worker) { "fsdp" } else { "others" }
 }

@@ -1,4 +1,5 @@
-//! Time and cost of a run: start, download, steps, checkpoints; instances, volumes, file systems; interruptions.
+//! Time and cost of a run: start, download, steps, checkpoints; instances, volumes, file systems;
+//! interruptions.
 
 use super::bills::Bills;
 use super::constants::{Constants, Name};
@@ -101,14 +102,14 @@ impl Terms {
         Self { steps: self.steps * share, ..self.clone() }
     }
 
-    /// Returns the expected billed seconds of such a run, including node losses at a given rate; `None` if at that
-    /// rate the run is not expected to finish.
+    /// Returns the expected billed seconds of such a run, including node losses at a given rate; `None` if at
+    /// that rate the run is not expected to finish.
     pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
         if self.losses.is_some() { run.spot.map(|spot| spot.expected_seconds) } else { Some(run.seconds) }
     }
 
-    /// Returns the maximum US dollars of `nodes` nodes for `seconds` seconds: for spot instances at the on-demand
-    /// price, if known.
+    /// Returns the maximum US dollars of `nodes` nodes for `seconds` seconds: for spot instances at the
+    /// on-demand price, if known.
     pub fn most_usd(&self, nodes: f64, seconds: f64) -> Option<f64> {
         let bills = Bills { instance: self.bills.instance_at_most, ..self.bills.clone() };
         bills.cost_of_nodes(nodes, seconds).total_usd().filter(|usd| usd.is_finite())
@@ -228,8 +229,8 @@ impl Terms {
     }
 }
 
-/// Returns the bytes of a full resumption, of all ranks together: weights, their 32-bit copy if the system keeps one,
-/// and the moments; for an adapter only its own.
+/// Returns the bytes of a full resumption, of all ranks together: weights, their 32-bit copy if the system
+/// keeps one, and the moments; for an adapter only its own.
 pub fn checkpoint_bytes(layout: &Layout) -> f64 {
     let wide = if layout.lora.is_none() { WIDER_MOMENTS * wide_moments(layout) } else { 0.0 };
     let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
@@ -242,8 +243,8 @@ fn file_system_bytes_per_second(storage: &Storage) -> Option<f64> {
     Some(storage.capacity_bytes.get()? as f64 / (1024.0 * GIB) * per_tib)
 }
 
-/// Returns Daly's higher-order estimate of the interval with the least loss, given the seconds of a save and between
-/// failures (Daly 2006, eq. 37); Young's first-order one is its leading term.
+/// Returns Daly's higher-order estimate of the interval with the least loss, given the seconds of a save and
+/// between failures (Daly 2006, eq. 37); Young's first-order one is its leading term.
 pub fn best_checkpoint_interval(save: f64, failures: f64) -> f64 {
     if save >= 2.0 * failures {
         return failures;
@@ -252,8 +253,8 @@ pub fn best_checkpoint_interval(save: f64, failures: f64) -> f64 {
     (2.0 * save * failures).sqrt() * (1.0 + ratio.sqrt() / 3.0 + ratio / 9.0) - save
 }
 
-/// Returns the seconds to copy the data before the start, if a channel copies it; `None` if the manifest does not state
-/// its size.
+/// Returns the seconds to copy the data before the start, if a channel copies it; `None` if the manifest does
+/// not state its size.
 fn download_seconds(plan: &Plan, constants: &Constants) -> Option<f64> {
     let copied = plan
         .job
@@ -271,7 +272,8 @@ fn download_seconds(plan: &Plan, constants: &Constants) -> Option<f64> {
     Some(tokens * TOKEN_BYTES / constants.get(Name::Download))
 }
 
-/// Seconds above which a run is reported as never finishing: a year; the service stops every job within a month.
+/// Seconds above which a run is reported as never finishing: a year; the service stops every job within a
+/// month.
 const NEVER: f64 = 365.0 * 24.0 * HOUR;
 
 #[cfg(test)]
@@ -337,7 +339,8 @@ mod tests {
         let rare = run(&Terms { losses: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
-        // The expectation lies in its interval, which begins at the low end and is wider than the steps' alone.
+        // The expectation lies in its interval, which begins at the low end and is wider than the steps'
+        // alone.
         let (expected, tenth) = (spot.interval.unwrap(), spot.p90_interval.unwrap());
         assert!((expected.low - spot.low_seconds).abs() < 1e-9 && expected.high > spot.expected_seconds);
         assert!(tenth.low < spot.p90_seconds && spot.p90_seconds < tenth.high, "{tenth:?}");
@@ -365,8 +368,8 @@ mod tests {
         assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
     }
 
-    /// By hand: a save of 20 s is expected to take 12 to 40; Young's interval for failures 100,000 s apart, sqrt(2 s
-    /// f), is then 1,549 to 2,828 s around 2,000, minus the save and with Daly's small terms.
+    /// By hand: a save of 20 s is expected to take 12 to 40; Young's interval for failures 100,000 s apart,
+    /// sqrt(2 s f), is then 1,549 to 2,828 s around 2,000, minus the save and with Daly's small terms.
     #[test]
     fn a_save_and_the_best_interval_have_an_interval() {
         for (low, high, failures) in [(12.0, 40.0, 1e5), (1e4, 4e4, 1e4), (3e4, 1e5, 1e4)] {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use trainc_catalog::instances;
 use trainc_ir::Axis;
 
-/// Measurements of `trainc-worker selfcheck`, under the names of its JSON. Rates are those of the slowest rank, in bytes that
-/// it receives per second; none for groups of one rank.
+/// Measurements of `trainc-worker selfcheck`, under the names of its JSON. Rates are those of the slowest
+/// rank, in bytes that it receives per second; none for groups of one rank.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct SelfCheck {
     instance: String,
@@ -20,11 +20,12 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
-    /// Replaces the constants of the links that were measured. Returns their keys, or why nothing can be replaced.
+    /// Replaces the constants of the links that were measured. Returns their keys, or why nothing can be
+    /// replaced.
     ///
     /// The cost model gathers over a node's links at `nvlink` of the one-way bandwidth, and between nodes at
-    /// `fabric / (1 + nodes / fabric_nodes)` of the line rate, shared by the groups of a node (`speed/links.rs`). Both are
-    /// solved for the constant.
+    /// `fabric / (1 + nodes / fabric_nodes)` of the line rate, shared by the groups of a node
+    /// (`speed/links.rs`). Both are solved for the constant.
     pub fn apply(&self, constants: &mut Constants) -> Result<Vec<&'static str>, String> {
         let row = instances::get(&self.instance)
             .ok_or_else(|| format!("instance type `{}` is not in the catalogue", self.instance))?;

@@ -1,7 +1,7 @@
 //! Sensitivity of a plan's figures to the constants, and the source of each constant.
 //!
-//! Each constant is varied in turn: it is listed if the figure changes. So the list always matches the model, and omits
-//! constants that the layout does not use.
+//! Each constant is varied in turn: it is listed if the figure changes. So the list always matches the model,
+//! and omits constants that the layout does not use.
 
 use super::constants::{Constants, Name};
 use super::layout::Layout;

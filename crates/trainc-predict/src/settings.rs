@@ -8,8 +8,8 @@ const TOLERANCE: f64 = 0.05;
 /// Fewest published runs of a setting for the narrow interval: a single run does not show the spread.
 pub const FEWEST_RUNS: f64 = 2.0;
 
-/// Fewest own runs that narrow an interval: with fewer, no error is a 90 % bound (split conformal prediction, Vovk et
-/// al. 2005). A GPU type with fewer runs does not count as measured.
+/// Fewest own runs that narrow an interval: with fewer, no error is a 90 % bound (split conformal prediction,
+/// Vovk et al. 2005). A GPU type with fewer runs does not count as measured.
 pub const FEWEST_OWN: f64 = 9.0;
 
 /// Network between nodes.
@@ -174,8 +174,9 @@ impl Setting {
         (self.gpu, self.system, self.code, self.work, efa, rate)
     }
 
-    /// Returns its key in a file of constants: GPU, links, system, code and kind of work, as `A100/node/fsdp/litgpt/dense`,
-    /// `A100/400/fsdp/composer/dense` or `H100/3200-efa/megatron/nanotron/dense`.
+    /// Returns its key in a file of constants: GPU, links, system, code and kind of work, as
+    /// `A100/node/fsdp/litgpt/dense`, `A100/400/fsdp/composer/dense` or
+    /// `H100/3200-efa/megatron/nanotron/dense`.
     pub(super) fn key(&self) -> String {
         let links = self.fabric.map_or_else(
             || "node".to_owned(),

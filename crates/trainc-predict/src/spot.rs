@@ -1,9 +1,10 @@
 //! Random interruptions of a run at a known rate: the expected time, and its ninth decile.
 //!
-//! A Poisson process. An interruption loses the work since the last checkpoint, and the job starts again; a stretch of
-//! `t` seconds is tried until a try meets no interruption, so that the number of failed tries is geometric, with
-//! `e^(-rate t)` as the chance of success, and each loses a start and an exponential time truncated at `t`.
-//! Interruptions while a job starts are not counted, nor is the wait for capacity, which is unknown.
+//! A Poisson process. An interruption loses the work since the last checkpoint, and the job starts again; a
+//! stretch of `t` seconds is tried until a try meets no interruption, so that the number of failed tries is
+//! geometric, with `e^(-rate t)` as the chance of success, and each loses a start and an exponential time
+//! truncated at `t`. Interruptions while a job starts are not counted, nor is the wait for capacity, which is
+//! unknown.
 
 use super::prediction::Spot;
 
@@ -13,8 +14,8 @@ const SHARE: f64 = 0.9;
 /// That quantile of the standard normal distribution.
 const NORMAL: f64 = 1.281_551_565_5;
 
-/// Number of interruptions above which their distribution is approximated by its first two moments instead of exactly:
-/// there the two differ by about a hundredth.
+/// Number of interruptions above which their distribution is approximated by its first two moments instead of
+/// exactly: there the two differ by about a hundredth.
 const MANY: f64 = 50.0;
 
 /// Maximum number of interruptions that are evaluated one by one.
@@ -35,12 +36,12 @@ struct Stretches {
 }
 
 impl Stretches {
-    /// Returns `count` stretches of `seconds` at `rate` interruptions per second, each loss followed by a start of
-    /// `start` seconds.
+    /// Returns `count` stretches of `seconds` at `rate` interruptions per second, each loss followed by a
+    /// start of `start` seconds.
     fn new(count: f64, seconds: f64, rate: f64, start: f64) -> Self {
         let x = rate * seconds;
-        // Mean and variance of an exponential time conditioned to be below `seconds`, in units of it. Both are
-        // differences that vanish if interruptions are rare: the time is then practically uniform.
+        // Mean and variance of an exponential time conditioned to be below `seconds`, in units of it. Both
+        // are differences that vanish if interruptions are rare: the time is then practically uniform.
         let (mean, variance) = if x < 1e-3 {
             (0.5 - x / 12.0, 1.0 / 12.0)
         } else {
@@ -64,10 +65,11 @@ impl Stretches {
     }
 }
 
-/// Predicts a run of `training` seconds with a checkpoint, which takes `save`, after every `interval` of them.
+/// Predicts a run of `training` seconds with a checkpoint, which takes `save`, after every `interval` of
+/// them.
 ///
-/// A stretch is `interval` seconds of training and a save; the last one is the remainder without a save.
-/// A stretch of `t` seconds is expected to take `(e^(rate t) - 1) / rate`, plus a start for each interruption.
+/// A stretch is `interval` seconds of training and a save; the last one is the remainder without a save. A
+/// stretch of `t` seconds is expected to take `(e^(rate t) - 1) / rate`, plus a start for each interruption.
 pub(super) fn predict_spot_run(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
     let full = (training / interval).floor();
     let rest = (training - full * interval).max(0.0);
@@ -92,10 +94,10 @@ pub(super) fn predict_spot_run(rate: f64, start: f64, training: f64, interval: f
 
 /// Returns the lost time that nine in ten runs stay below, seconds.
 ///
-/// The distribution of the number of interruptions is exact ([`interruption_probabilities`]). Given the number, the
-/// loss is a sum of independent times and is assumed to be normal, which a sum of two uniform times nearly is. For a
-/// very large number the total loss is assumed to be a gamma variable of its mean and variance (Wilson and Hilferty
-/// 1931).
+/// The distribution of the number of interruptions is exact ([`interruption_probabilities`]). Given the
+/// number, the loss is a sum of independent times and is assumed to be normal, which a sum of two uniform
+/// times nearly is. For a very large number the total loss is assumed to be a gamma variable of its mean and
+/// variance (Wilson and Hilferty 1931).
 fn lost_time_p90(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
     let mean: f64 =
         kinds.iter().filter(|kind| kind.failures > 0.0).map(|kind| kind.failures * kind.loss).sum();
@@ -143,8 +145,8 @@ fn lost_time_p90(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
 
 /// Returns the probabilities of no interruption, of one, of two and so on, until the remainder is negligible.
 ///
-/// Failures before `count` stretches finish are negative binomial, those of the last stretch geometric; the sum of
-/// both is a recursion over the first.
+/// Failures before `count` stretches finish are negative binomial, those of the last stretch geometric; the
+/// sum of both is a recursion over the first.
 fn interruption_probabilities(kinds: &[Stretches; 2]) -> Vec<f64> {
     let [full, last] = kinds;
     let (mut chance, mut sum, mut total) = (full.done.powf(full.count), 0.0, 0.0);
@@ -189,8 +191,8 @@ mod tests {
         assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
     }
 
-    /// If more than nine runs in ten have no interruption, the 90 % quantile is the uninterrupted time: e^-0.1 is
-    /// 0.905.
+    /// If more than nine runs in ten have no interruption, the 90 % quantile is the uninterrupted time:
+    /// e^-0.1 is 0.905.
     #[test]
     fn rare_interruptions_leave_the_ninth_decile_alone() {
         let hour = 3_600.0;
@@ -201,8 +203,8 @@ mod tests {
         assert!(less.p90_seconds > 300.0 + 10.0 * hour, "{less:?}");
     }
 
-    /// One stretch without a start takes a geometric number of tries; if success is very unlikely, its time is
-    /// exponential, and nine in ten runs stay below ln 10 times the mean.
+    /// One stretch without a start takes a geometric number of tries; if success is very unlikely, its time
+    /// is exponential, and nine in ten runs stay below ln 10 times the mean.
     #[test]
     fn hardly_ever_done_is_exponential() {
         let found = predict_spot_run(1.0, 0.0, 8.0, 100.0, 0.0);
@@ -210,7 +212,8 @@ mod tests {
         assert!((ratio / 10.0_f64.ln() - 1.0).abs() < 0.015, "{ratio}");
     }
 
-    /// Returns simulated times of runs, each interruption drawn separately by a congruential generator (Knuth, MMIX).
+    /// Returns simulated times of runs, each interruption drawn separately by a congruential generator
+    /// (Knuth, MMIX).
     fn drawn(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Vec<f64> {
         let mut state = 7_u64;
         let mut gap = || {
@@ -239,8 +242,8 @@ mod tests {
         times
     }
 
-    /// Mean and ninth decile compared with 40,000 simulated runs, from rare interruptions to many, with long and short
-    /// stretches.
+    /// Mean and ninth decile compared with 40,000 simulated runs, from rare interruptions to many, with long
+    /// and short stretches.
     #[test]
     fn the_ninth_decile_is_that_of_drawn_runs() {
         let hour = 3_600.0;

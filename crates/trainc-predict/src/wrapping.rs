@@ -1,4 +1,5 @@
-//! Programs, options and scripts that divide a model into FSDP units by themselves, by the rows of `wrapping.toml`.
+//! Programs, options and scripts that divide a model into FSDP units by themselves, by the rows of
+//! `wrapping.toml`.
 
 use serde::Deserialize;
 use std::path::Path;

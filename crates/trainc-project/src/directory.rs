@@ -68,14 +68,14 @@ fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
 /// The name of the plan that `emit` writes.
 const PLAN: &str = "plan.json";
 
-/// Returns the files that an earlier `emit` wrote, as listed in `plan.json`. `None` without the list, e.g. in the
-/// `plan.json` of another tool.
+/// Returns the files that an earlier `emit` wrote, as listed in `plan.json`. `None` without the list, e.g. in
+/// the `plan.json` of another tool.
 fn files_of_earlier_emit(dir: &Path) -> Option<BTreeSet<PathBuf>> {
     read_emitted_plan(dir).map(|(_, files)| files)
 }
 
-/// Returns the files that `emit` wrote into a directory, with their paths: they are not part of a program, and its manifests
-/// are not compiled. Other files of the directory are: anyone can write a `plan.json`.
+/// Returns the files that `emit` wrote into a directory, with their paths: they are not part of a program,
+/// and its manifests are not compiled. Other files of the directory are: anyone can write a `plan.json`.
 pub fn emitted_files(dir: &Path) -> Vec<PathBuf> {
     let listed = read_emitted_plan(dir).map(|(_, files)| files);
     let names = listed.into_iter().flat_map(|files| files.into_iter().chain([PathBuf::from(PLAN)]));
@@ -121,15 +121,17 @@ impl Stale {
     /// Returns a note that suggests removing it. It is not removed: it may be of a run with other manifests.
     pub fn note(&self) -> String {
         format!(
-            "`{}` was written by an earlier `emit` for `{}`, and no job produces it any more; remove it, or `emit --check` exits with 4",
+            "`{}` was written by an earlier `emit` for `{}`, and no job produces it any more; \
+                remove it, or `emit --check` exits with 4",
             self.dir.display(),
             self.manifest
         )
     }
 }
 
-/// Returns the directories in `out` that `emit` wrote for manifests that were removed or now describe another job.
-/// Directories of existing manifests outside `asked` are skipped. `asked` has paths relative to `root`, like `plan.json`.
+/// Returns the directories in `out` that `emit` wrote for manifests that were removed or now describe another
+/// job. Directories of existing manifests outside `asked` are skipped. `asked` has paths relative to `root`,
+/// like `plan.json`.
 pub fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSet<&str>) -> Vec<Stale> {
     let Ok(entries) = fs::read_dir(out) else { return Vec::new() };
     let mut found: Vec<Stale> = entries
@@ -199,8 +201,8 @@ pub enum ReplaceError {
     Busy(String),
 }
 
-/// Replaces all directories or none: checks all, writes them next to their places, then renames them; a failure restores
-/// those already replaced.
+/// Replaces all directories or none: checks all, writes them next to their places, then renames them; a
+/// failure restores those already replaced.
 pub fn replace_all(targets: &[Target]) -> Result<(), ReplaceError> {
     let refuse_foreign = || targets.iter().find_map(describe_foreign_files).map_or(Ok(()), Err);
     refuse_foreign().map_err(ReplaceError::Refused)?;
@@ -316,8 +318,8 @@ impl Staged<'_> {
         ReplaceError::Busy(format!("another `emit` is writing `{dir}`; run this one again after it"))
     }
 
-    /// Creates the new directory and locks it, while the parent is locked. Removes what a killed `emit` left, and nothing
-    /// else.
+    /// Creates the new directory and locks it, while the parent is locked. Removes what a killed `emit` left,
+    /// and nothing else.
     fn reserve(&self) -> Result<Option<fs::File>, ReplaceError> {
         for path in [&self.fresh, &self.old] {
             let Ok(found) = fs::symlink_metadata(path) else { continue };
@@ -343,7 +345,8 @@ impl Staged<'_> {
         ReplaceError::Refused(format!("`{dir}` cannot be written: {}", describe(error)))
     }
 
-    /// Writes the new directory next to its place; `plan.json` first, because it lists what the directory will contain.
+    /// Writes the new directory next to its place; `plan.json` first, because it lists what the directory
+    /// will contain.
     fn write(&self) -> io::Result<()> {
         let plan = Path::new("plan.json");
         if let Some(bytes) = self.target.tree.get(plan) {
@@ -361,8 +364,8 @@ impl Staged<'_> {
     }
 }
 
-/// Returns the reason why a directory with the name of a staged one may not be deleted: it contains files that a killed
-/// `emit` did not leave.
+/// Returns the reason why a directory with the name of a staged one may not be deleted: it contains files
+/// that a killed `emit` did not leave.
 fn describe_foreign_leftover(path: &Path) -> Option<String> {
     let shown = path.display();
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {

@@ -119,7 +119,8 @@ impl Files {
     }
 }
 
-/// Reason for which a file in `.git` is not read: it may hold credentials, such as a remote's URL with a token.
+/// Reason for which a file in `.git` is not read: it may hold credentials, such as a remote's URL with a
+/// token.
 const GIT_DIRECTORY: &str = "it is in `.git`, whose files trainc does not read";
 
 /// Returns true if a path leads into a git directory.
@@ -228,8 +229,8 @@ impl Tree for Files {
     }
 }
 
-/// Writes a manifest or a layer in place. A link is followed inside its root only: what a repository holds decides about no file
-/// outside of it.
+/// Writes a manifest or a layer in place. A link is followed inside its root only: what a repository holds
+/// decides about no file outside of it.
 pub fn write_in_root(path: &Path, text: &str) -> io::Result<()> {
     if crate::manifest_paths::follows_link_out_of_root(path)? {
         return Err(io::Error::other("the link leads outside the root directory; name its target"));
@@ -242,8 +243,8 @@ fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
     read_regular_text(path, most).map_err(|error| ReadError::Unreadable(describe(&error)))
 }
 
-/// Reads a file that a search found, or a manifest names. Fails unless it is a regular file of at most `most` bytes:
-/// a pipe could wait forever, and a device never end.
+/// Reads a file that a search found, or a manifest names. Fails unless it is a regular file of at most `most`
+/// bytes: a pipe could wait forever, and a device never end.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_regular(path)?, most)
 }
@@ -268,8 +269,8 @@ pub fn read_named_text(path: &Path, most: u64) -> io::Result<String> {
     into_text(read_named(path, most)?)
 }
 
-/// Content of the pipes and of standard input that were read: the same manifest may be read again, e.g. for each job of a
-/// sweep.
+/// Content of the pipes and of standard input that were read: the same manifest may be read again, e.g. for
+/// each job of a sweep.
 static PIPES: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 /// Reads the first `most` bytes of a file that the user named.
@@ -310,7 +311,8 @@ fn open_regular(path: &Path) -> io::Result<fs::File> {
             Err(io::Error::other("not a regular file"))
         }
     };
-    // Before it is opened, because that alone affects some devices; and after, because it may have been replaced.
+    // Before it is opened, because that alone affects some devices; and after, because it may have been
+    // replaced.
     check(&fs::metadata(path)?)?;
     let file = open_without_waiting(path)?;
     check(&file.metadata()?)?;
@@ -580,7 +582,8 @@ mod tests {
         fs::write(root.join("in/.git/config"), "").unwrap();
         symlink("../.git/config", root.join("in/scripts/settings")).unwrap();
         let fault = read_tree(&root.join("in/scripts"), ".").unwrap_err();
-        let both = "the link `gone` leads nowhere, the link `out` leaves the directory and the link `settings` leaves the directory";
+        let both = "the link `gone` leads nowhere, the link `out` leaves the directory and the link \
+            `settings` leaves the directory";
         assert_eq!(fault, ReadError::Unreadable(both.to_owned()));
         for at in 0..9 {
             symlink(root.join("in/no-such"), root.join(format!("in/scripts/gone{at}"))).unwrap();

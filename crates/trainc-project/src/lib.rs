@@ -1,8 +1,8 @@
-//! The repository of the manifests: files, directories of programs, git, output directories, and the compiled manifests that
-//! arguments name.
+//! The repository of the manifests: files, directories of programs, git, output directories, and the compiled
+//! manifests that arguments name.
 //!
-//! In: paths and globs as the user writes them. Out: compiled manifests, trees of files, problems at their place. This crate
-//! reads below a root only, never waits for a device, and bounds what it reads.
+//! In: paths and globs as the user writes them. Out: compiled manifests, trees of files, problems at their
+//! place. This crate reads below a root only, never waits for a device, and bounds what it reads.
 #![expect(clippy::disallowed_methods, reason = "files of the repository are read and written here")]
 
 pub mod directory;

@@ -195,8 +195,9 @@ pub fn problem_only_layers(sources: &mut SourceMap, argument: &str, files: usize
     problem_at_argument(sources, argument, message, Some("name the directory of the jobs that extend them"))
 }
 
-/// Returns the nearest parent directory with `.git`. Without one it is the given directory, or that of the file; inside the
-/// working directory it is always the latter, so that a job does not depend on how its path is written.
+/// Returns the nearest parent directory with `.git`. Without one it is the given directory, or that of the
+/// file; inside the working directory it is always the latter, so that a job does not depend on how its path
+/// is written.
 pub fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") || names_pipe(path) {
         PathBuf::from(".")
@@ -219,8 +220,9 @@ fn repository_of(dir: &Path) -> Option<&Path> {
     dir.ancestors().find(|dir| dir.join(".git").exists())
 }
 
-/// Returns whether a path goes through a link, of a file or of a directory, that leads out of the root in which the link lies: of
-/// its repository, or of the current directory. Links elsewhere belong to the machine, not to what is read.
+/// Returns whether a path goes through a link, of a file or of a directory, that leads out of the root in
+/// which the link lies: of its repository, or of the current directory. Links elsewhere belong to the
+/// machine, not to what is read.
 pub fn follows_link_out_of_root(path: &Path) -> io::Result<bool> {
     let here = std::env::current_dir()?.canonicalize()?;
     let mut at = PathBuf::new();

@@ -8,12 +8,12 @@ const LEAST_PER_THREAD: usize = 16;
 /// Parts per thread: small parts balance the load.
 const PARTS_PER_THREAD: usize = 8;
 
-/// Parts at most: [`SourceMap::part`](trainc_diag::source::SourceMap::part) has ten bits for a number, and a comparison with
-/// another commit takes one of its own.
+/// Parts at most: [`SourceMap::part`](trainc_diag::source::SourceMap::part) has ten bits for a number, and a
+/// comparison with another commit takes one of its own.
 const MOST_PARTS: usize = 500;
 
-/// Calls `work` with consecutive files, a part number from 1, and state that its thread reuses. The results are in the
-/// order of the files.
+/// Calls `work` with consecutive files, a part number from 1, and state that its thread reuses. The results
+/// are in the order of the files.
 pub(crate) fn map_in_parts<F: Sync, K: Default, P: Send>(
     files: &[F],
     work: impl Fn(&[F], u32, &mut K) -> P + Sync,

@@ -1,7 +1,7 @@
 //! Signals that end a command, and the programs that it has started, in order.
 
-/// Returns the signals that stop a command: of Ctrl-C, of a cancelled CI job, and of a terminal that closes, which
-/// `nohup` has ignored.
+/// Returns the signals that stop a command: of Ctrl-C, of a cancelled CI job, and of a terminal that closes,
+/// which `nohup` has ignored.
 pub fn stop_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -17,7 +17,8 @@ pub fn find(named: Option<&Path>) -> Option<PathBuf> {
 /// Returns the error for a missing binary.
 pub fn describe_missing() -> String {
     format!(
-        "error: `{NAME}` not found next to trainc; build it with `cargo build --release -p {NAME}`, or pass its path with `--worker`\n"
+        "error: `{NAME}` not found next to trainc; build it with `cargo build --release -p \
+            {NAME}`, or pass its path with `--worker`\n"
     )
 }
 

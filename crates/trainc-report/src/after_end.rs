@@ -26,8 +26,9 @@ const DELETED: &str = "deleted";
 
 /// Returns everything that is billed after the end of the job, the most expensive kinds first.
 ///
-/// A program that keeps `keep` checkpoints leaves as many in S3: "If a checkpoint is deleted in the SageMaker AI container,
-/// it will also be deleted in the S3 folder" (SageMaker developer guide, model-checkpoints, read 2026-11-26).
+/// A program that keeps `keep` checkpoints leaves as many in S3: "If a checkpoint is deleted in the SageMaker
+/// AI container, it will also be deleted in the S3 folder" (SageMaker developer guide, model-checkpoints,
+/// read 2026-11-26).
 pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
     let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
     let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return Vec::new() };
@@ -132,7 +133,8 @@ impl AfterEnd {
     }
 }
 
-/// Describes what is billed after the end of a job, with the age of old prices if today's date (days since 1970) is given.
+/// Describes what is billed after the end of a job, with the age of old prices if today's date (days
+/// since 1970) is given.
 pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
     let mut out = Vec::new();
     let mut stored = Vec::new();

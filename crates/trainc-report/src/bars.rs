@@ -8,9 +8,11 @@ pub(super) struct Part {
     pub(super) amount: Option<f64>,
 }
 
-/// Returns the bar, at most `columns` wide and scaled to `whole` (the GPU's memory, the step's time), and its legend.
+/// Returns the bar, at most `columns` wide and scaled to `whole` (the GPU's memory, the step's time), and its
+/// legend.
 ///
-/// The words of a part are joined by no-break spaces. `None` if no amount is known. A sum above `whole` is marked by `!`.
+/// The words of a part are joined by no-break spaces. `None` if no amount is known. A sum above `whole` is
+/// marked by `!`.
 pub(super) fn bar(
     parts: &[Part],
     whole: f64,

@@ -12,8 +12,8 @@ use trainc_ir::price::{describe_origin_and_age, describe_origins};
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost, unpriced_file_systems};
 use trainc_predict::prediction::CostParts;
 
-/// Returns what the job costs: expected, at most, after its end, and the room in the quotas. Every output shows these
-/// sections. Today is in days since 1970; without it old prices have no age.
+/// Returns what the job costs: expected, at most, after its end, and the room in the quotas. Every output
+/// shows these sections. Today is in days since 1970; without it old prices have no age.
 pub(super) fn sections(document: &Document, plan: &Plan, today: Option<i64>) -> Vec<Section> {
     let mut out = vec![("cost", lines(document, plan, today))];
     out.extend([("after", after_end::describe(&document.after_end, today)), ("quota", quotas(document))]);
@@ -21,7 +21,8 @@ pub(super) fn sections(document: &Document, plan: &Plan, today: Option<i64>) -> 
     out
 }
 
-/// Returns the expected cost, the most that the job can cost until its end, the price and the budget, as text.
+/// Returns the expected cost, the most that the job can cost until its end, the price and the budget, as
+/// text.
 pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec<String> {
     let price = price(document, plan, today);
     let mut out = Vec::new();
@@ -35,7 +36,8 @@ pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec
     out
 }
 
-/// Returns the costs of the plan of a run; of a run of another version of the manifest, which has no plan, the price.
+/// Returns the costs of the plan of a run; of a run of another version of the manifest, which has no plan,
+/// the price.
 pub fn lines_of_run(plan: &Plan, planned: Option<&Document>, today: Option<i64>) -> Vec<String> {
     match planned {
         Some(document) => lines(document, plan, today),
@@ -53,7 +55,8 @@ pub(super) fn between(ends: &Interval, most: Option<f64>) -> String {
     format!("{} to {}{stopped}", text::dollars(ends.low.min(most)), text::dollars(ends.high.min(most)))
 }
 
-/// Returns the expected cost with its interval; for spot instances without a known price its on-demand upper bound.
+/// Returns the expected cost with its interval; for spot instances without a known price its on-demand upper
+/// bound.
 fn expected(document: &Document, plan: &Plan) -> Option<String> {
     let run = &document.run;
     let with_interval = |usd: f64, interval: Option<&Interval>| {
@@ -129,7 +132,8 @@ fn own_price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
             Some(name) if plan.deployable => {
                 let region = plan.job.region.value().map_or("its region", String::as_str);
                 format!(
-                    "{UNKNOWN}: the catalogue has no price of {name} in {region}; set it with `--price {name}=USD`"
+                    "{UNKNOWN}: the catalogue has no price of {name} in {region}; set it with \
+                        `--price {name}=USD`"
                 )
             }
             _ => UNKNOWN.to_owned(),

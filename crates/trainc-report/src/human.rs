@@ -78,8 +78,8 @@ pub fn plan(
     page.finish()
 }
 
-/// Renders what applying a plan would cost: the machines, the time, the dollars, what keeps costing after the end, and the
-/// room in the quotas.
+/// Renders what applying a plan would cost: the machines, the time, the dollars, what keeps costing after the
+/// end, and the room in the quotas.
 pub fn costs_of_apply(document: &Document, plan: &Plan, options: Options) -> String {
     let mut page = TerminalPage::new(options);
     lines_of(&mut page, "cluster", &sections::cluster_and_region(document, plan));

@@ -1,4 +1,5 @@
-//! plan.json: the whole plan for scripts. Keys are only added; sizes are bytes, times seconds, money US dollars.
+//! plan.json: the whole plan for scripts. Keys are only added; sizes are bytes, times seconds, money US
+//! dollars.
 
 use serde::Serialize;
 use trainc_diag::json::Problem;

@@ -1,7 +1,7 @@
 //! Reports: plan.json, plan.md, report.html and the plan in a terminal.
 //!
-//! In: a [`Subject`]: a plan, its identity, its prediction, its problems. Out: text. Decides nothing: every figure comes
-//! from the plan or the cost model, or is a sum over these.
+//! In: a [`Subject`]: a plan, its identity, its prediction, its problems. Out: text. Decides nothing: every
+//! figure comes from the plan or the cost model, or is a sum over these.
 
 pub mod after_end;
 mod bars;

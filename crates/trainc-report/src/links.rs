@@ -89,7 +89,8 @@ fn inter_node_link(plan: &Plan) -> String {
     name.to_owned()
 }
 
-/// Names the network between nodes, with its speed if known; `None` for a single node and for plain scripts over groups.
+/// Names the network between nodes, with its speed if known; `None` for a single node and for plain scripts
+/// over groups.
 pub(super) fn network(plan: &Plan) -> Option<String> {
     let nodes = plan.mesh.as_ref()?.nodes;
     // Without a rank group the hosts are of several types, each with its own network.

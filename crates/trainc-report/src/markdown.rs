@@ -16,7 +16,8 @@ pub fn plan(subject: &Subject, document: &Document) -> String {
     plans(&[(*subject, document)])
 }
 
-/// Renders several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count).
+/// Renders several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the
+/// strictest count).
 ///
 /// Parts that do not fit are left out whole and counted: collapsed details first, headings last.
 pub fn plans(jobs: &[(Subject, &Document)]) -> String {
@@ -182,7 +183,8 @@ fn policy(subject: &Subject) -> String {
     }
     let title = format!("role permissions: {}", text::count(statements.len() as u64, "statement"));
     let mut out = format!(
-        "<details><summary>{title}</summary>\n\n| statement | reason | actions | resources |\n| --- | --- | --- | --- |\n"
+        "<details><summary>{title}</summary>\n\n| statement | reason | actions | resources |\n| \
+            --- | --- | --- | --- |\n"
     );
     for statement in statements {
         let on: Vec<String> = statement.resources.iter().map(|resource| escape_cell(resource)).collect();

@@ -222,7 +222,8 @@ fn label(key: &str) -> &'static str {
     }
 }
 
-/// Returns label, prediction, its interval, measurement and difference of each figure with at least one value.
+/// Returns label, prediction, its interval, measurement and difference of each figure with at least one
+/// value.
 fn figure_rows(subject: &Subject) -> Vec<[String; 5]> {
     subject
         .rows
@@ -353,8 +354,8 @@ pub fn human(subject: &Subject, options: Options) -> String {
 /// Columns of the figures next to a chart.
 const CHART_FIGURES: usize = 24;
 
-/// Draws the loss and the tokens per second of a run, each as a line of at most `columns` characters and a label; none
-/// without two figures. With a `planned` rate, the last one is compared with it.
+/// Draws the loss and the tokens per second of a run, each as a line of at most `columns` characters and a
+/// label; none without two figures. With a `planned` rate, the last one is compared with it.
 pub fn charts(
     losses: &[f64],
     rates: &[f64],

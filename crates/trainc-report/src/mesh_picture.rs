@@ -1,4 +1,5 @@
-//! The mesh as a picture: a row for each node, a cell for each GPU, labelled by its coordinates on every axis.
+//! The mesh as a picture: a row for each node, a cell for each GPU, labelled by its coordinates on every
+//! axis.
 //!
 //! Of nodes that continue the one above, only the last is drawn: `to 15`. Others are left out and counted.
 
@@ -49,8 +50,8 @@ struct Legend {
     short: Option<String>,
 }
 
-/// Returns the lines of the picture, at most `columns` wide if possible, and the explanation of a cell, which is empty if the
-/// last row has it.
+/// Returns the lines of the picture, at most `columns` wide if possible, and the explanation of a cell, which
+/// is empty if the last row has it.
 pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece>>, String) {
     let picture = Cells { mesh };
     let rows = picture.rows();

@@ -78,28 +78,32 @@ fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
     };
     let worker = (layout.system == System::Worker).then(|| {
         format!(
-            "memory.interval: {}, with the errors of other engines' measured peaks, since no run of engine `worker` on a GPU \
-             was measured; memory.parts.buffers is an estimate for the CUDA context, workspaces and NCCL",
+            "memory.interval: {}, with the errors of other engines' measured peaks, since no run \
+                of engine `worker` on a GPU was measured; memory.parts.buffers is an estimate for the CUDA \
+                context, workspaces and NCCL",
             gib(memory.interval)
         )
     });
     let host = memory.host_interval.map(|interval| {
         let moved = match &layout.offload {
             offload if offload.paged => ", with and without paged memory",
-            offload if *offload != Offload::default() => ", offloaded bytes with the errors of peak GPU memory",
+            offload if *offload != Offload::default() => {
+                ", offloaded bytes with the errors of peak GPU memory"
+            }
             _ => "",
         };
         format!(
-            "memory.host_bytes_interval: {}, from bounds, since no run in the table measured host memory: each process \
-             between its observed minimum and maximum{moved}, with and without the copy of a checkpoint; excludes memory \
-             of the program and its data loader",
+            "memory.host_bytes_interval: {}, from bounds, since no run in the table measured \
+                host memory: each process between its observed minimum and maximum{moved}, with and without \
+                the copy of a checkpoint; excludes memory of the program and its data loader",
             gib(interval)
         )
     });
     let saving = memory.peak_checkpoint_interval.map(|interval| {
         format!(
-            "memory.peak_checkpoint_bytes_interval: {}, with the errors of peak GPU memory, since no run in the table \
-             measured a GPU while saving a checkpoint; the lower bound gathers nothing for it",
+            "memory.peak_checkpoint_bytes_interval: {}, with the errors of peak GPU memory, \
+                since no run in the table measured a GPU while saving a checkpoint; the lower bound gathers \
+                nothing for it",
             gib(interval)
         )
     });
@@ -194,9 +198,10 @@ fn reason<'a>(
             ("speed", reason_or(prediction.no_speed, broken))
         }
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not set"),
-        "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => say(
-            "the failure rate of nodes is not set; write `node-mtbf`, or `spot` with `interruptions-per-hour`",
-        ),
+        "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => {
+            say("the failure rate of nodes is not set; write `node-mtbf`, or `spot` with \
+                `interruptions-per-hour`")
+        }
         "run.spot" if is_interruption_rate_too_high(plan, prediction) => {
             say("at this interruption rate the run would take more than a year")
         }
@@ -221,12 +226,14 @@ fn reason<'a>(
         "run.interval" if prediction.run.is_some() => {
             say("at the upper bound of step time the run would never finish at this interruption rate")
         }
-        "run.parts.interruptions" if prediction.run.is_some() => say(
-            "the failure rate of nodes is not set (`node-mtbf`, or `interruptions-per-hour` of `spot`): no interruptions are assumed",
-        ),
-        "run.parts.download" if prediction.run.is_some() => say(
-            "a channel is downloaded before the start, and the size of `dataset` is not set: `run.seconds` and the cost exclude the download and are lower bounds",
-        ),
+        "run.parts.interruptions" if prediction.run.is_some() => {
+            say("the failure rate of nodes is not set (`node-mtbf`, or `interruptions-per-hour` of \
+                `spot`): no interruptions are assumed")
+        }
+        "run.parts.download" if prediction.run.is_some() => {
+            say("a channel is downloaded before the start, and the size of `dataset` is not set: \
+                `run.seconds` and the cost exclude the download and are lower bounds")
+        }
         "run.spot" if prediction.run.is_some() => {
             say("neither `node-mtbf` nor `spot` with `interruptions-per-hour` is set")
         }
@@ -343,8 +350,8 @@ fn describe_known_most(plan: &Plan) -> String {
     if known > 0.0 { format!("at least {}: ", text::dollars(known)) } else { String::new() }
 }
 
-/// Maps an interval to the figure whose reason it shares: the interval of an unknown part is unknown, and if the interval of
-/// the run is unbounded, so are those of its parts.
+/// Maps an interval to the figure whose reason it shares: the interval of an unknown part is unknown, and if
+/// the interval of the run is unbounded, so are those of its parts.
 fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
     let Some(run) = &prediction.run else {
         return if path == "run.cost_usd_interval" { "run.cost_usd" } else { path };

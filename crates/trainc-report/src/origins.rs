@@ -1,7 +1,7 @@
 //! The origin of every value of a plan: a row for each, in reading order.
 //!
-//! Those of the job come from the declarations of its nodes. Structs of the plan are destructured without `..`, so that a new
-//! field does not compile until it is listed here.
+//! Those of the job come from the declarations of its nodes. Structs of the plan are destructured without
+//! `..`, so that a new field does not compile until it is listed here.
 
 mod figures;
 mod plan;

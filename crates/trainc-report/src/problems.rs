@@ -1,5 +1,5 @@
-//! The problems of the manifest in the plan of the terminal: the most severe in short and the number of the others; with
-//! [`Depth::Origins`] all of them.
+//! The problems of the manifest in the plan of the terminal: the most severe in short and the number of the
+//! others; with [`Depth::Origins`] all of them.
 
 use super::Subject;
 use super::human::{Depth, Problems};
@@ -47,7 +47,8 @@ fn count(all: &[&Diagnostic], severity: Severity) -> u64 {
     all.iter().filter(|problem| problem.severity == severity).count() as u64
 }
 
-/// Prints allowed errors, errors and warnings, in a line each where they fit, and the number of the other notes.
+/// Prints allowed errors, errors and warnings, in a line each where they fit, and the number of the other
+/// notes.
 fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
     let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
     let is_allowed = |problem: &&&Diagnostic| problem.is_allowed();

@@ -5,7 +5,8 @@ use trainc_diag::text;
 use trainc_emit::Identity;
 use trainc_ir::{Plan, Storage};
 
-/// Returns the resources in the order in which they are needed, without the training job if errors leave it unnamed.
+/// Returns the resources in the order in which they are needed, without the training job if errors leave it
+/// unnamed.
 pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resource> {
     trainc_emit::resources(plan)
         .into_iter()
@@ -39,7 +40,8 @@ fn describe_storage(storage: &Storage) -> String {
     what.join(", ")
 }
 
-/// Returns the policy statements of the role that trainc creates; none if it creates no role or the plan has errors.
+/// Returns the policy statements of the role that trainc creates; none if it creates no role or the plan has
+/// errors.
 pub(super) fn statements(subject: &super::Subject) -> Vec<trainc_emit::iam::Statement> {
     let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable);
     let made = |plan: &&Plan| plan.job.role.as_ref().and_then(|role| role.create.get()) == Some(true);

@@ -195,9 +195,9 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     line
 }
 
-/// Returns the nodes by the 3-billion-parameter rule; `None` with an adapter, since the rule counts gradients and optimizer
-/// states, which frozen weights do not have, and where the rule of thumb, which AWS gives for another engine, is
-/// outweighed by a prediction that the job fits.
+/// Returns the nodes by the 3-billion-parameter rule; `None` with an adapter, since the rule counts gradients
+/// and optimizer states, which frozen weights do not have, and where the rule of thumb, which AWS gives for
+/// another engine, is outweighed by a prediction that the job fits.
 pub(super) fn nodes_rule(plan: &Plan, document: &Document, mesh: &Mesh) -> Option<String> {
     let fits = matches!(predicted_fit(document), Some(Fit::Surely | Fit::Maybe));
     if plan.job.adapter.is_some() || (fits && !mesh.law.node_rule) {

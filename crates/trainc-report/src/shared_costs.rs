@@ -20,7 +20,8 @@ pub struct JobFileSystem {
 
 /// Returns the file systems that a job creates and keeps for so many seconds.
 pub fn job_file_systems(plan: &Plan, seconds: f64) -> Vec<JobFileSystem> {
-    // A link with the job's digest makes the file system specific to the job; here the job's name does the same.
+    // A link with the job's digest makes the file system specific to the job; here the job's name does the
+    // same.
     let job = plan.job.name.value().map_or("", String::as_str);
     let place = (plan.job.region.value(), plan.job.account.value());
     let systems = fsx::file_systems(plan, job).into_iter().map(|system| {
@@ -50,8 +51,8 @@ pub struct SharedCosts {
 impl SharedCosts {
     /// Computes the shared costs of jobs.
     ///
-    /// A shared file system is as large as the largest that any of the jobs requests and is kept as long as the longest of
-    /// them takes, as if all began at the same time.
+    /// A shared file system is as large as the largest that any of the jobs requests and is kept as long as
+    /// the longest of them takes, as if all began at the same time.
     pub fn from_jobs<'a>(jobs: impl IntoIterator<Item = &'a [JobFileSystem]>) -> Self {
         let mut by_identity: BTreeMap<&str, Vec<(&JobFileSystem, f64)>> = BTreeMap::new();
         for system in jobs.into_iter().flatten() {

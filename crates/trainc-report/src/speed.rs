@@ -34,8 +34,8 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
         .collect()
 }
 
-/// Returns TFLOPS per GPU by both conventions, and the model FLOPS utilization: `162 TFLOPS per GPU with recomputation, 122
-/// without; MFU 39.4%`.
+/// Returns TFLOPS per GPU by both conventions, and the model FLOPS utilization:
+/// `162 TFLOPS per GPU with recomputation, 122 without; MFU 39.4%`.
 pub(super) fn tflops_line(document: &Document, noun: &str) -> Option<String> {
     let speed = &document.speed;
     let (hardware, model) = (speed.tflops.hardware?, speed.tflops.model?);

@@ -1,5 +1,5 @@
-//! A page for a terminal or a log: a column of labels, and wrapped text next to it. Colour is only an emphasis: no
-//! information depends on it.
+//! A page for a terminal or a log: a column of labels, and wrapped text next to it. Colour is only an
+//! emphasis: no information depends on it.
 
 use super::mesh_picture::Piece;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -16,7 +16,8 @@ pub struct Options {
     pub unicode: bool,
     /// Columns. Longer words exceed it.
     pub width: usize,
-    /// Today in days since 1970, for the age of old prices. `None` in emitted files, which do not change with the day.
+    /// Today in days since 1970, for the age of old prices. `None` in emitted files, which do not change with
+    /// the day.
     pub today: Option<i64>,
 }
 

@@ -1,7 +1,7 @@
 //! Balances braces: finds the unmatched brace and the place of its missing partner.
 //!
-//! In: tokens. Out: tokens with balanced braces, with empty tokens for the missing ones, and faults. The indentation shows
-//! where a block should end; it is used only if the braces are unbalanced.
+//! In: tokens. Out: tokens with balanced braces, with empty tokens for the missing ones, and faults. The
+//! indentation shows where a block should end; it is used only if the braces are unbalanced.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -155,7 +155,8 @@ fn pair_by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
                 unclosed_left -= 1;
             }
             let deeper = first && surplus_left > 0 && open.last().is_some_and(|&(_, of)| of < indent);
-            // `}}` in the middle of a block: the lines after it are still inside the block that it would close.
+            // `}}` in the middle of a block: the lines after it are still inside the block that it would
+            // close.
             if let Some(other) =
                 open.last().filter(|_| surplus_left > 0 && !deeper).and_then(|&(brace, of)| {
                     let (indent, next) = next_line(text, tokens, index)?;
@@ -209,8 +210,8 @@ fn pair_by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
 }
 
 impl Pairs {
-    /// Handles a surplus closing brace. An earlier line with the same indentation and deeper lines after it may be missing
-    /// its `{`: then the block is read as if it had one.
+    /// Handles a surplus closing brace. An earlier line with the same indentation and deeper lines after it
+    /// may be missing its `{`: then the block is read as if it had one.
     fn surplus(&mut self, index: usize, token: Token, tokens: &[Token], opener: Option<Line>) {
         let fault = Fault::new(FaultKind::SurplusBrace, token.start, token.end);
         let early = opener.filter(|line| line.deeper).and_then(|line| {

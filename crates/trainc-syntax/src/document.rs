@@ -1,8 +1,8 @@
 //! Parses text into a KDL document and recovers from syntax errors.
 //!
-//! In: the text of one source. Out: a [`kdl::KdlDocument`] with all that could be read, its spans byte offsets into that
-//! text, and each syntax error once. A value with a syntax error has its most likely meaning in the document, marked so
-//! that later stages do not report it again ([`is_recovered`]).
+//! In: the text of one source. Out: a [`kdl::KdlDocument`] with all that could be read, its spans byte
+//! offsets into that text, and each syntax error once. A value with a syntax error has its most likely
+//! meaning in the document, marked so that later stages do not report it again ([`is_recovered`]).
 
 use super::characters::is_space;
 use super::codes::{T0101, T0104, T0105, T0106, T0107, T0108, T0110, T0111, T0112};
@@ -50,8 +50,8 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
     (tree.faults.is_empty() || !document.nodes().is_empty()).then_some(document)
 }
 
-/// Returns the diagnostic of a file that is not UTF-8; `offset` is the first invalid byte. The caller replaces each
-/// invalid byte and continues.
+/// Returns the diagnostic of a file that is not UTF-8; `offset` is the first invalid byte. The caller
+/// replaces each invalid byte and continues.
 pub fn not_utf8(source: SourceId, offset: usize) -> Diagnostic {
     Diagnostic::new(&T0110, Span::new(source, offset, offset), format!("byte {offset} is not valid UTF-8"))
         .primary_label("first invalid byte")
@@ -92,14 +92,15 @@ pub fn error_extent(code: &Code) -> ErrorExtent {
     }
 }
 
-/// Returns whether an entry has a syntax error, which was reported. Its value is the most likely meaning: use it if it
-/// fits, and report nothing if it does not.
+/// Returns whether an entry has a syntax error, which was reported. Its value is the most likely meaning: use
+/// it if it fits, and report nothing if it does not.
 pub fn is_recovered(entry: &KdlEntry) -> bool {
     entry.ty().is_some_and(|ty| ty.value() == RECOVERED)
 }
 
-/// Returns whether an entry is a one-line string without a closing quote that may include the entries after it, or a list
-/// in brackets: its value is unknown and, after a string, so are the remaining entries of the node.
+/// Returns whether an entry is a one-line string without a closing quote that may include the entries after
+/// it, or a list in brackets: its value is unknown and, after a string, so are the remaining entries of the
+/// node.
 pub fn is_ambiguous(entry: &KdlEntry) -> bool {
     let written = value_text(entry);
     is_recovered(entry) && written.starts_with(['"', '#']) && written.contains(is_space)
@@ -117,7 +118,8 @@ pub fn entry_span(source: SourceId, entry: &KdlEntry) -> Span {
     Span::new(source, span.offset(), span.offset() + span.len())
 }
 
-/// Returns the span of an entry's value, without key and type tag. Empty after the `=` if the value is missing.
+/// Returns the span of an entry's value, without key and type tag. Empty after the `=` if the value is
+/// missing.
 pub fn value_span(source: SourceId, entry: &KdlEntry) -> Span {
     let end = entry.span().offset() + entry.span().len();
     let length = entry.format().map_or(0, |format| format.value_repr.len());
@@ -319,7 +321,8 @@ pub(super) mod tests {
 
     #[test]
     fn valid_text_parses_as_in_kdl_with_the_same_spans() {
-        let text = "// é\njob \"ä\" {\n  (t)régime (u8)1 k=\"v\" /-2 x=#\"r\"# // c\n  b { c; d #true; }\n  /-e { f }\n}\n";
+        let text = "// é\njob \"ä\" {\n  (t)régime (u8)1 k=\"v\" /-2 x=#\"r\"# // c\n  b { c; d #true; }\n  \
+            /-e { f }\n}\n";
         let ours = check(text, &[]);
         let theirs = KdlDocument::parse(text).unwrap();
         assert_eq!(content(&ours), content(&theirs));
@@ -419,7 +422,8 @@ pub(super) mod tests {
 
     #[test]
     fn braces_are_blamed_by_indentation() {
-        let text = "job \"x\" {\n    cluster \"c\" {\n        max-run \"5d\"\n\n    train {\n        steps 1\n    }\n}\nb\n";
+        let text = "job \"x\" {\n    cluster \"c\" {\n        max-run \"5d\"\n\n    train {\n        steps \
+            1\n    }\n}\nb\n";
         let document = check(text, &["T0104 \"{\""]);
         assert_eq!(document.nodes().len(), 2);
         assert_eq!(document.nodes()[0].children().unwrap().nodes().len(), 2);
@@ -430,7 +434,8 @@ pub(super) mod tests {
         assert_eq!(problems.iter().next().unwrap().span.start as usize, text.find("c\" {").unwrap() + 3);
 
         // The `{` is missing: the lines that look like a block are one.
-        let text = "job \"x\" {\n    cluster \"c\"\n        max-run \"5d\"\n    }\n    train {\n        steps 1\n    }\n}\n";
+        let text = "job \"x\" {\n    cluster \"c\"\n        max-run \"5d\"\n    }\n    train {\n        \
+            steps 1\n    }\n}\n";
         let document = check(text, &["T0105 \"}\""]);
         assert_eq!(document.nodes()[0].children().unwrap().nodes().len(), 2);
         assert!(read(text).1[0].ends_with("write `cluster \"c\" {`"));
@@ -688,7 +693,8 @@ pub(super) mod tests {
             let _ = read(&text);
         }
 
-        /// Text that trainc accepts has the same content in kdl. trainc rejects some valid texts as probable typos.
+        /// Text that trainc accepts has the same content in kdl. trainc rejects some valid texts as probable
+        /// typos.
         #[test]
         fn accepted_text_parses_as_in_kdl(text in near_kdl()) {
             let (ours, problems) = read(&text);

@@ -1,7 +1,7 @@
 //! Edits manifests; everything else keeps its comments and layout.
 //!
-//! In: text, a path to a node, and the new KDL text. Out: the edited text and the range of the edit in the old and the new
-//! text. Works on text with syntax errors if the node can be found.
+//! In: text, a path to a node, and the new KDL text. Out: the edited text and the range of the edit in the
+//! old and the new text. Works on text with syntax errors if the node can be found.
 
 use super::characters::{is_bare_name, is_newline};
 use super::lexer::{Kind, Token};
@@ -136,8 +136,8 @@ pub fn set_argument(
     replace_span(text, at..at, &format!(" {value}"))
 }
 
-/// Adds a node after the last child of a node, indented like its siblings; with an empty path, at the end of the text.
-/// The child may have several lines, written without indentation.
+/// Adds a node after the last child of a node, indented like its siblings; with an empty path, at the end of
+/// the text. The child may have several lines, written without indentation.
 pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Edited, EditError> {
     let child = child.trim();
     if !tree::parse(child).is_ok_and(|tree| tree.faults.is_empty() && !tree.items.is_empty()) {
@@ -417,7 +417,9 @@ mod tests {
         assert_eq!(changed_range("same", "same"), (4, 4, ""));
     }
 
-    const TEXT: &str = "// head\njob \"x\" {\n    cluster \"c\" nodes=2 { max-run \"5d\" } // two\n    channel \"train\" s3=\"a\" // t\n    channel \"test\" s3=(u8)1 /-mode=\"x\"\n\n    // about train\n    train {\n        steps 100 // few\n    }\n    debugger\n}\n";
+    const TEXT: &str = "// head\njob \"x\" {\n    cluster \"c\" nodes=2 { max-run \"5d\" } // two\n    channel \
+        \"train\" s3=\"a\" // t\n    channel \"test\" s3=(u8)1 /-mode=\"x\"\n\n    // about train\n    \
+        train {\n        steps 100 // few\n    }\n    debugger\n}\n";
 
     fn job<'a>(steps: &[PathStep<'a>]) -> Vec<PathStep<'a>> {
         [&[PathStep::by_argument("job", "x")], steps].concat()

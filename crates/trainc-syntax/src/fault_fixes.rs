@@ -31,7 +31,8 @@ pub(super) fn comma_separated(raw: &str) -> String {
     quoted(&items.join(","))
 }
 
-/// Returns the value in parentheses that are not a type annotation: `8` of `(8)`, `"0.9,0.95"` of `(0.9,0.95)`.
+/// Returns the value in parentheses that are not a type annotation: `8` of `(8)`, `"0.9,0.95"` of
+/// `(0.9,0.95)`.
 pub(super) fn value_in_parentheses(raw: &str) -> Option<String> {
     let text = raw.strip_prefix('(')?.strip_suffix(')')?.trim();
     let plain = !text.is_empty() && !text.contains(['(', ')', '{', '}', ';', '=', '#']);

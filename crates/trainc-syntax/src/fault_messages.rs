@@ -382,8 +382,8 @@ fn unclosed_brace(span: Span, other: Option<(Span, &str)>) -> Diagnostic {
     }
 }
 
-/// Describes a one-line string without a closing quote. The lexer ended it before the properties that follow, or at the
-/// end of the line.
+/// Describes a one-line string without a closing quote. The lexer ended it before the properties that follow,
+/// or at the end of the line.
 fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
     let behind = text.get(span.end as usize..).and_then(|rest| rest.lines().next()).unwrap_or("").trim();
     let next = behind.split(is_space).next().filter(|word| word.contains('='));

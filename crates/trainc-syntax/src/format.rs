@@ -1,7 +1,7 @@
 //! Formats manifests: four spaces per level, one space between values, one node per line.
 //!
-//! In: the text of a valid manifest. Out: the formatted text, with its comments, single blank lines and the spelling of
-//! every value. The meaning never changes, and a second pass changes nothing.
+//! In: the text of a valid manifest. Out: the formatted text, with its comments, single blank lines and the
+//! spelling of every value. The meaning never changes, and a second pass changes nothing.
 
 use super::lexer::{Kind, Token};
 use super::tree::{self, Block, Entry, Item, Limit, Node, Part, Type};

@@ -1,7 +1,7 @@
 //! Splits text into tokens and reports lexical errors.
 //!
-//! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Never fails; the time is linear in the length of
-//! the text. Follows the grammar of KDL 2.0.
+//! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Never fails; the time is linear in
+//! the length of the text. Follows the grammar of KDL 2.0.
 
 use super::characters::{is_disallowed, is_keyword, is_newline, is_space, is_word, looks_numeric};
 use super::fault::{Fault, FaultKind};
@@ -15,7 +15,8 @@ pub(super) enum Kind {
     Space,
     LineComment,
     BlockComment,
-    /// A backslash up to and including the end of its line; if block comments are between, only the part after them.
+    /// A backslash up to and including the end of its line; if block comments are between, only the part
+    /// after them.
     Escline,
     Slashdash,
     Open,
@@ -107,8 +108,8 @@ impl Lexer<'_> {
         self.end_of_run(at, |c| !is_newline(c))
     }
 
-    /// Returns the offset of the closing characters, if they are on the same line. Does not search further, because each
-    /// string of a long line calls it.
+    /// Returns the offset of the closing characters, if they are on the same line. Does not search further,
+    /// because each string of a long line calls it.
     fn find_on_line(&self, from: usize, close: &str) -> Option<usize> {
         let rest = self.rest_from(from);
         for (at, c) in rest.char_indices() {
@@ -244,7 +245,8 @@ impl Lexer<'_> {
         (end <= LONGEST && rest.get(end..)?.starts_with(']')).then_some(self.at + end + 1)
     }
 
-    /// Returns the end of a placeholder, `{{ model.name }}`, that starts here: KDL never has two adjacent braces.
+    /// Returns the end of a placeholder, `{{ model.name }}`, that starts here: KDL never has two adjacent
+    /// braces.
     fn placeholder_end(&self, at: usize) -> Option<usize> {
         const LONGEST: usize = 200;
         let inside = self.rest_from(at).strip_prefix("{{")?;
@@ -252,7 +254,8 @@ impl Lexer<'_> {
         (close <= LONGEST && inside.get(close..)?.starts_with("}}")).then_some(at + 2 + close + 2)
     }
 
-    /// Reads a path, a URI or a placeholder without quotes: everything up to the next space outside of placeholders.
+    /// Reads a path, a URI or a placeholder without quotes: everything up to the next space outside of
+    /// placeholders.
     fn path(&mut self, from: usize) {
         let mut end = from;
         loop {
@@ -271,8 +274,8 @@ impl Lexer<'_> {
         self.push(Kind::Broken, end);
     }
 
-    /// Reads a backslash at the end of its line. Block comments before the line end become separate tokens, and the rest
-    /// of the line is the line continuation.
+    /// Reads a backslash at the end of its line. Block comments before the line end become separate tokens,
+    /// and the rest of the line is the line continuation.
     fn backslash(&mut self) {
         let at = self.at;
         let mut pieces = Vec::new();
@@ -522,8 +525,8 @@ impl Lexer<'_> {
         self.push(Kind::Multi, end);
     }
 
-    /// Reads a one-line string that is not closed on its line. An earlier string of the line whose closing quote touches
-    /// text is the more likely culprit: the opening quote of the next string closed it.
+    /// Reads a one-line string that is not closed on its line. An earlier string of the line whose closing
+    /// quote touches text is the more likely culprit: the opening quote of the next string closed it.
     fn unclosed_string(&mut self) {
         let mut first = self.tokens.len();
         let mut culprit = None;

@@ -1,8 +1,9 @@
-//! Parses a manifest into an [`ast`], with every node checked against the language's tables; formats and edits its text.
+//! Parses a manifest into an [`ast`], with every node checked against the language's tables; formats and
+//! edits its text.
 //!
-//! In: the text of one file. Out: as much of [`ast::File`] as could be read, and problems; or new text. The crate has its
-//! own parser, because the `kdl` crate returns nothing for a file with an error in it; tests compare the two on valid
-//! text. Independent of defaults, the catalogue and other files.
+//! In: the text of one file. Out: as much of [`ast::File`] as could be read, and problems; or new text. The
+//! crate has its own parser, because the `kdl` crate returns nothing for a file with an error in it; tests
+//! compare the two on valid text. Independent of defaults, the catalogue and other files.
 
 mod braces;
 mod characters;
@@ -42,8 +43,8 @@ pub fn codes() -> Vec<&'static Code> {
     codes::ALL.to_vec()
 }
 
-/// Returns whether the fix of a problem keeps the value that the user wrote, and changes only its form or the name of its
-/// node or property. The nearest valid word (T0127) is a guess, as is every fix of a later stage.
+/// Returns whether the fix of a problem keeps the value that the user wrote, and changes only its form or the
+/// name of its node or property. The nearest valid word (T0127) is a guess, as is every fix of a later stage.
 pub fn fix_keeps_value(code: &Code) -> bool {
     codes::ALL.contains(&code) && code.id != codes::T0127.id
 }

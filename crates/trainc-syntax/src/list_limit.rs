@@ -6,8 +6,8 @@ use trainc_diag::Diagnostic;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 
-/// The most nodes in a block, and arguments and properties of a node. The longest list that a training job accepts has
-/// 100 entries (hyperparameters, environment variables).
+/// The most nodes in a block, and arguments and properties of a node. The longest list that a training job
+/// accepts has 100 entries (hyperparameters, environment variables).
 pub(super) const MAX_LIST: usize = 1_000;
 
 /// The first entry past the limit.

@@ -82,8 +82,8 @@ pub(super) fn keyword(word: &str) -> KdlValue {
     }
 }
 
-/// Parses the escape at the start of the text: its character, if any, and its length in bytes. An error is the length of
-/// the invalid escape.
+/// Parses the escape at the start of the text: its character, if any, and its length in bytes. An error is
+/// the length of the invalid escape.
 pub(super) fn escape(text: &str) -> Result<(Option<char>, usize), usize> {
     let after = text.get(1..).unwrap_or("");
     let Some(c) = after.chars().next() else {
@@ -165,7 +165,8 @@ fn unescape(body: &str) -> String {
     out
 }
 
-/// Parses a multi-line string: `body` is the text between the triple quotes and starts `offset` bytes into the token.
+/// Parses a multi-line string: `body` is the text between the triple quotes and starts `offset` bytes into
+/// the token.
 fn multi_line_string(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     if let Some((bad, c)) = body.char_indices().find(|&(_, c)| is_disallowed(c)) {
         return Err(Fault::new(FaultKind::BadCharacter, offset + bad, offset + bad + c.len_utf8()));
@@ -252,8 +253,8 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns the numbers that digits with a suffix may mean: `100B` is 100 billion, `1.5M` is 1,500,000; `4k` is also
-/// 4 × 1,024, as in sequence lengths. Empty if there is no such suffix.
+/// Returns the numbers that digits with a suffix may mean: `100B` is 100 billion, `1.5M` is 1,500,000; `4k`
+/// is also 4 × 1,024, as in sequence lengths. Empty if there is no such suffix.
 pub(super) fn expand_suffix(raw: &str) -> Vec<String> {
     let zeros = [("k", 3), ("K", 3), ("M", 6), ("B", 9), ("T", 12)];
     let found = zeros.iter().find_map(|(letter, zeros)| {
@@ -266,7 +267,8 @@ pub(super) fn expand_suffix(raw: &str) -> Vec<String> {
     found.unwrap_or_default()
 }
 
-/// Returns a number times a power of ten as manifest text, if the product is whole: `1_500_000` of `1.5` and 6.
+/// Returns a number times a power of ten as manifest text, if the product is whole: `1_500_000` of `1.5` and
+/// 6.
 pub(super) fn times_power_of_ten(number: &str, zeros: u32) -> Option<String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
@@ -277,8 +279,8 @@ pub(super) fn times_power_of_ten(number: &str, zeros: u32) -> Option<String> {
     Some(text::group_digits(value).replace(',', "_"))
 }
 
-/// Returns the number at the start of a text, if at most two characters follow: `10%`, `2x`, `1e-`. Quantities (`2h`),
-/// versions and dates are not numbers.
+/// Returns the number at the start of a text, if at most two characters follow: `10%`, `2x`, `1e-`.
+/// Quantities (`2h`), versions and dates are not numbers.
 pub(super) fn leading_number(raw: &str) -> Option<&str> {
     let unsigned = raw.strip_prefix(['+', '-']).unwrap_or(raw);
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -1,4 +1,5 @@
-//! Properties: read by the table of their node, or by the most likely meaning where the table has none of that name.
+//! Properties: read by the table of their node, or by the most likely meaning where the table has none of
+//! that name.
 
 use super::ast::{Duplicate, Node, Value};
 use super::codes::{T0120, T0121, T0123, T0128};
@@ -291,8 +292,8 @@ impl Reader<'_> {
         true
     }
 
-    /// Reads a property whose name was reported by its probable meaning, so that nothing is reported as missing; returns
-    /// whether there is one.
+    /// Reads a property whose name was reported by its probable meaning, so that nothing is reported as
+    /// missing; returns whether there is one.
     fn property_as_suggested(
         &mut self,
         entry: &KdlEntry,

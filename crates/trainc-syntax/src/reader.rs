@@ -29,8 +29,8 @@ pub(super) struct Reader<'a> {
     pub(super) source: SourceId,
     pub(super) text: &'a str,
     pub(super) problems: &'a mut Problems,
-    /// Nodes in the wrong place, with the name of the parent that they belong to: reported once, then read as if they
-    /// were there, so that nothing is reported as missing.
+    /// Nodes in the wrong place, with the name of the parent that they belong to: reported once, then read as
+    /// if they were there, so that nothing is reported as missing.
     pub(super) misplaced: Vec<(&'static str, Node)>,
     /// Errors so far.
     pub(super) errors: usize,
@@ -225,7 +225,8 @@ impl Reader<'_> {
                     let joined = format!("{}={shown}", only.name);
                     diagnostic.help(format!("write `{joined}`")).fix(span, joined)
                 }
-                // A string fits any string property: on a node with arguments, one argument too many is more likely.
+                // A string fits any string property: on a node with arguments, one argument too many is more
+                // likely.
                 ([], [only]) if spec.args.is_empty() || !matches!(entry.value(), KdlValue::String(_)) => {
                     if let Some(prop) = spec.prop(only) {
                         assume(prop.name, prop.ty);
@@ -441,7 +442,8 @@ impl Reader<'_> {
         }
         if name == nodes::ENV.name && node.children().is_some() {
             return diagnostic.help(
-                "move it to the top level of the file, next to `job`; for variables of the container, use `environment` in `program`",
+                "move it to the top level of the file, next to `job`; for variables of the \
+                    container, use `environment` in `program`",
             );
         }
         if let Some((wanted, why)) = node_alias(name) {

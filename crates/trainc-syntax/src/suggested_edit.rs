@@ -1,5 +1,5 @@
-//! Finds the place of the edit that a help describes: the first one where the edited text compiles without the problem and
-//! without another error.
+//! Finds the place of the edit that a help describes: the first one where the edited text compiles without
+//! the problem and without another error.
 
 use super::cursor::{Cursor, Part, Step};
 use super::document;
@@ -9,8 +9,8 @@ use kdl::KdlDocument;
 use trainc_diag::source::Span;
 use trainc_diag::{Diagnostic, Fix, Problems, Suggestion};
 
-/// Returns the edit of a suggestion of a problem in a text. `before` are the problems of the text; `compile` returns those of
-/// an edited one.
+/// Returns the edit of a suggestion of a problem in a text. `before` are the problems of the text; `compile`
+/// returns those of an edited one.
 pub fn suggested_fix(
     text: &str,
     problem: &Diagnostic,
@@ -115,7 +115,8 @@ fn paths_to<'d>(text: &str, cursor: &Cursor<'d>, name: &'d str) -> Vec<Vec<PathS
     (0..=cursor.steps.len()).rev().map(below).filter(|path| edit::locate(text, path).is_ok()).collect()
 }
 
-/// Returns the nodes around the problem that have the first property, innermost first, with their number of steps.
+/// Returns the nodes around the problem that have the first property, innermost first, with their number of
+/// steps.
 fn with_property<'c, 'd>(
     cursor: &'c Cursor<'d>,
     properties: &'c [(String, String)],
@@ -133,8 +134,8 @@ fn set_properties(text: &str, path: &[PathStep], properties: &[(String, String)]
     })
 }
 
-/// Writes nodes into the blocks around the problem, innermost first: each replaces the values of the node of its name, or is
-/// added.
+/// Writes nodes into the blocks around the problem, innermost first: each replaces the values of the node of
+/// its name, or is added.
 fn write_nodes(text: &str, cursor: &Cursor, code: &str) -> Vec<String> {
     let Ok(nodes) = code.parse::<KdlDocument>() else { return Vec::new() };
     let Some(first) = nodes.nodes().first() else { return Vec::new() };

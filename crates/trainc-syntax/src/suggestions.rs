@@ -1,5 +1,6 @@
-//! The probable meaning of an unknown node: names from other tools, the parents that take it, and insertion below
-//! them. The node was reported; it is read as the probable one, so that nothing else is reported as missing.
+//! The probable meaning of an unknown node: names from other tools, the parents that take it, and insertion
+//! below them. The node was reported; it is read as the probable one, so that nothing else is reported as
+//! missing.
 
 use super::ast::{Duplicate, Node};
 use super::nodes;
@@ -104,7 +105,8 @@ pub(super) fn value_alias(word: &str) -> Option<&'static str> {
     other_names::find_exact(Kind::Value, word)?.ours
 }
 
-/// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the alternative.
+/// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the
+/// alternative.
 pub(super) fn unsupported_setting(name: &str) -> Option<&'static str> {
     Some(other_names::find(&[Kind::Setting], name)?.text)
 }

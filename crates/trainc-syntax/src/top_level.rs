@@ -42,10 +42,16 @@ pub(super) fn detect_json(text: &str, source: SourceId) -> Option<Diagnostic> {
         Diagnostic::new(&T0151, Span::new(source, at, at + 1), "the file is JSON; a manifest is KDL");
     let is_request = ["TrainingJobName", "AlgorithmSpecification"].iter().any(|name| body.contains(name));
     Some(if is_request {
-        diagnostic.help("`trainc import FILE` converts a CreateTrainingJob request or a DescribeTrainingJob response to a manifest")
+        diagnostic.help(
+            "`trainc import FILE` converts a CreateTrainingJob request or a DescribeTrainingJob \
+            response to a manifest",
+        )
     } else {
         diagnostic
-            .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the other nodes inside the braces")
+            .help(
+                "write `job \"name\" { … }`, with `region \"us-west-2\"` and the other nodes inside \
+                the braces",
+            )
             .note("`trainc init` writes a starter manifest")
     })
 }
@@ -53,7 +59,8 @@ pub(super) fn detect_json(text: &str, source: SourceId) -> Option<Diagnostic> {
 /// The number of lines that are inspected to recognise TOML.
 const TOML_LINES: usize = 3;
 
-/// Returns the diagnostic of a TOML file, recognised by `key = value` lines and tables in brackets at its start.
+/// Returns the diagnostic of a TOML file, recognised by `key = value` lines and tables in brackets at its
+/// start.
 pub(super) fn detect_toml(text: &str, source: SourceId) -> Option<Diagnostic> {
     let is_key = |key: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"');

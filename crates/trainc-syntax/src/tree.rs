@@ -1,7 +1,7 @@
 //! Parses tokens into a tree of nodes that keeps comments and blank lines, and recovers from errors.
 //!
-//! In: any text within the limits. Out: [`Tree`], with everything that could be parsed and all faults. Used by
-//! `document`, `format` and `edit`.
+//! In: any text within the limits. Out: [`Tree`], with everything that could be parsed and all faults. Used
+//! by `document`, `format` and `edit`.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -476,8 +476,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Handles `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing. That is one
-    /// fault, and the rest of the line, which the quote includes, is not a separate value.
+    /// Handles `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing.
+    /// That is one fault, and the rest of the line, which the quote includes, is not a separate value.
     fn closes_unopened_string(&mut self, node: &mut Node, quote: Token) -> bool {
         let (value, recovered) = match node.parts.last_mut() {
             Some(Part::Entry(Entry { value: Some(value), recovered, .. })) => (&*value, Some(recovered)),

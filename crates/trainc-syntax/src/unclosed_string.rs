@@ -1,12 +1,14 @@
-//! Strings without a closing quote: finds the start of the properties that would otherwise be part of the string.
+//! Strings without a closing quote: finds the start of the properties that would otherwise be part of the
+//! string.
 
 use super::characters::is_space;
 
 /// The longest line that is searched, in bytes.
 const LONGEST: usize = 4_096;
 
-/// Returns the offset of the properties after a string without a closing quote: the first space of `body` after which
-/// only properties follow, up to its end, a comment, or a block. `body` starts with the string's quote.
+/// Returns the offset of the properties after a string without a closing quote: the first space of `body`
+/// after which only properties follow, up to its end, a comment, or a block. `body` starts with the string's
+/// quote.
 ///
 /// A text may contain `lr=3` too: several words without a quoted value after them are taken as text.
 pub fn trailing_properties(body: &str) -> Option<usize> {
@@ -25,7 +27,8 @@ pub fn trailing_properties(body: &str) -> Option<usize> {
     None
 }
 
-/// Reads properties from a space on. Returns whether one of their values is quoted, or the offset of something else.
+/// Reads properties from a space on. Returns whether one of their values is quoted, or the offset of
+/// something else.
 fn scan_properties(body: &str, from: usize) -> Result<bool, usize> {
     let rest = |at: usize| body.get(at..).unwrap_or("");
     let run = |at: usize, is: &dyn Fn(char) -> bool| rest(at).find(|c| !is(c)).map_or(body.len(), |n| at + n);

@@ -25,7 +25,8 @@ pub enum MoreNodes {
     },
 }
 
-/// Returns the smallest doubling of a space's nodes that keeps the bounds; `None` if the engine supports no more nodes.
+/// Returns the smallest doubling of a space's nodes that keeps the bounds; `None` if the engine supports no
+/// more nodes.
 pub fn more_nodes(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<MoreNodes> {
     let most = space.most_nodes;
     let mut missed = None;

@@ -12,7 +12,8 @@ use trainc_predict::{Recompute, Sharding};
 const GIB: f64 = 1_073_741_824.0;
 
 impl Space<'_> {
-    /// Describes a layout in a line: `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
+    /// Describes a layout in a line:
+    /// `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
     pub fn describe_layout(&self, choice: &Choice) -> String {
         let degrees = &choice.degrees;
         let mut out = vec![format!("{} × {}", choice.nodes, self.instance_name(choice.site))];
@@ -56,7 +57,8 @@ impl Space<'_> {
         out.join(", ")
     }
 
-    /// Describes the set that the front was selected from: `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
+    /// Describes the set that the front was selected from:
+    /// `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
     pub fn describe_search_size(&self, layouts: usize) -> String {
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable();

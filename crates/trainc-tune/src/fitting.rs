@@ -45,9 +45,9 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
 /// Layouts of a space that fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fits {
-    /// For each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first:
-    /// if a check rejects one, the next replaces it. Ascending by dollars per hour, and by number of machines if the
-    /// price is unknown. Their speed is unknown.
+    /// For each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest
+    /// shape first: if a check rejects one, the next replaces it. Ascending by dollars per hour, and by
+    /// number of machines if the price is unknown. Their speed is unknown.
     pub machines: Vec<Vec<Fitting>>,
     /// Number of layouts searched.
     pub searched: usize,

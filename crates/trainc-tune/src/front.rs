@@ -3,8 +3,8 @@
 use super::search::{Point, Status};
 use std::collections::BTreeSet;
 
-/// Measure of the cost of a run: dollars; for spot instances of unknown price, the on-demand price including storage;
-/// if no price is known at all, node time.
+/// Measure of the cost of a run: dollars; for spot instances of unknown price, the on-demand price including
+/// storage; if no price is known at all, node time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// US dollars.
@@ -50,19 +50,19 @@ impl Measure {
     }
 }
 
-/// Returns the indices of the Pareto-optimal valid points, the fastest first. Of equal points the one that changes the
-/// manifest least is kept, then the first.
+/// Returns the indices of the Pareto-optimal valid points, the fastest first. Of equal points the one that
+/// changes the manifest least is kept, then the first.
 pub fn pareto_front(points: &[Point]) -> Vec<usize> {
     pareto_front_of(points, |_| true)
 }
 
-/// Largest difference in time or cost that is noise, a fraction (assumed: repeated measurements of one layout differ by
-/// more, and predictions by more still).
+/// Largest difference in time or cost that is noise, a fraction (assumed: repeated measurements of one layout
+/// differ by more, and predictions by more still).
 pub const NOISE: f64 = 0.01;
 
-/// Returns the front to show: the points that surely fit, then those that may not, each the fastest first. A point that
-/// may not fit is replaced by one that surely fits if the two differ by less than [`NOISE`] in time and cost. The fastest
-/// point that surely fits is always included, with and without a price.
+/// Returns the front to show: the points that surely fit, then those that may not, each the fastest first. A
+/// point that may not fit is replaced by one that surely fits if the two differ by less than [`NOISE`] in
+/// time and cost. The fastest point that surely fits is always included, with and without a price.
 pub fn front_to_show(points: &[Point]) -> Vec<usize> {
     let measure = Measure::from_points(points);
     let surely = pareto_front_of(points, Point::surely_fits);
@@ -99,8 +99,8 @@ pub fn default_choice(offered: &[&Point]) -> usize {
     priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
 }
 
-/// Returns true if another valid point is better in time or cost and not worse in the other. Shown points that replaced
-/// one which may not fit are dominated.
+/// Returns true if another valid point is better in time or cost and not worse in the other. Shown points
+/// that replaced one which may not fit are dominated.
 pub fn is_dominated(points: &[Point], at: usize) -> bool {
     let measure = Measure::from_points(points);
     let Some(own) = points.get(at) else { return false };

@@ -6,7 +6,8 @@ use trainc_diag::text;
 use trainc_predict::Constants;
 use trainc_predict::speed::speed;
 
-/// Returns the instance types without a ranked layout, because their time is unknown or nothing fits, with the reason.
+/// Returns the instance types without a ranked layout, because their time is unknown or nothing fits, with
+/// the reason.
 pub fn unranked_instances<'a>(
     space: &'a Space,
     constants: &Constants,

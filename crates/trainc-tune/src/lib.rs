@@ -1,10 +1,10 @@
 //! Search over the valid layouts of a job for the shortest time and the lowest cost.
 //!
-//! Input: a plan and the axes that may vary. Output: every layout of the space with its predicted time and cost
-//! ([`search`]), the Pareto-optimal ones ([`front`]), the runners-up ([`runners_up`]) and why each was rejected
-//! ([`reasons`]); a layout becomes values of the manifest ([`edits`]) and, if it is chosen, text of the manifest
-//! ([`write`]). The global batch stays, so the training does. The caller compiles a layout to find out if it passes
-//! every check.
+//! Input: a plan and the axes that may vary. Output: every layout of the space with its predicted time and
+//! cost ([`search`]), the Pareto-optimal ones ([`front`]), the runners-up ([`runners_up`]) and why each was
+//! rejected ([`reasons`]); a layout becomes values of the manifest ([`edits`]) and, if it is chosen, text of
+//! the manifest ([`write`]). The global batch stays, so the training does. The caller compiles a layout to
+//! find out if it passes every check.
 
 pub mod bounds;
 pub mod choice;

@@ -157,9 +157,9 @@ impl Rules {
         if self.tensor_reads { degrees.tensor } else { 1 }
     }
 
-    /// Returns the micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the cost
-    /// model fills it with all micro-batches of a step: all are in one pass, unless the manifest differs for the same
-    /// work.
+    /// Returns the micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the
+    /// cost model fills it with all micro-batches of a step: all are in one pass, unless the manifest differs
+    /// for the same work.
     pub(super) fn num_micro_batches(&self, choice: &Choice, written: &Choice) -> u64 {
         let same = (choice.degrees.pipeline, choice.passes) == (written.degrees.pipeline, written.passes);
         if !self.law.has_stages() {
@@ -176,9 +176,9 @@ impl Rules {
         if divides { written.num_micro_batches } else { choice.passes }
     }
 
-    /// Returns true if offload and recomputation are compatible: only checkpointed activations are moved, under
-    /// some engines only between the micro-batches of one batch. Offload without effect is allowed only if the manifest
-    /// has it.
+    /// Returns true if offload and recomputation are compatible: only checkpointed activations are moved,
+    /// under some engines only between the micro-batches of one batch. Offload without effect is allowed only
+    /// if the manifest has it.
     pub(super) fn is_offload_allowed(&self, choice: &Choice, written: &Choice) -> bool {
         if !choice.host_offload.activations {
             return true;
@@ -235,7 +235,8 @@ fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Returns the context degrees inside a node, under SMP v2 for the families that it splits, plus the manifest's own.
+/// Returns the context degrees inside a node, under SMP v2 for the families that it splits, plus the
+/// manifest's own.
 fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let own = mesh.context_degree.value.max(1);
     let mut out = vec![own];

@@ -6,8 +6,8 @@ use super::search::{Point, Status};
 use std::collections::BTreeMap;
 use trainc_predict::Recompute;
 
-/// Returns the member of the front that beats a point by the smallest margin, and the larger of the ratios of time and
-/// cost, at least 1; `None` if no member beats it.
+/// Returns the member of the front that beats a point by the smallest margin, and the larger of the ratios of
+/// time and cost, at least 1; `None` if no member beats it.
 pub(super) fn closest_front_member(
     points: &[Point],
     front: &[usize],
@@ -55,7 +55,8 @@ fn axis_values(choice: &Choice) -> [(u8, u64); 11] {
     ]
 }
 
-/// Returns the member of the front that replaced a point which may not fit, because they differ by less than the noise.
+/// Returns the member of the front that replaced a point which may not fit, because they differ by less than
+/// the noise.
 pub(super) fn replaced_by_front_member(
     points: &[Point],
     front: &[usize],
@@ -77,10 +78,10 @@ pub(super) fn replaced_by_front_member(
 
 /// Returns the indices of the runners-up, the closest first, at most `most`.
 ///
-/// First the points that were replaced on the front because they may not fit. Then, for each value on each axis that
-/// the front lacks (an instance type, a strategy, recomputation), the closest layout with it, which answers "why not
-/// that". Then the closest others. Layouts that are too large, too late or too expensive only if they would be on the
-/// front.
+/// First the points that were replaced on the front because they may not fit. Then, for each value on each
+/// axis that the front lacks (an instance type, a strategy, recomputation), the closest layout with it, which
+/// answers "why not that". Then the closest others. Layouts that are too large, too late or too expensive
+/// only if they would be on the front.
 pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
     let measure = Measure::from_points(points);
     let chosen: Vec<_> =

@@ -28,8 +28,9 @@ pub enum Outcome {
     Illegal(String),
 }
 
-/// Plans the job on powers of two of nodes up to twice its own, and on its own number. The global batch stays, and so
-/// does the training; shard degree and micro-batch are the plan's if they divide and fit, else the largest below.
+/// Plans the job on powers of two of nodes up to twice its own, and on its own number. The global batch
+/// stays, and so does the training; shard degree and micro-batch are the plan's if they divide and fit, else
+/// the largest below.
 ///
 /// `judge` returns the problems that the checks find in a plan; a plan with errors is invalid.
 pub fn scaling(

@@ -134,8 +134,8 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         };
         points.push(point);
     });
-    // If no layout has room to spare, those that just fit are kept; and if none with room keeps the bounds, those that
-    // just fit and keep them are.
+    // If no layout has room to spare, those that just fit are kept; and if none with room keeps the bounds,
+    // those that just fit and keep them are.
     let has_room = |point: &Point| !matches!(point.status, Status::TooLarge | Status::Tight);
     let roomy = points.iter().any(has_room);
     if !points.iter().any(|point| point.status == Status::Valid) {

@@ -46,7 +46,8 @@ pub struct Space<'a> {
     pub(super) written: Choice,
     /// Machines that are compared, the manifest's own first if it is among them.
     pub sites: Vec<Site>,
-    /// Numbers of nodes on which some mesh divides the batch, the manifest's own first if it is within the bound.
+    /// Numbers of nodes on which some mesh divides the batch, the manifest's own first if it is within the
+    /// bound.
     pub nodes: Vec<u64>,
     /// Maximum number of nodes.
     pub(super) most_nodes: u64,
@@ -204,8 +205,8 @@ impl<'a> Space<'a> {
         Some(layout)
     }
 
-    /// Returns the number of axes on which a choice differs from the manifest: of equals the one with the fewest is
-    /// better.
+    /// Returns the number of axes on which a choice differs from the manifest: of equals the one with the
+    /// fewest is better.
     pub fn changed_axes(&self, choice: &Choice) -> usize {
         let (a, b) = (choice, &self.written);
         [
@@ -248,8 +249,8 @@ fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.offload.optimizer = choice.host_offload.states;
 }
 
-/// Returns the machines to compare. A type without accelerators in the catalogue is omitted: its compilation reports
-/// it.
+/// Returns the machines to compare. A type without accelerators in the catalogue is omitted: its compilation
+/// reports it.
 fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site> {
     let own = plan.instance.as_ref().map(|row| row.name.clone());
     let mut hardware = base.hardware.clone();
@@ -272,15 +273,16 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
     named.then_some(written).into_iter().chain(others).collect()
 }
 
-/// Number of nodes up to which every number is tried; above it only powers of two and [`MULTIPLES`] multiples of the
-/// manifest's own number and of the nodes of a shard group.
+/// Number of nodes up to which every number is tried; above it only powers of two and [`MULTIPLES`] multiples
+/// of the manifest's own number and of the nodes of a shard group.
 const EVERY: u64 = 64;
 
 /// Number of multiples of a number of nodes that are tried above [`EVERY`].
 const MULTIPLES: u64 = 8;
 
-/// Returns numbers of nodes up to a bound, ascending, including the manifest's own if it is within: every small one,
-/// then powers of two, the bound itself, and the first multiples of the own number and of the nodes of a shard group.
+/// Returns numbers of nodes up to a bound, ascending, including the manifest's own if it is within: every
+/// small one, then powers of two, the bound itself, and the first multiples of the own number and of the
+/// nodes of a shard group.
 fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
     let mut out: Vec<u64> = (1..=most.clamp(1, EVERY)).collect();
     out.extend((0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes < most));

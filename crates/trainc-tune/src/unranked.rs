@@ -1,4 +1,5 @@
-//! Layouts of a job whose step time cannot be predicted: those that fit by memory and pass every check, unranked.
+//! Layouts of a job whose step time cannot be predicted: those that fit by memory and pass every check,
+//! unranked.
 
 use super::choice::Choice;
 use super::fitting::{Fits, Fitting, fitting};
@@ -61,8 +62,8 @@ pub struct Unranked<'a> {
 }
 
 impl<'a> Unranked<'a> {
-    /// Compiles the layout of each machine that is closest to the manifest, and if a check rejects it the next one of
-    /// another shape. `compile` returns the result with the new warnings, or the first error.
+    /// Compiles the layout of each machine that is closest to the manifest, and if a check rejects it the
+    /// next one of another shape. `compile` returns the result with the new warnings, or the first error.
     pub fn new(
         space: &'a Space<'a>,
         limits: &Limits,

@@ -94,7 +94,8 @@ mod tests {
         ];
         assert_eq!(
             set_manifest_values(text, BASE_VALUES, &sets).unwrap(),
-            "// why\njob \"a\" {\n    cluster \"ml.p5.48xlarge\" nodes=4 // two\n    train {\n        micro-batch 8\n        activation-checkpointing #true\n    }\n}\n"
+            "// why\njob \"a\" {\n    cluster \"ml.p5.48xlarge\" nodes=4 // two\n    train {\n        \
+                micro-batch 8\n        activation-checkpointing #true\n    }\n}\n"
         );
     }
 
@@ -105,16 +106,20 @@ mod tests {
             [set("cluster.nodes", "4"), set("parallel.tensor-degree", "2"), set("train.micro-batch", "8")];
         assert_eq!(
             set_manifest_values(text, BASE_VALUES, &sets).unwrap(),
-            "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n    cluster \"ml.p4d.24xlarge\" nodes=4\n    parallel engine=\"smp\" {\n        tensor-degree 2\n    }\n    train {\n        micro-batch 8\n    }\n}\n"
+            "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n    cluster \
+                \"ml.p4d.24xlarge\" nodes=4\n    parallel engine=\"smp\" {\n        tensor-degree 2\n    \
+                }\n    train {\n        micro-batch 8\n    }\n}\n"
         );
     }
 
     #[test]
     fn offload_that_ends_takes_its_horizon_with_it() {
-        let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #true horizon=4 // why\n    }\n}\n";
+        let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #true horizon=4 \
+            // why\n    }\n}\n";
         assert_eq!(
             set_manifest_values(text, BASE_VALUES, &[set("parallel.offload-activations", "#false")]).unwrap(),
-            "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #false // why\n    }\n}\n"
+            "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #false // \
+                why\n    }\n}\n"
         );
         let on = set("parallel.offload-activations", "#true");
         assert_eq!(set_manifest_values(text, BASE_VALUES, &[on]).unwrap(), text);
@@ -122,11 +127,13 @@ mod tests {
 
     #[test]
     fn a_property_of_a_child_stands_beside_its_value() {
-        let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 4 schedule=\"interleaved\" microbatches=4 // in flight\n    }\n}\n";
+        let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 4 \
+            schedule=\"interleaved\" microbatches=4 // in flight\n    }\n}\n";
         let sets = [set("parallel.pipeline-degree", "2"), set("parallel.pipeline-degree.microbatches", "8")];
         assert_eq!(
             set_manifest_values(text, BASE_VALUES, &sets).unwrap(),
-            "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 2 schedule=\"interleaved\" microbatches=8 // in flight\n    }\n}\n"
+            "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 2 \
+                schedule=\"interleaved\" microbatches=8 // in flight\n    }\n}\n"
         );
     }
 }

@@ -1,6 +1,7 @@
-//! Engine of GPUs: PyTorch's kernels and NCCL, loaded at run time from the PyTorch that is installed in the container. The
-//! backward pass is written out, as on CPU ranks; nothing of CUDA or PyTorch is needed to build the worker. The same code
-//! runs on CPU tensors, where tests compare it with recorded results of PyTorch.
+//! Engine of GPUs: PyTorch's kernels and NCCL, loaded at run time from the PyTorch that is installed in the
+//! container. The backward pass is written out, as on CPU ranks; nothing of CUDA or PyTorch is needed to
+//! build the worker. The same code runs on CPU tensors, where tests compare it with recorded results of
+//! PyTorch.
 //!
 //! Compute is on stream 0, collectives on one side stream; `comm` is the one place where they are ordered.
 
@@ -118,7 +119,8 @@ pub fn connect(
                 return Err(Failure::new(
                     Code::Device,
                     format!(
-                        "a GPU of compute capability {LEAST_CAPABILITY}.0 or newer is required, but this one has {major}.{minor}"
+                        "a GPU of compute capability {LEAST_CAPABILITY}.0 or newer is required, \
+                            but this one has {major}.{minor}"
                     ),
                 ));
             }
@@ -155,8 +157,8 @@ pub fn connect(
 }
 
 impl Connection {
-    /// Runs the self-check; every rank must call it. With a directory, only if none has passed there before with this
-    /// binary, PyTorch, GPU, model and mesh. Returns what was found, if it ran.
+    /// Runs the self-check; every rank must call it. With a directory, only if none has passed there before
+    /// with this binary, PyTorch, GPU, model and mesh. Returns what was found, if it ran.
     pub fn self_check(
         self,
         config: &Config,

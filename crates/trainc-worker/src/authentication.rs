@@ -1,6 +1,7 @@
-//! Authentication of the connections between the hosts of a job by a key that all of them have. Each side sends a
-//! nonce and proves with HMAC-SHA256 that it has the key, so that a recorded connection cannot be repeated. Before
-//! that, only [`HELLO`] + 2 × 32 bytes are read, within [`HANDSHAKE`], from at most [`PENDING`] connections.
+//! Authentication of the connections between the hosts of a job by a key that all of them have. Each side
+//! sends a nonce and proves with HMAC-SHA256 that it has the key, so that a recorded connection cannot be
+//! repeated. Before that, only [`HELLO`] + 2 × 32 bytes are read, within [`HANDSHAKE`], from at most
+//! [`PENDING`] connections.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -66,7 +67,8 @@ impl Key {
             Failure::new(
                 Code::Config,
                 format!(
-                    "{hosts} hosts require a key: {shown}: {why}; write the same 64 hexadecimal digits to this file on every host, for example with `openssl rand -hex 32`"
+                    "{hosts} hosts require a key: {shown}: {why}; write the same 64 hexadecimal \
+                        digits to this file on every host, for example with `openssl rand -hex 32`"
                 ),
             )
         };
@@ -131,7 +133,8 @@ pub(crate) fn printable(text: &str) -> String {
     out
 }
 
-/// Reads exactly `buffer`; unlike a read timeout, the time limit also holds for a peer that sends byte by byte.
+/// Reads exactly `buffer`; unlike a read timeout, the time limit also holds for a peer that sends byte by
+/// byte.
 fn read_until(mut stream: &TcpStream, buffer: &mut [u8], until: Instant) -> std::io::Result<()> {
     let mut have = 0;
     while have < buffer.len() {
@@ -165,8 +168,8 @@ const TO_SERVER: &[u8] = b"to server";
 /// Reply of a server to a client with another key.
 const REJECTED: [u8; 32] = [0; 32];
 
-/// Authenticates an outgoing connection. `context` must be the same on both sides. An error of kind `InvalidData`
-/// means that the keys or contexts differ.
+/// Authenticates an outgoing connection. `context` must be the same on both sides. An error of kind
+/// `InvalidData` means that the keys or contexts differ.
 pub(crate) fn connect(
     stream: TcpStream,
     key: &Key,
@@ -235,8 +238,8 @@ impl Authenticator {
         Self { key: key.clone(), pending: Arc::default(), accepted: 0 }
     }
 
-    /// Passes the connection to `then` once it has authenticated. `context` returns the context for a hello, and none
-    /// for an invalid one.
+    /// Passes the connection to `then` once it has authenticated. `context` returns the context for a hello,
+    /// and none for an invalid one.
     pub(crate) fn authenticate(
         &mut self,
         stream: TcpStream,

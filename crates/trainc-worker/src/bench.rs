@@ -1,5 +1,5 @@
-//! Measurements for `benches/fsdp.py`: the matrix multiplications of a training pass on one thread, and random tokens
-//! for comparisons of training runs.
+//! Measurements for `benches/fsdp.py`: the matrix multiplications of a training pass on one thread, and
+//! random tokens for comparisons of training runs.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::data::tokens;
 use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::model::init::mix;
 
-/// Rows, inputs and outputs of the matrix multiplications of a block and the head in the benchmark's Llama 6 x 384.
+/// Rows, inputs and outputs of the matrix multiplications of a block and the head in the benchmark's Llama 6
+/// x 384.
 const SHAPES: [(&str, usize, usize, usize); 5] = [
     ("qkv", 1024, 384, 1152),
     ("out", 1024, 384, 384),
@@ -18,7 +19,8 @@ const SHAPES: [(&str, usize, usize, usize); 5] = [
     ("head", 256, 384, 8192),
 ];
 
-/// Returns the CPU seconds of this thread, which exclude the time that other processes take on a busy machine.
+/// Returns the CPU seconds of this thread, which exclude the time that other processes take on a busy
+/// machine.
 fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,5 +1,5 @@
-//! Lock that allows one run at a time per checkpoint directory. It is a kernel lock (flock) on the directory itself,
-//! which is released when the process ends and leaves no file.
+//! Lock that allows one run at a time per checkpoint directory. It is a kernel lock (flock) on the directory
+//! itself, which is released when the process ends and leaves no file.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -14,8 +14,8 @@ pub(crate) struct CheckpointLock {
 }
 
 impl CheckpointLock {
-    /// Acquires the lock, or fails if another run holds it. A file system without locks only causes a warning; errors
-    /// of the directory are reported by the code that writes to it.
+    /// Acquires the lock, or fails if another run holds it. A file system without locks only causes a
+    /// warning; errors of the directory are reported by the code that writes to it.
     pub(crate) fn acquire(directory: &Path) -> Result<Self, Failure> {
         let opened = std::fs::create_dir_all(directory).and_then(|()| File::open(directory));
         let Ok(file) = opened else { return Ok(Self { _directory: None }) };
@@ -24,7 +24,8 @@ impl CheckpointLock {
             Err(TryLockError::WouldBlock) => Err(Failure::new(
                 Code::Checkpoint,
                 format!(
-                    "`checkpoint.directory` {}: another run is using it; wait until it ends, or choose another directory",
+                    "`checkpoint.directory` {}: another run is using it; wait until it ends, or \
+                        choose another directory",
                     directory.display()
                 ),
             )),

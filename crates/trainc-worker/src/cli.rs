@@ -88,7 +88,8 @@ enum Subcommands {
         #[arg(long)]
         ranks: Option<usize>,
     },
-    /// Simulate one step without training: data read, collectives and memory of each rank, for any cluster size
+    /// Simulate one step without training: data read, collectives and memory of each rank, for any cluster
+    /// size
     Simulate {
         /// Config file (worker.json)
         config: PathBuf,
@@ -109,7 +110,8 @@ enum Subcommands {
         /// Output directory
         #[arg(long)]
         out: PathBuf,
-        /// Data type of an exported model: f32, bf16 or f16 [default: f32]; adapters are always written in f32
+        /// Data type of an exported model: f32, bf16 or f16 [default: f32]; adapters are always written in
+        /// f32
         #[arg(long, value_parser = ["f32", "bf16", "f16"])]
         dtype: Option<String>,
         /// Merge the adapters into the weights that they were trained on
@@ -166,8 +168,8 @@ fn launch_and_record(
     };
     let placed =
         config.and_then(|config| launch::detect_placement(&config, ranks).map(|place| (config, place)));
-    // Only the first host's launcher locks the checkpoint directory. If another run holds the lock, its files,
-    // including its failure reason, are left unchanged.
+    // Only the first host's launcher locks the checkpoint directory. If another run holds the lock, its
+    // files, including its failure reason, are left unchanged.
     let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local_rank) == (0, 0));
     let _lock = first
         .map(|(config, _)| CheckpointLock::acquire(Path::new(&config.checkpoint.directory)))
@@ -243,7 +245,8 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
                 (None, true, _) => return usage("`--merge` requires `model.adapter`, which is null"),
                 (Some(_), false, Some(_)) => {
                     return usage(
-                        "`--dtype` is only valid for whole models: adapters are written in f32; `--merge` writes the merged model",
+                        "`--dtype` is only valid for whole models: adapters are written in f32; \
+                            `--merge` writes the merged model",
                     );
                 }
                 _ => {}

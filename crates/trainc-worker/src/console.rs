@@ -1,5 +1,5 @@
-//! Output to stdout and stderr. A closed pipe must not end a run, as it would with `println!`. Each line is a single
-//! write, since all ranks of a host share the streams and parts of lines would be interleaved.
+//! Output to stdout and stderr. A closed pipe must not end a run, as it would with `println!`. Each line is a
+//! single write, since all ranks of a host share the streams and parts of lines would be interleaved.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -11,8 +11,8 @@ pub(crate) fn print_stdout(line: impl Display) {
     let _ = io::stdout().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Prints a line of a command's result to stdout. Returns false if the reader has closed the pipe; other errors are
-/// failures.
+/// Prints a line of a command's result to stdout. Returns false if the reader has closed the pipe; other
+/// errors are failures.
 pub(crate) fn print_result(line: impl Display) -> Result<bool, Failure> {
     match writeln!(io::stdout(), "{line}") {
         Ok(()) => Ok(true),

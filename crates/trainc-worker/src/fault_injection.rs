@@ -1,5 +1,5 @@
-//! Fault injection for tests: `TRAINC_WORKER_FAULT=<place>` kills, hangs or delays the process at a named place. Only
-//! in builds with debug assertions.
+//! Fault injection for tests: `TRAINC_WORKER_FAULT=<place>` kills, hangs or delays the process at a named
+//! place. Only in builds with debug assertions.
 
 use std::time::Duration;
 
@@ -50,7 +50,8 @@ pub(crate) fn kill(place: &str) {
     }
 }
 
-/// Returns the test double of NCCL with which ranks train on PyTorch's CPU tensors: `TRAINC_WORKER_TENSORS=<path>`.
+/// Returns the test double of NCCL with which ranks train on PyTorch's CPU tensors:
+/// `TRAINC_WORKER_TENSORS=<path>`.
 pub(crate) fn tensors() -> Option<std::path::PathBuf> {
     std::env::var_os("TRAINC_WORKER_TENSORS").filter(|_| cfg!(debug_assertions)).map(Into::into)
 }

@@ -1,5 +1,5 @@
-//! Fully sharded data parallelism: each rank holds a shard of every unit, and a unit's full parameters exist only
-//! around their use. The engine of CPU ranks is here, that of GPUs in `aten`.
+//! Fully sharded data parallelism: each rank holds a shard of every unit, and a unit's full parameters exist
+//! only around their use. The engine of CPU ranks is here, that of GPUs in `aten`.
 
 mod cpu;
 mod memory_parts;
@@ -80,24 +80,28 @@ pub struct PassSums {
     pub squared_norm: f64,
 }
 
-/// Training state of one rank. All engines issue the collectives of [`schedule`] in its order, and hold the same shards.
+/// Training state of one rank. All engines issue the collectives of [`schedule`] in its order, and hold the
+/// same shards.
 pub trait Engine {
-    /// Returns the groups for messages between hosts: sums of a few numbers, and values that a checkpoint needs.
+    /// Returns the groups for messages between hosts: sums of a few numbers, and values that a checkpoint
+    /// needs.
     fn groups(&mut self) -> &mut Groups;
     /// Returns this rank's shards in order of use: embed, blocks, head, adapters.
     fn shards(&self) -> &[Shard];
     /// Returns the rows of a micro-batch: sequences times their length.
     fn rows(&self) -> usize;
-    /// Sets the start of each row's document in its sequence for the following passes; empty if documents are joined.
+    /// Sets the start of each row's document in its sequence for the following passes; empty if documents are
+    /// joined.
     fn set_document_starts(&mut self, begins: &[u32]);
-    /// Runs the forward and backward pass of a micro-batch, and adds the gradients of `scale` times the sum of its loss
-    /// to the shards.
+    /// Runs the forward and backward pass of a micro-batch, and adds the gradients of `scale` times the sum
+    /// of its loss to the shards.
     fn micro_step(&mut self, tokens: &[u32], labels: &[u32], scale: f64) -> Result<(), Failure>;
     /// Returns the sum of the loss over a micro-batch, without gradients.
     fn evaluate(&mut self, tokens: &[u32], labels: &[u32]) -> Result<f64, Failure>;
     /// Returns the logits of a micro-batch, row by row.
     fn logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Failure>;
-    /// Sums the gradients over replicas. Returns the sums of all passes since the last update, once they are complete.
+    /// Sums the gradients over replicas. Returns the sums of all passes since the last update, once they are
+    /// complete.
     fn reduce(&mut self) -> Result<PassSums, Failure>;
     /// Updates the shards with the gradients times `factor` and clears the gradients; `step` counts from 0.
     fn update(&mut self, optimizer: &Optimizer, step: usize, rate: f64, factor: f64) -> Result<(), Failure>;
@@ -117,7 +121,8 @@ pub trait Engine {
     fn write_shard(&mut self, shard: usize, state: StateKind, values: &[f32]) -> Result<(), Failure>;
     /// Returns a unit's full master weights in f32. Every rank of the shard group must call it.
     fn gather_master_weights(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
-    /// Returns the most memory in bytes that this rank has used so far: of the GPU, or of the process on a CPU rank.
+    /// Returns the most memory in bytes that this rank has used so far: of the GPU, or of the process on a
+    /// CPU rank.
     fn peak_memory(&self) -> u64;
     /// Returns the memory currently allocated by this rank, without shared memory and copies for a save.
     fn allocated(&self) -> MemoryParts;

@@ -32,7 +32,8 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a heartbeat after which a failing run no longer waits for a rank.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time limit of a preflight, from when all ranks of all hosts have connected and GPUs have passed the self-check.
+/// Time limit of a preflight, from when all ranks of all hosts have connected and GPUs have passed the
+/// self-check.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// Network interface of NCCL's TCP connections.
@@ -54,7 +55,8 @@ pub fn check_host(config: &Config) -> Result<(), Failure> {
             return Err(Failure::new(
                 Code::Device,
                 format!(
-                    "{found} GPUs found, but the config requires {needed} per host ({}); `launch --ranks N` trains on CPU ranks",
+                    "{found} GPUs found, but the config requires {needed} per host ({}); `launch \
+                        --ranks N` trains on CPU ranks",
                     config.cluster.instance
                 ),
             ));
@@ -86,8 +88,8 @@ fn available_memory() -> Option<usize> {
     Some(limit.map_or(machine, |limit: usize| limit.min(machine)))
 }
 
-/// Returns the threads for each rank's matrix multiplications: one. With faer, two threads on two busy cores measured
-/// slower than one.
+/// Returns the threads for each rank's matrix multiplications: one. With faer, two threads on two busy cores
+/// measured slower than one.
 fn threads() -> usize {
     1
 }
@@ -118,8 +120,8 @@ pub fn detect_placement(config: &Config, ranks_given: Option<usize>) -> Result<P
     Ok(place)
 }
 
-/// Runs all ranks of `config`, whose file is `path`, as child processes. Returns their outcome. Several hosts require
-/// `key`, or the file next to the config.
+/// Runs all ranks of `config`, whose file is `path`, as child processes. Returns their outcome. Several hosts
+/// require `key`, or the file next to the config.
 pub fn launch(
     config: &Config,
     place: &Placement,
@@ -191,7 +193,8 @@ pub fn launch(
             if std::env::var_os(ALLOCATOR).is_none()
                 && !config.communication.environment.contains_key(ALLOCATOR)
             {
-                // Blocks of different sizes follow each other: without it the allocator's memory is fragmented.
+                // Blocks of different sizes follow each other: without it the allocator's memory is
+                // fragmented.
                 command.env(ALLOCATOR, "expandable_segments:True");
             }
             // NCCL connects over the interface between the hosts, not over one of the container's own.
@@ -226,8 +229,8 @@ pub fn launch(
             send_signal(&children, Signal::TERM);
         }
         codes.extend(reap(&mut children, mine, &mut ended));
-        // A hung rank is the cause of a failure, not the peer that noticed it first and ended. The limit is slightly
-        // shorter than the ranks' own, since one of them has already timed out.
+        // A hung rank is the cause of a failure, not the peer that noticed it first and ended. The limit is
+        // slightly shorter than the ranks' own, since one of them has already timed out.
         let still = children
             .iter()
             .enumerate()
@@ -255,8 +258,8 @@ pub fn launch(
         }
         if let Some((rank, failure)) = line.as_ref().and_then(HostConnection::failure) {
             watch.mark_dead(rank);
-            // If all ranks fail for the same reason, the order of reports is arbitrary: this host prefers its own
-            // ranks' reason.
+            // If all ranks fail for the same reason, the order of reports is arbitrary: this host prefers its
+            // own ranks' reason.
             let began = Instant::now();
             while began.elapsed() < REPORT_TIMEOUT && has_live_rank(&children, mine, &watch) {
                 reap(&mut children, mine, &mut ended);
@@ -266,7 +269,8 @@ pub fn launch(
             let own = !ended.is_empty() && !failed_by_peers(&ended);
             return Err(if own { root_cause(&ended, &watch) } else { failure });
         }
-        // The other ranks of this host may all be waiting for another host, so none of them notices a hung rank.
+        // The other ranks of this host may all be waiting for another host, so none of them notices a hung
+        // rank.
         if let Some(rank) = watch.find_silent_rank(peer_dead + Duration::from_secs(1)) {
             watch.mark_dead(rank);
             kill_all(&mut children);
@@ -357,8 +361,8 @@ fn failed_by_peers(failed: &[(usize, ExitStatus)]) -> bool {
     !failed.is_empty() && failed.iter().all(|(_, status)| status.code() == Some(Code::Peer as i32))
 }
 
-/// Reports a failure that this launcher detected to the other hosts, so that they do not blame its own exit. Returns
-/// it.
+/// Reports a failure that this launcher detected to the other hosts, so that they do not blame its own exit.
+/// Returns it.
 fn report_failure(line: Option<&HostConnection>, rank: usize, why: String) -> Failure {
     if let Some(line) = line {
         line.report_failure(rank, &why);

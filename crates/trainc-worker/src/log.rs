@@ -37,7 +37,8 @@ impl StepMetrics {
     pub fn describe(&self) -> String {
         let mfu = self.mfu.map_or_else(|| "-".to_owned(), |mfu| format!("{mfu:.3}"));
         format!(
-            "step={} loss={:.6} grad_norm={:.4} lr={:.3e} tokens_per_s={:.0} average_tokens_per_s={:.0} mfu={mfu} memory_mib={}",
+            "step={} loss={:.6} grad_norm={:.4} lr={:.3e} tokens_per_s={:.0} \
+                average_tokens_per_s={:.0} mfu={mfu} memory_mib={}",
             self.step,
             self.loss,
             self.grad_norm,
@@ -176,7 +177,8 @@ mod tests {
         };
         assert_eq!(
             line.describe(),
-            "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-4 tokens_per_s=1234 average_tokens_per_s=1200 mfu=- memory_mib=5"
+            "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-4 tokens_per_s=1234 \
+                average_tokens_per_s=1200 mfu=- memory_mib=5"
         );
         let json = serde_json::to_string(&line).unwrap();
         assert_eq!(

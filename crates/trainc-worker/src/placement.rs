@@ -1,5 +1,5 @@
-//! Placement of this launcher among the hosts of a job, from the environment variables of torchrun or Open MPI, or from
-//! SageMaker's resourceconfig.json. Only `detect` accesses the machine.
+//! Placement of this launcher among the hosts of a job, from the environment variables of torchrun or Open
+//! MPI, or from SageMaker's resourceconfig.json. Only `detect` accesses the machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,8 +92,8 @@ impl Placement {
         }
     }
 
-    /// Determines the placement from the environment variables and the text of resourceconfig.json. Variables of a
-    /// launcher take precedence, since it started this process.
+    /// Determines the placement from the environment variables and the text of resourceconfig.json. Variables
+    /// of a launcher take precedence, since it started this process.
     pub fn from_environment(
         variables: &BTreeMap<String, String>,
         resources: Option<&str>,
@@ -209,7 +209,8 @@ impl Placement {
             let hosts = config.cluster.nodes;
             return Err(config_failure(if self.source == Self::single_host().source {
                 format!(
-                    "config: `cluster.nodes`: planned for {hosts} hosts, found {source} to locate them; `--ranks N` trains on this host alone"
+                    "config: `cluster.nodes`: planned for {hosts} hosts, found {source} to \
+                        locate them; `--ranks N` trains on this host alone"
                 )
             } else {
                 format!(

@@ -1,5 +1,6 @@
-//! Preflight checks, within a minute once all ranks have connected: links, data, weights, checkpoints, clocks. All
-//! ranks take part; the first prints. A failure has the exit code that training would have ended with.
+//! Preflight checks, within a minute once all ranks have connected: links, data, weights, checkpoints,
+//! clocks. All ranks take part; the first prints. A failure has the exit code that training would have ended
+//! with.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -115,7 +116,8 @@ impl Preflight<'_> {
             json!({"ranks": ranks, "hosts": hosts, "shard_degree": shards, "data_parallel_replicas": replicas,
                 "cores": cores, "memory_parts": bytes}),
             &format!(
-                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, {devices}; memory per rank: {}",
+                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, {devices}; \
+                    memory per rank: {}",
                 bytes.describe()
             ),
         );
@@ -220,7 +222,8 @@ impl Preflight<'_> {
             json!({"write_bytes_per_s_and_rank": rate, "checkpoint_bytes": whole, "save_seconds": save,
                 "free_bytes": free, "shared_by_hosts": shared}),
             &format!(
-                "{:.0} MiB per checkpoint, written at {:.0} MiB/s per rank and read back: {save:.1} s per save; {:.0} MiB free",
+                "{:.0} MiB per checkpoint, written at {:.0} MiB/s per rank and read back: \
+                    {save:.1} s per save; {:.0} MiB free",
                 mib(whole),
                 mib(rate),
                 mib(free)
@@ -228,7 +231,8 @@ impl Preflight<'_> {
         );
         if shared == Some(false) {
             self.warn(
-                "hosts do not share `checkpoint.directory`: the first host stores the checkpoints and distributes them when a run resumes",
+                "hosts do not share `checkpoint.directory`: the first host stores the \
+                    checkpoints and distributes them when a run resumes",
             );
         }
         if free < wanted {
@@ -241,7 +245,8 @@ impl Preflight<'_> {
         }
         if save > c.grace_seconds {
             self.warn(&format!(
-                "a save takes {save:.0} s, but `checkpoint.grace_seconds` is {}: a run stopped by SIGTERM loses the steps since its last checkpoint",
+                "a save takes {save:.0} s, but `checkpoint.grace_seconds` is {}: a run stopped \
+                    by SIGTERM loses the steps since its last checkpoint",
                 c.grace_seconds
             ));
         }
@@ -278,8 +283,8 @@ impl Preflight<'_> {
         Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents)
     }
 
-    /// Verifies the checkpoint to resume from, as far as the time limit allows. The ranks that will read it share its
-    /// files.
+    /// Verifies the checkpoint to resume from, as far as the time limit allows. The ranks that will read it
+    /// share its files.
     fn check_resume(&self, groups: &mut Groups) -> Result<(), Failure> {
         let digest = self.tokens(&self.config.data.train)?.digest().to_owned();
         let time = crate::fault_injection::compare_limit().unwrap_or(COMPARE);
@@ -313,7 +318,8 @@ impl Preflight<'_> {
         }
         if files < state.files.len() {
             self.warn(
-                "not all files of the checkpoint were checked in the time available; training checks every file that it reads",
+                "not all files of the checkpoint were checked in the time available; training \
+                    checks every file that it reads",
             );
         }
         Ok(())
@@ -379,7 +385,8 @@ impl Preflight<'_> {
             return Err(Failure::new(
                 Code::Data,
                 format!(
-                    "`data.train` {}: read at {rate:.1} sequences/s per rank, but training consumes {needed:.1}",
+                    "`data.train` {}: read at {rate:.1} sequences/s per rank, but training \
+                        consumes {needed:.1}",
                     d.train
                 ),
             ));

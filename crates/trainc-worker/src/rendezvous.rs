@@ -1,7 +1,7 @@
-//! Rendezvous of the hosts of a job, and detection of failed hosts. The first host's launcher listens. Every rank
-//! registers its address and receives the addresses of all; every launcher keeps a connection on which it sends
-//! heartbeats and failures of its ranks. Both sides of a connection prove that they have the job's key, and no message
-//! contains a value of the config.
+//! Rendezvous of the hosts of a job, and detection of failed hosts. The first host's launcher listens. Every
+//! rank registers its address and receives the addresses of all; every launcher keeps a connection on which
+//! it sends heartbeats and failures of its ranks. Both sides of a connection prove that they have the job's
+//! key, and no message contains a value of the config.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -86,7 +86,8 @@ struct State {
 }
 
 impl State {
-    /// Records a difference while ranks are still missing; the differing host would otherwise be awaited in vain.
+    /// Records a difference while ranks are still missing; the differing host would otherwise be awaited in
+    /// vain.
     fn record_difference(&mut self, why: &str) {
         if self.differ.is_none() && self.ranks.iter().any(Option::is_none) {
             self.differ = Some(why.to_owned());
@@ -305,8 +306,8 @@ fn describe_differences(host: usize, theirs: &Settings, ours: &Settings) -> Stri
     )
 }
 
-/// Returns the MACs of the settings that must be equal on all hosts: config and version. With a MAC, a host can compare
-/// a setting that it also has, and nobody can find out one that it does not have.
+/// Returns the MACs of the settings that must be equal on all hosts: config and version. With a MAC, a host
+/// can compare a setting that it also has, and nobody can find out one that it does not have.
 pub(crate) fn shared_settings(config: &Config, key: &Key) -> Settings {
     let mut all = serde_json::to_value(config).unwrap_or_default();
     if let Some(members) = all.as_object_mut() {
@@ -329,8 +330,8 @@ fn add_settings(at: &str, value: &Value, key: &Key, settings: &mut Settings) {
     }
 }
 
-/// Listens at the address that the first host's name has on the first host itself: that of the interface by which the
-/// other hosts of the job reach it.
+/// Listens at the address that the first host's name has on the first host itself: that of the interface by
+/// which the other hosts of the job reach it.
 fn listen(first: &str, port: u16, join: Duration) -> Result<TcpListener, Failure> {
     let until = Instant::now() + join;
     let addresses: Vec<_> = loop {
@@ -352,7 +353,8 @@ fn listen(first: &str, port: u16, join: Duration) -> Result<TcpListener, Failure
         return Err(Failure::new(
             Code::Config,
             format!(
-                "`{first}` resolves to a loopback address on the first host, where other hosts cannot connect: use the host's IP address as MASTER_ADDR"
+                "`{first}` resolves to a loopback address on the first host, where other hosts \
+                    cannot connect: use the host's IP address as MASTER_ADDR"
             ),
         ));
     }
@@ -373,7 +375,8 @@ fn connect_first_host(first: &str, port: u16, key: &Key, join: Duration) -> Resu
                 return Err(Failure::new(
                     Code::Config,
                     format!(
-                        "the first host, {first} port {port}, has another key than this host: `{}` must be the same on all hosts",
+                        "the first host, {first} port {port}, has another key than this host: \
+                            `{}` must be the same on all hosts",
                         authentication::KEY_FILE
                     ),
                 ));
@@ -389,8 +392,8 @@ fn connect_first_host(first: &str, port: u16, key: &Key, join: Duration) -> Resu
     }
 }
 
-/// Listens for the other ranks and registers this rank. Returns the listener and the addresses of all ranks, ordered by
-/// rank.
+/// Listens for the other ranks and registers this rank. Returns the listener and the addresses of all ranks,
+/// ordered by rank.
 pub fn join(
     first: &str,
     port: u16,

@@ -8,15 +8,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::exit::{Code, Failure};
 
-/// Returns the signals that stop a run with a checkpoint. SIGHUP is excluded if it is already ignored, as under
-/// `nohup`.
+/// Returns the signals that stop a run with a checkpoint. SIGHUP is excluded if it is already ignored, as
+/// under `nohup`.
 pub(crate) fn stop_signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hangup = (!is_ignored(&status, SIGHUP)).then_some(SIGHUP);
     [SIGTERM, SIGINT].into_iter().chain(hangup).collect()
 }
 
-/// Catches SIGXFSZ, so that a file over the size limit (`ulimit -f`) is a failed write and does not kill the process.
+/// Catches SIGXFSZ, so that a file over the size limit (`ulimit -f`) is a failed write and does not kill the
+/// process.
 pub(crate) fn catch_file_size_signal() {
     // If it cannot be caught, it kills the process as before.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));

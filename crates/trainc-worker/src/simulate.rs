@@ -1,5 +1,5 @@
-//! Simulation of a step without training: the sequences that each rank reads, the collectives, and the memory of a
-//! rank. It allocates no buffers and starts no ranks, so one machine can simulate any cluster size.
+//! Simulation of a step without training: the sequences that each rank reads, the collectives, and the memory
+//! of a rank. It allocates no buffers and starts no ranks, so one machine can simulate any cluster size.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,8 +31,8 @@ fn name(group: Kind) -> &'static str {
     }
 }
 
-/// Returns the JSON lines of optimizer step `step`, counted from 0: memory, collectives, sequences of each rank,
-/// totals.
+/// Returns the JSON lines of optimizer step `step`, counted from 0: memory, collectives, sequences of each
+/// rank, totals.
 pub fn step_lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
     if step >= config.schedule.steps as u64 {
         return Err(Failure::new(

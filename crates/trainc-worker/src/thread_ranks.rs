@@ -67,8 +67,8 @@ pub fn train_on_threads_with(config: &Config, create: &Create) -> Result<Trained
     })
 }
 
-/// Creates an engine for each rank of the config in this process, runs `work` on all and returns the first rank's
-/// result.
+/// Creates an engine for each rank of the config in this process, runs `work` on all and returns the first
+/// rank's result.
 pub fn with_engines<T: Send>(
     config: &Config,
     create: &Create,

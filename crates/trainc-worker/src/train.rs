@@ -1,5 +1,5 @@
-//! Training loop of one rank: steps, metrics, evaluation, checkpoints, stopping. Decisions that all ranks must make
-//! alike are based on an all-reduce.
+//! Training loop of one rank: steps, metrics, evaluation, checkpoints, stopping. Decisions that all ranks
+//! must make alike are based on an all-reduce.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -226,8 +226,8 @@ pub fn run(
         let seconds = began.elapsed().as_secs_f64();
         let late = config.limits.max_seconds.is_some_and(|limit| seconds > limit);
         let due = saves.is_due(step + 1);
-        // One small all-reduce per step: loss, squared norm, stop requests, whether rank 0 wants to save, and how many
-        // ranks have finished their part of the current save.
+        // One small all-reduce per step: loss, squared norm, stop requests, whether rank 0 wants to save, and
+        // how many ranks have finished their part of the current save.
         let mut sums = vec![0.0; 5 + ranks];
         sums[0] = loss;
         sums[1] = squared_norm;
@@ -328,7 +328,8 @@ pub(crate) fn length_warnings(config: &Config, sequences: u64) -> Vec<String> {
     let Some(epochs) = config.data.epochs else { return Vec::new() };
     let by_epochs = epochs.saturating_mul(sequences) / global;
     let both = format!(
-        "`data.epochs` {epochs} over {sequences} sequences gives {by_epochs} steps of {global}, but `schedule.steps` is {steps}"
+        "`data.epochs` {epochs} over {sequences} sequences gives {by_epochs} steps of {global}, \
+            but `schedule.steps` is {steps}"
     );
     match by_epochs.cmp(&steps) {
         Ordering::Less => vec![format!("{both}: the run ends before the schedule does")],
@@ -400,8 +401,8 @@ impl<'a> Saves<'a> {
     }
 }
 
-/// Saves the current state and returns when the checkpoint is complete. A failure is tried again, since nothing comes after
-/// it.
+/// Saves the current state and returns when the checkpoint is complete. A failure is tried again, since
+/// nothing comes after it.
 fn save_at_end(
     saver: &mut Saver,
     engine: &mut dyn Engine,
@@ -430,8 +431,8 @@ fn save_at_end(
     Ok(())
 }
 
-/// Returns the floating point operations of a step: six for each trained weight of a matrix and four for each frozen one,
-/// per token, without the token table, and half of the attention's, which is causal.
+/// Returns the floating point operations of a step: six for each trained weight of a matrix and four for each
+/// frozen one, per token, without the token table, and half of the attention's, which is causal.
 fn flops_per_step(config: &Config) -> f64 {
     let shape = crate::model::layout::Shape::from_model(&config.model);
     let m = &config.model;
@@ -444,8 +445,8 @@ fn flops_per_step(config: &Config) -> f64 {
     (weights - rest + attention as f64) * (config.batch.global_sequences * m.sequence_length) as f64
 }
 
-/// Returns the mean loss over all validation sequences; incomplete passes are padded with ignored labels. Returns none
-/// if a signal arrived meanwhile.
+/// Returns the mean loss over all validation sequences; incomplete passes are padded with ignored labels.
+/// Returns none if a signal arrived meanwhile.
 fn evaluate(
     config: &Config,
     engine: &mut dyn Engine,

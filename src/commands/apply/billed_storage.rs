@@ -2,8 +2,8 @@
 
 use trainc_diag::{Invocation, NextCommand, text};
 
-/// Formats a line for the file systems that only this job uses, and one for each shared with other jobs. `systems` are
-/// names with the other jobs.
+/// Formats a line for the file systems that only this job uses, and one for each shared with other jobs.
+/// `systems` are names with the other jobs.
 pub(super) fn billed_storage(systems: &[(String, Vec<String>)], invocation: &Invocation) -> String {
     let destroy = NextCommand::new("destroy");
     let (own, shared): (Vec<_>, Vec<_>) = systems.iter().partition(|(_, others)| others.is_empty());
@@ -49,8 +49,9 @@ mod tests {
         );
         assert_eq!(
             billed_storage(&[of("corpus", &["a"]), of("spill", &[]), of("more", &[])], &invocation),
-            "  file systems `spill` and `more` remain and are billed: trainc destroy c.kdl --delete-data deletes them\n  \
-             file system `corpus` remains because `a` also uses it: trainc destroy c.kdl leaves it to that job\n"
+            "  file systems `spill` and `more` remain and are billed: trainc destroy c.kdl \
+                --delete-data deletes them\n  file system `corpus` remains because `a` also uses it: trainc \
+                destroy c.kdl leaves it to that job\n"
         );
         let both = billed_storage(&[of("corpus", &["a", "b"])], &invocation);
         assert!(

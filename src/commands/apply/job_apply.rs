@@ -196,8 +196,8 @@ impl JobApply<'_> {
         out
     }
 
-    /// Returns the command that follows the job, unless this command does. An in-memory account is lost after this command,
-    /// so it suggests `apply --wait`.
+    /// Returns the command that follows the job, unless this command does. An in-memory account is lost after
+    /// this command, so it suggests `apply --wait`.
     fn watch_command(&self) -> Option<String> {
         match (self.args.wait, self.args.account.is_in_memory()) {
             (true, _) => None,

@@ -1,5 +1,5 @@
-//! Messages of the Language Server Protocol over standard input and output. A faulty message is answered with an error,
-//! and the session goes on.
+//! Messages of the Language Server Protocol over standard input and output. A faulty message is answered with
+//! an error, and the session goes on.
 
 use lsp_server::{Connection, ErrorCode, Message};
 use serde_json::{Value, json};

@@ -110,9 +110,9 @@ fn count_runs_if_unchanged(looked: &[Option<Comparison>]) -> Option<usize> {
     (!all.is_empty()).then(|| runs.filter(|(job, _)| !job.is_over()).count())
 }
 
-/// Returns the command for the next step: with the same manifests and overrides. If `apply` would refuse, the plan with
-/// the flag that removes the obstacle, or without an account if there are no credentials; if it would change nothing, the
-/// command after it.
+/// Returns the command for the next step: with the same manifests and overrides. If `apply` would refuse, the
+/// plan with the flag that removes the obstacle, or without an account if there are no credentials; if it
+/// would change nothing, the command after it.
 pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Refusals) -> String {
     let input = &args.input;
     let offline = is_online(args) && blocked.lacks_credentials();

@@ -88,8 +88,8 @@ pub(super) fn run(
     finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
 }
 
-/// Returns the reading end of a pipe that contains a random key: other users can read arguments and environment of a
-/// process, but not what it inherits.
+/// Returns the reading end of a pipe that contains a random key: other users can read arguments and
+/// environment of a process, but not what it inherits.
 fn random_key() -> std::io::Result<PipeReader> {
     let mut key = [0_u8; 32];
     getrandom::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -100,9 +100,9 @@ fn random_key() -> std::io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Predicts the memory of a rank in bytes. Like the worker, it maps the ranks of the cluster to the processes of this
-/// machine: the shard degree becomes the largest divisor of their number up to the plan's. The plan's constants are
-/// used, but do not affect ranks on CPUs, whose memory is computed exactly.
+/// Predicts the memory of a rank in bytes. Like the worker, it maps the ranks of the cluster to the processes
+/// of this machine: the shard degree becomes the largest divisor of their number up to the plan's. The plan's
+/// constants are used, but do not affect ranks on CPUs, whose memory is computed exactly.
 fn predict_rank_memory(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64> {
     let mut layout = Layout::from_plan(plan).ok()?;
     if let Some(ranks) = ranks {

@@ -28,8 +28,8 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Creates the display of a run with this number of steps and of tokens per step over all ranks; `planned` is the
-    /// predicted memory of a rank in bytes.
+    /// Creates the display of a run with this number of steps and of tokens per step over all ranks;
+    /// `planned` is the predicted memory of a rank in bytes.
     pub(super) fn new(
         steps: u64,
         tokens_per_step: u64,
@@ -128,7 +128,8 @@ impl Screen {
             return format!("steps       nothing left to do: all {} were done before", self.steps);
         };
         let mut out = format!(
-            "steps       {first} to {last} of {} in {}\nloss        {from:.4} to {to:.4}  {}\nspeed       {} tokens/s\nmemory      {}",
+            "steps       {first} to {last} of {} in {}\nloss        {from:.4} to {to:.4}  \
+                {}\nspeed       {} tokens/s\nmemory      {}",
             self.steps,
             text::duration(self.began.elapsed().as_secs()),
             self.curve(),

@@ -1,4 +1,5 @@
-//! The lines below a list of layouts: the dates of their prices, the most that they can cost, what is billed afterwards.
+//! The lines below a list of layouts: the dates of their prices, the most that they can cost, what is billed
+//! afterwards.
 
 use super::figures::capital;
 use std::fmt::Write as _;
@@ -10,8 +11,8 @@ use trainc_plan::Compiled;
 use trainc_predict::bills::max_cost;
 use trainc_report::after_end;
 
-/// Describes the costs of the rows of a list: the dates of the prices, the most that each can cost until max-run, and what
-/// is billed after the end of the first. Today is in days since 1970.
+/// Describes the costs of the rows of a list: the dates of the prices, the most that each can cost until
+/// max-run, and what is billed after the end of the first. Today is in days since 1970.
 pub(super) fn describe_costs(rows: &[&Compiled], today: Option<i64>) -> Vec<String> {
     let plans = rows.iter().filter_map(|row| row.plan.as_deref());
     let dates = describe_origins(plans.flat_map(Plan::instance_prices), today);

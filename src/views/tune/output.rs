@@ -108,7 +108,8 @@ impl<'a> Page<'a> {
         }
         if self.judged.is_priced_in_part() {
             out.push_str(
-                "\nwhat has no known price cannot be weighed against what has one: `--price TYPE=USD` gives one\n",
+                "\nwhat has no known price cannot be weighed against what has one: `--price \
+                    TYPE=USD` gives one\n",
             );
         }
         let is_unpriced = |row: &Row| row.point.usd.is_none() && row.point.most_usd.is_none();
@@ -144,7 +145,8 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// Writes the front as a table: a row of figures, one of their intervals, then the layout and what it changes.
+    /// Writes the front as a table: a row of figures, one of their intervals, then the layout and what it
+    /// changes.
     fn write_table(&self, out: &mut String, width: usize) {
         let figures: Vec<Figures> = self.front.iter().map(Row::figures).collect();
         let head = ["time", "cost", "per step", "memory per GPU"];
@@ -195,7 +197,8 @@ impl<'a> Page<'a> {
             "Pareto-optimal by time and cost {}; {}",
             self.space.describe_search_size(self.judged.points.len()),
             if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
-                "those that surely fit come first, and one that may not fit is only compared with others of its kind"
+                "those that surely fit come first, and one that may not fit is only compared \
+                    with others of its kind"
             } else {
                 "fastest first"
             }
@@ -228,7 +231,10 @@ impl<'a> Page<'a> {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
             let _ = writeln!(out, "{}:\n", capital(&self.describe_front()));
-            out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+            out.push_str(
+                "| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | \
+                --- | --- | --- |\n",
+            );
         }
         for (number, row) in (1..).zip(&self.front) {
             let f = row.figures();
@@ -246,7 +252,8 @@ impl<'a> Page<'a> {
         write_costs_as_markdown(&mut out, &self.describe_costs(None));
         if !self.lost.is_empty() {
             out.push_str(
-                "\nRunners-up, and why each was rejected:\n\n| layout | why | changes |\n| --- | --- | --- |\n",
+                "\nRunners-up, and why each was rejected:\n\n| layout | why | changes |\n| --- | \
+                    --- | --- |\n",
             );
         }
         for lost in &self.lost {

@@ -255,10 +255,12 @@ fn suggest_ranked_command(plan: &Plan, manifest: &str) -> String {
     let is_fp32 = plan.job.train.precision.value().is_none_or(|precision| precision == "fp32");
     match (plan.is_worker(), is_fp32) {
         (true, _) => format!(
-            "help: `trainc init --example llama-7b-fsdp DIR` writes a job with engine `fsdp`, which can be ranked; `trainc report {manifest}` compares a finished run\n"
+            "help: `trainc init --example llama-7b-fsdp DIR` writes a job with engine `fsdp`, \
+                which can be ranked; `trainc report {manifest}` compares a finished run\n"
         ),
         (false, true) => format!(
-            "help: `trainc tune {manifest} --set train.precision=fp16` ranks it in 16-bit precision, which has measured runs; use `bf16` if the GPU supports it\n"
+            "help: `trainc tune {manifest} --set train.precision=fp16` ranks it in 16-bit \
+                precision, which has measured runs; use `bf16` if the GPU supports it\n"
         ),
         (false, false) => String::new(),
     }

@@ -45,7 +45,8 @@ fn describe_sets_required(path: &str, options: &Options) -> String {
     let again = words.join(" ");
     let (values, it) = if sets.len() == 1 { ("that value", "it") } else { ("those values", "them") };
     format!(
-        "error: `{path}` is left as it is: edited, it would plan to what is shown only with {}\nhelp: write {values} into the file first, or tune without {it}: `trainc tune {again}`\n",
+        "error: `{path}` is left as it is: edited, it would plan to what is shown only with \
+            {}\nhelp: write {values} into the file first, or tune without {it}: `trainc tune {again}`\n",
         trainc_diag::text::backtick_list(&sets, "and")
     )
 }
@@ -53,6 +54,7 @@ fn describe_sets_required(path: &str, options: &Options) -> String {
 /// Returns the error if a layer or an environment overrides the values to write.
 fn describe_layer_conflict(path: &str) -> String {
     format!(
-        "error: `{path}` is left as it is: edited, it would plan to something else than what is shown; `--env` or a layer says otherwise\n"
+        "error: `{path}` is left as it is: edited, it would plan to something else than what is \
+            shown; `--env` or a layer says otherwise\n"
     )
 }

@@ -12,8 +12,8 @@ pub struct Bucket {
     /// True if S3 redirects requests to another region.
     #[serde(default)]
     pub moved: bool,
-    /// True if another account owns it: the caller may access it, but requests with the caller's account as expected
-    /// bucket owner are denied.
+    /// True if another account owns it: the caller may access it, but requests with the caller's account as
+    /// expected bucket owner are denied.
     #[serde(default)]
     pub foreign: bool,
 }

@@ -145,20 +145,23 @@ impl Finding {
                 };
                 help![
                     format!(
-                        "{less}, or choose an instance type with more memory (trainc catalog instances), then "
+                        "{less}, or choose an instance type with more memory (trainc catalog \
+                            instances), then "
                     ),
                     new_run(),
                 ]
             }
             FailureKind::Disk => help!["raise `volume`, or keep fewer checkpoints, then ", new_run()],
-            // IAM can simulate an existing role; a role created by trainc has the permissions that the manifest names.
+            // IAM can simulate an existing role; a role created by trainc has the permissions that the
+            // manifest names.
             FailureKind::Permission
                 if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) =>
             {
                 help![NextCommand::new("plan"), " checks with IAM which permissions the role lacks"]
             }
             FailureKind::Permission => help![
-                "if the program reads S3 locations that the manifest does not name, add `read \"s3://…\"` to `role`, then ",
+                "if the program reads S3 locations that the manifest does not name, add `read \
+                    \"s3://…\"` to `role`, then ",
                 new_run(),
                 "; otherwise allow what the reason names in the bucket policy or key policy",
             ],
@@ -187,8 +190,8 @@ fn offloads(parallel: &Parallel) -> bool {
     parallel.offload_activations.get() == Some(true) || parallel.options.iter().any(is_on)
 }
 
-/// Returns the help for a run that exceeded a time limit. A longer limit changes the digest, so the new run finds the
-/// checkpoints of this one only if their path does not contain the digest.
+/// Returns the help for a run that exceeded a time limit. A longer limit changes the digest, so the new run
+/// finds the checkpoints of this one only if their path does not contain the digest.
 fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
     let help = |edit: &str, then: &str| help![format!("raise `{what}`{of}, {edit}then "), new_run(), then];
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.text()) else {
@@ -208,9 +211,9 @@ fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help
     }
 }
 
-/// Returns the kind of cause of a FailureReason. `InternalServerError:`, `ClientError:` and `AlgorithmError:` are the
-/// service's classification and not exceptions of the program. A container that the kernel killed exits with 137: 128 +
-/// signal 9.
+/// Returns the kind of cause of a FailureReason. `InternalServerError:`, `ClientError:` and `AlgorithmError:`
+/// are the service's classification and not exceptions of the program. A container that the kernel killed
+/// exits with 137: 128 + signal 9.
 pub(super) fn kind_of_reason(reason: &str) -> Option<FailureKind> {
     let signs = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| reason.contains(sign)));
     if let Some((kind, _)) = signs {
@@ -264,14 +267,16 @@ pub(super) fn kind_of_line(line: &str) -> Option<FailureKind> {
 mod tests {
     use super::*;
 
-    /// The kernel kills a process with signal 9, which the service reports as 128 + 9; GPU memory is not involved.
+    /// The kernel kills a process with signal 9, which the service reports as 128 + 9; GPU memory is not
+    /// involved.
     #[test]
     fn what_the_kernel_killed_is_about_the_host() {
         for reason in [
             "AlgorithmError: , exit code: 137",
             "AlgorithmError: ExecuteUserScriptError: ExitCode 137",
             "ClientError: Please use an instance type with more memory, or reduce the size of training data",
-            "AlgorithmError: RuntimeError: [enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory",
+            "AlgorithmError: RuntimeError: [enforce fail at alloc_cpu.cpp:117] \
+                DefaultCPUAllocator: can't allocate memory",
         ] {
             assert_eq!(kind_of_reason(reason), Some(FailureKind::HostMemory), "{reason}");
         }

@@ -19,8 +19,8 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
             if !is_run_of_digest(desired, tags) && !is_taken {
                 Target::Blocked(foreign_job_obstacle(desired, job))
             } else if !choices.new_run && runs.other.is_some() && is_run_of_digest(desired, tags) {
-                // A run without capacity never ran: the run of the other digest, which came later, is the job's current
-                // version.
+                // A run without capacity never ran: the run of the other digest, which came later, is the
+                // job's current version.
                 let lacked = job.lacked_capacity();
                 Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::ConcurrentVersion })
             } else if (choices.wants_new_run(runs.number) && job.is_over()) || job.lacked_capacity() {
@@ -134,8 +134,8 @@ fn foreign_job_obstacle(desired: &Desired, found: &TrainingJob) -> Obstacle {
     if has_same_content(desired, found) { Obstacle::Foreign } else { Obstacle::DifferentContent }
 }
 
-/// Returns true if a job was started with the desired settings, as covered by the digest. A job cannot be changed, so
-/// adopting one with other settings would mislabel it with this digest.
+/// Returns true if a job was started with the desired settings, as covered by the digest. A job cannot be
+/// changed, so adopting one with other settings would mislabel it with this digest.
 fn has_same_content(desired: &Desired, found: &TrainingJob) -> bool {
     content_differences(desired, found).is_empty()
 }
@@ -146,10 +146,12 @@ pub fn foreign_run_change(found: &TrainingJob, tags: &Tags) -> Change {
     Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
 }
 
-/// Returns the obstacle for another version of the job that started at the same time, just before the run of this name.
+/// Returns the obstacle for another version of the job that started at the same time, just before the run of
+/// this name.
 pub(crate) fn overtaken_run_change(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
     let because = format!(
-        "{} runs another digest of this job and was started at the same time, just before {name}, which is being stopped",
+        "{} runs another digest of this job and was started at the same time, just before \
+            {name}, which is being stopped",
         other.name
     );
     let mut change = Change::new("training-job", name, Action::Stop(Obstacle::OtherDigest), because);
@@ -197,7 +199,8 @@ fn content_differences(desired: &Desired, found: &TrainingJob) -> Vec<Difference
     out
 }
 
-/// Returns true for null, an empty list or an empty object, which some services return for members that were not sent.
+/// Returns true for null, an empty list or an empty object, which some services return for members that were
+/// not sent.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -216,8 +219,8 @@ const UNTOLD: &[&str] = &[
     "/AlgorithmSpecification/MetricDefinitions",
 ];
 
-/// Returns the differences between the settings of another run and the desired ones: only members that we send, since
-/// the service adds others.
+/// Returns the differences between the settings of another run and the desired ones: only members that we
+/// send, since the service adds others.
 fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     let mut out = Vec::new();
     let (mut wanted, mut found) = (desired.request.clone(), other.request.clone());

@@ -59,8 +59,8 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         let corruption = observed.corrupted_uploads.get(&wanted.uri);
         out.push(if let Some(other) = corruption {
             let words = other.describe(wanted.upload.bytes.len() as u64);
-            // A started spot run reads the upload again when capacity returns: this is reported, but apply does not
-            // change it.
+            // A started spot run reads the upload again when capacity returns: this is reported, but apply
+            // does not change it.
             let is_started = matches!(job::target(desired, &observed.runs, choices), Target::Attach(_));
             let (action, because) = match other {
                 Corruption::Unverified if is_started => (Action::Unchanged, words),
@@ -142,7 +142,8 @@ pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> 
     found.collect()
 }
 
-/// Returns the obstacle for an upload whose key has an object that could not be verified and may not be overwritten.
+/// Returns the obstacle for an upload whose key has an object that could not be verified and may not be
+/// overwritten.
 pub(crate) fn foreign_upload_change(wanted: &WantedObject, other: Corruption, fault: &Fault) -> Change {
     let words = other.describe(wanted.upload.bytes.len() as u64);
     let because = format!(

@@ -131,8 +131,8 @@ fn describe_kept_permissions(wanted: &WantedRole) -> String {
     }
 }
 
-/// Describes changes of the role by others: a different permissions boundary, or added policies. trainc reports but
-/// never reverts them.
+/// Describes changes of the role by others: a different permissions boundary, or added policies. trainc
+/// reports but never reverts them.
 fn describe_role_drift(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
     let mut more: Vec<String> = found.inline.iter().filter(|name| *name != POLICY_NAME).cloned().collect();
     more.extend(found.attached.iter().cloned());
@@ -148,7 +148,8 @@ fn describe_role_drift(wanted: &WantedRole, found: &ObservedRole) -> Option<Stri
     })
 }
 
-/// Returns the members of a trust policy that differ, since a difference in the whole text would be hard to find.
+/// Returns the members of a trust policy that differ, since a difference in the whole text would be hard to
+/// find.
 fn trust_policy_differences(found: &str, wanted: &str) -> Vec<Difference> {
     let document = "AssumeRolePolicyDocument";
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();

@@ -55,7 +55,8 @@ pub fn file_system_change(
         let because = match found.iter().find(|one| one.lifecycle == "DELETING") {
             Some(going) => format!("{} is being deleted", going.id),
             None if choices.adopt => {
-                "no file system has these tags; `--adopt` adopts one that the same request created earlier, if any"
+                "no file system has these tags; `--adopt` adopts one that the same request \
+                    created earlier, if any"
                     .to_owned()
             }
             None => "no file system has these tags".to_owned(),
@@ -181,7 +182,8 @@ pub fn association_change(
         if let Some(other) = file_system.and_then(|id| overlapping(wanted, id, found)) {
             let (path, links) = (&wanted.create.file_system_path, other.s3.trim_end_matches('/'));
             let because = format!(
-                "its path `{path}` overlaps `{}`, which {} links to {links}: the paths of links must not overlap",
+                "its path `{path}` overlaps `{}`, which {} links to {links}: the paths of links \
+                    must not overlap",
                 other.path, other.id
             );
             return Change::new(kind, &wanted.name, Action::Stop(Obstacle::Replace), because);

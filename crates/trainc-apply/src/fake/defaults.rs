@@ -27,7 +27,8 @@ impl Account {
             || (self.furnished && !default && !self.missing_buckets.contains(name))
     }
 
-    /// Returns whether objects of a bucket can be read: a manifest that reads from the default bucket refers to one that exists.
+    /// Returns whether objects of a bucket can be read: a manifest that reads from the default bucket refers
+    /// to one that exists.
     pub(super) fn has_readable_bucket(&self, name: &str) -> bool {
         self.has_bucket(name) || (self.furnished && !self.missing_buckets.contains(name))
     }

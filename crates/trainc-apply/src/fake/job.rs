@@ -32,13 +32,13 @@ pub enum Outcome {
 const STARTING: f64 = 120.0;
 const DOWNLOADING: f64 = 180.0;
 const UPLOADING: f64 = 40.0;
-/// Seconds from SIGTERM to the end; the service allows two minutes (developer guide, "How Amazon SageMaker stops
-/// training").
+/// Seconds from SIGTERM to the end; the service allows two minutes (developer guide, "How Amazon SageMaker
+/// stops training").
 const STOPPING: f64 = 30.0;
 
 impl Outcome {
-    /// Returns the state in which the job fails, the seconds since its start, and the service's message. A program
-    /// fails after `after` seconds of training.
+    /// Returns the state in which the job fails, the seconds since its start, and the service's message. A
+    /// program fails after `after` seconds of training.
     fn failure(self, after: f64) -> Option<(&'static str, f64, &'static str)> {
         let training = STARTING + DOWNLOADING + after;
         let script = "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"\"";
@@ -48,7 +48,8 @@ impl Outcome {
             Self::Permission => (
                 "Downloading",
                 STARTING + 20.0,
-                "ClientError: Data download failed: AccessDenied (403): Access Denied when calling S3 GetObject",
+                "ClientError: Data download failed: AccessDenied (403): Access Denied when \
+                    calling S3 GetObject",
             ),
             Self::Image => (
                 "Downloading",
@@ -58,7 +59,8 @@ impl Outcome {
             Self::NoCapacity => (
                 "Starting",
                 60.0,
-                "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type.",
+                "CapacityError: Unable to provision requested ML compute capacity. Please retry \
+                    using a different ML instance type.",
             ),
         })
     }

@@ -9,8 +9,8 @@ use crate::account::{LogEvent, LogFrom, LogPage, LogStream};
 const GREETING: u64 = 3;
 /// Seconds from the program's start to its first step.
 const BEGIN: f64 = 4.0;
-/// A failing program logs no steps in the last `SILENT` seconds before its failure, and its error `LAST_WORDS` seconds
-/// before it.
+/// A failing program logs no steps in the last `SILENT` seconds before its failure, and its error
+/// `LAST_WORDS` seconds before it.
 const SILENT: f64 = 30.0;
 const LAST_WORDS: f64 = 20.0;
 /// Maximum number of lines per page (GetLogEvents returns up to 10,000).
@@ -106,14 +106,16 @@ fn failure_line(outcome: Outcome, host: u64, line: f64) -> String {
     }
     let text = match outcome {
         Outcome::OutOfMemory if first => {
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of 39.39 GiB of which 1.21 GiB is free."
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a \
+                total capacity of 39.39 GiB of which 1.21 GiB is free."
         }
         Outcome::Disk if first => {
             "OSError: [Errno 28] No space left on device: '/opt/ml/checkpoints/step-200.pt'"
         }
         Outcome::UserCode if first => "KeyError: 'input_ids'",
         _ => {
-            "torch.distributed.DistBackendError: [Rank 8] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE)"
+            "torch.distributed.DistBackendError: [Rank 8] Watchdog caught collective operation \
+                timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE)"
         }
     };
     text.to_owned()

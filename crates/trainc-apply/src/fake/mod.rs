@@ -1,8 +1,9 @@
-//! A simulated account in memory, with eventual consistency, state transitions over time, and faults at any call. Used
-//! by `--simulate` and by tests.
+//! A simulated account in memory, with eventual consistency, state transitions over time, and faults at any
+//! call. Used by `--simulate` and by tests.
 //!
-//! It has a simulated clock, which advances during waits and slightly with every call. It is stricter than AWS, which
-//! often tolerates mistakes: reads can lag, tokens and names are enforced, and new roles cannot be assumed immediately.
+//! It has a simulated clock, which advances during waits and slightly with every call. It is stricter than
+//! AWS, which often tolerates mistakes: reads can lag, tokens and names are enforced, and new roles cannot be
+//! assumed immediately.
 
 mod cloud;
 mod defaults;

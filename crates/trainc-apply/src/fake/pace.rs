@@ -14,8 +14,8 @@ pub struct Pace {
     pub mfu: f64,
 }
 
-/// Placeholder values for a job without a prediction: seconds of training (at most half of its max-run), tokens per second,
-/// and model FLOPs utilization.
+/// Placeholder values for a job without a prediction: seconds of training (at most half of its max-run),
+/// tokens per second, and model FLOPs utilization.
 const STAND_IN: (f64, f64, f64) = (3_600.0, 41_250.0, 0.412);
 
 /// Minimum seconds until a program fails, so that it has logged some lines.

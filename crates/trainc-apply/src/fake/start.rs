@@ -21,7 +21,8 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
     let call = Call::CreateTrainingJob;
     if account.jobs.contains_key(name) {
         let text = format!(
-            "Training job names must be unique within an AWS account and region, and a training job with this name already exists ({name})"
+            "Training job names must be unique within an AWS account and region, and a training \
+                job with this name already exists ({name})"
         );
         return Err(refused(call, "ResourceInUse", &text));
     }
@@ -34,7 +35,8 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
     };
     if unready {
         let text = format!(
-            "Could not assume role {arn}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role."
+            "Could not assume role {arn}. Please ensure that the role exists and allows \
+                principal 'sagemaker.amazonaws.com' to assume the role."
         );
         return Err(refused(call, "ValidationException", &text));
     }
@@ -139,7 +141,9 @@ fn check_quota(account: &Account, job: &TrainingJob, preferred: Option<&str>) ->
         .sum();
     if (used + job.instance_count()) as f64 > *limit {
         let text = format!(
-            "The account-level service limit '{}' is {limit} Instances, with current utilization of {used} Instances and a request delta of {} Instances. Please use AWS Service Quotas to request an increase for this quota.",
+            "The account-level service limit '{}' is {limit} Instances, with current utilization \
+                of {used} Instances and a request delta of {} Instances. Please use AWS Service Quotas to \
+                request an increase for this quota.",
             quota.name,
             job.instance_count()
         );

@@ -1,5 +1,5 @@
-//! State of a simulated account, which can be written to a file and read again. Members missing in the file have the
-//! values of an account that has all resources of a manifest, and sufficient quotas.
+//! State of a simulated account, which can be written to a file and read again. Members missing in the file
+//! have the values of an account that has all resources of a manifest, and sufficient quotas.
 
 use super::job::{Outcome, advance_job};
 use super::pace::Pace;
@@ -19,8 +19,8 @@ pub struct Account {
     pub region: String,
     /// Current time, seconds since 1970.
     pub now: f64,
-    /// True if resources that a manifest refers to exist even if not listed here: subnets, groups, buckets with data,
-    /// keys.
+    /// True if resources that a manifest refers to exist even if not listed here: subnets, groups, buckets
+    /// with data, keys.
     pub furnished: bool,
     /// Actions that the caller is not allowed to perform.
     pub denied: BTreeSet<String>,

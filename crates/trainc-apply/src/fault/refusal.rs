@@ -1,8 +1,8 @@
 //! Reads the denied action and resource from the text of an AWS access-denied error.
 //!
-//! "User: arn:… is not authorized to perform: iam:PassRole on resource: arn:… because no identity-based policy allows
-//! the iam:PassRole action" (IAM user guide, "Access denied error messages", 2026-11-21). S3 quotes the ARN; the
-//! message of EC2 begins with "you are not authorized to perform this operation".
+//! "User: arn:… is not authorized to perform: iam:PassRole on resource: arn:… because no identity-based
+//! policy allows the iam:PassRole action" (IAM user guide, "Access denied error messages", 2026-11-21). S3
+//! quotes the ARN; the message of EC2 begins with "you are not authorized to perform this operation".
 
 /// Returns the action in a message, such as `iam:PassRole`.
 pub(super) fn action(text: &str) -> Option<&str> {
@@ -38,12 +38,16 @@ mod tests {
     fn a_refusal_names_the_action_and_the_resource() {
         let role = "arn:aws:iam::111122223333:role/training";
         let passed = format!(
-            "User: arn:aws:sts::111122223333:assumed-role/ci/x is not authorized to perform: iam:PassRole on resource: {role} because no identity-based policy allows the iam:PassRole action"
+            "User: arn:aws:sts::111122223333:assumed-role/ci/x is not authorized to perform: \
+                iam:PassRole on resource: {role} because no identity-based policy allows the iam:PassRole \
+                action"
         );
         assert_eq!((action(&passed), resource(&passed)), (Some("iam:PassRole"), Some(role)));
         let quoted = r#"User: arn:aws:iam::1:user/x is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::b/k" with an explicit deny in a service control policy"#;
         assert_eq!((action(quoted), resource(quoted)), (Some("s3:PutObject"), Some("arn:aws:s3:::b/k")));
-        let twice = "You are not authorized to perform this operation. User: arn:aws:iam::1:user/x is not authorized to perform: ec2:DescribeSubnets because no identity-based policy allows the ec2:DescribeSubnets action";
+        let twice = "You are not authorized to perform this operation. User: arn:aws:iam::1:user/x is not \
+            authorized to perform: ec2:DescribeSubnets because no identity-based policy allows the \
+            ec2:DescribeSubnets action";
         assert_eq!((action(twice), resource(twice)), (Some("ec2:DescribeSubnets"), None));
         let allows = "Access denied: no permissions boundary policy allows the fsx:TagResource action.";
         assert_eq!(action(allows), Some("fsx:TagResource"));

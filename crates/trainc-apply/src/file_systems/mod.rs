@@ -9,8 +9,8 @@ use settings::{CAPACITY, immutable_differences};
 use trainc_catalog::prices;
 use trainc_ir::price::describe_origin_and_age;
 
-/// Returns the file system to use of several: neither deleting nor failed, and the oldest, so that concurrent runs
-/// choose the same.
+/// Returns the file system to use of several: neither deleting nor failed, and the oldest, so that concurrent
+/// runs choose the same.
 pub(crate) fn oldest_live(systems: &[FileSystem]) -> Option<&FileSystem> {
     let mut live: Vec<&FileSystem> = systems.iter().filter(|one| is_live(one)).collect();
     live.sort_by(|a, b| {
@@ -25,8 +25,8 @@ fn is_live(system: &FileSystem) -> bool {
     !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED")
 }
 
-/// Returns the file systems with the tags of a storage. If none of them is live, also those that lost one of the tags;
-/// if still none is live, also those of other jobs that this one can share.
+/// Returns the file systems with the tags of a storage. If none of them is live, also those that lost one of
+/// the tags; if still none is live, also those of other jobs that this one can share.
 pub(crate) fn find_for_storage(
     all: &[FileSystem],
     desired: &Desired,
@@ -96,9 +96,9 @@ pub(crate) fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
     OWNING.into_iter().filter(|key| !found.contains_key(*key)).collect()
 }
 
-/// Returns true if a file system may be the desired one although it lacks an owning tag, according to its other tags.
-/// With several storages per job it is identified by the digest of the request that created it; `alone` is true if the
-/// job has only one.
+/// Returns true if a file system may be the desired one although it lacks an owning tag, according to its
+/// other tags. With several storages per job it is identified by the digest of the request that created it;
+/// `alone` is true if the job has only one.
 pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone: bool) -> bool {
     let tags = tags_of(&wanted.create.tags);
     let lost = lost_tags(&tags, &found.tags);
@@ -107,8 +107,8 @@ pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone:
     is_live(found) && !lost.is_empty() && (is_same || (alone && lost == ["trainc:resource"]))
 }
 
-/// Returns the file systems without owning tags that have the settings of the desired one: if its client token was used
-/// before with other settings, an earlier request may have created them.
+/// Returns the file systems without owning tags that have the settings of the desired one: if its client
+/// token was used before with other settings, an earlier request may have created them.
 pub(crate) fn untagged_twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
     let tags = tags_of(&wanted.create.tags);
     let untagged = |one: &&FileSystem| !lost_tags(&tags, &one.tags).is_empty();
@@ -121,16 +121,16 @@ pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
     ownership::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
 }
 
-/// Returns the monthly cost of a file system in US dollars, its capacity times the price of its deployment type, and the
-/// date of that price.
+/// Returns the monthly cost of a file system in US dollars, its capacity times the price of its deployment
+/// type, and the date of that price.
 pub(crate) fn monthly_cost(region: &str, system: &FileSystem) -> Option<(f64, String)> {
     let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
     let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
     Some((system.capacity_gib as f64 * price.usd_per_gb_month, price.provenance.date))
 }
 
-/// Describes the monthly cost of a file system with the date of its price: `$174 a month (price of 2026-11-21)`. Today, in
-/// days since 1970, gives the age of an old price.
+/// Describes the monthly cost of a file system with the date of its price:
+/// `$174 a month (price of 2026-11-21)`. Today, in days since 1970, gives the age of an old price.
 pub(crate) fn describe_monthly_cost(region: &str, system: &FileSystem, today: Option<i64>) -> Option<String> {
     let (usd, date) = monthly_cost(region, system)?;
     let origin = describe_origin_and_age(Some(&date), "", today);

@@ -87,10 +87,10 @@ pub(crate) fn immutable_differences(wanted: &WantedFileSystem, found: &FileSyste
     out
 }
 
-/// Returns the differences that can be changed in place. For a `shared` file system, no setting that another job may
-/// need is decreased: the highest value of any job stays. Otherwise jobs that are applied in turn would undo each
-/// other's changes, since throughput can increase and decrease (FSx for Lustre user guide, "Managing provisioned
-/// throughput capacity").
+/// Returns the differences that can be changed in place. For a `shared` file system, no setting that another
+/// job may need is decreased: the highest value of any job stays. Otherwise jobs that are applied in turn
+/// would undo each other's changes, since throughput can increase and decrease (FSx for Lustre user guide,
+/// "Managing provisioned throughput capacity").
 pub(crate) fn in_place_changes(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = InPlace::default();
@@ -125,8 +125,8 @@ pub(crate) fn in_place_changes(wanted: &WantedFileSystem, found: &FileSystem, sh
 }
 
 impl InPlace {
-    /// Compares a setting that can increase and decrease, and records it as changed or kept. Returns the new value, if
-    /// it changes.
+    /// Compares a setting that can increase and decrease, and records it as changed or kept. Returns the new
+    /// value, if it changes.
     fn compare_amount(
         &mut self,
         what: &str,

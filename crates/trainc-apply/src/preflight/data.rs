@@ -111,7 +111,11 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                     *span,
                     format!("bucket `{name}` is in {there}, but the job is in {region}"),
                 )
-                .note("input data must be in the job's region (CreateTrainingJob, S3DataSource), and an upload elsewhere fails: `BucketRegionError: bucket must be in the same region as the job`")
+                .note(
+                    "input data must be in the job's region (CreateTrainingJob, S3DataSource), and \
+                    an upload elsewhere fails: `BucketRegionError: bucket must be in the same region as the \
+                    job`",
+                )
                 .fact("region", there),
             );
         }
@@ -121,7 +125,8 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
 }
 
-/// Returns the region of a bucket outside of the job's region. S3 redirects such requests, and may name the region.
+/// Returns the region of a bucket outside of the job's region. S3 redirects such requests, and may name the
+/// region.
 fn mismatched_region<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
     let region = plan.job.region.value().map_or("", String::as_str);
     match bucket.region.as_deref() {
@@ -130,13 +135,14 @@ fn mismatched_region<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
     }
 }
 
-/// Returns the problem for a bucket that does not belong to the expected account. Data of others can be read if the
-/// policies allow it, but what the job writes is for them only if the manifest names the owner. If the name contains the
-/// caller's account ID, someone else has registered it and would receive the job's output.
+/// Returns the problem for a bucket that does not belong to the expected account. Data of others can be read
+/// if the policies allow it, but what the job writes is for them only if the manifest names the owner. If the
+/// name contains the caller's account ID, someone else has registered it and would receive the job's output.
 fn bucket_of_other_account(plan: &Plan, name: &str, span: Span, account: &str) -> Diagnostic {
     let asked = |expected: &str| {
         format!(
-            "S3 shows it to you, but returns 403 when {expected} is given as the expected owner (HeadBucket, ExpectedBucketOwner)"
+            "S3 shows it to you, but returns 403 when {expected} is given as the expected owner \
+                (HeadBucket, ExpectedBucketOwner)"
         )
     };
     let declared = plan.job.buckets.iter().find(|one| one.name.value().is_some_and(|known| known == name));
@@ -151,14 +157,16 @@ fn bucket_of_other_account(plan: &Plan, name: &str, span: Span, account: &str) -
     let one = match &written {
         Some(written) => Diagnostic::new(&T0642, written.span, format!("{words}, but the job writes to it"))
             .help(format!(
-                "write to a bucket of the account, or name the owner in the job: `bucket \"{name}\" owner=\"ACCOUNT\"`"
+                "write to a bucket of the account, or name the owner in the job: `bucket \
+                    \"{name}\" owner=\"ACCOUNT\"`"
             )),
         None => Diagnostic::new(&T0642, span, words).severity(Severity::Warning),
     };
     let one = one.note(asked("your account"));
     if !account.is_empty() && name.contains(account) {
         return one.severity(Severity::Error).note(
-            "its name contains your account ID: someone else registered it and would receive what the job writes",
+            "its name contains your account ID: someone else registered it and would receive \
+                what the job writes",
         );
     }
     one.note("the bucket policy must allow the job's role, and so must the policy of its KMS key")
@@ -214,9 +222,15 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0638,
                     span,
-                    format!("the file system is in {}, but the job has no subnet there", system.subnets.join(", ")),
+                    format!(
+                        "the file system is in {}, but the job has no subnet there",
+                        system.subnets.join(", ")
+                    ),
                 )
-                .note("traffic between zones costs money and time; the job's subnet should be the file system's (developer guide, \"Give SageMaker access to your data in Amazon FSx\")"),
+                .note(
+                    "traffic between zones costs money and time; the job's subnet should be the file \
+                    system's (developer guide, \"Give SageMaker access to your data in Amazon FSx\")",
+                ),
             );
         }
     }
@@ -235,7 +249,10 @@ fn check_mount_name(plan: &Plan, id: &str, there: Option<&str>, problems: &mut P
                 format!("the file system `{id}` mounts as `{there}`, not `{}`", written.value),
             )
             .help(format!("mount=\"{there}\""))
-            .note("the job's path on Lustre begins with the mount name; a wrong one is rejected when the job starts"),
+            .note(
+                "the job's path on Lustre begins with the mount name; a wrong one is rejected when \
+                the job starts",
+            ),
         );
     }
 }

@@ -1,4 +1,5 @@
-//! `delete-after-job`: the caller's permission to delete the file systems, checked before anything is created.
+//! `delete-after-job`: the caller's permission to delete the file systems, checked before anything is
+//! created.
 
 use super::facts::Facts;
 use super::skipped_checks::answer_or_report;
@@ -42,8 +43,8 @@ pub(super) fn questions(desired: &Desired, caller: &Caller) -> Vec<Question> {
     out
 }
 
-/// Returns the IAM principal of the caller: for a session its role, assumed to have no path. `None` for the root user,
-/// whom no policy restricts.
+/// Returns the IAM principal of the caller: for a session its role, assumed to have no path. `None` for the
+/// root user, whom no policy restricts.
 pub(super) fn principal(caller: &Caller) -> Option<String> {
     if caller.arn.ends_with(":root") {
         return None;
@@ -77,10 +78,16 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         Diagnostic::new(
             &T0641,
             span,
-            format!("the caller is not allowed to perform {}, so the file system is kept after the job", text::backtick_list(&lacking, "or")),
+            format!(
+                "the caller is not allowed to perform {}, so the file system is kept after the job",
+                text::backtick_list(&lacking, "or")
+            ),
         )
         .help(help![NextCommand::with_manifest_flag("catalog permissions apply")])
-        .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until then it is billed by the hour")
+        .note(
+            "`apply --wait` deletes it once the job has completed, and so does `destroy`; until then \
+            it is billed by the hour",
+        )
         .fact("actions", lacking.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>()),
     );
 }

@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use trainc_ir::Plan;
 
-/// Maximum number of calls of a plan up to which running jobs and default quotas are queried. These are the least
-/// decisive queries, and a plan must not need more calls in a busy account.
+/// Maximum number of calls of a plan up to which running jobs and default quotas are queried. These are the
+/// least decisive queries, and a plan must not need more calls in a busy account.
 const MOST_CALLS: usize = 24;
 /// Maximum number of running jobs that are described, newest first; each costs a call.
 const MOST_RUNNING: usize = 2;
@@ -85,10 +85,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         MOST_CALLS.saturating_sub(self.asked.map_or(0, Cell::get))
     }
 
-    /// Confirms the catalogue's default quotas with the service if they would refuse the job with this usage, since the
-    /// catalogue may be outdated. Reads only one of them: if it matches, the others are trusted too, which have the
-    /// same source and date; otherwise nothing is reported for those that would refuse the job. Returns whether the
-    /// defaults apply, once known.
+    /// Confirms the catalogue's default quotas with the service if they would refuse the job with this usage,
+    /// since the catalogue may be outdated. Reads only one of them: if it matches, the others are trusted
+    /// too, which have the same source and date; otherwise nothing is reported for those that would refuse
+    /// the job. Returns whether the defaults apply, once known.
     pub(super) async fn confirm_defaults(
         &self,
         limits: &mut [Limit],
@@ -126,8 +126,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Some(holds)
     }
 
-    /// Returns the instances of the plan's type in use, unless the job exceeds a quota by itself. Describes only as
-    /// many running jobs as the remaining calls allow.
+    /// Returns the instances of the plan's type in use, unless the job exceeds a quota by itself. Describes
+    /// only as many running jobs as the remaining calls allow.
     async fn running_now(
         &self,
         plan: &Plan,

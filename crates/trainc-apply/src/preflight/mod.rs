@@ -1,8 +1,8 @@
-//! Preflight checks before the first write: everything that the manifest refers to exists, is reachable and fits the
-//! quotas.
+//! Preflight checks before the first write: everything that the manifest refers to exists, is reachable and
+//! fits the quotas.
 //!
-//! In: a plan and an account. Out: all findings at once, each a diagnostic with its span in the manifest. A check for
-//! which the caller lacks permissions is skipped with a note.
+//! In: a plan and an account. Out: all findings at once, each a diagnostic with its span in the manifest. A
+//! check for which the caller lacks permissions is skipped with a note.
 
 mod combined_policy;
 mod data;
@@ -60,8 +60,9 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
     problems
 }
 
-/// Returns the exit code for errors among the findings: 6 for missing permissions, 3 if the manifest does not match the
-/// account, 5 if a quota or, with concurrent runs, the size of the role's policy is exceeded; 0 without errors.
+/// Returns the exit code for errors among the findings: 6 for missing permissions, 3 if the manifest does not
+/// match the account, 5 if a quota or, with concurrent runs, the size of the role's policy is exceeded; 0
+/// without errors.
 pub fn exit_code(problems: &Problems) -> u8 {
     let errors = || problems.iter().filter(|one| one.severity == trainc_diag::Severity::Error);
     if errors().any(|one| one.code == &role::T0633) {

@@ -1,5 +1,5 @@
-//! Checks of subnets, security groups and zones: instances are available there, and reach each other, S3 and the file
-//! system.
+//! Checks of subnets, security groups and zones: instances are available there, and reach each other, S3 and
+//! the file system.
 
 use super::facts::Facts;
 use super::quota::other_type_starts;
@@ -34,7 +34,8 @@ declare_code!(T0639, "vpc-mismatch", Error, "subnets and security groups in diff
 
 pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639, &T0640];
 
-/// IP addresses per instance (developer guide, "Give SageMaker training jobs access to resources in your Amazon VPC").
+/// IP addresses per instance (developer guide, "Give SageMaker training jobs access to resources in your
+/// Amazon VPC").
 const ADDRESSES: u64 = 2;
 const ADDRESSES_EFA: u64 = 5;
 
@@ -171,10 +172,15 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
             Diagnostic::new(&T0640, place, message)
                 .severity(severity)
                 .help(format!(
-                    "aws ec2 create-vpc-endpoint --region {region} --vpc-id {} --service-name com.amazonaws.{region}.s3 --route-table-ids {}",
+                    "aws ec2 create-vpc-endpoint --region {region} --vpc-id {} --service-name \
+                        com.amazonaws.{region}.s3 --route-table-ids {}",
                     subnet.vpc, table.id
                 ))
-                .note("the job reads its data and writes its model through the subnet (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT gateway works too")
+                .note(
+                    "the job reads its data and writes its model through the subnet (developer \
+                    guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT \
+                    gateway works too",
+                )
                 .fact("route_table", table.id.as_str()),
         );
     }
@@ -278,7 +284,8 @@ fn check_free_addresses(
             ),
         )
         .note(format!(
-            "an instance uses {each} addresses{} (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\")",
+            "an instance uses {each} addresses{} (developer guide, \"Give SageMaker training \
+                jobs access to resources in your Amazon VPC\")",
             if efa { " with EFA" } else { "" }
         ))
         .fact("free", best.free_addresses)
@@ -356,10 +363,17 @@ fn check_lustre_ports(plan: &Plan, groups: &[SecurityGroup], span: Span, problem
         return;
     }
     problems.push(
-        Diagnostic::new(&T0626, span, format!("Lustre requires TCP {}, which no rule allows", text::list(&closed, "and")))
-            .help(commands.join(" && "))
-            .note("FSx rejects CreateFileSystem otherwise: \"do not permit Lustre LNET network traffic on port 988\"")
-            .note("an outbound rule for all traffic to 0.0.0.0/0, the default of new groups, is sufficient"),
+        Diagnostic::new(
+            &T0626,
+            span,
+            format!("Lustre requires TCP {}, which no rule allows", text::list(&closed, "and")),
+        )
+        .help(commands.join(" && "))
+        .note(
+            "FSx rejects CreateFileSystem otherwise: \"do not permit Lustre LNET network traffic \
+                on port 988\"",
+        )
+        .note("an outbound rule for all traffic to 0.0.0.0/0, the default of new groups, is sufficient"),
     );
 }
 
@@ -390,10 +404,16 @@ fn efa_rules(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut P
         Diagnostic::new(
             &T0627,
             span,
-            format!("no security group allows all traffic to and from itself: missing {}", text::list(&lacking, "and")),
+            format!(
+                "no security group allows all traffic to and from itself: missing {}",
+                text::list(&lacking, "and")
+            ),
         )
         .help(commands.join(" && "))
-        .note("EFA traffic has no ports: the group must allow all traffic to itself; an outbound rule to 0.0.0.0/0 is not sufficient")
+        .note(
+            "EFA traffic has no ports: the group must allow all traffic to itself; an outbound rule \
+            to 0.0.0.0/0 is not sufficient",
+        )
         .note("without it NCCL falls back to TCP or hangs at the first collective (aws/aws-ofi-nccl#161)"),
     );
 }

@@ -23,8 +23,8 @@ declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
 
-/// Reports the remaining resources of each job that the sweep no longer contains, with the command that deletes them. Today,
-/// in days since 1970, gives the age of old prices.
+/// Reports the remaining resources of each job that the sweep no longer contains, with the command that
+/// deletes them. Today, in days since 1970, gives the age of old prices.
 pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], today: Option<i64>, problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     for stray in strays {
@@ -48,7 +48,10 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], today: Option<i6
             format!("the sweep no longer contains `{job}`, but its {} {stays}", text::list(&all, "and"));
         let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
             .help(help![NextCommand::new("destroy").flag(format!("--job {job}"))])
-            .note("editing a manifest deletes nothing; if another manifest describes that job, the resources belong to that manifest")
+            .note(
+                "editing a manifest deletes nothing; if another manifest describes that job, the \
+                resources belong to that manifest",
+            )
             .fact("job", job.as_str());
         if !stray.file_systems.is_empty() {
             one = one.note("`--delete-data` also deletes the file system with all of its data");
@@ -76,8 +79,8 @@ pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &
     }
 }
 
-/// Reports orphaned file systems, with their monthly cost where the price is known. Today, in days since 1970, gives the age
-/// of old prices.
+/// Reports orphaned file systems, with their monthly cost where the price is known. Today, in days since
+/// 1970, gives the age of old prices.
 pub fn orphaned_file_systems(
     plan: &Plan,
     systems: &[FileSystem],

@@ -24,8 +24,8 @@ const MOST_SIMULATIONS: usize = 4;
 /// Number of objects listed per channel: consoles mark folders by empty objects, which precede the data.
 const FIRST_OBJECTS: usize = 20;
 
-/// Removes objects that only mark a folder: empty ones whose key ends with `/`. If the page contains only such markers
-/// and more objects may follow, they are kept.
+/// Removes objects that only mark a folder: empty ones whose key ends with `/`. If the page contains only
+/// such markers and more objects may follow, they are kept.
 fn skip_folder_markers(objects: Vec<Object>) -> Vec<Object> {
     let all = objects.len();
     let held: Vec<Object> =
@@ -34,8 +34,8 @@ fn skip_folder_markers(objects: Vec<Object>) -> Vec<Object> {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Reads the subnets; if requested, also the route tables of their VPC; and if a subnet has no route to the
-    /// outside, the S3 endpoints. Facts in `begun` are not read again.
+    /// Reads the subnets; if requested, also the route tables of their VPC; and if a subnet has no route to
+    /// the outside, the S3 endpoints. Facts in `begun` are not read again.
     pub(super) async fn network(
         &self,
         plan: &Plan,
@@ -65,7 +65,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(subnets), Some(routes), endpoints)
     }
 
-    /// Reads the buckets that the job does not read from; those of inputs are checked by listing their objects.
+    /// Reads the buckets that the job does not read from; those of inputs are checked by listing their
+    /// objects.
     pub(super) async fn buckets(
         &self,
         places: &[(String, Span)],
@@ -126,9 +127,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (out, buckets)
     }
 
-    /// Lists the first objects of a location; returns them and whether the bucket belongs to another account than the expected one. S3
-    /// returns the same error for a missing permission and for a wrong expected owner, so a denied request is repeated
-    /// without the owner.
+    /// Lists the first objects of a location; returns them and whether the bucket belongs to another account
+    /// than the expected one. S3 returns the same error for a missing permission and for a wrong expected
+    /// owner, so a denied request is repeated without the owner.
     async fn first_objects(&self, bucket: &str, prefix: &str, owner: &str) -> (Answer<Vec<Object>>, bool) {
         let ask = async |owner: Option<&str>| {
             self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS, owner).await).await

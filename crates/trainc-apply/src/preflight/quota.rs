@@ -76,8 +76,8 @@ impl Together {
         self.0.get(&key(plan, limit)).map_or(0.0, |(sum, _)| *sum)
     }
 
-    /// Adds a job to the previous ones. Reports a job that does not fit in addition to them, and leaves it out unless
-    /// the user waits for capacity. Only for a job that is to be started and fits alone.
+    /// Adds a job to the previous ones. Reports a job that does not fit in addition to them, and leaves it
+    /// out unless the user waits for capacity. Only for a job that is to be started and fits alone.
     pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
         let region = plan.job.region.value().cloned().unwrap_or_default();
         let shared = || facts.limits.iter().filter(|limit| limit.is_shared);
@@ -152,8 +152,8 @@ pub fn quota_room(plan: &Plan, facts: &Facts, together: &Together, is_simulated:
         .collect()
 }
 
-/// Returns the problem for a quota that is too small; not an error if it is only used by running jobs and the user
-/// waits.
+/// Returns the problem for a quota that is too small; not an error if it is only used by running jobs and the
+/// user waits.
 fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {
     let code = limit.quota.code.clone().unwrap_or_default();
     let service = &limit.quota.service;
@@ -169,7 +169,8 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
     .fact("needed", limit.wanted)
     .fact("in_use", taken);
     let raise = format!(
-        "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {} --region {region}",
+        "aws service-quotas request-service-quota-increase --service-code {service} --quota-code \
+            {code} --desired-value {} --region {region}",
         text::short_number(limit.wanted + taken)
     );
     if limit.wanted > has {

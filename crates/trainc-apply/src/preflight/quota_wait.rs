@@ -1,5 +1,5 @@
-//! Waits for quota before creating billed resources: a file system is billed by the second, but useless while a quota
-//! blocks the job.
+//! Waits for quota before creating billed resources: a file system is billed by the second, but useless while
+//! a quota blocks the job.
 
 use super::limits::Room;
 use crate::calls::Call;
@@ -16,9 +16,9 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 
 impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
-    /// If the user waits for capacity and a file system is still to be created, waits until the running jobs leave
-    /// enough of the readable quotas. Returns the `Look` for the following steps, with the remaining wait time; `None`
-    /// after a timeout, which was reported.
+    /// If the user waits for capacity and a file system is still to be created, waits until the running jobs
+    /// leave enough of the readable quotas. Returns the `Look` for the following steps, with the remaining
+    /// wait time; `None` after a timeout, which was reported.
     pub async fn wait_for_room(
         &self,
         plan: &Plan,
@@ -51,8 +51,8 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         Some(Look { patience: Patience { capacity: Some(left), ..self.patience }, ..*self })
     }
 
-    /// Returns a message, in the service's wording, about the quota that running jobs use up. `None` if the job fits,
-    /// if it exceeds the quota by itself, or if this is unknown and starting the job will show it.
+    /// Returns a message, in the service's wording, about the quota that running jobs use up. `None` if the
+    /// job fits, if it exceeds the quota by itself, or if this is unknown and starting the job will show it.
     async fn full_quota(&self, plan: &Plan, prospect: &Prospect) -> Option<String> {
         let asked = Cell::new(0);
         let look = Look { asked: Some(&asked), ..*self };
@@ -63,7 +63,8 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
             let taken = running.of(limit);
             (limit.wanted <= has && limit.wanted + taken > has).then(|| {
                 format!(
-                    "The quota '{}' is {} Instances, with current utilization of {} Instances and a request delta of {} Instances",
+                    "The quota '{}' is {} Instances, with current utilization of {} Instances \
+                        and a request delta of {} Instances",
                     limit.quota.name,
                     text::short_number(has),
                     text::short_number(taken),

@@ -39,7 +39,8 @@ impl Prospect {
     }
 }
 
-/// Returns the quotas that the job may exceed. An existing file system of sufficient size needs no further quota.
+/// Returns the quotas that the job may exceed. An existing file system of sufficient size needs no further
+/// quota.
 pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
@@ -118,7 +119,8 @@ pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     out
 }
 
-/// Returns the S3 locations in the manifest that must exist, each with its span: all but those that only the program reads.
+/// Returns the S3 locations in the manifest that must exist, each with its span: all but those that only the
+/// program reads.
 pub(crate) fn s3_locations(plan: &Plan) -> Vec<(String, Span)> {
     let needed = plan.job.locations().into_iter().filter(|one| one.access != Access::Grant);
     needed.map(|one| (one.uri.to_owned(), one.span)).collect()
@@ -135,8 +137,8 @@ fn file_systems(
     })
 }
 
-/// Returns the S3 locations that are already linked with a file system, without trailing slashes. The service has
-/// checked them, and the job reads their data from the file system, even if it was deleted from S3.
+/// Returns the S3 locations that are already linked with a file system, without trailing slashes. The service
+/// has checked them, and the job reads their data from the file system, even if it was deleted from S3.
 pub(super) fn existing_links(view: View<'_>) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for (wanted, there) in file_systems(view) {

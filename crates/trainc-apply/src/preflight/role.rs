@@ -20,9 +20,9 @@ declare_code!(
 
 pub(super) static CODES: &[&Code] = &[&T0632, &T0633];
 
-/// Returns the reason why a trust policy allows SageMaker only for other accounts: each of its statements for the
-/// service has a condition on the account that is not met. Other conditions, and policies that cannot be parsed, are
-/// ignored.
+/// Returns the reason why a trust policy allows SageMaker only for other accounts: each of its statements for
+/// the service has a condition on the account that is not met. Other conditions, and policies that cannot be
+/// parsed, are ignored.
 fn trust_conflict(trust: &str, account: &str) -> Option<String> {
     let document: Value = serde_json::from_str(trust).ok()?;
     let statements = as_list(document.get("Statement")?);
@@ -124,10 +124,17 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         && let Some(why) = trust_conflict(&role.trust, &facts.account)
     {
         problems.push(
-            Diagnostic::new(&T0632, span, format!("SageMaker is not allowed to assume `{}` for this account: {why}", arn.value))
-                .help(format!("add `{}` to that condition", facts.account))
-                .note("SageMaker assumes a role on behalf of the account whose job it runs (aws:SourceAccount, aws:SourceArn)")
-                .fact("account", facts.account.as_str()),
+            Diagnostic::new(
+                &T0632,
+                span,
+                format!("SageMaker is not allowed to assume `{}` for this account: {why}", arn.value),
+            )
+            .help(format!("add `{}` to that condition", facts.account))
+            .note(
+                "SageMaker assumes a role on behalf of the account whose job it runs \
+                    (aws:SourceAccount, aws:SourceArn)",
+            )
+            .fact("account", facts.account.as_str()),
         );
     }
     let Some(answers) = answer_or_report(&facts.permissions, "the role's permissions", span, problems) else {

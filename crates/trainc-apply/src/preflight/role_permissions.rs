@@ -8,7 +8,8 @@ use trainc_ir::Plan;
 /// Condition keys with the values that satisfy them.
 type Context = BTreeMap<&'static str, Vec<String>>;
 
-/// Returns the permissions that an existing role must have, in groups whose conditions do not contradict each other.
+/// Returns the permissions that an existing role must have, in groups whose conditions do not contradict each
+/// other.
 pub(super) fn questions(plan: &Plan) -> Vec<Vec<Question>> {
     let mut groups: Vec<(Context, Vec<Question>)> = Vec::new();
     for statement in iam::statements(plan) {

@@ -16,7 +16,8 @@ declare_code!(
 
 pub(super) static CODES: &[&Code] = &[&T0636];
 
-/// Returns the answer, if any. Reports a skipped check if the caller lacks permissions or the service did not respond.
+/// Returns the answer, if any. Reports a skipped check if the caller lacks permissions or the service did not
+/// respond.
 #[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
 pub(super) fn answer_or_report<'a, T>(
     found: &'a Lookup<T>,
@@ -45,8 +46,8 @@ pub(super) fn not_found_fault<T>(found: &Lookup<T>) -> Option<&Fault> {
     }
 }
 
-/// Removes the notes for actions that are already reported as denied, except for S3, where permissions differ between
-/// buckets.
+/// Removes the notes for actions that are already reported as denied, except for S3, where permissions differ
+/// between buckets.
 pub fn drop_repeated_notes(refused: &[Fault], problems: &mut Problems) {
     let lacking: Vec<String> =
         refused.iter().filter(|fault| fault.call.row().service != "s3").map(Fault::action).collect();
@@ -68,8 +69,8 @@ fn skipped_check(fault: &Fault, what: &str, span: Span) -> Diagnostic {
         .detail(Detail::SkippedCheck { action, is_denied: fault.class == Class::Denied })
 }
 
-/// Describes the skipped checks for output without notes, one line per reason; empty if there are none. An apply must
-/// not start a job unchecked without saying so.
+/// Describes the skipped checks for output without notes, one line per reason; empty if there are none. An
+/// apply must not start a job unchecked without saying so.
 pub fn describe_skipped(problems: &Problems) -> String {
     let mut out = String::new();
     for (denied, why) in [(true, "missing permissions"), (false, "the service did not answer")] {

@@ -29,8 +29,8 @@ struct Ask {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Compares an account with a checked plan and reads the resources to which the plan refers, concurrently where
-    /// possible. The facts are `None` if the account could not be compared.
+    /// Compares an account with a checked plan and reads the resources to which the plan refers, concurrently
+    /// where possible. The facts are `None` if the account could not be compared.
     pub async fn survey_with_facts(&self, plan: &Plan, choices: Choices) -> (Survey, Option<Facts>) {
         let subnets = subnets_of(plan);
         let begin = async |look: Look<'_, C, K>, first: FirstAnswers<'_>| {
@@ -68,8 +68,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (survey, Some(facts))
     }
 
-    /// Reads all resources to which the plan refers and which the prospect does not contain. With `starting` false,
-    /// because the job exists, quotas are not read.
+    /// Reads all resources to which the plan refers and which the prospect does not contain. With `starting`
+    /// false, because the job exists, quotas are not read.
     pub async fn facts(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Facts {
         let ask = Ask { standing: true, room: starting, data: true, starts: starting };
         let begun = Facts::default();
@@ -89,8 +89,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         work(Look { asked: Some(&asked), ..*self }).await
     }
 
-    /// Checks the quotas of a job again together with the other jobs of the same command: default quotas must be
-    /// confirmed before they refuse a job.
+    /// Checks the quotas of a job again together with the other jobs of the same command: default quotas must
+    /// be confirmed before they refuse a job.
     pub async fn recheck_limits(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
         let known = facts.holds;
         let mut limits = std::mem::take(&mut facts.limits);
@@ -158,7 +158,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Facts { groups, keys, role, permissions, release, secrets, file_systems, ..Facts::default() }
     }
 
-    /// Makes the queries for a job that is to be started: zones that offer its instance type, its image, its quotas.
+    /// Makes the queries for a job that is to be started: zones that offer its instance type, its image, its
+    /// quotas.
     async fn start_facts(
         &self,
         plan: &Plan,

@@ -13,12 +13,12 @@ use crate::patience::{Wait, none_if_not_found};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Minimum time for which a run is watched that follows one without capacity, even if the wait time is over: it may
-/// fail for the same reason, after its start was reported to the user.
+/// Minimum time for which a run is watched that follows one without capacity, even if the wait time is over:
+/// it may fail for the same reason, after its start was reported to the user.
 const LAST: Duration = Duration::from_mins(20);
 
-/// Time for which a job is retried whose role cannot be assumed yet, if this run wrote nothing to IAM: a previous run
-/// may have done so just before.
+/// Time for which a job is retried whose role cannot be assumed yet, if this run wrote nothing to IAM: a
+/// previous run may have done so just before.
 const OTHERS_UNSEEN: Duration = Duration::from_secs(30);
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
@@ -40,8 +40,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.ok_or_record(item, result)
     }
 
-    /// Reads the runs again right before the job is started: creating a file system takes a quarter of an hour, during
-    /// which another version of the job may have been started.
+    /// Reads the runs again right before the job is started: creating a file system takes a quarter of an
+    /// hour, during which another version of the job may have been started.
     async fn check_overtaken(&self) -> Result<(), Cause> {
         if self.choices.new_run {
             return Ok(());
@@ -75,8 +75,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(name.to_owned())
     }
 
-    /// Starts the job. If the user waits for capacity, starts another run whenever one found no capacity. Each run is
-    /// reported under its own name.
+    /// Starts the job. If the user waits for capacity, starts another run whenever one found no capacity.
+    /// Each run is reported under its own name.
     async fn start_until_placed(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
         let look = &self.look;
         let mut item = item.clone();
@@ -93,8 +93,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Waits until a run has its instances or ends. If it found no capacity, returns the name of the next run. Waits
-    /// until the wait time is over, but at least for `least`.
+    /// Waits until a run has its instances or ends. If it found no capacity, returns the name of the next
+    /// run. Waits until the wait time is over, but at least for `least`.
     async fn wait_for_machines(
         &self,
         item: &Item,
@@ -134,9 +134,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Reads the runs again right after the job was started: another version may have been started at the same time,
-    /// before either was visible to the other. The later one, by creation time and then by name, is stopped by its own
-    /// apply.
+    /// Reads the runs again right after the job was started: another version may have been started at the
+    /// same time, before either was visible to the other. The later one, by creation time and then by name,
+    /// is stopped by its own apply.
     async fn stop_if_overtaken(&self, item: &Item, job: &TrainingJob) -> Result<(), Cause> {
         let (look, desired) = (&self.look, self.desired);
         let mut unseen = self.visibility_wait();
@@ -168,7 +168,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(())
     }
 
-    /// Returns an unfinished run of another digest of this job. Its tags may become visible later than the run itself.
+    /// Returns an unfinished run of another digest of this job. Its tags may become visible later than the
+    /// run itself.
     async fn own_unfinished_run(&self, name: &str) -> Result<Option<(TrainingJob, Tags)>, Cause> {
         let mut unseen = self.visibility_wait();
         loop {
@@ -253,8 +254,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Returns how long to retry while the role cannot be assumed; only for a role that trainc creates, which is valid
-    /// but may be new.
+    /// Returns how long to retry while the role cannot be assumed; only for a role that trainc creates, which
+    /// is valid but may be new.
     fn propagation(&self) -> Option<Wait> {
         self.desired.role.as_ref()?;
         let most = if self.wrote_iam.get() { self.look.patience.unseen } else { OTHERS_UNSEEN };
@@ -265,7 +266,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 /// Maximum number of tags of a training job (CreateTrainingJob, `Tags`).
 const MOST_TAGS: usize = 50;
 
-/// Tags a request as started with `--new-run`, so that it may run at the same time as another digest of the job.
+/// Tags a request as started with `--new-run`, so that it may run at the same time as another digest of the
+/// job.
 fn tag_new_run(request: &mut Value) {
     if let Some(tags) =
         request.get_mut("Tags").and_then(Value::as_array_mut).filter(|tags| tags.len() < MOST_TAGS)

@@ -1,9 +1,9 @@
 //! The driver: brings each resource to the state of the plan, in order of dependencies, from any state.
 //!
-//! Each resource is handled in a loop: read, compare, make the first missing call, read again. A lost response, an
-//! earlier crash and a concurrent apply are therefore one case: existing resources are compared, and used if they are
-//! ours. Cheap and reversible resources come first (role, archive), then those that are billed by the hour (file
-//! systems), and the job last.
+//! Each resource is handled in a loop: read, compare, make the first missing call, read again. A lost
+//! response, an earlier crash and a concurrent apply are therefore one case: existing resources are compared,
+//! and used if they are ours. Cheap and reversible resources come first (role, archive), then those that are
+//! billed by the hour (file systems), and the job last.
 
 mod job;
 mod locks;
@@ -55,8 +55,8 @@ pub struct Driver<'a, C, K> {
 pub type Mounted = (String, String, String);
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
-    /// Creates everything. The ledger records results, failures and resources that were not started. Returns the job's
-    /// name once it exists.
+    /// Creates everything. The ledger records results, failures and resources that were not started. Returns
+    /// the job's name once it exists.
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
         let (role, uploads) = join!(self.apply_role(), self.apply_uploads(target));
@@ -109,9 +109,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(!diff::lost_file_systems(self.desired, &seen, self.choices).is_empty())
     }
 
-    /// Reads everything again right before the job is started: creating a file system takes a quarter of an hour,
-    /// during which someone may have destroyed resources that were created before it. Deleted resources are reported
-    /// and not created again. Returns `None` if a resource is gone or could not be repaired.
+    /// Reads everything again right before the job is started: creating a file system takes a quarter of an
+    /// hour, during which someone may have destroyed resources that were created before it. Deleted resources
+    /// are reported and not created again. Returns `None` if a resource is gone or could not be repaired.
     async fn recheck_resources(
         &self,
         target: &Target,
@@ -248,8 +248,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Some(())
     }
 
-    /// Uploads an object unless its key has the same content, which is proven by the checksum or, if that is not
-    /// readable, by the entity tag of this run's own upload. Overwrites any other content. Returns what was done.
+    /// Uploads an object unless its key has the same content, which is proven by the checksum or, if that is
+    /// not readable, by the entity tag of this run's own upload. Overwrites any other content. Returns what
+    /// was done.
     async fn ensure_uploaded(&self, object: &WantedObject, item: &Item) -> Result<&'static str, Cause> {
         let mut wait = self.visibility_wait();
         let mut made = None;
@@ -297,7 +298,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    /// Writes the key of the job's hosts unless an earlier apply did: all hosts of a run must read the same key.
+    /// Writes the key of the job's hosts unless an earlier apply did: all hosts of a run must read the same
+    /// key.
     async fn apply_key(&self) -> Option<()> {
         let Some(key) = &self.desired.key else { return Some(()) };
         let item = Item::new(key.kind, &key.uri);

@@ -78,7 +78,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     made.push(step);
                     taken = true;
                 }
-                // A caller that may only write to roles with the job's tag may do so once IAM sees the new tag.
+                // A caller that may only write to roles with the job's tag may do so once IAM sees the new
+                // tag.
                 Err(fault)
                     if fault.class == Class::Denied && is_tagged(&made) && !late.is_over(self.look.clock) =>
                 {

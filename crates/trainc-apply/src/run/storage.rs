@@ -15,7 +15,8 @@ use crate::verdict::is_file_system_count;
 use trainc_catalog::quotas;
 use trainc_emit::fsx::{association_token, next_token};
 
-/// Maximum number of updates of a file system's settings per apply, in case others change them at the same time.
+/// Maximum number of updates of a file system's settings per apply, in case others change them at the same
+/// time.
 const MOST_UPDATES: u32 = 5;
 /// Maximum number of generations of a client token.
 const MOST_GENERATIONS: u32 = 9;
@@ -38,8 +39,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         all.then(|| (wanted.name.clone(), system.id.clone(), mount))
     }
 
-    /// Adds the required quota to a fault: the sum over the account's file systems of this type and the new one. The
-    /// service only names the quota.
+    /// Adds the required quota to a fault: the sum over the account's file systems of this type and the new
+    /// one. The service only names the quota.
     async fn with_needed_quota(&self, wanted: &WantedFileSystem, fault: Fault) -> Fault {
         let kind = wanted.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
         let quota = |kind: &str| quotas::lustre(kind).and_then(|(capacity, _)| capacity.code);
@@ -116,8 +117,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         made.push(FileSystemStep::Create);
                         mismatch = None;
                     }
-                    // The token was used with other settings: the file system that it created may not be visible yet,
-                    // or may have lost its tags. A second one is never created in addition to it.
+                    // The token was used with other settings: the file system that it created may not be
+                    // visible yet, or may have lost its tags. A second one is never created in addition to
+                    // it.
                     Err(fault) if fault.class == Class::Mismatch => {
                         let all = look.ask(async |cloud| cloud.file_systems().await).await?;
                         match file_systems::untagged_twins(wanted, &all).as_slice() {
@@ -155,7 +157,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let settings: Vec<Difference> =
                 change.differences.iter().filter(|one| !one.what.starts_with("tag ")).cloned().collect();
             let is_update = |step: &FileSystemStep| matches!(step, FileSystemStep::Update { .. });
-            // Another job's apply, based on an older read, may have reverted this update: it is then repeated.
+            // Another job's apply, based on an older read, may have reverted this update: it is then
+            // repeated.
             if updates < MOST_UPDATES && !settings.is_empty() && settings != updated {
                 made.retain(|step| !is_update(step));
             }

@@ -1,7 +1,7 @@
 //! Drift of an account since a plan was saved, except for what the plan itself has created or changed since.
 //!
-//! An apply of a saved plan may be interrupted after any of its writes, and the next one continues. Its progress is not
-//! stored: each resource is compared with the result that the plan would have.
+//! An apply of a saved plan may be interrupted after any of its writes, and the next one continues. Its
+//! progress is not stored: each resource is compared with the result that the plan would have.
 
 use super::{SavedJob, Step};
 use crate::change::{Action, Change, Choices, Target};
@@ -79,8 +79,9 @@ pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
     prospect.changes.iter().map(|change| (key(change), Step::new(change))).collect()
 }
 
-/// Returns fingerprints of existing resources, in addition to what their [step](Step) compares: the identity, and the
-/// parts that trainc does not change, such as a policy that someone added to the role. Transient states are excluded.
+/// Returns fingerprints of existing resources, in addition to what their [step](Step) compares: the identity,
+/// and the parts that trainc does not change, such as a policy that someone added to the role. Transient
+/// states are excluded.
 pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint> {
     let mut out = BTreeMap::new();
     let mut add = |key: String, now: String, made: String| {
@@ -182,8 +183,8 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
     None
 }
 
-/// Returns true if the run that the plan starts exists: that part of the plan is then done, regardless of the run's
-/// outcome. A run without capacity is followed by the next.
+/// Returns true if the run that the plan starts exists: that part of the plan is then done, regardless of the
+/// run's outcome. A run without capacity is followed by the next.
 fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
     let runs = &prospect.observed.runs;
     let (Some(run), Some((job, tags))) = (saved.run, &runs.latest) else { return false };

@@ -15,7 +15,8 @@ use trainc_ir::Plan;
 /// Maximum number of characters of a differing value.
 const MOST_CHARACTERS: usize = 60;
 
-/// Returns the diagnostic for a blocked resource at its span in the manifest, with commands for the job's region.
+/// Returns the diagnostic for a blocked resource at its span in the manifest, with commands for the job's
+/// region.
 pub fn plan_obstacle(plan: &Plan, change: &Change) -> Verdict {
     let item = Item::new(change.kind, &change.name);
     with_region_flag(plan, obstacle(change, manifest_span(plan, &item)))
@@ -55,22 +56,29 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     }
     diagnostic = match kind {
         // The owner of the bucket could replace uploads, so buckets are not adopted.
-        Obstacle::Foreign if change.kind == "bucket" => diagnostic
-            .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
-            .note("S3 returns 403 when the caller's account is given as the expected owner (HeadBucket, ExpectedBucketOwner)"),
+        Obstacle::Foreign if change.kind == "bucket" => {
+            diagnostic.help("name one of your buckets: `upload=\"s3://…\"` in `program`").note(
+                "S3 returns 403 when the caller's account is given as the expected owner \
+                (HeadBucket, ExpectedBucketOwner)",
+            )
+        }
         Obstacle::Foreign if is_upload(change) => diagnostic
-            .help(help![
-                format!("aws s3 rm {} && ", trainc_emit::quote(name)),
-                NextCommand::new("apply"),
-            ])
-            .note("everyone who may write to the bucket can compute the key: trainc starts no job with content that it cannot verify")
-            .note("an object that this job's `apply` uploaded is verified with `s3:GetObject`, and with `kms:Decrypt` of the key that encrypts it"),
+            .help(help![format!("aws s3 rm {} && ", trainc_emit::quote(name)), NextCommand::new("apply"),])
+            .note(
+                "everyone who may write to the bucket can compute the key: trainc starts no job with \
+                content that it cannot verify",
+            )
+            .note(
+                "an object that this job's `apply` uploaded is verified with `s3:GetObject`, and \
+                with `kms:Decrypt` of the key that encrypts it",
+            ),
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or adopt the resource with `--adopt`")
             .note("trainc never changes resources that lack its tags"),
-        Obstacle::DifferentContent => diagnostic
-            .help("give the job another name")
-            .note("a training job cannot be changed: `--adopt` would label it with this digest, but it was started with other settings"),
+        Obstacle::DifferentContent => diagnostic.help("give the job another name").note(
+            "a training job cannot be changed: `--adopt` would label it with this digest, but it \
+                was started with other settings",
+        ),
         Obstacle::OtherDigest => diagnostic
             .help(help![
                 "add `--new-run` to start it in addition to the other run, which `",
@@ -99,8 +107,14 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 .note("FSx cannot shrink storage, and a new file system starts empty")
         }
         Obstacle::Replace if change.kind == "association" => diagnostic
-            .help("give the storage another `name=`: the job then creates a file system with this link, and the old one stays until it is destroyed")
-            .note("FSx rejects a link whose path overlaps another's; `aws fsx delete-data-repository-association` removes the old link, and its files stay in S3"),
+            .help(
+                "give the storage another `name=`: the job then creates a file system with this \
+                link, and the old one stays until it is destroyed",
+            )
+            .note(
+                "FSx rejects a link whose path overlaps another's; `aws fsx \
+                delete-data-repository-association` removes the old link, and its files stay in S3",
+            ),
         Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
             .help(help![
                 "give it another `name=`: this job then creates its own, and `",
@@ -112,24 +126,39 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help(help!["delete the old one with `", delete_data(), "`, or give the new one another `name=`"])
             .note("FSx cannot change this in place, and a new file system starts empty"),
         Obstacle::Broken if is_upload(change) => diagnostic
-            .help(help![
-                format!("aws s3 rm {} && ", trainc_emit::quote(name)),
-                NextCommand::new("apply"),
-            ])
-            .note("the key contains the digest of the content: a job that restarts after a spot interruption would run the wrong content"),
+            .help(help![format!("aws s3 rm {} && ", trainc_emit::quote(name)), NextCommand::new("apply"),])
+            .note(
+                "the key contains the digest of the content: a job that restarts after a spot \
+                interruption would run the wrong content",
+            ),
         // The data is intact, so deleting it is not suggested.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
-            .help("fix what FSx names: FSx needs permission to read the bucket and its event notifications on it; the link recovers within 15 minutes, then run the same command again")
-            .note("FSx does not import or export automatically until then (FSx for Lustre, data repository association lifecycle state)"),
+            .help(
+                "fix what FSx names: FSx needs permission to read the bucket and its event \
+                notifications on it; the link recovers within 15 minutes, then run the same command again",
+            )
+            .note(
+                "FSx does not import or export automatically until then (FSx for Lustre, data \
+                repository association lifecycle state)",
+            ),
         Obstacle::Misconfigured => diagnostic
-            .help("fix what FSx names, then run the same command again once `aws fsx describe-file-systems` shows it AVAILABLE")
-            .note("FSx recovers from this state and keeps the data (FSx for Lustre, file system status); `trainc destroy --delete-data` would delete it"),
+            .help(
+                "fix what FSx names, then run the same command again once `aws fsx \
+                describe-file-systems` shows it AVAILABLE",
+            )
+            .note(
+                "FSx recovers from this state and keeps the data (FSx for Lustre, file system \
+                status); `trainc destroy --delete-data` would delete it",
+            ),
         Obstacle::RunsExhausted => diagnostic
             .help("change a setting of the job, e.g. its `seed`: the new digest starts again at run 1")
             .note("a run's name ends in its number, which has at most three digits"),
-        Obstacle::TooManyUsers => diagnostic
-            .help("give the storage another `name=`: this job then creates its own")
-            .note("an FSx resource has at most 50 tags, and each job that uses it needs one (FSx API reference, TagResource)"),
+        Obstacle::TooManyUsers => {
+            diagnostic.help("give the storage another `name=`: this job then creates its own").note(
+                "an FSx resource has at most 50 tags, and each job that uses it needs one (FSx API \
+                reference, TagResource)",
+            )
+        }
         Obstacle::Broken if change.kind == "association" => diagnostic
             .help(help![
                 format!(
@@ -138,15 +167,25 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 ),
                 NextCommand::new("apply"),
             ])
-            .note("FSx cannot recover a failed link; deleting it keeps the file system and its data (FSx for Lustre, data repository association lifecycle state)"),
+            .note(
+                "FSx cannot recover a failed link; deleting it keeps the file system and its data \
+                (FSx for Lustre, data repository association lifecycle state)",
+            ),
         // Other jobs use it too: this job leaves it and creates another, which the others then join.
         Obstacle::Broken if change.because.contains(SHARED_WITH) => diagnostic
             .help(help![NextCommand::new("destroy"), " && ", new_run()])
-            .note("`destroy` leaves the failed file system to the other jobs; `apply` creates another, which they use once they are applied")
-            .note("FSx cannot recover a failed file system (FSx for Lustre, file system status); the last of its jobs deletes it with `trainc destroy --delete-data`"),
-        Obstacle::Broken => diagnostic
-            .help(help![delete_data(), " && ", new_run()])
-            .note("FSx cannot recover a failed file system: its data is lost (FSx for Lustre, file system status)"),
+            .note(
+                "`destroy` leaves the failed file system to the other jobs; `apply` creates another, \
+                which they use once they are applied",
+            )
+            .note(
+                "FSx cannot recover a failed file system (FSx for Lustre, file system status); the \
+                last of its jobs deletes it with `trainc destroy --delete-data`",
+            ),
+        Obstacle::Broken => diagnostic.help(help![delete_data(), " && ", new_run()]).note(
+            "FSx cannot recover a failed file system: its data is lost (FSx for Lustre, file \
+                system status)",
+        ),
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket" && !is_upload(change)),

@@ -27,8 +27,9 @@ pub(super) fn with_wait_note(fault: &Fault, seconds: u64, verdict: Verdict) -> V
     Verdict { diagnostic, ..verdict }
 }
 
-/// Returns the number after a phrase in the service's message: "The account-level service limit 'ml.p4d.24xlarge for
-/// training job usage' is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances".
+/// Returns the number after a phrase in the service's message: "The account-level service limit
+/// 'ml.p4d.24xlarge for training job usage' is 0 Instances, with current utilization of 0 Instances and a
+/// request delta of 8 Instances".
 fn number_after(fault: &Fault, after: &str) -> Option<f64> {
     let rest = fault.message.split_once(after)?.1.trim_start();
     rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse().ok()
@@ -41,8 +42,8 @@ fn never_fits(fault: &Fault) -> bool {
         .is_some_and(|(has, needs)| needs > has)
 }
 
-/// Returns true if FSx refers to the number of file systems, not to their storage (FSx API, ServiceLimitExceeded,
-/// `Limit`).
+/// Returns true if FSx refers to the number of file systems, not to their storage (FSx API,
+/// ServiceLimitExceeded, `Limit`).
 pub(crate) fn is_file_system_count(fault: &Fault) -> bool {
     fault.message.contains("FILE_SYSTEM_COUNT")
 }
@@ -80,7 +81,8 @@ pub(super) fn with_increase_command(plan: &Plan, fault: &Fault, item: &Item, ver
     let value = value.map_or_else(|| "VALUE".to_owned(), text::short_number);
     let region = plan.job.region.value().map_or("REGION", String::as_str);
     let raise = format!(
-        "aws service-quotas request-service-quota-increase --service-code {} --quota-code {code} --desired-value {value} --region {region}",
+        "aws service-quotas request-service-quota-increase --service-code {} --quota-code {code} \
+            --desired-value {value} --region {region}",
         quota.service
     );
     let diagnostic = verdict.diagnostic.fact("quota", code.as_str());
@@ -92,8 +94,8 @@ pub(super) fn with_increase_command(plan: &Plan, fault: &Fault, item: &Item, ver
     Verdict { diagnostic, ..verdict }
 }
 
-/// Returns the diagnostic for an exhausted quota or a hard limit: `new` creates the diagnostic of a code, `said` is the
-/// service's message.
+/// Returns the diagnostic for an exhausted quota or a hard limit: `new` creates the diagnostic of a code,
+/// `said` is the service's message.
 pub(super) fn quota(
     fault: &Fault,
     item: &Item,
@@ -124,14 +126,15 @@ pub(super) fn quota(
             .note("the job alone exceeds the quota: it does not fit even when no other job runs");
     }
     diagnostic.help(help![
-        "request an increase in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`; `",
+        "request an increase in Service Quotas, or wait until other jobs end with \
+            `--wait-for-capacity 2h`; `",
         NextCommand::new("plan"),
         "` shows the current usage",
     ])
 }
 
-/// Adds the help for a file system with too many links. The manifest's own links fit (T0474), so someone else has
-/// created others.
+/// Adds the help for a file system with too many links. The manifest's own links fit (T0474), so someone else
+/// has created others.
 pub(super) fn with_association_help(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
     if fault.class != Class::Quota || fault.call != Call::CreateDataRepositoryAssociation {
         return verdict;
@@ -140,24 +143,32 @@ pub(super) fn with_association_help(plan: &Plan, fault: &Fault, verdict: Verdict
     let diagnostic = verdict
         .diagnostic
         .help(format!(
-            "`aws fsx describe-data-repository-associations --region {region}` lists the existing ones: delete one that is not needed with `aws fsx delete-data-repository-association --region {region} --association-id ID`, or write fewer `link`s"
+            "`aws fsx describe-data-repository-associations --region {region}` lists the \
+                existing ones: delete one that is not needed with `aws fsx \
+                delete-data-repository-association --region {region} --association-id ID`, or write fewer \
+                `link`s"
         ))
         .note("the manifest's links alone fit: someone else added links to the same file system");
     Verdict { diagnostic, ..verdict }
 }
 
-/// Adds the help for inline policies that are too long together, a limit that cannot be increased (IAM quotas, "Inline
-/// policies for a role"; white space does not count).
+/// Adds the help for inline policies that are too long together, a limit that cannot be increased (IAM
+/// quotas, "Inline policies for a role"; white space does not count).
 fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
     let role = item.name.split('/').next().unwrap_or_default();
     diagnostic
-        .help("use fewer or shorter prefixes: channels, links and outputs below the same prefix of a bucket share one entry of the policy")
+        .help(
+            "use fewer or shorter prefixes: channels, links and outputs below the same prefix of a \
+            bucket share one entry of the policy",
+        )
         .note(format!(
-            "IAM allows {} characters for all inline policies of a role together; no quota increase raises this limit",
+            "IAM allows {} characters for all inline policies of a role together; no quota \
+                increase raises this limit",
             text::group_digits(INLINE_POLICY_LIMIT as u64)
         ))
         .note(format!(
-            "policies that someone else added to the role count too: `aws iam list-role-policies --role-name {}`",
+            "policies that someone else added to the role count too: `aws iam list-role-policies \
+                --role-name {}`",
             trainc_emit::quote(role)
         ))
         .fact("limit_characters", INLINE_POLICY_LIMIT as u64)

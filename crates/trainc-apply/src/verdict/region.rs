@@ -22,7 +22,8 @@ pub(super) fn bucket_in_other_region(fault: &Fault, what: &str, span: Span) -> D
     .fact("region", there)
 }
 
-/// Adds `--region` to AWS CLI commands in the help, because the CLI's default may differ from the job's region.
+/// Adds `--region` to AWS CLI commands in the help, because the CLI's default may differ from the job's
+/// region.
 pub(super) fn with_region_flag(plan: &Plan, mut verdict: Verdict) -> Verdict {
     const COMMAND: &str = "aws fsx ";
     let Some(region) = plan.job.region.value() else { return verdict };

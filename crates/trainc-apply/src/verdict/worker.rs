@@ -36,20 +36,23 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
                 format!("a shard group spans {hosts} that do not share a checkpoint directory"),
             )
             .help(format!(
-                "write `shard-degree {}`, or keep checkpoints on a shared file system: `trainc explain T0487`",
+                "write `shard-degree {}`, or keep checkpoints on a shared file system: `trainc \
+                    explain T0487`",
                 apart.ranks_per_host
             ))
             .note("the job would start its instances and exit with code 11 before its first step")
             .note("`plan`, `emit` and `run` accept the manifest as is"),
         );
     }
-    let missing = |message: &str| {
-        refused(
+    let missing =
+        |message: &str| {
+            refused(
             Diagnostic::new(&T0617, span, message)
                 .help("build it with `cargo build --release -p trainc-worker`, then pass it with `--worker`")
-                .note("the job's channel `worker` holds `trainc-worker` and `worker.json`, below the job's digest"),
+                .note("the job's channel `worker` holds `trainc-worker` and `worker.json`, below the \
+                    job's digest"),
         )
-    };
+        };
     match &worker.binary {
         None => missing("there is no `trainc-worker` binary next to trainc to upload"),
         Some(file) if !runs_in_container(&file.bytes) => {
@@ -76,21 +79,28 @@ pub fn worker_experimental(plan: &Plan) -> Option<Diagnostic> {
             &T0620,
             parallel.engine.span().unwrap_or(parallel.span),
             if seen == 0 {
-                format!("engine `worker` is experimental on GPUs: trainc's authors have not run it on `{kind}` ({gpu})")
+                format!(
+                    "engine `worker` is experimental on GPUs: trainc's authors have not run it on \
+                    `{kind}` ({gpu})"
+                )
             } else {
                 format!(
-                    "engine `worker` is experimental on several GPUs: trainc's authors have run it on {seen} {gpu}, not \
-                     on the {gpus} of `{kind}`"
+                    "engine `worker` is experimental on several GPUs: trainc's authors have run \
+                        it on {seen} {gpu}, not on the {gpus} of `{kind}`"
                 )
             },
         )
         .help("to train with PyTorch instead, write `parallel engine=\"fsdp\"` and a `program`")
-        .note("a self-check on the job's GPUs compares the worker's results with its own on the CPU before any data is read: if they differ the job ends with exit code 12, if a library is missing with exit code 14"),
+        .note(
+            "a self-check on the job's GPUs compares the worker's results with its own on the CPU \
+            before any data is read: if they differ the job ends with exit code 12, if a library is missing \
+            with exit code 14",
+        ),
     )
 }
 
-/// Returns true for a 64-bit ELF program for x86-64, which all containers of the catalogue require: magic number, class,
-/// byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
+/// Returns true for a 64-bit ELF program for x86-64, which all containers of the catalogue require: magic
+/// number, class, byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
 fn runs_in_container(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[62, 0][..])
 }

@@ -64,13 +64,10 @@ impl Wrong {
             name: name.to_owned(),
             kind: "backwards",
             cell: cell.to_owned(),
-            message: format!(
-                "step {} follows step {}",
-                text::group_digits(step),
-                text::group_digits(last)
-            ),
+            message: format!("step {} follows step {}", text::group_digits(step), text::group_digits(last)),
             note: Some(
-                "a run that resumed from a checkpoint, or restarts its count each epoch, logs lower steps: the time since the previous line is not a step time",
+                "a run that resumed from a checkpoint, or restarts its count each epoch, logs \
+                    lower steps: the time since the previous line is not a step time",
             ),
         })
     }

@@ -1,4 +1,5 @@
-//! Reads log lines as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
+//! Reads log lines as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own
+//! expressions.
 
 use super::faults::{Fault, Faults, Wrong};
 use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, parse_metric_name};
@@ -52,8 +53,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader for a job on `gpus` GPUs from its expressions, each with its metric's name. Figures without an
-    /// expression are read from `name=value` and `name: value`.
+    /// Creates a reader for a job on `gpus` GPUs from its expressions, each with its metric's name. Figures
+    /// without an expression are read from `name=value` and `name: value`.
     pub fn new<'a>(metrics: impl IntoIterator<Item = (&'a str, &'a str)>, gpus: u64) -> Self {
         let gpus = gpus as f64;
         let mut told = Vec::new();
@@ -230,8 +231,8 @@ impl Found {
         self.wrong.is_none() && self.report == Report::default()
     }
 
-    /// Records a figure by its name, as written. The first value of a figure wins: the job's own expressions precede
-    /// guesses by name.
+    /// Records a figure by its name, as written. The first value of a figure wins: the job's own expressions
+    /// precede guesses by name.
     fn put_figure(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
         let wrong = match meaning {
             Meaning::StepSeconds if self.report.step_seconds.is_none() => {
@@ -362,8 +363,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said_and_left_out() {
-        let log = "iter 0 mfu -100.00%\nstep=1 step_time=2 mfu=550%\nstep=2 tokens_per_s=0\nstep=3 tokens_per_s=NaN\n\
-                   {\"step\": 4, \"tokens_per_s\":-5}\nstep=9 step_time=2 mfu=55 loss=nan\nstep=7 step_time=2\nstep=8 step_time=2\nstep: 3\n";
+        let log = "iter 0 mfu -100.00%\nstep=1 step_time=2 mfu=550%\nstep=2 tokens_per_s=0\nstep=3 \
+            tokens_per_s=NaN\n{\"step\": 4, \"tokens_per_s\":-5}\nstep=9 step_time=2 mfu=55 \
+            loss=nan\nstep=7 step_time=2\nstep=8 step_time=2\nstep: 3\n";
         let mut reader = Reader::new([("mine:samples_per_s", r"rate (\S+)")], 1);
         reader.read_file_text(log);
         let steps: Vec<_> = reader.reports.iter().map(|report| (report.step, report.mfu)).collect();

@@ -1,8 +1,8 @@
 //! Measurements of a run, compared with its prediction.
 //!
-//! Input: lines of a job's log, the service's description of the job, a plan and its prediction. Output: medians over
-//! the steps ([`Measured`]), each figure with its prediction ([`Row`]), and the run as a row of a table for
-//! `calibrate`. Accesses no files.
+//! Input: lines of a job's log, the service's description of the job, a plan and its prediction. Output:
+//! medians over the steps ([`Measured`]), each figure with its prediction ([`Row`]), and the run as a row of
+//! a table for `calibrate`. Accesses no files.
 
 mod faults;
 mod lines;

@@ -211,10 +211,12 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
 pub fn describe_uncounted_memory(kind: MeasuredAs) -> Option<&'static str> {
     match kind {
         MeasuredAs::Allocated => Some(
-            "memory counts allocated tensors, predicted and measured: `plan` adds the allocator's reserve and the context of CUDA and NCCL",
+            "memory counts allocated tensors, predicted and measured: `plan` adds the \
+                allocator's reserve and the context of CUDA and NCCL",
         ),
         MeasuredAs::Reserved => Some(
-            "memory counts what the allocator reserved, predicted and measured: `plan` adds the context of CUDA and NCCL",
+            "memory counts what the allocator reserved, predicted and measured: `plan` adds the \
+                context of CUDA and NCCL",
         ),
         MeasuredAs::Whole => None,
     }
@@ -330,7 +332,8 @@ pub fn rows(
     };
     let around = |seconds: f64| Around::from_constants(constants).interval_around(seconds);
     part("provisioning_seconds", None, None, job.provisioning);
-    // With the download: the service no longer reports the image apart from the data (DescribeTrainingJob, SecondaryStatus).
+    // With the download: the service no longer reports the image apart from the data (DescribeTrainingJob,
+    // SecondaryStatus).
     let startup = run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0));
     let started = job.startup.map(|seconds| seconds + job.download.unwrap_or(0.0));
     part("startup_seconds", startup, startup.map(around), started);
@@ -357,8 +360,8 @@ pub fn rows(
     let between = expected.and_then(|(_, interval)| interval);
     part("run_seconds", expected.map(|(seconds, _)| seconds), between, ended(job.seconds));
     let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
-    // As in the prediction: the instances, their volumes and the file systems of the job. A discount on spot shortens the
-    // billed time of the instances only.
+    // As in the prediction: the instances, their volumes and the file systems of the job. A discount on spot
+    // shortens the billed time of the instances only.
     let hourly = plan.billed_per_hour(job.instance.as_deref(), job.instances, is_spot).exact();
     let usd = hourly.zip(job.billed).map(|(hourly, billed)| {
         (hourly * billed + storage_usd_per_hour(plan) * job.seconds.unwrap_or(billed)) / 3_600.0

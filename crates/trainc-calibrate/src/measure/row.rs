@@ -10,8 +10,8 @@ use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recomp
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Returns the cells of a run by column: the layout as `calibrate` needs it, and the measurements. `None` if the layout
-/// is unknown.
+/// Returns the cells of a run by column: the layout as `calibrate` needs it, and the measurements. `None` if
+/// the layout is unknown.
 pub fn table_cells(
     plan: &Plan,
     measured: &Measured,

@@ -19,8 +19,8 @@ pub enum Addition {
     },
 }
 
-/// Returns the text to append to a table for a row. If ids are job names (`again`), a different row with the same `id`
-/// is another run and gets a number; if the service names the runs, it is the same run.
+/// Returns the text to append to a table for a row. If ids are job names (`again`), a different row with the
+/// same `id` is another run and gets a number; if the service names the runs, it is the same run.
 pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) -> Addition {
     let head = table.lines().next().filter(|line| !line.trim().is_empty());
     let columns: Vec<&str> = head.unwrap_or(COLUMNS).trim_start_matches('\u{feff}').split(',').collect();

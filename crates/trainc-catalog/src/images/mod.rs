@@ -1,7 +1,7 @@
 //! Training images: resolves versions as written to the URI that the SageMaker Python SDK returns.
 //!
-//! Input: framework, versions as spelled, region, instance type. Output: an [`Image`], or an [`ImageProblem`]. The tag
-//! keeps the user's spelling; an alias is only used to find the row.
+//! Input: framework, versions as spelled, region, instance type. Output: an [`Image`], or an
+//! [`ImageProblem`]. The tag keeps the user's spelling; an alias is only used to find the row.
 
 mod names;
 mod other;
@@ -31,14 +31,14 @@ use self::rows::{ImageRow, accounts, alias, sort_versions, versions};
 use crate::memo::Memo;
 use crate::{cuda, regions, support};
 
-/// Returns the full PyTorch version for a spelling in the tag of a `pytorch-training` container: `1.12.1` for `1.12`,
-/// and the spelling itself if it is not an alias.
+/// Returns the full PyTorch version for a spelling in the tag of a `pytorch-training` container: `1.12.1` for
+/// `1.12`, and the spelling itself if it is not an alias.
 pub fn full_pytorch(spelled: &str) -> String {
     alias(ImageFamily::PyTorch, spelled).unwrap_or_else(|| spelled.to_owned())
 }
 
-/// Returns the CUDA version of a GPU image: as its tag says, otherwise that of the `pytorch-training` container with the same
-/// PyTorch version.
+/// Returns the CUDA version of a GPU image: as its tag says, otherwise that of the `pytorch-training`
+/// container with the same PyTorch version.
 pub fn cuda_of_uri(uri: &str) -> Option<String> {
     let parsed = parse_uri(uri)?;
     let tag = parsed.tag?;
@@ -212,7 +212,8 @@ struct Found {
     processor: String,
 }
 
-/// Returns the word of Python in the tag: none where the image has none, the only one where none is asked for.
+/// Returns the word of Python in the tag: none where the image has none, the only one where none is asked
+/// for.
 fn find_python(asked: Option<&str>, known: &[String]) -> Result<Option<String>, ImageProblem> {
     match (asked, known) {
         (_, []) => Ok(None),

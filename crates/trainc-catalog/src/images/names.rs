@@ -65,7 +65,8 @@ pub fn lack_in_name(uri: &ImageUri) -> Option<NamePart> {
     parts(uri, |row| row.lacks).into_iter().next()
 }
 
-/// Returns the processor of an instance type, as the SageMaker SDK writes it; `None` for a name that is not one.
+/// Returns the processor of an instance type, as the SageMaker SDK writes it; `None` for a name that is not
+/// one.
 pub fn processor_of_instance(instance: &str) -> Option<&'static str> {
     family(instance).map(of_family)
 }
@@ -96,7 +97,8 @@ pub fn regions_of_account(account: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether a registry of AWS exists in other regions only, so that no image of the URI's region can be meant.
+/// Returns whether a registry of AWS exists in other regions only, so that no image of the URI's region can
+/// be meant.
 pub fn is_misplaced(uri: &ImageUri) -> bool {
     let regions = regions_of_account(&uri.account);
     !regions.is_empty() && !regions.contains(&uri.region)

@@ -147,8 +147,8 @@ pub enum ImageProblem {
         found: String,
         /// PyTorch versions, oldest first.
         known: Vec<String>,
-        /// True if it is a version of the SMP library, which the SDK treats as a PyTorch version, giving a tag that
-        /// does not exist.
+        /// True if it is a version of the SMP library, which the SDK treats as a PyTorch version, giving a
+        /// tag that does not exist.
         is_library_version: bool,
     },
 }

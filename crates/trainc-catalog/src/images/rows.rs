@@ -97,8 +97,8 @@ pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
     all
 }
 
-/// Returns the versions of the HuggingFace image nearest to a pair without image: those that share the most leading
-/// numbers, then the newest.
+/// Returns the versions of the HuggingFace image nearest to a pair without image: those that share the most
+/// leading numbers, then the newest.
 pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String)> {
     let shared = |one: &str, other: &str| {
         version_key(one).iter().zip(version_key(other)).take_while(|(a, b)| **a == *b).count()
@@ -200,7 +200,8 @@ pub fn of_family(family: ImageFamily) -> Arc<[ListedImage]> {
     })
 }
 
-/// Returns the newest `pytorch-training` GPU image of the region, the newest one known to contain the training toolkit.
+/// Returns the newest `pytorch-training` GPU image of the region, the newest one known to contain the
+/// training toolkit.
 pub fn newest_pytorch_gpu(region: &str) -> Option<ListedImage> {
     versions(ImageFamily::PyTorch)
         .iter()

@@ -1,7 +1,7 @@
 //! Shapes of the service models: constraints of each member of a request.
 //!
-//! Input: an operation and a JSON request, or a path. Output: violations, or the member. One file per operation; only
-//! the requested file is parsed. Cross-field rules are not included.
+//! Input: an operation and a JSON request, or a path. Output: violations, or the member. One file per
+//! operation; only the requested file is parsed. Cross-field rules are not included.
 
 mod pattern;
 mod validate;
@@ -103,8 +103,8 @@ impl Shape {
         }
     }
 
-    /// Returns true if the member accepts the text: length, enumeration and pattern. An unsupported pattern accepts
-    /// any text.
+    /// Returns true if the member accepts the text: length, enumeration and pattern. An unsupported pattern
+    /// accepts any text.
     pub fn takes_text(&self, text: &str) -> bool {
         let length = text.chars().count() as f64;
         let words = self.enum_values();
@@ -144,8 +144,8 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
     OPERATIONS.iter().map(|(name, _)| *name)
 }
 
-/// Returns a member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) selects the items of a list or the
-/// values of a map: `InputDataConfig[].ChannelName`, `HyperParameters[]`.
+/// Returns a member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) selects the items of a list
+/// or the values of a map: `InputDataConfig[].ChannelName`, `HyperParameters[]`.
 pub fn member_at_path(operation_name: &str, path: &str) -> Option<&'static Shape> {
     let mut shape = &operation(operation_name)?.input;
     for step in path.split('.') {

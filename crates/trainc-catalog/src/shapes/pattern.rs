@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use regex::Regex;
 use serde::Deserialize;
 
-/// Number of matches with `regex-lite` before a pattern is compiled. Compiling takes about 250 µs, and a match then
-/// 0.1 µs; `regex-lite` is ready in 15 µs, and a match takes 1 to 6 µs. Checking one manifest matches each pattern
-/// only a few times.
+/// Number of matches with `regex-lite` before a pattern is compiled. Compiling takes about 250 µs, and a
+/// match then 0.1 µs; `regex-lite` is ready in 15 µs, and a match takes 1 to 6 µs. Checking one manifest
+/// matches each pattern only a few times.
 const QUICK_MATCHES: u32 = 64;
 
 /// A pattern of a member. The whole text must match, and `\d`, `\w`, `\s` are ASCII.
@@ -57,8 +57,8 @@ impl Pattern {
         self.compiled().is_none_or(|regex| regex.is_match(text))
     }
 
-    /// Returns the `regex-lite` expression for this text. Its classes are ASCII; Unicode classes, used by tags, are
-    /// narrowed to their ASCII characters, so texts with other characters return `None`.
+    /// Returns the `regex-lite` expression for this text. Its classes are ASCII; Unicode classes, used by
+    /// tags, are narrowed to their ASCII characters, so texts with other characters return `None`.
     pub(super) fn lite_regex(&self, text: &str) -> Option<&regex_lite::Regex> {
         if self.text.contains(r"\p{") && !text.is_ascii() {
             return None;

@@ -4,7 +4,8 @@ use trainc_ir::architecture::Architecture;
 use trainc_ir::{Mesh, Plan};
 
 /// The help if no tensor degree divides the model.
-pub(crate) const NO_TENSOR_DEGREE: &str = "remove `tensor-degree` and shard instead: no degree divides both the model's dimensions and the world size";
+pub(crate) const NO_TENSOR_DEGREE: &str = "remove `tensor-degree` and shard instead: no degree divides both \
+    the model's dimensions and the world size";
 
 /// Returns the dimensions of which each tensor rank holds an equal part, by name.
 pub(crate) fn tensor_dimensions(architecture: &Architecture) -> [(&'static str, u64); 4] {
@@ -16,8 +17,8 @@ pub(crate) fn tensor_dimensions(architecture: &Architecture) -> [(&'static str, 
     ]
 }
 
-/// Returns the number whose divisors are the valid tensor degrees: those that divide all dimensions and the world size, and
-/// the ranks of a node if the written group is larger than a node.
+/// Returns the number whose divisors are the valid tensor degrees: those that divide all dimensions and the
+/// world size, and the ranks of a node if the written group is larger than a node.
 pub(crate) fn tensor_degree_multiple(mesh: &Mesh, architecture: &Architecture) -> u64 {
     let per_node = mesh.ranks_per_node();
     let room = if per_node.is_multiple_of(mesh.tensor_degree.value) { mesh.world_size } else { per_node };

@@ -29,7 +29,8 @@ pub(crate) fn find_storage<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage
     plan.job.storage.iter().find(named)
 }
 
-/// Returns the valid settings of the deployment and storage type; `None` if they are unknown or cannot be combined.
+/// Returns the valid settings of the deployment and storage type; `None` if they are unknown or cannot be
+/// combined.
 pub(crate) fn valid_combination(storage: &Storage) -> Option<LegalCombination> {
     let (deployment, storage_type) = (storage.fsx_deployment_type()?, storage.fsx_storage_type()?);
     fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
@@ -43,13 +44,15 @@ pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64,
     Some((price.usd_per_month(bytes), price))
 }
 
-/// Returns the flag that sets the price of a storage; `None` if its kind is unknown or not one of the service's.
+/// Returns the flag that sets the price of a storage; `None` if its kind is unknown or not one of the
+/// service's.
 pub(crate) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
     let key = storage_price_key(region, storage).filter(|key| prices::is_storage_key(key))?;
     Some(format!("--price {key}=USD_PER_GB_MONTH"))
 }
 
-/// Returns the path without empty and `.` components, if it has any: `/a//b` and `/a/./b` are `/a/b` on every file system.
+/// Returns the path without empty and `.` components, if it has any: `/a//b` and `/a/./b` are `/a/b` on every
+/// file system.
 pub(crate) fn remove_empty_components(path: &str) -> Option<String> {
     let inside = path.strip_prefix('/').unwrap_or(path);
     let inside = inside.strip_suffix('/').unwrap_or(inside);

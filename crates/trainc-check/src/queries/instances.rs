@@ -4,8 +4,8 @@ use trainc_catalog::instances;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
 
-/// Returns false if the type is retired, or EC2's listings lack it in the job's region. A region or a type without a listing
-/// counts as offered.
+/// Returns false if the type is retired, or EC2's listings lack it in the job's region. A region or a type
+/// without a listing counts as offered.
 pub(crate) fn is_offered(plan: &Plan, instance: &Instance) -> bool {
     let offered_in = &instance.ec2_offering_regions;
     let there = |name: &str| {

@@ -14,7 +14,8 @@ pub(crate) struct Literal {
     pub(crate) value: Scalar,
     /// The span of the value.
     pub(crate) span: Span,
-    /// The span by which another problem is recognised as one of the same option: that of the name of a variable.
+    /// The span by which another problem is recognised as one of the same option: that of the name of a
+    /// variable.
     pub(crate) subject: Span,
     pub(crate) source: Source,
 }
@@ -120,7 +121,8 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
     out
 }
 
-/// Returns the options in the source of the entry point: in calls, and defaults of options that the script is not given.
+/// Returns the options in the source of the entry point: in calls, and defaults of options that the script is
+/// not given.
 fn in_script(context: &Context, given: &[Literal]) -> Vec<Literal> {
     let plan = context.plan;
     let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return Vec::new() };

@@ -59,8 +59,8 @@ pub(crate) struct ExcessStates {
     hosts: f64,
 }
 
-/// Returns the model states if a single copy exceeds the memory of all GPUs and hosts together: then no degree, batch size or
-/// offloading makes the job fit, and its run time means nothing.
+/// Returns the model states if a single copy exceeds the memory of all GPUs and hosts together: then no
+/// degree, batch size or offloading makes the job fit, and its run time means nothing.
 pub(crate) fn excess_states(layout: &Layout) -> Option<ExcessStates> {
     let hardware = &layout.hardware;
     let states = all_states(layout);
@@ -81,7 +81,8 @@ impl ExcessStates {
         let kind = plan.job.rank_instance().map_or("node", |kind| kind.value.as_str());
         let [states, gpus, hosts] = [self.states, self.gpus, self.hosts].map(format_bytes);
         format!(
-            "weights, gradients and optimizer states alone take {states}; {nodes} × `{kind}` has {gpus} of GPU memory and {hosts} of host memory"
+            "weights, gradients and optimizer states alone take {states}; {nodes} × `{kind}` has \
+                {gpus} of GPU memory and {hosts} of host memory"
         )
     }
 }

@@ -40,8 +40,8 @@ pub(crate) fn run_with_checkpoints(
     Some(terms.with_checkpoints(every).predict_run(layout, &speed))
 }
 
-/// Describes the time of a part of each step and its cost: `0.8 s of each step's 4.1 s, $310 of the run`. `None` if it is
-/// negligible.
+/// Describes the time of a part of each step and its cost: `0.8 s of each step's 4.1 s, $310 of the run`.
+/// `None` if it is negligible.
 pub(crate) fn describe_step_share(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Option<Note> {
     let (layout, _) = predicted_run(context)?;
     let speed = speed::speed(&layout, context.constants).ok()?;
@@ -65,7 +65,8 @@ pub(crate) fn run_cost_of_step_seconds(context: &Context, seconds: f64) -> Optio
     Some(steps * seconds / 3_600.0 * context.plan.cost_per_hour().exact()?)
 }
 
-/// Returns the manifest value of a run of at most `steps` steps, in the unit that the manifest uses: `` `tokens 2_000_000` ``.
+/// Returns the manifest value of a run of at most `steps` steps, in the unit that the manifest uses: ``
+/// `tokens 2_000_000` ``.
 pub(crate) fn format_run_length(plan: &Plan, steps: f64) -> Option<String> {
     let steps = steps.floor();
     if steps < 1.0 {

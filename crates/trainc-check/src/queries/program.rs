@@ -67,8 +67,8 @@ pub(crate) fn processes(plan: &Plan) -> Processes {
     }
 }
 
-/// Words of options, images and scripts that shard the model by themselves, with DeepSpeed, Megatron-LM, PyTorch's FSDP or
-/// the Neuron SDK.
+/// Words of options, images and scripts that shard the model by themselves, with DeepSpeed, Megatron-LM,
+/// PyTorch's FSDP or the Neuron SDK.
 const OWN_SHARDING: &[&str] = &[
     "deepspeed",
     "ds_config",
@@ -112,8 +112,8 @@ fn source_contains(plan: &Plan, words: &[&str]) -> bool {
     })
 }
 
-/// The environment variable whose value the toolkit starts instead of the entry point (sagemaker-training-toolkit @3383937,
-/// `environment.py`).
+/// The environment variable whose value the toolkit starts instead of the entry point
+/// (sagemaker-training-toolkit @3383937, `environment.py`).
 pub(crate) const PROGRAM_VARIABLE: &str = "SAGEMAKER_PROGRAM";
 
 /// Returns whether the path of an entry point leads outside the program's directory.

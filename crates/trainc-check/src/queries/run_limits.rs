@@ -11,8 +11,8 @@ pub(crate) const WARM_POOL: &str = "ResourceConfig.KeepAlivePeriodInSeconds";
 /// The largest `integer` without an explicit bound: 32 bits (Smithy 2.0, "Simple types").
 pub(crate) const MAX_INTEGER: f64 = i32::MAX as f64;
 
-/// Returns whether the service accepts a number in a member of CreateTrainingJob. A rejected number is reported by the rule
-/// on durations; other rules ignore it.
+/// Returns whether the service accepts a number in a member of CreateTrainingJob. A rejected number is
+/// reported by the rule on durations; other rules ignore it.
 pub(crate) fn is_accepted(member: &str, value: u64) -> bool {
     let value = value as f64;
     let shape = shapes::member_at_path("CreateTrainingJob", member);

@@ -1,4 +1,5 @@
-//! Options with literal values in the source of a Python script: keywords of known calls, and defaults of argparse.
+//! Options with literal values in the source of a Python script: keywords of known calls, and defaults of
+//! argparse.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -24,7 +25,8 @@ static SCANNED: Memo<String, Arc<[Setting]>> = Memo::new();
 /// The call of argparse that declares an option.
 const ADD_ARGUMENT: &str = "add_argument";
 
-/// Returns the settings of a script. An option with several values is left out: which of them is used, is not known.
+/// Returns the settings of a script. An option with several values is left out: which of them is used, is not
+/// known.
 pub(crate) fn settings(file: &SourceFile) -> Arc<[Setting]> {
     SCANNED.get(file.sha256().to_owned(), |_| scan(&String::from_utf8_lossy(&file.bytes)).into())
 }
@@ -166,11 +168,11 @@ mod tests {
 
     #[test]
     fn finds_keywords_and_defaults() {
-        let script = "parser.add_argument('--lr', '-l', type=float, default=1e-3)\n\
-            parser.add_argument(\"--model_id\", default=None)\n\
-            training = TrainingArguments(\n    output_dir=args.out,  # per_device_train_batch_size=64\n\
-            \x20   per_device_train_batch_size=8,\n    # of the GPU\n    bf16=True, optim=\"adamw_torch\",\n    warmup_steps=len(data) // 3,\n)\n\
-            lora = LoraConfig(r=16, bias=\"none\")\n# LoraConfig(r=8)\n";
+        let script = "parser.add_argument('--lr', '-l', type=float, \
+            default=1e-3)\nparser.add_argument(\"--model_id\", default=None)\ntraining = \
+            TrainingArguments(\n    output_dir=args.out,  # per_device_train_batch_size=64\n\x20   \
+            per_device_train_batch_size=8,\n    # of the GPU\n    bf16=True, optim=\"adamw_torch\",\n    \
+            warmup_steps=len(data) // 3,\n)\nlora = LoraConfig(r=16, bias=\"none\")\n# LoraConfig(r=8)\n";
         let shown: Vec<(String, String, usize, bool)> = scan(script)
             .into_iter()
             .map(|one| (one.option, trainc_emit::python_str(&one.value), one.line, one.is_default))

@@ -16,8 +16,8 @@ pub(crate) fn group_span(parallel: &Parallel, mesh: &Mesh) -> Span {
     mesh.shard_degree.span_or(parallel.strategy.span().unwrap_or(parallel.span))
 }
 
-/// Returns the nodes that a shard group should have, one per 3 billion parameters; 0 under an adapter, whose frozen weights
-/// have neither gradients nor optimizer states.
+/// Returns the nodes that a shard group should have, one per 3 billion parameters; 0 under an adapter, whose
+/// frozen weights have neither gradients nor optimizer states.
 pub(crate) fn minimum_nodes(plan: &Plan, mesh: &Mesh) -> u64 {
     mesh.minimum_nodes.as_ref().filter(|_| plan.job.adapter.is_none()).map_or(0, |minimum| minimum.value)
 }

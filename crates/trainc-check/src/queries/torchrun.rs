@@ -14,7 +14,8 @@ pub(crate) struct PytorchVersion<'a> {
     pub(crate) span: Span,
 }
 
-/// Returns the PyTorch version of the job's container; `None` if the container is unknown or named by its URI.
+/// Returns the PyTorch version of the job's container; `None` if the container is unknown or named by its
+/// URI.
 pub(crate) fn pytorch_version(plan: &Plan) -> Option<PytorchVersion<'_>> {
     let ask = plan.job.image.as_ref()?;
     let image = plan.image.as_ref()?;

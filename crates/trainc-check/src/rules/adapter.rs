@@ -13,12 +13,16 @@ declare_code!(
     "an adapter with more parameters than the matrices it adapts"
 );
 
-declare_code!(T0551, "experts-without-adapter", Warning, "`all-linear` on a model whose experts are not linear modules");
+declare_code!(
+    T0551, "experts-without-adapter", Warning,
+    "`all-linear` on a model whose experts are not linear modules"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0270, &T0551];
 
-/// Warns where `all-linear` may leave out the experts, which transformers 5 keeps as parameters with three dimensions.
+/// Warns where `all-linear` may leave out the experts, which transformers 5 keeps as parameters with three
+/// dimensions.
 fn report_experts(context: &Context, targets: &[String], span: Span, problems: &mut Problems) {
     let plan = context.plan;
     let Some(architecture) = plan.model.as_ref().and_then(|model| model.architecture.as_ref()) else { return };
@@ -40,7 +44,8 @@ fn report_experts(context: &Context, targets: &[String], span: Span, problems: &
         &T0551,
         span,
         format!(
-            "`all-linear` may not adapt the {} of `{model}`: transformers 5 keeps them as parameters with three dimensions, not as linear modules",
+            "`all-linear` may not adapt the {} of `{model}`: transformers 5 keeps them as \
+                parameters with three dimensions, not as linear modules",
             text::count(architecture.experts, "expert")
         ),
     )
@@ -51,8 +56,8 @@ fn report_experts(context: &Context, targets: &[String], span: Span, problems: &
     problems.push(diagnostic);
 }
 
-/// Warns where an adapter has more parameters than its matrices: the update of an `inputs` × `outputs` matrix has
-/// `rank × (inputs + outputs)` parameters (Hu et al. 2021, 4.1).
+/// Warns where an adapter has more parameters than its matrices: the update of an `inputs` × `outputs` matrix
+/// has `rank × (inputs + outputs)` parameters (Hu et al. 2021, 4.1).
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(adapter), Some(model)) = (&plan.job.adapter, &plan.model) else { return };

@@ -10,7 +10,10 @@ use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::job::Hyperparameter;
 use trainc_ir::Plan;
 
-declare_code!(T0600, "algorithm-input", Error, "a channel, a content type or an instance type that a built-in algorithm does not support");
+declare_code!(
+    T0600, "algorithm-input", Error,
+    "a channel, a content type or an instance type that a built-in algorithm does not support"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0600];
@@ -59,7 +62,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
                     .severity(if is_missing { Severity::Error } else { Severity::Warning })
                     .write(format!("hyperparameter \"{near}\""))
                     .subject(h.value.span().unwrap_or(h.name_span))
-                    .note("the container stops with \"Extraneous hyperparameter found\" or \"Additional hyperparameters are not allowed\""),
+                    .note("the container stops with \"Extraneous hyperparameter found\" or \
+                        \"Additional hyperparameters are not allowed\""),
             );
         }
     }
@@ -76,7 +80,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         let (Some(values), Some(value)) = (algorithm.values.get(&h.name), h.value.value().map(trainc_emit::python_str)) else { continue };
         if !values.contains(&value) {
             let near = text::nearest(&value, values.iter().map(String::as_str));
-            let diagnostic = Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` has no value `{value}`", h.name))
+            let diagnostic = Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` has no \
+                value `{value}`", h.name))
                 .severity(Severity::Warning)
                 .note(algorithm.extra.clone());
             problems.push(match near {
@@ -95,7 +100,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
                 None => format!("a number of at least {least}"),
             };
             problems.push(
-                Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` is {expected}, not `{value}`", h.name))
+                Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` is \
+                    {expected}, not `{value}`", h.name))
                     .severity(Severity::Warning)
                     .note("the container rejects a value outside the range before it trains")
                     .note(algorithm.extra.clone()),
@@ -106,7 +112,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         let (Some(value), span) = (value_of(h), h.value.span().unwrap_or(h.name_span)) else { continue };
         let Some(needed) = algorithm.needed_by.get(&format!("{}={value}", h.name)).filter(|needed| !is_set(needed)) else { continue };
         problems.push(
-            Diagnostic::new(&T0600, span, format!("`{} {value}` of `{family}` requires hyperparameter `{needed}`", h.name))
+            Diagnostic::new(&T0600, span, format!("`{} {value}` of `{family}` requires hyperparameter \
+                `{needed}`", h.name))
                 .help(format!("add `hyperparameter \"{needed}\" …` to `program`"))
                 .note(algorithm.extra.clone()),
         );
@@ -130,8 +137,8 @@ fn image_span(plan: &Plan) -> Span {
     })
 }
 
-/// Channels of data. Others have formats of their own, e.g. the vocabulary of object2vec in `auxiliary`, which is JSON (example
-/// notebook of object2vec in aws/amazon-sagemaker-examples, read 2026-11-26).
+/// Channels of data. Others have formats of their own, e.g. the vocabulary of object2vec in `auxiliary`,
+/// which is JSON (example notebook of object2vec in aws/amazon-sagemaker-examples, read 2026-11-26).
 const DATA_CHANNELS: [&str; 3] = ["train", "validation", "test"];
 
 fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str, problems: &mut Problems) {
@@ -144,7 +151,8 @@ fn check_channels(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str
         let span = name.span_or(channel.span);
         if !known.contains(&name.value.as_str()) {
             has_unknown = true;
-            let diagnostic = Diagnostic::new(&T0600, span, format!("`{family}` has no channel `{}`; expected {}", name.value, text::backtick_list(&known, "or")))
+            let diagnostic = Diagnostic::new(&T0600, span, format!("`{family}` has no channel `{}`; \
+                expected {}", name.value, text::backtick_list(&known, "or")))
                 .note(source.to_owned());
             let is_used = |other: &&str| plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|name| name == other));
             let free = || known.iter().copied().filter(|name| !is_used(name));
@@ -196,7 +204,8 @@ fn check_cluster(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str,
                 format!("`{family}` runs on {}, but `{}` has {}", text::list(&nouns, "or"), instance.value, images::processor_noun(found)),
             )
             .severity(severity)
-            .help(if found == "cpu" { "use an instance type with a GPU, such as `ml.g4dn.xlarge`" } else { "use an instance type without accelerators, such as `ml.m5.2xlarge`" })
+            .help(if found == "cpu" { "use an instance type with a GPU, such as `ml.g4dn.xlarge`" } else { "use an instance type without \
+                accelerators, such as `ml.m5.2xlarge`" })
             .note(source.to_owned()),
         );
     }
@@ -206,7 +215,8 @@ fn check_cluster(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str,
         None => algorithm.is_single,
     };
     if let Some(nodes) = cluster.nodes.val().filter(|nodes| is_single && nodes.value > 1) {
-        let diagnostic = Diagnostic::new(&T0600, nodes.span_or(cluster.span), format!("`{family}` trains on one instance, but the cluster has {}", nodes.value));
+        let diagnostic = Diagnostic::new(&T0600, nodes.span_or(cluster.span), format!("`{family}` trains on one \
+            instance, but the cluster has {}", nodes.value));
         problems.push(match algorithm.several_by.as_ref().and_then(|pair| pair.split_once('=')) {
             Some((name, value)) => diagnostic.write("nodes=1").or(format!("hyperparameter \"{name}\" \"{value}\"")).note(algorithm.extra.clone()),
             None => diagnostic.write("nodes=1").note(source.to_owned()),
@@ -214,7 +224,8 @@ fn check_cluster(plan: &Plan, family: &str, algorithm: &Algorithm, source: &str,
     }
 }
 
-/// Reports values that require a GPU on an instance type without one, and a GPU that no value makes the algorithm use.
+/// Reports values that require a GPU on an instance type without one, and a GPU that no value makes the
+/// algorithm use.
 fn check_gpu_values(plan: &Plan, family: &str, algorithm: &Algorithm, problems: &mut Problems) {
     let Some(cluster) = &plan.job.cluster else { return };
     let Some(instance) = cluster.instance.val() else { return };
@@ -222,7 +233,8 @@ fn check_gpu_values(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
     if let Some(h) = find_pair(plan, &algorithm.gpu_values).filter(|_| found == Some("cpu")) {
         let value = value_of(h).unwrap_or_default();
         problems.push(
-            Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{} {value}` of `{family}` requires a GPU, but `{}` has none", h.name, instance.value))
+            Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{} {value}` of `{family}` \
+                requires a GPU, but `{}` has none", h.name, instance.value))
                 .label(instance.span_or(cluster.span), "no GPU")
                 .help("remove it, or use an instance type with a GPU, such as `ml.g4dn.xlarge`")
                 .note(algorithm.extra.clone()),
@@ -231,9 +243,11 @@ fn check_gpu_values(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
     if found == Some("gpu") && !algorithm.gpu_by.is_empty() && find_pair(plan, &algorithm.gpu_by).is_none() {
         let (name, value) = algorithm.gpu_by.first().and_then(|pair| pair.split_once('=')).unwrap_or_default();
         problems.push(
-            Diagnostic::new(&T0600, instance.span_or(cluster.span), format!("`{family}` trains on the CPUs of `{}`: no hyperparameter selects its GPU", instance.value))
+            Diagnostic::new(&T0600, instance.span_or(cluster.span), format!("`{family}` trains on the CPUs \
+                of `{}`: no hyperparameter selects its GPU", instance.value))
                 .severity(Severity::Warning)
-                .add(format!("hyperparameter \"{name}\" \"{value}\"")).or_else("use an instance type without accelerators")
+                .add(format!("hyperparameter \"{name}\" \"{value}\"")).or_else("use an instance type without \
+                    accelerators")
                 .note(algorithm.extra.clone()),
         );
     }

@@ -1,5 +1,5 @@
-//! Path conflicts in the source archive: each dependency is packed under its directory's name, next to the program's
-//! files.
+//! Path conflicts in the source archive: each dependency is packed under its directory's name, next to the
+//! program's files.
 
 use crate::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,8 +190,8 @@ fn conflicts(archive: &Archive, span: Span, tree: &SourceTree, name: Option<&str
     problems
 }
 
-const ARCHIVE_LAYOUT: &str = "`source=` is packed at the archive's root and each `dependency` under the last component of its path, \
-                              as in the SageMaker SDK (PyPI sagemaker 2.257.7, `utils.create_tar_file`)";
+const ARCHIVE_LAYOUT: &str = "`source=` is packed at the archive's root and each `dependency` under the \
+    last component of its path, as in the SageMaker SDK (PyPI sagemaker 2.257.7, `utils.create_tar_file`)";
 
 #[cfg(test)]
 mod tests {

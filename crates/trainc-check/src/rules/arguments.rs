@@ -130,7 +130,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
-            .note("found by searching the script for `add_argument`; argparse exits with an error on an unknown option")
+            .note("found by searching the script for `add_argument`; argparse exits with an error on \
+                an unknown option")
             .subject(h.value.span().unwrap_or(h.name_span));
         let near = alike
             .map(|option| option.name.as_str())
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn finds_options() {
-        let found = scan_argparse("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    '--fp16', action = 'store_true')\np.parse_args()").unwrap();
+        let found = scan_argparse("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    \
+            '--fp16', action = 'store_true')\np.parse_args()").unwrap();
         let names: Vec<(&str, bool)> =
             found.options.iter().map(|option| (option.name.as_str(), option.is_flag)).collect();
         assert_eq!(names, [("n", false), ("train-batch", false), ("fp16", true)]);

@@ -84,12 +84,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                         format!("the ARN of secret `{}` lacks its six-character suffix", secret.name),
                     )
                     .help(format!(
-                        "write the full ARN, e.g. `{}-AbCdEf`: `aws secretsmanager describe-secret --region {} --secret-id {}` prints it",
+                        "write the full ARN, e.g. `{}-AbCdEf`: `aws secretsmanager \
+                            describe-secret --region {} --secret-id {}` prints it",
                         from.value,
                         arn.map_or("REGION", |arn| arn.region),
                         from.value.rsplit(':').next().unwrap_or_default()
                     ))
-                    .note("the ARN of a secret ends in a hyphen and six random characters; the role's policy grants access to exactly this ARN"),
+                    .note("the ARN of a secret ends in a hyphen and six random characters; the role's \
+                        policy grants access to exactly this ARN"),
                 );
             }
         } else {
@@ -102,14 +104,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     span,
                     format!("`from` of secret `{}` is not a Secrets Manager ARN", secret.name),
                 )
-                .help(format!("write `from=\"arn:{partition}:secretsmanager:{region}:{account}:secret:NAME-xxxxxx\"`"))
+                .help(format!("write \
+                    `from=\"arn:{partition}:secretsmanager:{region}:{account}:secret:NAME-xxxxxx\"`"))
                 .note("the role's policy refers to this ARN, and the container reads the secret at startup"),
             );
         }
     }
 }
 
-/// Reports ARNs that are not ARNs, or name a partition or region that does not exist. Secrets are checked apart.
+/// Reports ARNs that are not ARNs, or name a partition or region that does not exist. Secrets are checked
+/// apart.
 fn check_arns(plan: &Plan, problems: &mut Problems) {
     let job = &plan.job;
     // Where the service's shape covers the form, another rule reports it.
@@ -209,8 +213,8 @@ fn arn_problem(span: Span, what: &str, text: &str, why: &ArnError) -> Diagnostic
 
 const LISTED: &str = "`trainc catalog regions` prints the regions and their partitions";
 
-/// Checks the format of a key: the shape of the request accepts more than KMS does, and none covers a key that appears only in
-/// the role's policy.
+/// Checks the format of a key: the shape of the request accepts more than KMS does, and none covers a key
+/// that appears only in the role's policy.
 fn check_key_format(plan: &Plan, key: &Val<Address>, fallback: Span, problems: &mut Problems) {
     let text = key.value.as_str();
     let is_valid = if text.starts_with("arn:") {
@@ -240,8 +244,8 @@ fn check_key_format(plan: &Plan, key: &Val<Address>, fallback: Span, problems: &
     );
 }
 
-/// Returns whether a text is the ID of a key: a UUID, or `mrk-` and 32 hexadecimal digits (AWS KMS developer guide, key identifiers;
-/// recalled).
+/// Returns whether a text is the ID of a key: a UUID, or `mrk-` and 32 hexadecimal digits (AWS KMS developer
+/// guide, key identifiers; recalled).
 fn is_key_id(text: &str) -> bool {
     let is_hex = |part: &str, digits: usize| part.len() == digits && part.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(digits) = text.strip_prefix("mrk-") {
@@ -300,7 +304,8 @@ fn check_scope(
                 format!("{what} is in `{}`, but the job is in `{}`", arn.region, region.name),
                 job_region,
                 match arn.service {
-                    "secretsmanager" => "every start of the job then depends on that region, and a job in a VPC needs an endpoint or a route to it",
+                    "secretsmanager" => "every start of the job then depends on that region, and a job in a \
+                        VPC needs an endpoint or a route to it",
                     "kms" => "a KMS key is only valid in its own region",
                     _ => "SageMaker looks up a resource in the region of the job only",
                 },
@@ -314,7 +319,8 @@ fn check_scope(
             Severity::Error,
             format!("{what} belongs to account {}, but the job runs in {}", arn.account, account.value),
             (account.origin.span(), "the job's account"),
-            "a role, its permissions boundary and a training plan must belong to the account that starts the job (iam:PassRole, CreateRole)",
+            "a role, its permissions boundary and a training plan must belong to the account \
+                that starts the job (iam:PassRole, CreateRole)",
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The highest possible cost compared with the budget: the price of instances, volumes and file systems × `max-run`.
+//! The highest possible cost compared with the budget: the price of instances, volumes and file systems ×
+//! `max-run`.
 
 use crate::Context;
 use crate::queries::prediction::predicted_run;
@@ -62,7 +63,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             )
             .severity(unchecked_severity(plan, hard))
             .label(member.span, "serverless")
-            .note("the service bills it separately; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` limits its time"),
+            .note("the service bills it separately; `request { StoppingCondition { MaxRuntimeInSeconds \
+                3600 } }` limits its time"),
         );
         return;
     }
@@ -76,7 +78,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(&T0257, span, message)
                 .severity(severity)
                 .help("write the node that sets this member, in place of the one in `request`")
-                .note("trainc sends members of `request` as written, and does not know what the job would cost with them"),
+                .note("trainc sends members of `request` as written, and does not know what the job \
+                    would cost with them"),
         );
         return;
     }
@@ -160,13 +163,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         )),
         // Without some prices a shorter `max-run` may still cost more than the budget.
         _ if affordable >= 1.0 && cost.instances.is_complete => diagnostic
-            .write(format!("max-run \"{}h\"", affordable.floor())).and_text(&format!(": SageMaker then stops the job after {}h", affordable.floor())),
+            .write(format!("max-run \"{}h\"", affordable.floor())).and_text(&format!(": SageMaker then stops the \
+                job after {}h", affordable.floor())),
         _ => diagnostic,
     });
 }
 
-/// Reports prices older than [`OLD_DAYS`], by which a hard budget cannot hold. That of a file system only counts if it is a
-/// material part of the cost.
+/// Reports prices older than [`OLD_DAYS`], by which a hard budget cannot hold. That of a file system only
+/// counts if it is a material part of the cost.
 fn old_price(context: &Context, alternatives: &Alternatives, span: Span) -> Option<Diagnostic> {
     let plan = context.plan;
     let region = plan.job.region.value()?;
@@ -207,8 +211,8 @@ fn old_price(context: &Context, alternatives: &Alternatives, span: Span) -> Opti
     )
 }
 
-/// Returns the severity of a budget that cannot be checked: a warning if it is hard, an error if it is also enforced, since
-/// nothing would ever stop the job for its cost.
+/// Returns the severity of a budget that cannot be checked: a warning if it is hard, an error if it is also
+/// enforced, since nothing would ever stop the job for its cost.
 fn unchecked_severity(plan: &Plan, hard: bool) -> Severity {
     match (hard, plan.enforced_budget()) {
         (true, Some(_)) => Severity::Error,
@@ -226,8 +230,8 @@ const BILLED_MEMBERS: [&str; 5] = [
     "StoppingCondition.MaxRuntimeInSeconds",
 ];
 
-/// Reports costs that the budget does not include because their price is unknown. A file system may cost as much as the
-/// instances; volumes only matter to a hard budget.
+/// Reports costs that the budget does not include because their price is unknown. A file system may cost as
+/// much as the instances; volumes only matter to a hard budget.
 fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     let plan = context.plan;
     plan.region.as_ref()?;

@@ -67,7 +67,8 @@ fn check_overlaps(plan: &Plan, problems: &mut Problems) {
             diagnostic.note("data in both channels is downloaded to every node twice")
         } else {
             diagnostic.note(
-                "the file system is mounted twice; a test set inside the training set would be used for training",
+                "the file system is mounted twice; a test set inside the training set would be \
+                    used for training",
             )
         });
     }
@@ -96,9 +97,11 @@ fn check_regions(plan: &Plan, problems: &mut Problems) {
         }
         let what = if parts.region.is_some() { "the address of bucket" } else { "the name of bucket" };
         let why = if parts.region.is_some() {
-            "input data and imports must be in the job's region (botocore, S3DataSource; FSx for Lustre guide)"
+            "input data and imports must be in the job's region (botocore, S3DataSource; FSx for \
+                Lustre guide)"
         } else {
-            "input data and imports must be in the job's region (botocore, S3DataSource; FSx for Lustre guide); the name follows the pattern of the SageMaker SDK's default bucket"
+            "input data and imports must be in the job's region (botocore, S3DataSource; FSx for \
+                Lustre guide); the name follows the pattern of the SageMaker SDK's default bucket"
         };
         let help = if parts.region.is_some() {
             "copy the data to a bucket in the job's region".to_owned()

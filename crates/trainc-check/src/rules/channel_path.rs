@@ -153,7 +153,8 @@ fn check_empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
             ))
         }
         .note(
-            "a job fails at startup if DirectoryPath does not exist: import data, or create the directory beforehand",
+            "a job fails at startup if DirectoryPath does not exist: import data, or create the \
+                directory beforehand",
         ),
     );
 }
@@ -181,9 +182,11 @@ fn check_write_access(plan: &Plan, storage: &Storage, channel: &Channel, problem
         .is_some_and(|text| names_it(text));
     if !in_arguments && !in_checkpoint {
         problems.push(
-            Diagnostic::new(&T0492, mode.span_or(channel.span), format!("channel `{name}` is mounted read-write, but nothing in the manifest writes to it"))
+            Diagnostic::new(&T0492, mode.span_or(channel.span), format!("channel `{name}` is mounted \
+                read-write, but nothing in the manifest writes to it"))
                 .help("write `mode=\"ro\"` unless the script writes there")
-                .note(format!("no hyperparameter, environment variable or checkpoint refers to `{place}`; an accidental write would change the data of other jobs")),
+                .note(format!("no hyperparameter, environment variable or checkpoint refers to `{place}`; an \
+                    accidental write would change the data of other jobs")),
         );
     }
 }

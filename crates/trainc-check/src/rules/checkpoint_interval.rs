@@ -14,8 +14,8 @@ declare_code!(T0273, "checkpoint-too-frequent", Warning, "checkpoints that take 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0463, &T0273];
 
-/// The share of the run and the seconds above which the time for checkpoints is reported. A tenth of the cost is rarely
-/// intended; in a smoke test of minutes it does not matter (rule of thumb).
+/// The share of the run and the seconds above which the time for checkpoints is reported. A tenth of the cost
+/// is rarely intended; in a smoke test of minutes it does not matter (rule of thumb).
 const MUCH: f64 = 0.1;
 const LEAST_SECONDS: f64 = 600.0;
 /// The fewest checkpoints of a run (rule of thumb).
@@ -87,7 +87,8 @@ fn check_missing_interval(context: &Context, problems: &mut Problems) {
                 "the checkpoint interval is unknown",
             )
             .label(spot.span, "an interruption loses the work since the last checkpoint")
-            .help("add `every=\"200 steps\"`, and save as often in the script; with `every=\"optimal\"` the plan computes the interval")
+            .help("add `every=\"200 steps\"`, and save as often in the script; with \
+                `every=\"optimal\"` the plan computes the interval")
             .note("the plan then shows the cost of an interruption"),
         );
     }

@@ -1,5 +1,5 @@
-//! Where checkpoints are: their prefix compared with that of the output, and the directory that the program is given compared
-//! with the one that SageMaker copies.
+//! Where checkpoints are: their prefix compared with that of the output, and the directory that the program
+//! is given compared with the one that SageMaker copies.
 
 use crate::Context;
 use crate::queries::{program, s3};
@@ -41,10 +41,13 @@ fn check_prefix(plan: &Plan, problems: &mut Problems) {
         return;
     }
     problems.push(
-        Diagnostic::new(&T0595, own.span_or(checkpoint.span), "the output is inside the prefix of the checkpoints")
+        Diagnostic::new(&T0595, own.span_or(checkpoint.span), "the output is inside the prefix of the \
+            checkpoints")
             .label(other.span_or(output.span), "the output")
-            .help(format!("write a prefix of its own, such as `s3=\"s3://{}/checkpoints/{{{{ job.digest }}}}/\"`", checkpoints.bucket))
-            .note("at every start SageMaker copies everything below the prefix of the checkpoints into the container, here the models and outputs of all jobs, too"),
+            .help(format!("write a prefix of its own, such as `s3=\"s3://{}/checkpoints/{{{{ job.digest \
+                }}}}/\"`", checkpoints.bucket))
+            .note("at every start SageMaker copies everything below the prefix of the checkpoints into \
+                the container, here the models and outputs of all jobs, too"),
     );
 }
 
@@ -63,7 +66,8 @@ fn check_directory(context: &Context, problems: &mut Problems) {
     for (name, value, span) in program::texts(program) {
         let is_named = NAMES.iter().any(|word| name.to_lowercase().contains(word));
         let is_default = is_below(value, DEFAULT_CHECKPOINT_PATH);
-        // Hugging Face's Trainer writes checkpoints to `output_dir`; scripts also write the final model there.
+        // Hugging Face's Trainer writes checkpoints to `output_dir`; scripts also write the final model
+        // there.
         let is_output = name.replace('-', "_") == "output_dir"
             && (!is_below(value, "/opt/ml") || NAMES.iter().any(|word| value.to_lowercase().contains(word)));
         let is_path = value.starts_with('/') && !value.contains("{{");
@@ -79,7 +83,8 @@ fn check_directory(context: &Context, problems: &mut Problems) {
         let mut diagnostic = Diagnostic::new(
             &T0596,
             span,
-            format!("`{value}` is not the directory that SageMaker copies to the checkpoints' prefix: that is `{local}`"),
+            format!("`{value}` is not the directory that SageMaker copies to the checkpoints' prefix: \
+                that is `{local}`"),
         )
         .write(local).or_else(&format!("`local=\"{}\"` in `checkpoint`", value.trim_end_matches('/')))
         .note(if is_upload {

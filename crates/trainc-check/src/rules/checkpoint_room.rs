@@ -21,8 +21,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0339];
 
-/// Reports checkpoints that cannot fit. Each node writes its part of the states to its disk, once per checkpoint that is kept;
-/// the image, the data and the model on that disk are not counted.
+/// Reports checkpoints that cannot fit. Each node writes its part of the states to its disk, once per
+/// checkpoint that is kept; the image, the data and the model on that disk are not counted.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     check_weights(plan, problems);
@@ -46,13 +46,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         span,
         format!("{copies} {} on each instance; {} has {}", sized(needs), disk.name, sized(disk.bytes)),
     )
-    .note("weights, a 32-bit copy of 16-bit weights, and the optimizer states that an instance holds; data and image are additional")
+    .note("weights, a 32-bit copy of 16-bit weights, and the optimizer states that an instance holds; \
+        data and image are additional")
     .fact("needed_bytes", needs)
     .fact("room_bytes", disk.bytes);
     problems.push(help(diagnostic, cluster, checkpoint, &disk, each, kept));
 }
 
-/// Reports a volume that is smaller than the weights of the model in 16 bit, which the program downloads or writes.
+/// Reports a volume that is smaller than the weights of the model in 16 bit, which the program downloads or
+/// writes.
 fn check_weights(plan: &Plan, problems: &mut Problems) {
     let (Some(cluster), Some(model)) = (&plan.job.cluster, &plan.model) else { return };
     let Some(disk) = disk(plan, cluster).filter(|disk| disk.is_volume) else { return };
@@ -95,7 +97,8 @@ fn disk(plan: &Plan, cluster: &Cluster) -> Option<Disk> {
     Some(Disk { bytes: bytes as f64, name: "its volume", is_volume: true })
 }
 
-/// Returns the bytes of states on one node: a model split over fewer ranks than a node has is on one node completely.
+/// Returns the bytes of states on one node: a model split over fewer ranks than a node has is on one node
+/// completely.
 fn node_bytes(layout: &Layout) -> f64 {
     let split = layout.degrees.shard * layout.degrees.tensor * layout.degrees.pipeline;
     run::checkpoint_bytes(layout) * (layout.hardware.gpus_per_node / split).min(1.0)
@@ -134,6 +137,7 @@ fn help(
     let fitting = (disk.bytes / each).floor();
     match checkpoint.keep.span().filter(|_| fitting >= 1.0) {
         Some(span) => diagnostic.help(format!("write `keep={fitting}`")).fix(span, fitting.to_string()),
-        None => diagnostic.help("put checkpoints on a file system: `local=\"/opt/ml/input/data/CHANNEL/…\"` of a channel with `mode=\"rw\"`"),
+        None => diagnostic.help("put checkpoints on a file system: `local=\"/opt/ml/input/data/CHANNEL/…\"` \
+            of a channel with `mode=\"rw\"`"),
     }
 }

@@ -52,9 +52,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let is_lost = checkpoint.s3.is_absent() && checkpoint.local.is_absent();
     if is_lost && checkpoint.every.val().is_some() && !on_spot {
         problems.push(
-            Diagnostic::new(&T0511, checkpoint.span, "`checkpoint` without `s3=`: checkpoints are lost with the instance")
+            Diagnostic::new(&T0511, checkpoint.span, "`checkpoint` without `s3=`: checkpoints are lost with \
+                the instance")
                 .help("add `s3=\"s3://BUCKET/checkpoints/{{ job.digest }}/\"`")
-                .note("without a prefix trainc sends no `CheckpointConfig`, and SageMaker copies only the model and the output out of the container"),
+                .note("without a prefix trainc sends no `CheckpointConfig`, and SageMaker copies only \
+                    the model and the output out of the container"),
         );
     }
     // An invalid S3 URI is reported by another rule.
@@ -134,8 +136,8 @@ fn format_tenth(seconds: u64) -> String {
     }
 }
 
-/// Searches the program for the checkpoint directory: only for spot jobs, which must resume, and only where the whole
-/// program is available.
+/// Searches the program for the checkpoint directory: only for spot jobs, which must resume, and only where
+/// the whole program is available.
 fn check_script_uses_directory(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(checkpoint), Some(program), Some(tree)) =
@@ -164,9 +166,11 @@ fn check_script_uses_directory(context: &Context, problems: &mut Problems) {
         return;
     }
     problems.push(
-        Diagnostic::new(&T0262, checkpoint.span, format!("neither the program nor its arguments refer to `{local}`"))
+        Diagnostic::new(&T0262, checkpoint.span, format!("neither the program nor its arguments refer to \
+            `{local}`"))
             .label(spot.span, "a spot job resumes from this directory")
-            .help(format!("load from and save to `{local}` in the program, or pass it: `hyperparameter \"checkpoint_dir\" \"{local}\"`"))
+            .help(format!("load from and save to `{local}` in the program, or pass it: `hyperparameter \
+                \"checkpoint_dir\" \"{local}\"`"))
             .note(format!("found by searching the text of {}", text::count(tree.files.len() as u64, "file"))),
     );
 }

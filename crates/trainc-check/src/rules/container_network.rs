@@ -45,8 +45,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_encryption(plan, network, problems);
 }
 
-/// Variables that keep the libraries of Hugging Face from downloading (huggingface_hub, environment variables; transformers,
-/// installation; recalled).
+/// Variables that keep the libraries of Hugging Face from downloading (huggingface_hub, environment
+/// variables; transformers, installation; recalled).
 const OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
 /// Their variables for the directory with files of the Hub, which a channel or the image may fill.
 const CACHES: &[&str] = &["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE"];
@@ -113,13 +113,15 @@ fn check_packages_in_vpc(plan: &Plan, network: &Network, problems: &mut Problems
                 format!("`requirements.txt` lists {}: pip needs internet access from these subnets", text::count(count as u64, "package")),
             )
             .help("add a NAT gateway to the subnets' route table, or install the packages in the image")
-            .note("without internet access pip times out on every node, after billing has started (aws/sagemaker-python-sdk#2199)"),
+            .note("without internet access pip times out on every node, after billing has started \
+                (aws/sagemaker-python-sdk#2199)"),
         );
     }
 }
 
 fn check_isolation(plan: &Plan, network: &Network, problems: &mut Problems) {
-    let why = "EnableNetworkIsolation blocks all network calls of the container except those to its peers (botocore, CreateTrainingJob)";
+    let why = "EnableNetworkIsolation blocks all network calls of the container except those to its peers \
+        (botocore, CreateTrainingJob)";
     let at = network.isolation.span().unwrap_or(network.span);
     for (span, what) in network_calls(plan) {
         problems.push(
@@ -154,14 +156,16 @@ fn network_calls(plan: &Plan) -> Vec<(Span, String)> {
             out.push((
                 span,
                 format!(
-                    "`{value}` is a model ID on the Hugging Face Hub, which an isolated container cannot reach"
+                    "`{value}` is a model ID on the Hugging Face Hub, which an isolated \
+                        container cannot reach"
                 ),
             ));
         }
     }
     if plan.job.remote_debug.get() == Some(true) {
         let span = plan.job.remote_debug.span().unwrap_or(plan.job.span);
-        out.push((span, "remote debugging opens a session through Systems Manager, which an isolated container cannot reach".to_owned()));
+        out.push((span, "remote debugging opens a session through Systems Manager, which an isolated \
+            container cannot reach".to_owned()));
     }
     out
 }
@@ -184,7 +188,8 @@ fn check_encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
                 Diagnostic::new(&T0472, span, format!("encrypting traffic between {} slows down every step", text::count(nodes, "node")))
                     .label(cluster.instance.span().unwrap_or(cluster.span), "these nodes communicate over EFA")
                     .help("remove `encrypt-traffic` unless a policy requires it")
-                    .note("the slowdown depends on how much data the nodes exchange (AWS developer guide, train-encrypt); for lack of measurements the prediction does not model it"),
+                    .note("the slowdown depends on how much data the nodes exchange (AWS developer \
+                        guide, train-encrypt); for lack of measurements the prediction does not model it"),
             );
         }
         Some(_) | None => {}

@@ -9,7 +9,10 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Plan, Program, Scalar};
 
-declare_code!(T0582, "unknown-channel", Warning, "a path or variable of a channel that the job does not have");
+declare_code!(
+    T0582, "unknown-channel", Warning,
+    "a path or variable of a channel that the job does not have"
+);
 declare_code!(T0583, "unknown-container-path", Warning, "a path under /opt/ml that looks misspelled");
 
 /// The codes of this file.
@@ -128,7 +131,8 @@ fn unknown_channel(used: &Use, span: Span, channels: &[&str]) -> Diagnostic {
         span,
         format!("`{shown}` belongs to channel `{}`, which the job does not have", used.name_of_channel()),
     )
-    .note("SageMaker creates a directory under `/opt/ml/input/data`, and the training toolkit a variable, for each channel of the job");
+    .note("SageMaker creates a directory under `/opt/ml/input/data`, and the training toolkit a \
+        variable, for each channel of the job");
     let near = text::nearest(used.name, channels.iter().copied()).or(match channels {
         [only] => Some(*only),
         _ => None,
@@ -157,7 +161,8 @@ fn check_directories(plan: &Plan, text: &str, span: Span, problems: &mut Problem
         if name == "input" && !is_input_directory(rest) {
             let path = format!("{ROOT}{name}{}", rest.split('/').nth(1).map_or_else(String::new, |part| format!("/{part}")));
             problems.push(
-                Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: the channels are in `/opt/ml/input/data`"))
+                Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: the \
+                    channels are in `/opt/ml/input/data`"))
                     .help("write `/opt/ml/input/data/CHANNEL`"),
             );
             continue;
@@ -176,14 +181,15 @@ fn check_directories(plan: &Plan, text: &str, span: Span, problems: &mut Problem
         let near = instead.as_deref().or_else(|| text::nearest(name, container_paths::names()));
         let Some(near) = near else { continue };
         let Some(row) = container_paths::get(near) else { continue };
-        let diagnostic = Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: did you mean `{ROOT}{near}`?"))
+        let diagnostic = Diagnostic::new(&T0583, span, format!("`{path}` is not a directory of SageMaker: \
+            did you mean `{ROOT}{near}`?"))
             .note(format!("`{ROOT}{near}`: {} ({})", row.statement, row.provenance.source));
         problems.push(diagnostic.write(format!("{ROOT}{near}")));
     }
 }
 
-/// Returns whether a path below `/opt/ml/input` begins with a directory that SageMaker makes, or one that is put together
-/// when the program runs.
+/// Returns whether a path below `/opt/ml/input` begins with a directory that SageMaker makes, or one that is
+/// put together when the program runs.
 fn is_input_directory(rest: &str) -> bool {
     let part = rest.trim_start_matches('/').split(['/', ' ', '"', '\'', ':', ',']).next().unwrap_or_default();
     part.is_empty() || part.starts_with(['{', '$', '*']) || matches!(part, "data" | "config")

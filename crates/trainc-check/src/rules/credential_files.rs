@@ -80,11 +80,13 @@ fn check_tree(tree: &SourceTree, span: Span, problems: &mut Problems) {
         }
         _ => {
             let all = text::count(found.len() as u64, "file");
-            format!("{all} in `{}` that seem to contain credentials would be packed into the source archive", tree.dir)
+            format!("{all} in `{}` that seem to contain credentials would be packed into the source \
+                archive", tree.dir)
         }
     };
     let mut diagnostic = Diagnostic::new(&T0515, span, message)
-        .help("move credentials out of the directory, and pass them to the container with `secret \"NAME\" from=\"arn:…\"`");
+        .help("move credentials out of the directory, and pass them to the container with `secret \
+            \"NAME\" from=\"arn:…\"`");
     if !rest.is_empty() {
         let named: Vec<String> =
             found.iter().take(MAX_LISTED).map(|(path, evidence)| format!("`{path}`: {evidence}")).collect();
@@ -94,7 +96,8 @@ fn check_tree(tree: &SourceTree, span: Span, problems: &mut Problems) {
     }
     problems.push(
         diagnostic
-            .note("everyone with read access to the bucket can read the archive; `emit` also writes it to `source/`")
+            .note("everyone with read access to the bucket can read the archive; `emit` also writes it \
+                to `source/`")
             .fact("files", found.iter().map(|(path, _)| *path).collect::<Vec<_>>()),
     );
 }

@@ -22,7 +22,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0252];
 
-/// Checks every value that reaches the container, the request or a code repository, then the text of the manifests.
+/// Checks every value that reaches the container, the request or a code repository, then the text of the
+/// manifests.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let mut check = CredentialCheck { context, problems };
@@ -86,7 +87,8 @@ fn check_text(context: &Context, problems: &mut Problems) {
                     )
                     .secret()
                     .help("remove it: comments and names can be read by everyone who can read the file")
-                    .note("everyone who can read the file has the credential; treat it as leaked and rotate it"),
+                    .note("everyone who can read the file has the credential; treat it as leaked and \
+                        rotate it"),
                 );
             }
         }
@@ -177,10 +179,12 @@ impl CredentialCheck<'_, '_> {
             "remove it: everyone who can list resources can read a tag, and the container never receives it"
                 .to_owned()
         } else if url {
-            "remove it from the URL; git reads credentials from its credential helper, a program from an environment variable set by `secret`".to_owned()
+            "remove it from the URL; git reads credentials from its credential helper, a program \
+                from an environment variable set by `secret`".to_owned()
         } else {
             format!(
-                "store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME-xxxxxx\"`"
+                "store it in AWS Secrets Manager, and write `secret \"{variable}\" \
+                    from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME-xxxxxx\"`"
             )
         };
         // Messages end up in logs, so none contains the value.
@@ -188,7 +192,8 @@ impl CredentialCheck<'_, '_> {
             Diagnostic::new(&T0252, span, format!("the value of `{name}` looks like a credential: {what}"))
                 .secret()
                 .help(help)
-                .note("everyone who can read the file, the request (DescribeTrainingJob) or the logs has the credential; treat it as leaked and rotate it");
+                .note("everyone who can read the file, the request (DescribeTrainingJob) or the logs \
+                    has the credential; treat it as leaked and rotate it");
         self.problems.push(if what == HEXADECIMAL {
             diagnostic.note(format!(
                 "if it is a digest or an ID, rename it accordingly, e.g. `{name}_SHA` or `{name}_ID`"

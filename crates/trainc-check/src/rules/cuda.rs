@@ -70,8 +70,8 @@ fn instances_with_gpus(plan: &Plan) -> Vec<(Instance, Option<Span>)> {
     named.filter_map(|name| Some((instances::get(&name.value)?, name.origin.span()))).collect()
 }
 
-/// Returns the image to write: the nearest newer one, otherwise the newest older one, that runs on the GPU and that the
-/// job's launcher starts.
+/// Returns the image to write: the nearest newer one, otherwise the newest older one, that runs on the GPU
+/// and that the job's launcher starts.
 fn help(plan: &Plan, image: &Image, range: &CudaRange) -> String {
     let other = match &range.dropped {
         Some(dropped) => format!("use an image with a CUDA version from {} on and before {dropped}", range.least),

@@ -30,7 +30,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let mut report = |what: String, span: Span, help: Help, literal: Option<&Literal>| {
-        let mut diagnostic = Diagnostic::new(&T0591, span, format!("{what} require CUDA, which Trainium does not have"))
+        let mut diagnostic = Diagnostic::new(&T0591, span, format!("{what} require CUDA, which Trainium \
+            does not have"))
             .help(help)
             .note("bitsandbytes and apex have no kernels for Neuron: the program stops at its first step");
         if let Some(instance) = job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
@@ -47,7 +48,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let meant = row.words.as_ref().and_then(|words| words.get(&word));
         let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && truth(&literal.value) == Some(true);
         if quantizes || meant.is_some_and(|optimizer| requires_cuda_tensors(optimizer)) {
-            report(format!("the kernels of `{}`", literal.shown()), literal.span, Help::from("remove the option, or use a GPU instance"), Some(&literal));
+            report(format!("the kernels of `{}`", literal.shown()), literal.span, Help::from("remove the option, or use a \
+                GPU instance"), Some(&literal));
         }
     }
     if let Some((quantize, kind)) = job.quantize.as_ref().and_then(|node| Some((node, node.kind.val()?))) {

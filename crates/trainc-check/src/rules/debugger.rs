@@ -8,7 +8,10 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Raw;
 
-declare_code!(T0434, "debugger-unsupported", Warning, "a debugger or a profiler that the job's engine, region or instance type does not support");
+declare_code!(
+    T0434, "debugger-unsupported", Warning,
+    "a debugger or a profiler that the job's engine, region or instance type does not support"
+);
 declare_code!(
     T0435,
     "debugger-with-checkpoints",
@@ -43,7 +46,8 @@ fn check_support(context: &Context, problems: &mut Problems) {
         };
         let mut diagnostic = Diagnostic::new(&T0434, span, why)
             .remove(name)
-            .note("the SageMaker SDK rejects the debugger, and turns off the profiler (PyPI sagemaker 2.257.7, `fw_utils.py`)");
+            .note("the SageMaker SDK rejects the debugger, and turns off the profiler (PyPI sagemaker \
+                2.257.7, `fw_utils.py`)");
         if let Some(at) = at {
             diagnostic = diagnostic.label(at, "not supported here");
         }
@@ -63,9 +67,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
         if context.plan.debugger().is_none() {
             problems.push(
-                Diagnostic::new(&T0434, debugger.span, "`debugger` is omitted from the request: it does not support model parallelism")
+                Diagnostic::new(&T0434, debugger.span, "`debugger` is omitted from the request: it does not \
+                    support model parallelism")
                     .remove("debugger")
-                    .note("its hook breaks partitioned modules (https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-considerations.html)"),
+                    .note("its hook breaks partitioned modules \
+                        (https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-considerations.html)"),
             );
         } else if let Some(checkpoint) = job
             .checkpoint
@@ -73,10 +79,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .filter(|c| !c.s3.is_absent() && !c.local.is_absent() && (distributed || several))
         {
             problems.push(
-                Diagnostic::new(&T0435, debugger.span, "`debugger` combined with a `local` checkpoint path on several ranks")
+                Diagnostic::new(&T0435, debugger.span, "`debugger` combined with a `local` checkpoint path \
+                    on several ranks")
                     .label(checkpoint.local.span().unwrap_or(checkpoint.span), "the local path")
                     .remove("debugger").or_else("`local=`")
-                    .note("the SageMaker SDK disables the hook in this case (PyPI sagemaker 2.257.7, `estimator.py`)"),
+                    .note("the SageMaker SDK disables the hook in this case (PyPI sagemaker 2.257.7, \
+                        `estimator.py`)"),
             );
         }
     }
@@ -110,8 +118,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     );
 }
 
-/// Reports rules, which run as processing jobs in addition to the training job. The output of debugger and profiler
-/// themselves costs little.
+/// Reports rules, which run as processing jobs in addition to the training job. The output of debugger and
+/// profiler themselves costs little.
 fn check_costs(context: &Context, problems: &mut Problems) {
     for raw in &context.plan.job.request {
         let Raw::List(rules) = &raw.value else { continue };
@@ -131,7 +139,8 @@ fn check_costs(context: &Context, problems: &mut Problems) {
                     text::count(count, "rule job")
                 ),
             )
-            .note("each rule runs in its own container for as long as the training job (AWS developer guide, train-debugger)")
+            .note("each rule runs in its own container for as long as the training job (AWS developer \
+                guide, train-debugger)")
             .fact("rules", count),
         );
     }

@@ -23,8 +23,8 @@ declare_code!(T0390, "tensor-across-nodes", Warning, "a tensor-parallel group th
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0386, &T0389, &T0390];
 
-/// Parameters below which a model's states fit one GPU, and replicas are faster than shards (AWS blog on sharded data
-/// parallelism, 2022, best practices).
+/// Parameters below which a model's states fit one GPU, and replicas are faster than shards (AWS blog on
+/// sharded data parallelism, 2022, best practices).
 const SMALL_PARAMETERS: u64 = 1_000_000_000;
 
 /// Checks engines with degrees.
@@ -67,7 +67,8 @@ fn check_powers_of_two(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: 
             degree.span_or(parallel.span),
             format!("`{name}` {} is not a power of two", degree.value),
         )
-        .note("layers, heads and buffers are powers of two times a small number, and hierarchical collectives halve groups (rule of thumb)")
+        .note("layers, heads and buffers are powers of two times a small number, and hierarchical \
+            collectives halve groups (rule of thumb)")
         .fact("degree", degree.value);
         let above = below.saturating_mul(2);
         let fits: Vec<String> = [below, above]
@@ -155,7 +156,8 @@ fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, proble
             Help::write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(&without)
         })
         .note(format!(
-            "below 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and splitting only adds communication",
+            "below 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and \
+                splitting only adds communication",
             text::group_digits(parameters),
             text::bytes(states)
         ))
@@ -221,7 +223,8 @@ fn check_tensor_across_nodes(context: &Context, parallel: &Parallel, mesh: &Mesh
         degree.span_or(parallel.span),
         format!("each tensor group of {} spans {}", text::count(degree.value, "GPU"), text::count(nodes, "node")),
     )
-    .note("every layer exchanges its activations twice in the forward and twice in the backward pass: NVLink is fast enough for that, the network is not (Megatron-LM, SC21)")
+    .note("every layer exchanges its activations twice in the forward and twice in the backward pass: \
+        NVLink is fast enough for that, the network is not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
     let must_change = tensor_degree_multiple_if_invalid(context.plan, mesh);

@@ -8,7 +8,10 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0585, "disabled-hardware", Warning, "a variable or an option that turns off hardware or slows every step");
+declare_code!(
+    T0585, "disabled-hardware", Warning,
+    "a variable or an option that turns off hardware or slows every step"
+);
 declare_code!(T0586, "hidden-gpus", Error, "fewer visible GPUs than the ranks of a node use", ends: Speed);
 
 /// The codes of this file.
@@ -70,7 +73,8 @@ fn check_visible(name: &str, value: &str, span: Span, (processes, gpus): (u64, u
     problems.push(
         Diagnostic::new(&T0586, span, message)
             .remove(name).and_text(": each rank selects its GPU by its local rank")
-            .note("rank 1 then stops with \"CUDA error: invalid device ordinal\" (NVIDIA CUDA programming guide, CUDA_VISIBLE_DEVICES)"),
+            .note("rank 1 then stops with \"CUDA error: invalid device ordinal\" (NVIDIA CUDA \
+                programming guide, CUDA_VISIBLE_DEVICES)"),
     );
 }
 

@@ -94,10 +94,12 @@ fn check_tensor_degree(
         if !vocab.is_multiple_of(degree.value) {
             let padded = vocab.div_ceil(degree.value) * degree.value;
             problems.push(
-                Diagnostic::new(&T0391, span, format!("`tensor-degree` {} does not divide the vocabulary of {} tokens", degree.value, text::group_digits(vocab)))
+                Diagnostic::new(&T0391, span, format!("`tensor-degree` {} does not divide the vocabulary of \
+                    {} tokens", degree.value, text::group_digits(vocab)))
                     .severity(Severity::Warning)
                     .help(format!("pad the embedding to {} tokens in the script, and write `vocab {padded}`", text::group_digits(padded)))
-                    .note("an embedding split along the vocabulary must be padded; one split along the hidden dimension need not be")
+                    .note("an embedding split along the vocabulary must be padded; one split along the \
+                        hidden dimension need not be")
                     .fact("vocab", vocab),
             );
         }
@@ -111,7 +113,8 @@ fn check_tensor_degree(
         span,
         format!("`tensor-degree` {} does not divide {} of `{}`", degree.value, text::list(&shown, "and"), model.name),
     )
-    .note("each tensor rank holds whole heads and an equal slice of `hidden` and `ffn` (SMP and Megatron-LM; pytorch/torchtitan#4016)")
+    .note("each tensor rank holds whole heads and an equal slice of `hidden` and `ffn` (SMP and \
+        Megatron-LM; pytorch/torchtitan#4016)")
     .fact("legal", legal.clone());
     diagnostic = if legal.is_empty() || common == 1 {
         diagnostic.help(NO_TENSOR_DEGREE)
@@ -206,7 +209,8 @@ fn check_head_dim(plan: &Plan, model: &ModelFacts, architecture: &Architecture, 
         span,
         format!("`{}` has head dimension {hidden} / {heads} = {dim}, not a multiple of {HEAD_ALIGNMENT}", model.name),
     )
-    .note("tensor cores pad to multiples of 8: BLOOM's trials lost 21 to 25 % of throughput at head dimensions 150 and 108 (BigScience, 2022)")
+    .note("tensor cores pad to multiples of 8: BLOOM's trials lost 21 to 25 % of throughput at head \
+        dimensions 150 and 108 (BigScience, 2022)")
     .fact("head_dim", dim);
     let from_scratch = plan.job.model.as_ref().is_some_and(|model| !model.dimensions.is_empty());
     if let Some(better) = better.filter(|_| from_scratch) {
@@ -263,7 +267,8 @@ fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture,
             .note("the model has a table of learned positions: a lookup beyond its end fails on the GPU")
     } else {
         diagnostic
-            .write(format!("sequence-length {limit}")).or_else("scale the rotation in the script (`rope_scaling`)")
+            .write(format!("sequence-length {limit}")).or_else("scale the rotation in the script \
+                (`rope_scaling`)")
             .note("rotary positions have no table, but the model was not trained on positions beyond this")
     });
 }

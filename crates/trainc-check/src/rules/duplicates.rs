@@ -48,11 +48,13 @@ fn check_channels(plan: &Plan, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0508,
                     span,
-                    format!("channels `{first}` and `{}` share the environment variable `SM_CHANNEL_{variable}`", name.value),
+                    format!("channels `{first}` and `{}` share the environment variable \
+                        `SM_CHANNEL_{variable}`", name.value),
                 )
                 .label(*at, "the other channel")
                 .help("rename one of them")
-                .note("the variable can hold only one directory (aws/sagemaker-training-toolkit @3383937 (2025-09-19) environment.py)"),
+                .note("the variable can hold only one directory (aws/sagemaker-training-toolkit \
+                    @3383937 (2025-09-19) environment.py)"),
             );
         } else {
             seen.insert(variable, (&name.value, span));

@@ -174,7 +174,9 @@ fn check_warm_pool(context: &Context, cluster: &Cluster, problems: &mut Problems
         pool.span_or(cluster.span),
         "only a job with the same role, instances, volume and network settings can reuse the warm pool",
     )
-    .note("SageMaker compares RoleArn, InstanceType, InstanceCount, VolumeSizeInGB, VolumeKmsKeyId, VpcConfig, EnableNetworkIsolation and EnableInterContainerTrafficEncryption (AWS developer guide, train-warm-pools)");
+    .note("SageMaker compares RoleArn, InstanceType, InstanceCount, VolumeSizeInGB, VolumeKmsKeyId, \
+        VpcConfig, EnableNetworkIsolation and EnableInterContainerTrafficEncryption (AWS developer guide, \
+        train-warm-pools)");
     if let Some(per_hour) = context.plan.cost_per_hour().exact() {
         let usd = per_hour * pool.value as f64 / 3600.0;
         diagnostic = diagnostic

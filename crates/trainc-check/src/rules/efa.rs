@@ -65,7 +65,8 @@ fn report_missing_efa(context: &Context, instance: &Instance, nodes: u64, span: 
     ));
     if let Some(gbps) = instance.network_gbps {
         diagnostic = diagnostic.fact("network_gbps", gbps);
-        // The least that one all-reduce of the trained parameters moves in and out of a node: 2 × 2 B × N (n-1)/n.
+        // The least that one all-reduce of the trained parameters moves in and out of a node: 2 × 2 B × N
+        // (n-1)/n.
         if let Some(trained) = context.plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
             let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
             let seconds = bytes * 8.0 / (gbps * 1e9);
@@ -92,7 +93,8 @@ fn check_environment(
     problems: &mut Problems,
 ) {
     let plan = context.plan;
-    // The worker and the launch script set their own environment, and the toolkit's SMDDP runner enables EFA on every type.
+    // The worker and the launch script set their own environment, and the toolkit's SMDDP runner enables EFA
+    // on every type.
     let turned_on =
         matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp | Launcher::LaunchScript);
     if instance.toolkit_sets_nccl_efa_env || turned_on || plan.is_worker() {
@@ -109,10 +111,12 @@ fn check_environment(
         Diagnostic::new(
             &T0398,
             span,
-            format!("`{}` has EFA, but the training toolkit does not enable it there: NCCL may silently fall back to TCP", instance.name),
+            format!("`{}` has EFA, but the training toolkit does not enable it there: NCCL may silently \
+                fall back to TCP", instance.name),
         )
         .add_to("program", "environment FI_PROVIDER=\"efa\"")
-        .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
+        .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one \
+            (#240: hangs at 256 ranks and more)");
     let notes = [describe_network_wait(context), describe_hang_cost(plan)];
     problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));
 }
@@ -123,7 +127,8 @@ fn describe_network_wait(context: &Context) -> Option<Note> {
     Some(waits.map_text(|waits| format!("predicted with EFA: the GPUs wait {waits}; longer over TCP")))
 }
 
-/// Describes the cost of a run that hangs until the service stops it, if it has as many ranks as jobs that hung.
+/// Describes the cost of a run that hangs until the service stops it, if it has as many ranks as jobs that
+/// hung.
 fn describe_hang_cost(plan: &Plan) -> Option<Note> {
     let ranks = plan.mesh.as_ref()?.ranks();
     let limit = run_limits::max_run(plan.job.cluster.as_ref()?)?.value;

@@ -48,7 +48,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 secret.name_span,
                 format!("`{}` is not a valid environment variable name for a secret", secret.name),
             )
-            .note("valid names contain letters, digits and `_`, and do not start with a digit (keys of `Environment` in CreateTrainingJob)");
+            .note("valid names contain letters, digits and `_`, and do not start with a digit (keys of \
+                `Environment` in CreateTrainingJob)");
             problems.push(if near.is_empty() {
                 diagnostic.help("write a name, e.g. `secret \"API_KEY\"`")
             } else {
@@ -93,7 +94,8 @@ fn check_program_variable(variable: &Variable, program: &Program, problems: &mut
         )
         .label(entry.span_or(program.span), "never started")
         .help(format!("remove `{PROGRAM_VARIABLE}`, and name the program once"))
-        .note("the variable takes precedence over the hyperparameter `sagemaker_program` (sagemaker-training-toolkit @3383937, `environment.py`)"),
+        .note("the variable takes precedence over the hyperparameter `sagemaker_program` \
+            (sagemaker-training-toolkit @3383937, `environment.py`)"),
     );
 }
 

@@ -12,7 +12,8 @@ declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the correct layer class
 /// The codes of this file.
 pub(super) static CODES: &[&trainc_diag::Code] = &[&T0396];
 
-/// Reports a missing or wrong layer class: without one FSDP gathers the whole model at once, which saves no memory.
+/// Reports a missing or wrong layer class: without one FSDP gathers the whole model at once, which saves no
+/// memory.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(law) = plan.engine.map(|engine| engine.law).filter(|law| law.wraps) else { return };
@@ -20,7 +21,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if parallel.strategy.is_bad() || !law.is_sharded(parallel) {
         return;
     }
-    // The node describes an argument of Hugging Face's Trainer; other code has its own layers, and names them itself.
+    // The node describes an argument of Hugging Face's Trainer; other code has its own layers, and names them
+    // itself.
     let code = plan.job.program.as_ref().and_then(|program| program.code.value());
     let is_other = code.and_then(|name| Code::parse(name)).is_some_and(|code| code != Code::HuggingFace);
     if is_other || predict::script_wraps_model(plan) {
@@ -39,10 +41,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let model = plan.model.as_ref().map_or("", |model| model.name.as_str());
         let near = text::nearest(&wrap.value, [right]).is_some();
         problems.push(
-            Diagnostic::new(&T0396, span, format!("`{model}` has no layer class `{}`; its layer class is `{right}`", wrap.value))
+            Diagnostic::new(&T0396, span, format!("`{model}` has no layer class `{}`; its layer class is \
+                `{right}`", wrap.value))
                 .help(if near { format!("did you mean `\"{right}\"`?") } else { format!("write `wrap \"{right}\"`") })
                 .fix(span, format!("\"{right}\""))
-                .note("an unmatched class makes the whole model one FSDP unit, or the Trainer fails: \"Could not find the transformer layer class to wrap\"")
+                .note("an unmatched class makes the whole model one FSDP unit, or the Trainer fails: \
+                    \"Could not find the transformer layer class to wrap\"")
                 .fact("wrap", right),
         );
         return;

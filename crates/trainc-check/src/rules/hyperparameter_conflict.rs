@@ -1,4 +1,5 @@
-//! Literal options of the script compared with the plan: the script trains with the former, trainc predicts the latter.
+//! Literal options of the script compared with the plan: the script trains with the former, trainc predicts
+//! the latter.
 
 use crate::Context;
 use std::collections::BTreeSet;
@@ -43,7 +44,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .help(if row.equals.is_some() || row.words.is_some() || !is_placeholder {
                     "write the same in the plan and in the option".to_owned()
                 } else {
-                    format!("write `\"{{{{ {path} }}}}\"`, which reads the value from the plan, or change the plan")
+                    format!("write `\"{{{{ {path} }}}}\"`, which reads the value from the plan, or \
+                        change the plan")
                 })
                 .note("memory, time and cost are predicted for the plan's value")
                 .subject(literal.subject),
@@ -84,7 +86,8 @@ fn other_engine(plan: &Plan, row: &ScriptOption, literal: &Literal) -> Option<Di
     )
 }
 
-/// Reports a length of the run that the plan gives in another unit, unless another option of the script has the plan's.
+/// Reports a length of the run that the plan gives in another unit, unless another option of the script has
+/// the plan's.
 fn other_unit(plan: &Plan, row: &ScriptOption, literal: &Literal, literals: &[Literal]) -> Option<Diagnostic> {
     let path = row.instead_of.as_ref()?;
     let planned = placeholder_value(plan, path)?;
@@ -102,7 +105,8 @@ fn other_unit(plan: &Plan, row: &ScriptOption, literal: &Literal, literals: &[Li
     let planned = trainc_emit::python_str(&planned);
     Some(
         Diagnostic::new(&T0584, literal.span, format!("{}, but the plan has {unit} {planned}", literal.statement()))
-            .help(format!("write `{} {}` and `dataset sequences=…` in `train`, or give the script the plan's {unit}", row.meaning, trainc_emit::python_str(&literal.value)))
+            .help(format!("write `{} {}` and `dataset sequences=…` in `train`, or give the script the plan's \
+                {unit}", row.meaning, trainc_emit::python_str(&literal.value)))
             .note("memory, time and cost are predicted for the plan's value"),
     )
 }

@@ -1,4 +1,5 @@
-//! Names and values of hyperparameters, which the toolkit passes to the script as `--name value` through a shell.
+//! Names and values of hyperparameters, which the toolkit passes to the script as `--name value` through a
+//! shell.
 
 use crate::Context;
 use crate::queries::spelling::nearest_spelling;
@@ -71,8 +72,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Checks names, and quotes in values. They only matter to the training toolkit: a container with its own entry point reads a
-/// file.
+/// Checks names, and quotes in values. They only matter to the training toolkit: a container with its own
+/// entry point reads a file.
 pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
     if !program.entrypoint.is_empty() || context.plan.is_worker() {
@@ -91,7 +92,8 @@ pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(&T0266, h.name_span, format!("`{}` and `{}` differ only in `-` and `_`", first.name, h.name))
                     .label(first.name_span, "the other one")
                     .help("remove the one that the script does not read")
-                    .note("argparse stores both in one attribute: the last on the command line wins, and the toolkit sorts by name"),
+                    .note("argparse stores both in one attribute: the last on the command line wins, \
+                        and the toolkit sorts by name"),
             );
         }
     }
@@ -114,13 +116,15 @@ fn check_value(h: &Hyperparameter, problems: &mut Problems) {
         Scalar::Null => problems.push(
             Diagnostic::new(&T0267, span, format!("the script receives `--{} None`, a string", h.name))
                 .help("remove the hyperparameter")
-                .note("the toolkit decodes the value and prints it with `str()` (sagemaker-training-toolkit, `mapping.py`)"),
+                .note("the toolkit decodes the value and prints it with `str()` \
+                    (sagemaker-training-toolkit, `mapping.py`)"),
         ),
         Scalar::Int(_) | Scalar::Float(_) | Scalar::Bool(_) => {}
     }
 }
 
-/// Reports a value that has quotes for the shell, as scripts of the SageMaker SDK write them: trainc adds its own.
+/// Reports a value that has quotes for the shell, as scripts of the SageMaker SDK write them: trainc adds its
+/// own.
 fn check_quotes(h: &Hyperparameter, context: &Context, problems: &mut Problems) {
     let Some(val) = h.value.val() else { return };
     let Scalar::Text(text) = &val.value else { return };
@@ -136,7 +140,8 @@ fn check_quotes(h: &Hyperparameter, context: &Context, problems: &mut Problems) 
         format!("the script receives `--{}` with the quotes in its value: `{text}`", h.name),
     )
     .write(format!("\"{inside}\""))
-    .note("trainc quotes a value for the container's shell; the SageMaker SDK does not, so its scripts write the quotes");
+    .note("trainc quotes a value for the container's shell; the SageMaker SDK does not, so its scripts \
+        write the quotes");
     problems.push(if context.is_literal(span, text) {
         diagnostic.fix(span, format!("\"{inside}\""))
     } else {
@@ -147,7 +152,8 @@ fn check_quotes(h: &Hyperparameter, context: &Context, problems: &mut Problems) 
 fn invalid_characters(span: Span, whose: &str, what: &str) -> Diagnostic {
     Diagnostic::new(&T0404, span, format!("the value of {whose} contains {what}"))
         .help("write it to a file in the program's directory, and pass the file's path")
-        .note("values in CreateTrainingJob must match `.*`, which excludes line breaks; arguments and environment variables of a process cannot contain NUL")
+        .note("values in CreateTrainingJob must match `.*`, which excludes line breaks; arguments and \
+            environment variables of a process cannot contain NUL")
 }
 
 fn check_name(h: &Hyperparameter, is_script: bool, problems: &mut Problems) {
@@ -162,7 +168,8 @@ fn check_name(h: &Hyperparameter, is_script: bool, problems: &mut Problems) {
             diagnostic.help("write the parameters as children of `parallel engine=\"smp\"`")
         } else {
             diagnostic.help(format!(
-                "remove it: a node sends it; if none does, write `request {{ HyperParameters {{ {} \"…\"; }} }}` with `allow \"T0446\" reason=\"…\"`",
+                "remove it: a node sends it; if none does, write `request {{ HyperParameters {{ \
+                    {} \"…\"; }} }}` with `allow \"T0446\" reason=\"…\"`",
                 h.name
             ))
         });

@@ -19,7 +19,10 @@ declare_code!(
     ends: Speed
 );
 declare_code!(T0594, "image-lacks-part", Warning, "an image that lacks what the job needs");
-declare_code!(T0587, "image-for-other-processor", Warning, "an image whose name says that it is for another processor");
+declare_code!(
+    T0587, "image-for-other-processor", Warning,
+    "an image whose name says that it is for another processor"
+);
 declare_code!(T0588, "inference-image", Warning, "an image for inference in a training job");
 declare_code!(T0589, "registry-of-other-region", Error, "an AWS registry that does not have the image");
 
@@ -81,7 +84,8 @@ fn check_framework(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) {
         format!("engine `{}` starts PyTorch, but the image is for `{family}`", engine.value.as_str()),
     )
     .help(if is_tensorflow {
-        "write `parallel engine=\"none\" launcher=\"multi-worker-mirrored\"` or `parallel engine=\"ddp\" launcher=\"mpi\"`, or use an image of PyTorch"
+        "write `parallel engine=\"none\" launcher=\"multi-worker-mirrored\"` or `parallel \
+            engine=\"ddp\" launcher=\"mpi\"`, or use an image of PyTorch"
     } else {
         "remove `parallel`, or use an image of PyTorch"
     })
@@ -111,7 +115,8 @@ fn check_transformers(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) 
     let span = ask.transformers.span().or_else(|| ask.uri.span()).unwrap_or(ask.span);
     problems.push(
         Diagnostic::new(&T0594, span, format!("transformers {version} cannot load `{}`", model.name))
-            .help(format!("use an image with transformers {}, or install it with a `requirements.txt` in the source", missing.needed()))
+            .help(format!("use an image with transformers {}, or install it with a `requirements.txt` in the \
+                source", missing.needed()))
             .note(format!("`{}` requires transformers {}: {} ({})", missing.what, missing.needed(), missing.provenance.source, missing.provenance.date)),
     );
 }
@@ -132,7 +137,8 @@ fn check_pytorch(context: &Context, ask: &ImageRequest, problems: &mut Problems)
             return;
         }
         problems.push(
-            Diagnostic::new(&T0594, span, format!("{shown} requires PyTorch {least}, but the image has {version}"))
+            Diagnostic::new(&T0594, span, format!("{shown} requires PyTorch {least}, but the image has \
+                {version}"))
                 .label(at, format!("PyTorch {version}"))
                 .help(format!("remove it, or use an image with PyTorch {least} or newer"))
                 .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
@@ -155,8 +161,10 @@ fn check_toolkit(plan: &Plan, parsed: &ImageUri, span: Span, problems: &mut Prob
     let Some(part) = images::lack_in_name(parsed).filter(|_| is_script) else { return };
     problems.push(
         Diagnostic::new(&T0594, span, format!("`{}` says that the image lacks {}", part.word, part.says))
-            .help("use an image of SageMaker, install `sagemaker-training` in yours, or start the script with `entrypoint`")
-            .note("SageMaker runs `train` in the container, which the toolkit provides; without it the job fails to start"),
+            .help("use an image of SageMaker, install `sagemaker-training` in yours, or start the \
+                script with `entrypoint`")
+            .note("SageMaker runs `train` in the container, which the toolkit provides; without it the \
+                job fails to start"),
     );
 }
 
@@ -196,8 +204,8 @@ fn check_processor(plan: &Plan, parsed: &ImageUri, span: Span, problems: &mut Pr
     problems.push(diagnostic);
 }
 
-/// Reports a repository of AWS's registries that is nearly one of the Deep Learning Containers, and the tag `latest`, which they
-/// do not have.
+/// Reports a repository of AWS's registries that is nearly one of the Deep Learning Containers, and the tag
+/// `latest`, which they do not have.
 fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Problems) {
     let known = images::repositories();
     let is_known = known.contains(&parsed.repository);
@@ -206,7 +214,8 @@ fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Pro
     }
     let near = text::nearest(&parsed.repository, known.iter().map(String::as_str)).filter(|_| !is_known);
     let diagnostic = match near {
-        Some(near) => Diagnostic::new(&T0589, span, format!("AWS's registry has no repository `{}`: did you mean `{near}`?", parsed.repository))
+        Some(near) => Diagnostic::new(&T0589, span, format!("AWS's registry has no repository `{}`: did you \
+            mean `{near}`?", parsed.repository))
             .write(format!("\"{}\"", uri.replacen(&parsed.repository, near, 1))),
         None if is_known && parsed.tag.as_deref() == Some("latest") => {
             Diagnostic::new(&T0589, span, format!("`{}` has no tag `latest`: its tags begin with a version", parsed.repository))
@@ -217,11 +226,13 @@ fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Pro
             let holders = images::accounts_of_repository(&parsed.repository, &parsed.region);
             let in_region = images::regions_of_account(&parsed.account).contains(&parsed.region);
             let Some(holder) = holders.first().filter(|_| in_region && !holders.contains(&parsed.account)) else { return };
-            Diagnostic::new(&T0589, span, format!("account {} has no repository `{}`: it is in account {holder}", parsed.account, parsed.repository))
+            Diagnostic::new(&T0589, span, format!("account {} has no repository `{}`: it is in account \
+                {holder}", parsed.account, parsed.repository))
                 .write(format!("\"{}\"", uri.replacen(&parsed.account, holder, 1)))
         }
     };
-    problems.push(diagnostic.severity(Severity::Warning).note("names of the Deep Learning Containers (`trainc catalog images`); their tags are recalled"));
+    problems.push(diagnostic.severity(Severity::Warning).note("names of the Deep Learning Containers \
+        (`trainc catalog images`); their tags are recalled"));
 }
 
 /// Reports an account of AWS's registries that the catalogue lists for other regions only.

@@ -98,11 +98,13 @@ pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
             problems.push(
                 Diagnostic::new(&T0440, span, format!("`{}` is not an image URI of a private ECR repository", uri.value))
                     .help(format!(
-                        "push the image to ECR, and write `image uri=\"{}.dkr.ecr.{}.amazonaws.com/REPOSITORY:TAG\"`",
+                        "push the image to ECR, and write `image \
+                            uri=\"{}.dkr.ecr.{}.amazonaws.com/REPOSITORY:TAG\"`",
                         plan.job.account.value().map_or("ACCOUNT", String::as_str),
                         plan.region.as_ref().map_or("REGION", |region| region.name.as_str())
                     ))
-                    .note("another registry in your VPC requires `request { AlgorithmSpecification { TrainingImageConfig { TrainingRepositoryAccessMode \"Vpc\" } } }`"),
+                    .note("another registry in your VPC requires `request { AlgorithmSpecification { \
+                        TrainingImageConfig { TrainingRepositoryAccessMode \"Vpc\" } } }`"),
             );
         }
         None => {}

@@ -32,10 +32,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     if let Some(span) = cluster.instance.span().or_else(|| cluster.nodes.span()) {
         problems.push(
-            Diagnostic::new(&T0431, span, "a cluster with groups cannot set an instance type or a number of nodes")
+            Diagnostic::new(&T0431, span, "a cluster with groups cannot set an instance type or a number of \
+                nodes")
                 .label(first.span, "the first group")
                 .help("write them on each `group`, and `cluster { … }` without them")
-                .note("`InstanceGroups` excludes `InstanceType` and `InstanceCount` (botocore's model of ResourceConfig)"),
+                .note("`InstanceGroups` excludes `InstanceType` and `InstanceCount` (botocore's model \
+                    of ResourceConfig)"),
         );
     }
     let with = job.channels.iter().filter(|channel| !channel.groups.is_absent()).count();

@@ -62,7 +62,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         blocked(
             s3.span_or(program.span),
             format!(
-                "channel `code` provides the archive as `{name}`, but the container expects `sourcedir.tar.gz`"
+                "channel `code` provides the archive as `{name}`, but the container expects \
+                    `sourcedir.tar.gz`"
             ),
             "rename the archive to `sourcedir.tar.gz`, or use `source=`",
         );

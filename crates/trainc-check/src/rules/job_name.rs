@@ -19,7 +19,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let span = name.span_or(context.plan.job.span);
     let Some(shape) = shapes::member_at_path("CreateTrainingJob", "TrainingJobName") else { return };
     let max = shape.max.unwrap_or(f64::MAX);
-    // A long name is truncated, so only its characters are checked: in pieces, as the pattern also bounds the length.
+    // A long name is truncated, so only its characters are checked: in pieces, as the pattern also bounds the
+    // length.
     let pieces: Vec<char> = name.value.chars().collect();
     let is_valid = !pieces.is_empty()
         && pieces.chunks(8).all(|piece| shape.takes_text(&format!("a{}a", piece.iter().collect::<String>())))
@@ -39,7 +40,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         } else {
             format!("contains {}", text::list(&bad, "and"))
         })
-        .note("only letters, digits and hyphens between them are allowed (`TrainingJobName`, botocore's model of CreateTrainingJob)");
+        .note("only letters, digits and hyphens between them are allowed (`TrainingJobName`, \
+            botocore's model of CreateTrainingJob)");
         problems.push(if near.is_empty() {
             diagnostic.help("write a name, e.g. `\"my-first-job\"`")
         } else {
@@ -57,7 +59,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the name has {} characters; the training job's name keeps {room} of them", pieces.len()),
             )
             .note(format!(
-                "the training job is named `<job>-<{} hex digits of the digest>`, with at most {max} characters",
+                "the training job is named `<job>-<{} hex digits of the digest>`, with at most \
+                    {max} characters",
                 digest.value
             ))
             .fact("characters", pieces.len())

@@ -28,10 +28,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for (key, fallback) in output.into_iter().chain(volume).chain(channels).chain(checkpoint) {
         if key.value.starts_with("alias/") || key.value.contains(":alias/") {
             problems.push(
-                Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias: the role may use any key with this alias", key.value))
+                Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias: the role may use \
+                    any key with this alias", key.value))
                     .label(role.create.span().unwrap_or(role.span), "trainc writes this role's policy")
-                    .help(format!("write the key's ARN: `aws kms describe-key --region {region} --key-id {} --query KeyMetadata.Arn` prints it", key.value))
-                    .note("a policy cannot name an alias as a resource, so this one grants all keys under the condition kms:ResourceAliases; anyone who may move the alias chooses the key (AWS KMS developer guide)"),
+                    .help(format!("write the key's ARN: `aws kms describe-key --region {region} --key-id {} \
+                        --query KeyMetadata.Arn` prints it", key.value))
+                    .note("a policy cannot name an alias as a resource, so this one grants all keys \
+                        under the condition kms:ResourceAliases; anyone who may move the alias chooses the \
+                        key (AWS KMS developer guide)"),
             );
         }
     }

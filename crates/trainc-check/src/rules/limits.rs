@@ -1,7 +1,8 @@
-//! Lengths, counts, ranges and patterns: the request as it would be sent, validated with the service's shapes.
+//! Lengths, counts, ranges and patterns: the request as it would be sent, validated with the service's
+//! shapes.
 //!
-//! The facts are botocore's (`catalog::shapes`); this file finds the node to blame and describes the problem. Job name, durations
-//! and S3 URIs have separate rules.
+//! The facts are botocore's (`catalog::shapes`); this file finds the node to blame and describes the problem.
+//! Job name, durations and S3 URIs have separate rules.
 
 mod member_places;
 mod request_members;
@@ -65,13 +66,14 @@ const FORMS: &[(&str, &str)] = &[
     ("RoleArn", "arn:aws:iam::ACCOUNT:role/NAME"),
 ];
 
-/// A placeholder for the job's digest: no limit depends on its digits, and the real one needs a second request.
+/// A placeholder for the job's digest: no limit depends on its digits, and the real one needs a second
+/// request.
 const ANY_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Validates the emitted request and blames the nodes.
 ///
-/// The request is made of the known values, so members of fields already reported are invalid: only paths whose node has a value
-/// have a place, and the others are skipped.
+/// The request is made of the known values, so members of fields already reported are invalid: only paths
+/// whose node has a value have a place, and the others are skipped.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let request = emit::training_job_request(plan, &emit::Identity::new(plan, ANY_DIGEST));
@@ -208,7 +210,8 @@ fn help(
             key => diagnostic
                 .help("put it into a file of the program's directory, and pass the file's path")
                 .note(format!(
-                    "the length is that of the value as sent: encoded as JSON{}, and quoted for the container's shell",
+                    "the length is that of the value as sent: encoded as JSON{}, and quoted for \
+                        the container's shell",
                     key.and_then(|key| written_length(context, key))
                         .map(|written| format!(" ({written} as written)"))
                         .unwrap_or_default()
@@ -234,7 +237,8 @@ fn help(
         return diagnostic.help(format!("quote each one separately: `{}`", quoted.join(" ")));
     }
     if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_key_violation(key, violation)) {
-        return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
+        return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \
+            \"NAME\" from=\"arn:…\"`");
     }
     if let Some(form) = FORMS.iter().find(|(path, _)| *path == place.path).map(|(_, form)| *form) {
         return diagnostic.help(format!("write it as `{form}`"));

@@ -51,7 +51,8 @@ fn check_absolute(
             format!("`{path}` of `{what}` is not an absolute path")
         },
     )
-    .note("SageMaker mounts the directory before the program and its working directory exist (CheckpointConfig, LocalPath: \"/opt/ml/checkpoints/\" by default)");
+    .note("SageMaker mounts the directory before the program and its working directory exist \
+        (CheckpointConfig, LocalPath: \"/opt/ml/checkpoints/\" by default)");
     let fixed = format!("\"/opt/ml/{}\"", path.trim_start_matches("./").trim_end_matches('/'));
     problems.push(
         if has_parent_component
@@ -67,8 +68,8 @@ fn check_absolute(
     false
 }
 
-/// Reports a reserved directory for checkpoints with a copy in S3. Without one the directory may be on a file system that
-/// is mounted below `/opt/ml/input`.
+/// Reports a reserved directory for checkpoints with a copy in S3. Without one the directory may be on a file
+/// system that is mounted below `/opt/ml/input`.
 fn check_reserved(context: &Context, local: &Val<String>, node: Span, problems: &mut Problems) {
     if context.plan.job.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.s3.is_absent()) {
         return;

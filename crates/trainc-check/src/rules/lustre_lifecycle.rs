@@ -65,7 +65,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Reports a link that contains the job's name, because of which the jobs of a sweep do not share the file system.
+/// Reports a link that contains the job's name, because of which the jobs of a sweep do not share the file
+/// system.
 fn check_sweep(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mut Problems) {
     let jobs = plan.job.sweep.iter().map(|vary| vary.values.len() as u64).product::<u64>();
     let job = plan.job.name.value().map_or("", String::as_str);
@@ -80,7 +81,8 @@ fn check_sweep(plan: &Plan, storage: &Storage, today: Option<i64>, problems: &mu
     let diagnostic = Diagnostic::new(
         &T0489,
         link.s3.val().map_or(link.span, |uri| uri.span_or(link.span)),
-        format!("each of the {jobs} jobs of the sweep creates its own file system `{name}`, because this link contains the job's name"),
+        format!("each of the {jobs} jobs of the sweep creates its own file system `{name}`, because this \
+            link contains the job's name"),
     )
     .help("link a prefix without the job's name, and let the script write below it")
     .note("jobs share a file system if its settings and links are identical: it is created and billed once")
@@ -110,8 +112,10 @@ fn check_maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
         let max_run = max_run.value;
         if storage.maintenance.is_absent() && max_run > DAY {
             problems.push(
-                Diagnostic::new(&T0461, storage.span, format!("no maintenance window for `{name}`: AWS chooses a weekly one"))
-                    .help("add e.g. `maintenance=\"7:03:00\"` with a weekday and time (UTC, Monday is 1) outside the run")
+                Diagnostic::new(&T0461, storage.span, format!("no maintenance window for `{name}`: AWS \
+                    chooses a weekly one"))
+                    .help("add e.g. `maintenance=\"7:03:00\"` with a weekday and time (UTC, Monday is \
+                        1) outside the run")
                     .note(format!("the job may run for {}, and file operations can stall during maintenance", text::duration(max_run))),
             );
         }
@@ -202,10 +206,13 @@ fn check_deletion(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let span = storage.delete_after_job.span().unwrap_or(storage.span);
     if let Some(export) = storage.exports.first() {
         problems.push(
-            Diagnostic::new(&T0480, span, format!("deleting `{name}` after the job deletes data that is not exported by then"))
+            Diagnostic::new(&T0480, span, format!("deleting `{name}` after the job deletes data that is not \
+                exported by then"))
                 .label(export.span, "exported in the background")
-                .help("remove `delete-after-job`, and delete it once the export has caught up (AgeOfOldestQueuedMessage is 0)")
-                .note("DeleteFileSystem does not wait for the export queue, and it deletes Lustre file systems without a final backup"),
+                .help("remove `delete-after-job`, and delete it once the export has caught up \
+                    (AgeOfOldestQueuedMessage is 0)")
+                .note("DeleteFileSystem does not wait for the export queue, and it deletes Lustre file \
+                    systems without a final backup"),
         );
         return;
     }

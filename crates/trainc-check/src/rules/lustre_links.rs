@@ -44,7 +44,8 @@ fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
         if path.value.split('/').any(|part| part == "..") {
             problems.push(
                 Diagnostic::new(&T0477, span, format!("path `{}` contains `..`", path.value))
-                    .note("FileSystemPath maps one directory of the file system to one prefix (botocore, CreateDataRepositoryAssociation)"),
+                    .note("FileSystemPath maps one directory of the file system to one prefix \
+                        (botocore, CreateDataRepositoryAssociation)"),
             );
         } else if !path.value.starts_with('/') {
             let fixed = format!("\"/{}\"", path.value);
@@ -52,7 +53,8 @@ fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
                 Diagnostic::new(&T0477, span, format!("path `{}` does not start with `/`", path.value))
                     .help(format!("write `path={fixed}`"))
                     .fix(span, fixed)
-                    .note("the leading slash of FileSystemPath is required (botocore, CreateDataRepositoryAssociation)"),
+                    .note("the leading slash of FileSystemPath is required (botocore, \
+                        CreateDataRepositoryAssociation)"),
             );
         } else if let Some(fixed) = file_system::remove_empty_components(&path.value) {
             let fixed = format!("\"{fixed}\"");
@@ -65,7 +67,8 @@ fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
         } else if shape.as_ref().is_some_and(|shape| !shape.takes_text(&path.value)) {
             problems.push(
                 Diagnostic::new(&T0477, span, "the path contains a line break or is too long")
-                    .note("FileSystemPath has at most 4,096 characters and no line break (botocore, CreateDataRepositoryAssociation)"),
+                    .note("FileSystemPath has at most 4,096 characters and no line break (botocore, \
+                        CreateDataRepositoryAssociation)"),
             );
         }
     }
@@ -119,7 +122,8 @@ fn check_overlaps(associations: &[Association], problems: &mut Problems) {
                 },
             )
             .label(other.span, format!("linked to `{}`", shown(&other.path)))
-            .note("paths of data repository associations must not overlap, and `/` is only valid for a single association (botocore, CreateDataRepositoryAssociation)");
+            .note("paths of data repository associations must not overlap, and `/` is only valid for a \
+                single association (botocore, CreateDataRepositoryAssociation)");
             problems.push(match last_part(&later.s3).filter(|_| !later.path_written) {
                 Some(part) => {
                     diagnostic.help(format!("give each link its own path, e.g. `path=\"/{part}\"` here"))
@@ -139,7 +143,8 @@ fn check_overlaps(associations: &[Association], problems: &mut Problems) {
                 )
                 .label(other.s3_span, "the other link")
                 .help("link the common parent once; import and export of one prefix must use the same path")
-                .note("S3 prefixes of a file system's data repository associations must not overlap (botocore, CreateDataRepositoryAssociation)"),
+                .note("S3 prefixes of a file system's data repository associations must not overlap \
+                    (botocore, CreateDataRepositoryAssociation)"),
             );
         }
     }

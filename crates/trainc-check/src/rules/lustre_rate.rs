@@ -22,7 +22,8 @@ const MB: f64 = 1e6;
 /// GiB per TiB, to which the service's throughput refers.
 const GIB_PER_TIB: f64 = 1024.0;
 
-/// Compares the rate at which the job can process data with the throughput of the disks, where both are known.
+/// Compares the rate at which the job can process data with the throughput of the disks, where both are
+/// known.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(storage), Ok(input)) = (input::created_data_file_system(plan), Input::from_plan(plan)) else { return };
@@ -54,7 +55,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         text::group_digits(capacity)
     ))
     .note(format!(
-        "a step takes {} s, of which the accelerators wait {} s for data and are billed; reads from the file servers' cache are faster",
+        "a step takes {} s, of which the accelerators wait {} s for data and are billed; reads \
+            from the file servers' cache are faster",
         text::short_number(speed.step_seconds),
         text::short_number(waits)
     ))
@@ -71,8 +73,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
-/// Returns the edits to the cheapest sufficient tier and capacity, at least the written capacity; without prices, to the
-/// least capacity with the lowest tier.
+/// Returns the edits to the cheapest sufficient tier and capacity, at least the written capacity; without
+/// prices, to the least capacity with the lowest tier.
 fn sufficient_settings(
     plan: &Plan,
     storage: &Storage,

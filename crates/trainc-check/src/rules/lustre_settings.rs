@@ -1,4 +1,5 @@
-//! Settings of a new Lustre file system: deployment type, storage type, capacity, throughput, version and metadata.
+//! Settings of a new Lustre file system: deployment type, storage type, capacity, throughput, version and
+//! metadata.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -97,7 +98,8 @@ fn check_combination(storage: &Storage, deployment: &str, storage_type: &str, pr
     });
 }
 
-/// Checks the throughput; returns whether the deployment type supports it, so that the capacity can be checked too.
+/// Checks the throughput; returns whether the deployment type supports it, so that the capacity can be
+/// checked too.
 fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombination, problems: &mut Problems) -> bool {
     let tiers: Vec<String> = legal.throughputs.iter().map(u32::to_string).collect();
     let Some(written) = storage.throughput_mb_s_tib.val() else {
@@ -157,8 +159,8 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
     false
 }
 
-/// Returns the settings that support the throughput: a storage type of the same deployment type is preferred to another
-/// deployment type. None with EFA, which a single combination supports.
+/// Returns the settings that support the throughput: a storage type of the same deployment type is preferred
+/// to another deployment type. None with EFA, which a single combination supports.
 fn settings_for_throughput(storage: &Storage, throughput: u64) -> Option<String> {
     if storage.efa.get() == Some(true) {
         return None;
@@ -245,7 +247,8 @@ fn check_settings(storage: &Storage, deployment: &str, legal: &LegalCombination,
             storage.kms.span(),
             "a customer-managed KMS key",
             "remove `kms`, or choose a persistent deployment",
-            "KmsKeyId is only valid for persistent deployments; scratch file systems are encrypted with an AWS-managed key (botocore, CreateFileSystem)",
+            "KmsKeyId is only valid for persistent deployments; scratch file systems are \
+                encrypted with an AWS-managed key (botocore, CreateFileSystem)",
         );
     }
     if legal.drive_cache == Presence::Forbidden && !storage.drive_cache.is_absent() {
@@ -270,7 +273,8 @@ fn check_settings(storage: &Storage, deployment: &str, legal: &LegalCombination,
                 Some(link.span),
                 "S3 links",
                 "choose `deployment=\"scratch-2\"`, or copy the data yourself",
-                "data repository associations are supported by all deployment types except SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)",
+                "data repository associations are supported by all deployment types except \
+                    SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)",
             );
         }
     }
@@ -297,13 +301,15 @@ fn check_version(storage: &Storage, deployment: &str, legal: &LegalCombination, 
         (
             &legal.association_versions,
             "file systems with S3 links".to_owned(),
-            "data repository associations require version 2.12 or newer (botocore, CreateDataRepositoryAssociation)",
+            "data repository associations require version 2.12 or newer (botocore, \
+                CreateDataRepositoryAssociation)",
         )
     } else if configured && !legal.metadata_versions.contains(&version.value) {
         (
             &legal.metadata_versions,
             "file systems with a metadata configuration".to_owned(),
-            "version 2.12 is not supported by PERSISTENT_2 file systems with a metadata configuration (botocore, FileSystemTypeVersion)",
+            "version 2.12 is not supported by PERSISTENT_2 file systems with a metadata \
+                configuration (botocore, FileSystemTypeVersion)",
         )
     } else {
         return;

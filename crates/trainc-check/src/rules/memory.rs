@@ -89,7 +89,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             };
             problems.push(match sharding {
                 Some(word) => found.severity(Severity::Note).note(format!(
-                    "`{word}` says that the program shards the model itself, which is not predicted: `engine=\"fsdp\"` describes it"
+                    "`{word}` says that the program shards the model itself, which is not \
+                        predicted: `engine=\"fsdp\"` describes it"
                 )),
                 None => found,
             });
@@ -248,12 +249,12 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     }
 }
 
-/// The factor of time that an edit which surely fits may take over the cheapest that may not: running out of memory ends the
-/// run, and a failed attempt costs more than a quarter of a few steps.
+/// The factor of time that an edit which surely fits may take over the cheapest that may not: running out of
+/// memory ends the run, and a failed attempt costs more than a quarter of a few steps.
 const SAFETY_FACTOR: f64 = 1.25;
 
-/// Moves the cheapest edit that surely fits before one that may not, if it takes at most a quarter longer and is alike in nodes,
-/// instance type and `class`.
+/// Moves the cheapest edit that surely fits before one that may not, if it takes at most a quarter longer and
+/// is alike in nodes, instance type and `class`.
 fn prefer_sure<T: PartialEq>(found: &mut Vec<Remedy>, class: impl Fn(&Remedy) -> T) {
     let Some(first) = found.first().filter(|one| one.after.fit() == Some(Fit::Maybe)) else { return };
     let Some(most) = first.slower.map(|slower| SAFETY_FACTOR * (1.0 + slower)) else { return };
@@ -318,7 +319,8 @@ fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Not
     usd.map_text(|usd| format!("{usd}{batch}"))
 }
 
-/// Describes an edit: `activation-checkpointing #true` (−14 GiB, +24% time); on other machines also their cost and batch.
+/// Describes an edit: `activation-checkpointing #true` (−14 GiB, +24% time); on other machines also their
+/// cost and batch.
 fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> Note {
     let lines: Vec<String> =
         edit_text::edit_lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
@@ -404,7 +406,8 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
     Some(
         diagnostic
         .help(format!("write {}{}", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and"), if context.plan.is_worker() { "" } else { ", if the script allows it" }))
-        .note("larger matrix multiplications use the GPU better, and sharded weights are gathered once per pass (rule of thumb)")
+        .note("larger matrix multiplications use the GPU better, and sharded weights are gathered once \
+            per pass (rule of thumb)")
         .fact("micro_batch", micro)
         .fact("passes", batch.accumulation.value / factor),
     )

@@ -29,13 +29,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 let why = error.to_string().lines().last().unwrap_or("").trim_start_matches("error: ").to_owned();
                 problems.push(
                     Diagnostic::new(&T0413, span, format!("invalid regular expression of metric `{}`: {why}", metric.name))
-                        .note("CloudWatch would receive no values; checked with the syntax of Rust's `regex`"),
+                        .note("CloudWatch would receive no values; checked with the syntax of Rust's \
+                            `regex`"),
                 );
             }
             Ok(read) if read.properties().explicit_captures_len() == 0 && !regex.value.is_empty() => problems.push(
-                Diagnostic::new(&T0414, span, format!("the expression of metric `{}` has no capture group, so the metric has no value", metric.name))
+                Diagnostic::new(&T0414, span, format!("the expression of metric `{}` has no capture group, \
+                    so the metric has no value", metric.name))
                     .help("put the number in parentheses, e.g. `loss=([0-9.]+)`")
-                    .note("SageMaker uses the first group of each match as the metric's value (developer guide, training metrics)"),
+                    .note("SageMaker uses the first group of each match as the metric's value \
+                        (developer guide, training metrics)"),
             ),
             Ok(_) => {}
         }

@@ -10,7 +10,10 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Plan, Program, Scalar};
 
-declare_code!(T0598, "missing-key", Warning, "a service or a model that requires a key, which the program does not get");
+declare_code!(
+    T0598, "missing-key", Warning,
+    "a service or a model that requires a key, which the program does not get"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0598];
@@ -73,7 +76,8 @@ fn check_address(program: &Program, service: &Integration, problems: &mut Proble
         let Some(val) = pair.value.val() else { continue };
         if ["localhost", "127.0.0.1", "0.0.0.0"].iter().any(|host| val.value.contains(host)) {
             problems.push(
-                Diagnostic::new(&T0598, val.span_or(pair.key_span), format!("`{}` is the container itself, where {} does not run", val.value, service.name))
+                Diagnostic::new(&T0598, val.span_or(pair.key_span), format!("`{}` is the container itself, \
+                    where {} does not run", val.value, service.name))
                     .help(format!("write an address that the container reaches, or remove `{}`", pair.key))
                     .note("each host of a training job is a machine of its own"),
             );
@@ -84,7 +88,8 @@ fn check_address(program: &Program, service: &Integration, problems: &mut Proble
 fn missing(what: &str, span: Span, service: &Integration) -> Diagnostic {
     let key = service.keys.first().map_or("", String::as_str);
     let needs = service.needs.as_deref().unwrap_or("a key");
-    let help = service.help.clone().unwrap_or_else(|| format!("secret \"{key}\" from=\"arn:aws:secretsmanager:…\""));
+    let help = service.help.clone().unwrap_or_else(|| format!("secret \"{key}\" \
+        from=\"arn:aws:secretsmanager:…\""));
     Diagnostic::new(&T0598, span, format!("{what} only with {needs}, and the program gets none"))
         .add_to("program", help)
         .note(format!("{} ({})", service.provenance.source, service.provenance.date))

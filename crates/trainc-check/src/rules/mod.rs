@@ -1,6 +1,7 @@
 //! The rules. Each is a file with its codes, a function `rule` and tests.
 //!
-//! No rule uses another: shared facts are [queries](crate::queries), and a code declares which others it `supersedes`.
+//! No rule uses another: shared facts are [queries](crate::queries), and a code declares which others it
+//! `supersedes`.
 
 use super::{Context, Rule};
 use trainc_diag::{Code, Problems};
@@ -28,8 +29,9 @@ fn is_on_sagemaker(plan: &Plan) -> bool {
     plan.deployable
 }
 
-/// Declares the rules, one file each: those about every plan, those about what SageMaker is asked for, files with a rule of
-/// either kind, and those about another cluster. The last ones also try edits of the plan against the others.
+/// Declares the rules, one file each: those about every plan, those about what SageMaker is asked for, files
+/// with a rule of either kind, and those about another cluster. The last ones also try edits of the plan
+/// against the others.
 macro_rules! rules {
     (
         always { $($always:ident,)* }

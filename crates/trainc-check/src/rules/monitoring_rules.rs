@@ -7,7 +7,10 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::job::MonitoringRule;
 
-declare_code!(T0593, "invalid-monitoring-rule", Error, "a rule of the debugger or the profiler that does not exist, or a parameter that it does not have");
+declare_code!(
+    T0593, "invalid-monitoring-rule", Error,
+    "a rule of the debugger or the profiler that does not exist, or a parameter that it does not have"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0593];
@@ -32,7 +35,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let written = job.request.iter().find(|member| member.name == name && has_rules && !own.contains(&member.span));
         if let Some(member) = written {
             problems.push(
-                Diagnostic::new(&T0593, member.span, format!("`{name}` is written twice: in `request`, and as `rule` nodes"))
+                Diagnostic::new(&T0593, member.span, format!("`{name}` is written twice: in `request`, and \
+                    as `rule` nodes"))
                     .help("write all of them in one place"),
             );
         }
@@ -46,7 +50,8 @@ fn check(rule: &MonitoringRule, kind: RuleKind, problems: &mut Problems) {
     };
     let Some(found) = debugger_rules::get(&rule.name.value) else {
         let known = debugger_rules::names(kind);
-        let diagnostic = Diagnostic::new(&T0593, rule.name_span(), format!("`{}` is not a built-in rule of the {node}", rule.name.value))
+        let diagnostic = Diagnostic::new(&T0593, rule.name_span(), format!("`{}` is not a built-in rule of \
+            the {node}", rule.name.value))
             .note(format!("rules: {}", known.join(", ")));
         problems.push(match text::nearest(&rule.name.value, known.iter().copied()) {
             Some(near) => diagnostic.did_you_mean(near),

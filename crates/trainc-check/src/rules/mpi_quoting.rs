@@ -40,7 +40,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
             problems.push(
                 mpi_quoting(val.span_or(pair.key_span), message)
-                    .help("write a value without spaces, quotes or shell metacharacters, or set the variable in the program"),
+                    .help("write a value without spaces, quotes or shell metacharacters, or set the \
+                        variable in the program"),
             );
         }
     }
@@ -49,14 +50,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     {
         problems.push(
             mpi_quoting(options.span_or(parallel.span), format!("`mpi-options` contains {}", describe(odd)))
-                .help("write words without quotes or shell metacharacters, e.g. `\"--mca btl_vader_single_copy_mechanism none\"`"),
+                .help("write words without quotes or shell metacharacters, e.g. `\"--mca \
+                    btl_vader_single_copy_mechanism none\"`"),
         );
     }
 }
 
 fn mpi_quoting(span: Span, message: String) -> Diagnostic {
     Diagnostic::new(&T0488, span, message)
-        .note("the toolkit splits the options at spaces, even inside quotes, and runs the result through a shell (sagemaker-training-toolkit @3383937, mpi.py)")
+        .note("the toolkit splits the options at spaces, even inside quotes, and runs the result \
+            through a shell (sagemaker-training-toolkit @3383937, mpi.py)")
 }
 
 fn describe(c: char) -> String {

@@ -98,9 +98,11 @@ fn check_architectures(plan: &Plan, gpu: &Accelerator, problems: &mut Problems) 
         let mut parts = val.value.split([' ', ';', ',']).filter(|part| !part.is_empty()).peekable();
         if parts.peek().is_some() && !parts.any(runs) {
             problems.push(
-                Diagnostic::new(&T0599, val.span_or(pair.key_span), format!("extensions are compiled for {}, but {} has {major}.{minor}", val.value, gpu.product))
+                Diagnostic::new(&T0599, val.span_or(pair.key_span), format!("extensions are compiled for \
+                    {}, but {} has {major}.{minor}", val.value, gpu.product))
                     .write(format!("TORCH_CUDA_ARCH_LIST=\"{major}.{minor}\""))
-                    .note("a kernel of an extension then fails with \"no kernel image is available for execution on the device\""),
+                    .note("a kernel of an extension then fails with \"no kernel image is available for \
+                        execution on the device\""),
             );
         }
     }

@@ -1,4 +1,5 @@
-//! Names and addresses that belong to another region or account: default buckets, hosts, ARNs in texts, variables.
+//! Names and addresses that belong to another region or account: default buckets, hosts, ARNs in texts,
+//! variables.
 
 use crate::Context;
 use crate::queries::{program, s3};
@@ -76,7 +77,8 @@ fn keys(plan: &Plan) -> Vec<(&Field<Address>, Span)> {
     output.chain(volume).chain(channels).chain(checkpoint).chain(storage).collect()
 }
 
-/// Reports a bucket whose name contains another region or, as that of the SDK's default bucket, another account.
+/// Reports a bucket whose name contains another region or, as that of the SDK's default bucket, another
+/// account.
 fn check_bucket(plan: &Plan, bucket: &str, span: Span, region: &str, is_input: bool, problems: &mut Problems) {
     if let Some(named) = s3::region_in_name(bucket).filter(|named| regions::get(named).is_some()) {
         if named != region {
@@ -85,7 +87,8 @@ fn check_bucket(plan: &Plan, bucket: &str, span: Span, region: &str, is_input: b
                     other_region(plan, span, &format!("bucket `{bucket}` is the default bucket of {named}"), region)
                         .severity(Severity::Error)
                         .write(bucket.replacen(named, region, 1))
-                        .note("SageMaker rejects a bucket of another region: \"The S3 bucket is in region …\""),
+                        .note("SageMaker rejects a bucket of another region: \"The S3 bucket is in \
+                            region …\""),
                 );
             }
             return;

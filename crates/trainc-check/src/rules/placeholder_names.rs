@@ -38,8 +38,8 @@ enum Placeholder<'a> {
     Example(&'a str),
 }
 
-/// Reports placeholders in addresses. Those of examples are only warnings until an account is asked: an example can be
-/// checked, planned and emitted as it is.
+/// Reports placeholders in addresses. Those of examples are only warnings until an account is asked: an
+/// example can be checked, planned and emitted as it is.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let addresses = addresses(&context.plan.job);
     let mut places: Vec<(Placeholder, Vec<Span>)> = Vec::new();
@@ -60,7 +60,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(match found {
             Placeholder::Blank(_) if name.contains(MADE_UP) => one
                 .help(format!("write the real name in place of `{name}`"))
-                .note("`import` writes `made-up-…` where only the account, or what the script computes from it, knows the value"),
+                .note("`import` writes `made-up-…` where only the account, or what the script computes \
+                    from it, knows the value"),
             Placeholder::Blank(_) => one.help(format!("write the real name in place of `{name}`")),
             Placeholder::Example(_) => one
                 .severity(if context.asks_account { Severity::Error } else { Severity::Warning })
@@ -100,8 +101,8 @@ fn has_word(text: &str, words: &str) -> bool {
     })
 }
 
-/// Returns the addresses of a job with their spans: every value that names a resource, and every text of the program and
-/// of the request that is an S3 URI or an ARN.
+/// Returns the addresses of a job with their spans: every value that names a resource, and every text of the
+/// program and of the request that is an S3 URI or an ARN.
 fn addresses(job: &Job) -> Vec<(String, Span)> {
     let mut out: Vec<(String, Span)> = Vec::new();
     for_each_address(&mut job.clone(), &mut |field| add(&mut out, field, job.span));

@@ -37,7 +37,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(&T0316, placement.span, format!("`{}` is not available in UltraServers", instance.name))
                 .label(span, "the instance type")
                 .remove("placement").or_else("use an UltraServer type, e.g. `\"ml.p6e-gb200.36xlarge\"`")
-                .note("InstancePlacementConfig is \"only applicable for UltraServer capacity\" (botocore 1.44.5, ResourceConfig)"),
+                .note("InstancePlacementConfig is \"only applicable for UltraServer capacity\" \
+                    (botocore 1.44.5, ResourceConfig)"),
         );
         return;
     }

@@ -62,7 +62,8 @@ const FLASH_CAPABILITY: (u8, u8) = (8, 0);
 const HOPPER: u8 = 9;
 /// Minimum compute capability of 8-bit products: Ada (Transformer Engine, `check_fp8_support`).
 const FP8: (u8, u8) = (8, 9);
-/// Minimum compute capability of scales per block in hardware: Blackwell (Transformer Engine, `check_mxfp8_support`).
+/// Minimum compute capability of scales per block in hardware: Blackwell (Transformer Engine,
+/// `check_mxfp8_support`).
 const BLOCK_SCALES: (u8, u8) = (10, 0);
 
 /// Checks bf16, fp16, fp8, selective recomputation and flash attention.
@@ -112,7 +113,8 @@ fn check_bf16(plan: &Plan, problems: &mut Problems) {
             plan,
             Diagnostic::new(&T0381, span, format!("{} does not support bf16, which requires Ampere or newer", gpu_name(plan)))
                 .write(instead).or_else("use an instance type with bf16, e.g. `ml.g5` or `ml.p4d`")
-                .note("transformers stops with \"Your setup doesn't support bf16/gpu\" (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
+                .note("transformers stops with \"Your setup doesn't support bf16/gpu\" \
+                    (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
         ));
     }
 }
@@ -127,7 +129,8 @@ fn bf16_of_worker(plan: &Plan, parallel: &Parallel) -> Diagnostic {
         format!("{} does not support bf16, which engine `worker` requires on GPUs", gpu_name(plan)),
     )
     .help("use an instance type with Ampere GPUs or newer, e.g. `ml.g5.12xlarge` or `ml.p4d.24xlarge`")
-    .note("the worker calls PyTorch's flash attention, whose kernels require compute capability 8.0 or newer");
+    .note("the worker calls PyTorch's flash attention, whose kernels require compute capability 8.0 or \
+        newer");
     if instance.is_some() { diagnostic.label(engine, "engine `worker`") } else { diagnostic }
 }
 
@@ -171,7 +174,8 @@ fn check_fp8(plan: &Plan, problems: &mut Problems) {
     let is_fp8 = precision.is_some_and(|precision| precision.value == "fp8");
     if let Some(recipe) = train.recipe.val().filter(|_| !is_fp8 && !train.precision.is_bad()) {
         problems.push(
-            Diagnostic::new(&T0563, recipe.span_or(train_span), "`recipe` is only valid with `precision \"fp8\"`")
+            Diagnostic::new(&T0563, recipe.span_or(train_span), "`recipe` is only valid with `precision \
+                \"fp8\"`")
                 .remove("recipe").or_write("precision \"fp8\""),
         );
     }
@@ -191,7 +195,8 @@ fn check_fp8(plan: &Plan, problems: &mut Problems) {
     }
     let ((major, minor), (least, point)) = (capability, needs);
     let message = format!(
-        "{} does not support {what}: it has compute capability {major}.{minor}, but {least}.{point} is required",
+        "{} does not support {what}: it has compute capability {major}.{minor}, but \
+            {least}.{point} is required",
         gpu_name(plan)
     );
     problems.push(label_gpu(
@@ -210,13 +215,16 @@ fn check_selective(plan: &Plan, problems: &mut Problems) {
         return;
     };
     problems.push(
-        Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` does not support selective recomputation, only whole layers")
+        Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` does not support selective \
+            recomputation, only whole layers")
             .write("activation-checkpointing #true")
-            .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; the worker's attention stores no seq × seq matrix anyway"),
+            .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; the worker's \
+                attention stores no seq × seq matrix anyway"),
     );
 }
 
-/// Reports selective recomputation with flash attention, which stores none of the matrices that it would recompute.
+/// Reports selective recomputation with flash attention, which stores none of the matrices that it would
+/// recompute.
 fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
     let Some(what) =
         plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
@@ -234,11 +242,14 @@ fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
         what.span_or(train_span),
         "`selective` has no effect: flash attention does not store the matrices it would recompute",
     )
-    .help("write `activation-checkpointing #true` to store less, or `#false`, which is equivalent to `selective` here")
-    .note("selective recomputation recomputes only the seq × seq attention matrices (Korthikanti et al. 2022, section 5)");
+    .help("write `activation-checkpointing #true` to store less, or `#false`, which is equivalent to \
+        `selective` here")
+    .note("selective recomputation recomputes only the seq × seq attention matrices (Korthikanti et \
+        al. 2022, section 5)");
     match flash.span() {
         Some(span) => diagnostic = diagnostic.label(span, "flash attention"),
-        None => diagnostic = diagnostic.note("the model's code uses flash attention by default with this precision"),
+        None => diagnostic = diagnostic.note("the model's code uses flash attention by default with this \
+            precision"),
     }
     problems.push(diagnostic);
 }
@@ -256,11 +267,13 @@ fn check_flash(plan: &Plan, problems: &mut Problems) {
                 &T0384,
                 kernel.span_or(train_span),
                 format!(
-                    "{} does not support FlashAttention 3: it has compute capability {major}.{minor}, but 9.0 is required",
+                    "{} does not support FlashAttention 3: it has compute capability \
+                        {major}.{minor}, but 9.0 is required",
                     gpu_name(plan)
                 ),
             )
-            .help("write `attention \"sdpa\"` or `attention \"fa2\"`, or use an instance type with Hopper, e.g. `ml.p5`")
+            .help("write `attention \"sdpa\"` or `attention \"fa2\"`, or use an instance type with \
+                Hopper, e.g. `ml.p5`")
             .note("Dao-AILab/flash-attention, README: FlashAttention-3 is for Hopper GPUs"),
         ));
     }
@@ -269,9 +282,12 @@ fn check_flash(plan: &Plan, problems: &mut Problems) {
     if let Some((major, minor)) = capability.filter(|capability| *capability < FLASH_CAPABILITY) {
         problems.push(label_gpu(
             plan,
-            Diagnostic::new(&T0384, span, format!("{} does not support flash attention: it has compute capability {major}.{minor}, but 8.0 is required", gpu_name(plan)))
-                .remove("flash-attention").or_else("use an instance type with Ampere or newer, e.g. `ml.g5` or `ml.p4d`")
-                .note("Dao-AILab/flash-attention: \"only supports Ampere GPUs or newer\"; PyTorch falls back to the seq × seq matrix"),
+            Diagnostic::new(&T0384, span, format!("{} does not support flash attention: it has compute \
+                capability {major}.{minor}, but 8.0 is required", gpu_name(plan)))
+                .remove("flash-attention").or_else("use an instance type with Ampere or newer, e.g. `ml.g5` \
+                    or `ml.p4d`")
+                .note("Dao-AILab/flash-attention: \"only supports Ampere GPUs or newer\"; PyTorch \
+                    falls back to the seq × seq matrix"),
         ));
         return;
     }

@@ -26,8 +26,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0329];
 
-/// Reports an error if even the lower bound exceeds the budget, or if the upper bound exceeds a hard budget; else a warning. A
-/// run that `max-run` ends within the budget is reported by the rule on time.
+/// Reports an error if even the lower bound exceeds the budget, or if the upper bound exceeds a hard budget;
+/// else a warning. A run that `max-run` ends within the budget is reported by the rule on time.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
@@ -105,7 +105,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if context.plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_none()) {
         diagnostic = diagnostic.note(
-            "spot instances cost less, but their price is not known in advance; to assume 60 % off, add `--discount 0.6`",
+            "spot instances cost less, but their price is not known in advance; to assume 60 % \
+                off, add `--discount 0.6`",
         );
     }
     problems.push(diagnostic.note(format!(
@@ -114,8 +115,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )));
 }
 
-/// Returns a layout of the same steps that fits and costs less, as text to write and US dollars. It tries a larger micro-batch
-/// with the same global batch, and no recomputation: neither changes instances or the batch.
+/// Returns a layout of the same steps that fits and costs less, as text to write and US dollars. It tries a
+/// larger micro-batch with the same global batch, and no recomputation: neither changes instances or the
+/// batch.
 fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)> {
     let plan = context.plan;
     let batch = plan.batch.as_ref()?;
@@ -147,8 +149,8 @@ fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(Stri
     best
 }
 
-/// Returns a shorter run within the budget, which is `share` of the cost; for a hard budget at the upper bound, where the start
-/// takes up to twice as long as predicted.
+/// Returns a shorter run within the budget, which is `share` of the cost; for a hard budget at the upper
+/// bound, where the start takes up to twice as long as predicted.
 fn affordable_run_length(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<String> {
     let steps = plan.run.steps.as_ref()?.value as f64;
     let (seconds, start) =

@@ -97,9 +97,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic.note("SageMaker stops the job at `max-run`, finished or not"));
 }
 
-/// Reports a run that cannot end before `max-run` even at the peak of its GPUs, where no time is predicted. Each token takes
-/// 6 operations for a trained parameter and 4 for one below an adapter (Kaplan et al. 2020, section 2.1; without the gradients of
-/// the weights).
+/// Reports a run that cannot end before `max-run` even at the peak of its GPUs, where no time is predicted.
+/// Each token takes 6 operations for a trained parameter and 4 for one below an adapter (Kaplan et al. 2020,
+/// section 2.1; without the gradients of the weights).
 fn check_peak(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some((cluster, limit)) = plan.job.cluster.as_ref().and_then(|cluster| Some((cluster, run_limits::max_run(cluster)?))) else { return };
@@ -139,8 +139,8 @@ fn check_peak(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
-/// Reports the expected time with interruptions if it exceeds `max-run`: an error if even the lower bound does, or if the run
-/// never ends.
+/// Reports the expected time with interruptions if it exceeds `max-run`: an error if even the lower bound
+/// does, or if the run never ends.
 fn interrupted_run_too_long(
     (plan, cluster): (&Plan, &Cluster),
     run: &Run,
@@ -190,7 +190,8 @@ fn interrupted_run_too_long(
     } else {
         let high = if high.is_finite() { text::rounded_duration(high) } else { "more than a year".to_owned() };
         format!(
-            "with the given {losses} the run may exceed `max-run`, {written}: {about} is expected, up to {high}"
+            "with the given {losses} the run may exceed `max-run`, {written}: {about} is \
+                expected, up to {high}"
         )
     };
     let mut diagnostic = Diagnostic::new(&T0496, span, message)
@@ -199,7 +200,8 @@ fn interrupted_run_too_long(
         .fact("low_seconds", expected.low_seconds.round())
         .fact("p90_seconds", expected.p90_seconds.round())
         .fact("limit_seconds", most)
-        .note("SageMaker stops the job at `max-run`; work repeated after an interruption or failure counts towards it");
+        .note("SageMaker stops the job at `max-run`; work repeated after an interruption or failure \
+            counts towards it");
     let (enough_for, which) = if is_over || !high.is_finite() {
         (expected.p90_seconds, "nine out of ten runs finish")
     } else {
@@ -226,10 +228,11 @@ fn interrupted_run_too_long(
 const WITHOUT_SPOT: &str = "remove `spot`: no checkpoint interval keeps this run within its time";
 
 /// The help for failing nodes.
-const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no checkpoint interval keeps this run within its time";
+const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no checkpoint interval \
+    keeps this run within its time";
 
-/// Returns the help to use the optimal checkpoint interval, if it is not used yet and the run ends in time with it: as expected,
-/// or with `surely` at the upper bound too.
+/// Returns the help to use the optimal checkpoint interval, if it is not used yet and the run ends in time
+/// with it: as expected, or with `surely` at the upper bound too.
 fn help_optimal_interval(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
     let checkpoint = plan.job.checkpoint.as_ref();
     let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
@@ -240,7 +243,8 @@ fn help_optimal_interval(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64,
         let expected = text::rounded_duration(expected);
         let write = match checkpoint {
             Some(_) => "write `every=\"optimal\"` in `checkpoint`",
-            None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program resume from it",
+            None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and \
+                let the program resume from it",
         };
         format!("{write}: then {expected} is expected")
     })

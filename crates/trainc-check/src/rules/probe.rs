@@ -1,4 +1,5 @@
-//! `probe` and an enforced budget: both need a script that trainc starts before the program, and rates to compare with.
+//! `probe` and an enforced budget: both need a script that trainc starts before the program, and rates to
+//! compare with.
 
 use crate::Context;
 use crate::queries::prediction::predicted_run;
@@ -55,7 +56,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 "`enforce` has nothing to enforce: the budget is not hard, and `slowest` is not set",
             )
-            .help("add `hard=#true` to stop a run that would exceed the budget, or `slowest=0.7` to stop one that is too slow"),
+            .help("add `hard=#true` to stop a run that would exceed the budget, or `slowest=0.7` to \
+                stop one that is too slow"),
         );
     }
     let subjects = [probe.map(|probe| (probe.span, "probe")), budget.map(|budget| (budget.span, "enforce"))];
@@ -74,7 +76,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0572,
                 span,
-                "`minimum` has no planned rate to compare with: the plan predicts no speed; nodes are still compared with each other",
+                "`minimum` has no planned rate to compare with: the plan predicts no speed; \
+                    nodes are still compared with each other",
             )
             .remove("minimum").or_else("state what the prediction lacks: `plan -v` names it"),
         );
@@ -84,7 +87,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Reports a lowest rate inside the plan's own interval: a run that is as slow as predicted would be too slow.
+/// Reports a lowest rate inside the plan's own interval: a run that is as slow as predicted would be too
+/// slow.
 fn slowest_within_interval(context: &Context, budget: &Budget) -> Option<Diagnostic> {
     let slowest = budget.slowest.val()?;
     let (layout, _) = predicted_run(context)?;
@@ -96,9 +100,11 @@ fn slowest_within_interval(context: &Context, budget: &Budget) -> Option<Diagnos
     }
     let percent = |share: f64| text::short_number((100.0 * share).floor());
     let (what, then) = if speed.extrapolation.is_measured() {
-        ("stop a run that is only as slow as predicted", "the interval comes from measured errors of this setting, so the run is compared with the plan")
+        ("stop a run that is only as slow as predicted", "the interval comes from measured errors of this \
+            setting, so the run is compared with the plan")
     } else {
-        ("report a run that is only as slow as predicted", "no run of this setting was measured, so the run is stopped by comparison with its own first steps, and only reported by comparison with the plan")
+        ("report a run that is only as slow as predicted", "no run of this setting was measured, so the run \
+            is stopped by comparison with its own first steps, and only reported by comparison with the plan")
     };
     let diagnostic = Diagnostic::new(
         &T0720,
@@ -126,17 +132,21 @@ fn cannot_start(plan: &Plan, span: Span, what: &str) -> Option<Diagnostic> {
     let (severity, help) = if what == "probe" {
         (Severity::Error, Help::remove("probe"))
     } else {
-        (Severity::Warning, Help::from("follow the job with `trainc watch --enforce`, which stops it from outside"))
+        (Severity::Warning, Help::from("follow the job with `trainc watch --enforce`, which stops it from \
+            outside"))
     };
     Some(
-        Diagnostic::new(&T0570, span, format!("`{what}` needs a script that trainc starts before the program: {why}"))
+        Diagnostic::new(&T0570, span, format!("`{what}` needs a script that trainc starts before the \
+            program: {why}"))
             .severity(severity)
             .help(help)
-            .note("trainc adds the script to the source archive; the container starts it, and it starts the program"),
+            .note("trainc adds the script to the source archive; the container starts it, and it \
+                starts the program"),
     )
 }
 
-/// Returns why trainc cannot start a script in the job's containers, or why the script could not measure them.
+/// Returns why trainc cannot start a script in the job's containers, or why the script could not measure
+/// them.
 fn reason_without_script(plan: &Plan) -> Option<&'static str> {
     if plan.job.serverless_member().is_some() {
         return Some("SageMaker provides the container of a serverless job");

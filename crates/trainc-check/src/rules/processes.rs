@@ -1,4 +1,5 @@
-//! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings without MPI.
+//! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings
+//! without MPI.
 
 use crate::codes;
 use crate::Context;
@@ -80,7 +81,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(
             diagnostic
             .help(launcher_help(plan))
-            .note(format!("without a launcher the container starts a plain process on every host; the script itself would have to connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and read its group from SM_CURRENT_INSTANCE_GROUP" })),
+            .note(format!("without a launcher the container starts a plain process on every host; the \
+                script itself would have to connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and read its group from \
+                    SM_CURRENT_INSTANCE_GROUP" })),
         );
     }
     check_processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
@@ -136,7 +139,8 @@ fn idle_group(subject: &str, group: &InstanceGroup, price: Option<&Price>) -> Op
     Some(with_idle_cost(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
 }
 
-/// Compares `processes` with `gpus`, the number of ranks per host (a NeuronCore each where an accelerator has several).
+/// Compares `processes` with `gpus`, the number of ranks per host (a NeuronCore each where an accelerator has
+/// several).
 fn check_processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
     let Some(processes) = parallel.processes.val() else { return };
     if uses_torchrun(plan) || gpus == 0 {

@@ -14,13 +14,16 @@ declare_code!(
     "an entry point or archive that the container cannot start"
 );
 
-declare_code!(T0580, "source-not-unpacked", Error, "a source that a container with its own entry point never gets");
+declare_code!(
+    T0580, "source-not-unpacked", Error,
+    "a source that a container with its own entry point never gets"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0263, &T0580];
 
-/// Reports files of a program whose container has its own entry point: only the training toolkit, which `entrypoint`
-/// replaces, downloads and unpacks them.
+/// Reports files of a program whose container has its own entry point: only the training toolkit, which
+/// `entrypoint` replaces, downloads and unpacks them.
 fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
     let files = [("source", program.source.span()), ("git", program.git.span()), ("s3", program.s3.span())];
     let files = files.into_iter().filter_map(|(name, span)| Some((name, span?)));
@@ -32,9 +35,12 @@ fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
             format!("`{name}` never reaches the container, which starts `entrypoint`"),
         )
         .help(
-            "add the files to the image; or upload them, write `channel \"code\" s3=\"s3://…/\"`, and start them from `/opt/ml/input/data/code/`; or write `program \"train.py\" source=…` without `entrypoint`",
+            "add the files to the image; or upload them, write `channel \"code\" \
+                s3=\"s3://…/\"`, and start them from `/opt/ml/input/data/code/`; or write `program \
+                \"train.py\" source=…` without `entrypoint`",
         )
-        .note("only the training toolkit downloads and unpacks a source, and `entrypoint` replaces the toolkit");
+        .note("only the training toolkit downloads and unpacks a source, and `entrypoint` replaces the \
+            toolkit");
         if let Some(word) = program.entrypoint.first() {
             diagnostic = diagnostic.label(word.span_or(program.span), "replaces the toolkit");
         }

@@ -71,10 +71,12 @@ fn check_engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Pro
         }
         Quantized::Nf4 if kind == "int8" => {
             problems.push(
-                Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, which int8 is not")
+                Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, which \
+                    int8 is not")
                     .label(at, "the engine")
                     .write("quantize \"nf4\"").or("parallel engine=\"ddp\"")
-                    .note("\"Cannot flatten integer dtype tensors\": huggingface/peft#1432, hiyouga/LlamaFactory#3853"),
+                    .note("\"Cannot flatten integer dtype tensors\": huggingface/peft#1432, \
+                        hiyouga/LlamaFactory#3853"),
             );
             true
         }
@@ -95,11 +97,13 @@ fn check_storage_type(plan: &Plan, quantize: &Quantize, problems: &mut Problems)
         Diagnostic::new(
             &T0379,
             span,
-            format!("under FSDP nf4 storage, adapter and precision must have one type: compute is {compute}, precision {}", precision.value),
+            format!("under FSDP nf4 storage, adapter and precision must have one type: compute is \
+                {compute}, precision {}", precision.value),
         )
         .label(precision.span_or(quantize.span), "the precision")
         .help(format!("write `compute=\"{}\"`, and set `bnb_4bit_quant_storage` to it in the script", precision.value))
-        .note("\"Must flatten tensors with uniform dtype\": axolotl-ai-cloud/axolotl#1482, huggingface/peft#1432"),
+        .note("\"Must flatten tensors with uniform dtype\": axolotl-ai-cloud/axolotl#1482, \
+            huggingface/peft#1432"),
     );
     true
 }

@@ -49,8 +49,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Reports access points: a request requires permission on the access point and its bucket, which the address does not
-/// contain, so a generated policy would be rejected or grant nothing.
+/// Reports access points: a request requires permission on the access point and its bucket, which the address
+/// does not contain, so a generated policy would be rejected or grant nothing.
 fn check_access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
     for (field, fallback, what) in s3::uris(plan) {
         // FSx accesses links through its service-linked role.
@@ -66,8 +66,11 @@ fn check_access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
                 format!("`{what}` uses an access point, which the created role cannot access"),
             )
             .label(role.span, "the created role")
-            .help("write the bucket itself, e.g. `s3://BUCKET/…`, or `role arn=\"…\"` with a role that has access")
-            .note("S3 requires permission on the access point and on its bucket (Amazon S3 user guide, \"Configuring IAM policies for using access points\"), but the address contains only one of them"),
+            .help("write the bucket itself, e.g. `s3://BUCKET/…`, or `role arn=\"…\"` with a role that \
+                has access")
+            .note("S3 requires permission on the access point and on its bucket (Amazon S3 user guide, \
+                \"Configuring IAM policies for using access points\"), but the address contains only one of \
+                them"),
         );
     }
 }
@@ -91,7 +94,8 @@ fn check_manifest_objects(plan: &Plan, role: &Role, problems: &mut Problems) {
                 "write `role create=#true {{ read \"s3://{}/\" }}` with the prefix of the listed objects",
                 parts.bucket
             ))
-            .note("SageMaker reads each listed object with the job's role (developer guide, \"SageMaker Roles\", CreateTrainingJob: s3:GetObject on the input)"),
+            .note("SageMaker reads each listed object with the job's role (developer guide, \
+                \"SageMaker Roles\", CreateTrainingJob: s3:GetObject on the input)"),
         );
     }
 }
@@ -110,7 +114,8 @@ fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0647, role.span, words)
                 .help("use fewer buckets and secrets, or an existing role: `role arn=\"…\"`")
-                .note("the limit applies to all inline policies of a role together, without white space (IAM quotas)")
+                .note("the limit applies to all inline policies of a role together, without white \
+                    space (IAM quotas)")
                 .fact("characters", has as u64)
                 .fact("limit_characters", most as u64),
         );
@@ -123,10 +128,12 @@ fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
         Diagnostic::new(
             &T0497,
             role.span,
-            "the job's prefixes do not fit into the role's policy, so it grants access to their parent directories",
+            "the job's prefixes do not fit into the role's policy, so it grants access to their \
+                parent directories",
         )
         .help("use shorter or fewer prefixes, or an existing role: `role arn=\"…\"`")
-        .note(format!("the inline policies of a role have at most {most} characters (IAM quotas); `trainc emit` writes the policy"))
+        .note(format!("the inline policies of a role have at most {most} characters (IAM quotas); `trainc \
+            emit` writes the policy"))
         .fact("limit_characters", u64::try_from(most).unwrap_or(u64::MAX)),
     );
 }
@@ -140,7 +147,8 @@ fn check_path(role: &Role, problems: &mut Problems) {
     let inner = path.value.trim_matches('/');
     let fixed = if inner.is_empty() { "/".to_owned() } else { format!("/{inner}/") };
     let diagnostic = Diagnostic::new(&T0494, span, format!("`{}` is not a valid role path", path.value))
-        .note("a role path is `/`, or starts and ends with `/`, with at most 512 visible ASCII characters (botocore, CreateRole)");
+        .note("a role path is `/`, or starts and ends with `/`, with at most 512 visible ASCII \
+            characters (botocore, CreateRole)");
     problems.push(if fixed != path.value && shape.takes_text(&fixed) {
         diagnostic.help(format!("write `path=\"{fixed}\"`")).fix(span, format!("\"{fixed}\""))
     } else {
@@ -180,8 +188,10 @@ fn check_name(plan: &Plan, role: &Role, problems: &mut Problems) {
     if length > room {
         let kept: String = job.value.chars().take(room).collect();
         problems.push(
-            Diagnostic::new(&T0499, job.span_or(role.span), format!("the role's name keeps {room} of the {} of the job's name", text::count(length as u64, "character")))
-                .note(format!("the name starts with `trainc-{}` and ends with a digest, so it stays unique; role names have at most {} characters", kept.trim_end_matches('-'), limit.value)),
+            Diagnostic::new(&T0499, job.span_or(role.span), format!("the role's name keeps {room} of the {} \
+                of the job's name", text::count(length as u64, "character")))
+                .note(format!("the name starts with `trainc-{}` and ends with a digest, so it stays unique; \
+                    role names have at most {} characters", kept.trim_end_matches('-'), limit.value)),
         );
     }
 }

@@ -129,7 +129,8 @@ fn check_min_lr(context: &Context, optimizer: &Optimizer, problems: &mut Problem
         )
         .label(peak.span_or(optimizer.span), "the peak")
         .help(format!("write a smaller value, e.g. `min-lr={}`", format_number(round_to_two_digits(peak.value / 10.0))))
-        .note("the schedule decays from the peak to the minimum; here the learning rate would rise until the end of the run"),
+        .note("the schedule decays from the peak to the minimum; here the learning rate would rise \
+            until the end of the run"),
     );
 }
 
@@ -147,7 +148,9 @@ fn check_betas(optimizer: &Optimizer, problems: &mut Problems) {
             format!("the first of `betas` is larger than the second: {} and {}", format_number(first), format_number(second)),
         )
         .did_you_mean(format!("betas=\"{},{}\"", format_number(second), format_number(first)))
-        .note("the first is the decay of the mean, the second the slower decay of the squares; proofs of convergence require the first to be below the square root of the second (AMSGrad, arXiv 1904.09237, theorem 4)"),
+        .note("the first is the decay of the mean, the second the slower decay of the squares; proofs \
+            of convergence require the first to be below the square root of the second (AMSGrad, arXiv \
+            1904.09237, theorem 4)"),
     );
 }
 

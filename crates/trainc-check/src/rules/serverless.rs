@@ -45,7 +45,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         )
         .label(member.span, "serverless")
         .help(format!("remove {}, or remove `{SERVERLESS}`", text::backtick_list(&names, "and")))
-        .note("limits and parameters of a serverless job belong in `request`: `StoppingCondition`, `RetryStrategy`, `HyperParameters`, `Environment`")
-        .note("the base model and the technique determine instances, container and code (API reference, CreateTrainingJob)"),
+        .note("limits and parameters of a serverless job belong in `request`: `StoppingCondition`, \
+            `RetryStrategy`, `HyperParameters`, `Environment`")
+        .note("the base model and the technique determine instances, container and code (API \
+            reference, CreateTrainingJob)"),
     );
 }

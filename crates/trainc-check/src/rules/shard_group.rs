@@ -80,7 +80,8 @@ impl Group<'_> {
         self.gpus.div_ceil(self.mesh.gpus_per_node)
     }
 
-    /// Returns the shard degree of a group with that many nodes, or the next power of two that divides the world size.
+    /// Returns the shard degree of a group with that many nodes, or the next power of two that divides the
+    /// world size.
     fn degree_for_nodes(&self, nodes: u64) -> Option<u64> {
         let others = self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value;
         let least = (nodes * self.mesh.gpus_per_node).div_ceil(others.max(1));
@@ -89,8 +90,8 @@ impl Group<'_> {
             .find(|degree| *degree >= least && degree.is_power_of_two())
     }
 
-    /// Returns the text and the degree of a shard group with at least the minimum of nodes, if the cluster has that many: with
-    /// replicas, or with everything in one group.
+    /// Returns the text and the degree of a shard group with at least the minimum of nodes, if the cluster
+    /// has that many: with replicas, or with everything in one group.
     fn suggest_wider_group(&self, recommended: u64, minimum: u64) -> Option<(Help, u64)> {
         if self.mesh.nodes < minimum {
             return None;
@@ -160,7 +161,8 @@ impl Group<'_> {
                 format!("`hybrid-shard` with a single replica: the shard group of {} is the whole cluster", text::count(self.mesh.shard_degree.value, "GPU")),
             )
             .help(help)
-            .note("hybrid sharding shards within a group and replicates across groups; with one group it only costs additional process groups"),
+            .note("hybrid sharding shards within a group and replicates across groups; with one group \
+                it only costs additional process groups"),
         );
     }
 
@@ -187,7 +189,8 @@ impl Group<'_> {
             self.span,
             format!("a shard group of {} on nodes of {per_node}: some groups share a node with another", text::count(gpus, "GPU")),
         )
-        .note("groups that end inside a node cross the network where others do not, and the slowest group sets the step (rule of thumb)")
+        .note("groups that end inside a node cross the network where others do not, and the slowest \
+            group sets the step (rule of thumb)")
         .fact("group_gpus", gpus)
         .fact("legal", legal.clone());
         if !near.is_empty() {
@@ -220,7 +223,8 @@ impl Group<'_> {
             ),
         )
         .note(format!(
-            "rule of thumb: one node per 3 billion parameters: ceil({} / {}) = {} nodes (AWS blog on sharded data parallelism, 2022)",
+            "rule of thumb: one node per 3 billion parameters: ceil({} / {}) = {} nodes (AWS \
+                blog on sharded data parallelism, 2022)",
             text::group_digits(parameters),
             text::group_digits(PARAMETERS_PER_NODE),
             minimum.value
@@ -312,7 +316,8 @@ impl Group<'_> {
                     recommended.value
                 ),
             )
-            .note("rule of thumb: one node per 3 billion parameters, rounded up to a power of two, because every layer is gathered across the whole group")
+            .note("rule of thumb: one node per 3 billion parameters, rounded up to a power of two, \
+                because every layer is gathered across the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree);

@@ -1,4 +1,5 @@
-//! Checkpoints of engine `worker` with a shard group across several hosts, whose files belong in one directory.
+//! Checkpoints of engine `worker` with a shard group across several hosts, whose files belong in one
+//! directory.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -17,8 +18,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0487];
 
-/// Checks engine `worker`: each rank of the first shard group writes one file of a checkpoint, and the first rank renames
-/// the checkpoint once all files exist.
+/// Checks engine `worker`: each rank of the first shard group writes one file of a checkpoint, and the first
+/// rank renames the checkpoint once all files exist.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh), Some(apart)) = (&plan.job.parallel, &plan.mesh, split_checkpoint(plan)) else {
@@ -41,17 +42,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let storage = plan.job.storage.first().map(file_system::name);
     let help = match storage {
         Some(name) => format!(
-            "add `channel \"runs\" from=\"{name}\" path=\"/\" mode=\"rw\"`, and write `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`"
+            "add `channel \"runs\" from=\"{name}\" path=\"/\" mode=\"rw\"`, and write \
+                `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`"
         ),
         None => format!(
-            "add a `storage \"lustre\"`, a `channel \"runs\"` from it with `mode=\"rw\"`, and `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`; or keep each shard group on one host with `shard-degree {here}`"
+            "add a `storage \"lustre\"`, a `channel \"runs\"` from it with `mode=\"rw\"`, and \
+                `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`; or keep each shard \
+                group on one host with `shard-degree {here}`"
         ),
     };
     problems.push(
         diagnostic
             .help(help)
             .note("the worker exits with code 11 before the first step, and `apply` does not start it")
-            .note("each rank of a shard group writes one file, and a checkpoint requires all of them in one directory; SageMaker's copies in S3 from each host are not merged either")
+            .note("each rank of a shard group writes one file, and a checkpoint requires all of them \
+                in one directory; SageMaker's copies in S3 from each host are not merged either")
             .fact("hosts", apart.hosts()),
     );
 }

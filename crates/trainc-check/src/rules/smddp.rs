@@ -39,7 +39,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0355, &T0356, &T0358, &T0359];
 
-/// Checks the PyTorch version and the instance type. The SDK checks little of the latter; the container checks both.
+/// Checks the PyTorch version and the instance type. The SDK checks little of the latter; the container
+/// checks both.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) = &plan.job.parallel else { return };
@@ -65,9 +66,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_instance(plan, at, problems);
     if plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1) {
         problems.push(
-            Diagnostic::new(&T0358, at, "SageMaker data parallel on one node has no inter-node communication to optimise")
+            Diagnostic::new(&T0358, at, "SageMaker data parallel on one node has no inter-node \
+                communication to optimise")
                 .write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(", which also supports newer containers")
-                .note("it speeds up communication between nodes; within a node NVLink is as fast without it (SageMaker developer guide, SMDDP)"),
+                .note("it speeds up communication between nodes; within a node NVLink is as fast \
+                    without it (SageMaker developer guide, SMDDP)"),
         );
     }
 }
@@ -121,7 +124,8 @@ fn unsupported(version: &PytorchVersion, list: &Support) -> Diagnostic {
     .fact("known", full.iter().map(|known| known.as_str()).collect::<Vec<_>>())
 }
 
-/// Reports newer transformers, whose Trainer no longer starts the library; custom code in the script still can.
+/// Reports newer transformers, whose Trainer no longer starts the library; custom code in the script still
+/// can.
 fn check_trainer(plan: &Plan, problems: &mut Problems) {
     let Some(row) = support::first_trainer_without_smddp() else { return };
     let (Some(image), Some(ask)) = (&plan.image, &plan.job.image) else { return };
@@ -135,10 +139,12 @@ fn check_trainer(plan: &Plan, problems: &mut Problems) {
         Diagnostic::new(
             &T0355,
             ask.transformers.span().unwrap_or(ask.span),
-            format!("the Trainer of transformers {since} and newer does not start SageMaker data parallel; the image has {transformers}"),
+            format!("the Trainer of transformers {since} and newer does not start SageMaker data \
+                parallel; the image has {transformers}"),
         )
         .severity(Severity::Warning)
-        .write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(", unless the script initialises the library itself")
+        .write("parallel engine=\"ddp\" launcher=\"torchrun\"").and_text(", unless the script initialises \
+            the library itself")
         .note(row.provenance.source),
     );
 }

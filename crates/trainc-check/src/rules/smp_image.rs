@@ -59,7 +59,8 @@ fn is_v2_on_huggingface(plan: &Plan) -> bool {
     huggingface && pytorch.is_some_and(|version| version_key(version) >= version_key(&first))
 }
 
-/// Checks image and instance type. The SDK only looks up an image; the container fails if the library is missing.
+/// Checks image and instance type. The SDK only looks up an image; the container fails if the library is
+/// missing.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(version)) = (&plan.job.parallel, smp::version(plan)) else { return };
@@ -120,8 +121,10 @@ fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
     let Some(since) = &row.archived else { return };
     let newest = support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
     problems.push(
-        Diagnostic::new(&T0365, span, format!("SMP {library} has been archived since {since}: no container after PyTorch 2.0 includes it"))
-            .help(format!("use `image \"pytorch\" version=\"{newest}\"` with SMP v2, or engine `fsdp` without a library; both require changes to the script"))
+        Diagnostic::new(&T0365, span, format!("SMP {library} has been archived since {since}: no container \
+            after PyTorch 2.0 includes it"))
+            .help(format!("use `image \"pytorch\" version=\"{newest}\"` with SMP v2, or engine `fsdp` \
+                without a library; both require changes to the script"))
             .note("SMP v2 supports sharding, tensor, context and expert degrees, but no pipeline"),
     );
 }
@@ -146,7 +149,8 @@ fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
             ),
         )
         .label(at, "the engine")
-        .help(format!("use one of these, or engine `fsdp`; if the job runs there, write `allow \"{}\" reason=\"…\"`", T0366.id))
+        .help(format!("use one of these, or engine `fsdp`; if the job runs there, write `allow \"{}\" \
+            reason=\"…\"`", T0366.id))
         .note(format!("{} ({})", list.provenance.source, list.provenance.date))
         .fact("instances", list.instances.clone()),
     );

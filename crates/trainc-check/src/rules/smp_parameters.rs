@@ -1,5 +1,5 @@
-//! Parameters of SageMaker model parallel: generation, version, range, conflicts and dependencies, from the catalogue.
-//! The SDK checks few of them, and the library checks the rest only after the nodes have started.
+//! Parameters of SageMaker model parallel: generation, version, range, conflicts and dependencies, from the
+//! catalogue. The SDK checks few of them, and the library checks the rest only after the nodes have started.
 
 use crate::Context;
 use crate::queries::smp::{WrittenParameter, parameters};
@@ -66,8 +66,8 @@ struct SmpV1<'a> {
     library: Option<&'a str>,
 }
 
-/// Checks each parameter in the manifest. One that the generation does not support is reported once and skipped by the
-/// other checks.
+/// Checks each parameter in the manifest. One that the generation does not support is reported once and
+/// skipped by the other checks.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(version)) = (&plan.job.parallel, smp::version(plan)) else { return };
@@ -319,7 +319,8 @@ fn uses_ddp(&self) -> bool {
                     one.span,
                     match tensor {
                         Some(_) => "`tensor-degree` above 1 requires `ddp #true`".to_owned(),
-                        None => "data parallelism requires `ddp #true`: the world size exceeds the pipeline degree".to_owned(),
+                        None => "data parallelism requires `ddp #true`: the world size exceeds the \
+                            pipeline degree".to_owned(),
                     },
                 )
                 .remove("ddp #false").and_text(": trainc derives `ddp` from the mesh");
@@ -331,13 +332,15 @@ fn uses_ddp(&self) -> bool {
             ("auto_partition", Scalar::Bool(false)) if self.find("default_partition").is_none() => problems.push(
                 Diagnostic::new(&T0371, one.span, "`auto-partition #false` requires `default-partition`")
                     .add("default-partition 0")
-                    .note("the SDK rejects it when the job is created; modules that the script does not assign are placed in this partition"),
+                    .note("the SDK rejects it when the job is created; modules that the script does \
+                        not assign are placed in this partition"),
             ),
             ("offload_activations", Scalar::Bool(true)) => match &self.plan.job.train.activation_checkpointing {
                 Field::Bad => {}
                 field if field.get().is_some_and(|what| what != Recompute::None) => {}
                 Field::Absent | Field::Is(_) => problems.push(
-                    Diagnostic::new(&T0371, one.span, "`offload-activations` requires `activation-checkpointing`: it only moves checkpointed activations")
+                    Diagnostic::new(&T0371, one.span, "`offload-activations` requires \
+                        `activation-checkpointing`: it only moves checkpointed activations")
                         .add_to("train", "activation-checkpointing #true")
                         .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
                 ),
@@ -395,13 +398,15 @@ let equivalent = match word {
         one.span,
         format!("the SageMaker SDK supports only placement {}, not `{word}`", text::backtick_list(&row.sdk_words, "and")),
     )
-    .note("the library supports every permutation, and trainc sends it; only the emitted `estimator.py` would be rejected by the SDK");
+    .note("the library supports every permutation, and trainc sends it; only the emitted \
+        `estimator.py` would be rejected by the SDK");
     problems.push(match equivalent {
         Some(equivalent) => diagnostic
             .help(format!("write `placement \"{equivalent}\"`, which is equivalent"))
             .fix(one.span, format!("\"{equivalent}\"")),
         None => diagnostic.help(
-            "write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job should also run from the SDK",
+            "write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job should also \
+                run from the SDK",
         ),
     });
 }

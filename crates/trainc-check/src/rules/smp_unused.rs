@@ -75,6 +75,7 @@ fn check_offload(written: &[WrittenParameter], problems: &mut Problems) {
     problems.push(
         Diagnostic::new(&T0374, offload.span, format!("`offload-activations` has no effect {what}"))
             .help(help)
-            .note("SageMaker developer guide, activation offloading: the copy overlaps with the next micro-batch"),
+            .note("SageMaker developer guide, activation offloading: the copy overlaps with the next \
+                micro-batch"),
     );
 }

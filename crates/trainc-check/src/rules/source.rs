@@ -22,8 +22,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
 
-/// Checks that the program's files can be read and contain the entry point, without which the container fails after
-/// startup.
+/// Checks that the program's files can be read and contain the entry point, without which the container fails
+/// after startup.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
     check_added_files(context, program, problems);
@@ -63,8 +63,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
         problems.push(
             Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` could not be fetched: {}", git.value, why.why))
-                .note("`plan` with an account and `apply` fetch the program from its repository with git's credentials")
-                .note("`plan --offline` and `emit` do not fetch it: they use URL and ref instead of the content"),
+                .note("`plan` with an account and `apply` fetch the program from its repository with \
+                    git's credentials")
+                .note("`plan --offline` and `emit` do not fetch it: they use URL and ref instead of \
+                    the content"),
         );
         return;
     }
@@ -100,8 +102,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
 }
 
-/// Reports a file with the name of one that trainc adds to the archive: the script that fetches secrets or watches the run,
-/// what it reads, and the script that starts torchrun.
+/// Reports a file with the name of one that trainc adds to the archive: the script that fetches secrets or
+/// watches the run, what it reads, and the script that starts torchrun.
 fn check_added_files(context: &Context, program: &Program, problems: &mut Problems) {
     let plan = context.plan;
     let image = plan.job.image.as_ref();
@@ -156,11 +158,15 @@ fn unread_path_note(why: &UnreadDirectory) -> &'static str {
             "the root is the nearest parent directory with `.git`; files outside it are not sent"
         }
         UnreadCause::OutsideRoot { is_repository: false } => {
-            "the root is the current directory, or the manifest's outside of it, and files outside the root are not sent; `git init` in a parent directory makes that one the root"
+            "the root is the current directory, or the manifest's outside of it, and files \
+                outside the root are not sent; `git init` in a parent directory makes that one the root"
         }
-        UnreadCause::NotFound => "the path is relative to the file that contains it; `emit` and `apply` require the directory",
+        UnreadCause::NotFound => "the path is relative to the file that contains it; `emit` and `apply` \
+            require the directory",
         UnreadCause::Content => {
-            "all files of the directory are sent, including link targets, which must exist inside the directory; files of another directory are sent with `dependency \"../common\"` in `program`"
+            "all files of the directory are sent, including link targets, which must exist \
+                inside the directory; files of another directory are sent with `dependency \"../common\"` \
+                in `program`"
         }
     }
 }

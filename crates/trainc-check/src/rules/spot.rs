@@ -56,9 +56,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     {
         let span = wait.span_or(spot.span);
         let literal = text::duration(run.value);
-        let diagnostic = Diagnostic::new(&T0425, span, format!("`max-wait` is {}, less than `max-run`, {literal}", text::duration(wait.value)))
+        let diagnostic = Diagnostic::new(&T0425, span, format!("`max-wait` is {}, less than `max-run`, \
+            {literal}", text::duration(wait.value)))
             .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
-            .note("`max-wait` includes both waiting and running: `MaxWaitTimeInSeconds`, botocore's model of CreateTrainingJob")
+            .note("`max-wait` includes both waiting and running: `MaxWaitTimeInSeconds`, botocore's \
+                model of CreateTrainingJob")
             .fact("max_wait_seconds", wait.value)
             .fact("max_run_seconds", run.value);
         problems.push(if literal.contains(' ') {
@@ -88,8 +90,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Returns whether checkpoints survive an interruption: in S3, or on a file system that the job writes to. Without
-/// `checkpoint`, the program may write them to any such file system.
+/// Returns whether checkpoints survive an interruption: in S3, or on a file system that the job writes to.
+/// Without `checkpoint`, the program may write them to any such file system.
 fn has_durable_checkpoint(plan: &Plan) -> bool {
     let Some(checkpoint) = &plan.job.checkpoint else {
         return plan.job.channels.iter().any(is_writable_file_system);
@@ -125,14 +127,18 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
         (true, _) if !writes_checkpoints(plan) => diagnostic
             .add("allow \"T0426\" reason=\"the algorithm restarts from the beginning\"")
             .or_remove("spot")
-            .note("the algorithm writes no checkpoints, and SageMaker may reject a `max-wait` above one hour for it (developer guide, \"Use checkpoints\")"),
-        (true, None) => diagnostic.add(format!("checkpoint {s3}")).and_text(": the algorithm writes checkpoints and resumes from them"),
-        (true, Some(_)) => diagnostic.add_to("checkpoint", s3).and_text(": the algorithm writes checkpoints and resumes from them"),
+            .note("the algorithm writes no checkpoints, and SageMaker may reject a `max-wait` above \
+                one hour for it (developer guide, \"Use checkpoints\")"),
+        (true, None) => diagnostic.add(format!("checkpoint {s3}")).and_text(": the algorithm writes \
+            checkpoints and resumes from them"),
+        (true, Some(_)) => diagnostic.add_to("checkpoint", s3).and_text(": the algorithm writes checkpoints \
+            and resumes from them"),
         (false, None) => diagnostic
             .add(format!("checkpoint {s3} every=\"200 steps\""))
             .and_text(", and load from `/opt/ml/checkpoints` in the program"),
         (false, Some(_)) => {
-            diagnostic.add_to("checkpoint", s3).and_text(", and load from `/opt/ml/checkpoints` in the program")
+            diagnostic.add_to("checkpoint", s3).and_text(", and load from `/opt/ml/checkpoints` in the \
+                program")
         }
     };
     let (Some(rate), Some(run), Some(nodes)) =
@@ -140,8 +146,8 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     else {
         return diagnostic.note("add `interruptions-per-hour=` to `spot` to see the expected billed hours");
     };
-    // A run of T hours with total interruption rate r, restarted from the beginning, takes (e^(rT) - 1) / r on
-    // average (mean of a geometric number of truncated exponential attempts).
+    // A run of T hours with total interruption rate r, restarted from the beginning, takes (e^(rT) - 1) / r
+    // on average (mean of a geometric number of truncated exponential attempts).
     let hours = run.value as f64 / 3600.0;
     let all = rate * nodes as f64;
     if all <= 0.0 {
@@ -162,12 +168,14 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     };
     diagnostic = diagnostic
         .note(format!(
-            "a run of {} on {} with {} interruptions per instance hour would be billed {words} on average, instead of {}",
+            "a run of {} on {} with {} interruptions per instance hour would be billed {words} \
+                on average, instead of {}",
             text::duration(run.value),
             text::count(nodes, "instance"),
             text::short_number(rate),
             text::short_number(hours * nodes as f64),
         ))
-        .note("expected hours with restarts from the beginning: (e^(rate × hours) - 1) / rate, with the rate of the whole cluster");
+        .note("expected hours with restarts from the beginning: (e^(rate × hours) - 1) / rate, with \
+            the rate of the whole cluster");
     if billed.is_finite() { diagnostic.fact("expected_instance_hours", billed) } else { diagnostic }
 }

@@ -1,4 +1,5 @@
-//! Storage settings: either an existing file system (`id`, and `mount` for Lustre) or a new Lustre file system.
+//! Storage settings: either an existing file system (`id`, and `mount` for Lustre) or a new Lustre file
+//! system.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -98,8 +99,10 @@ fn check_conflicts(storage: &Storage, problems: &mut Problems) {
     };
     if file_system::is_efs(storage) {
         problems.push(
-            Diagnostic::new(&T0450, *first, format!("`{name}` is an EFS file system, which trainc cannot create: {} is not supported", text::backtick_list(&names, "and")))
-                .help("use an existing file system, e.g. `storage \"efs\" name=\"…\" id=\"fs-…\"`, or create a `\"lustre\"` one")
+            Diagnostic::new(&T0450, *first, format!("`{name}` is an EFS file system, which trainc cannot \
+                create: {} is not supported", text::backtick_list(&names, "and")))
+                .help("use an existing file system, e.g. `storage \"efs\" name=\"…\" id=\"fs-…\"`, or \
+                    create a `\"lustre\"` one")
                 .note("the settings of a new file system are those of FSx for Lustre"),
         );
         return;
@@ -150,7 +153,8 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
         );
         problems.push(
             diagnostic
-                .help("add `id=\"fs-…\" mount=\"…\"` for an existing one, or `capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250` for a new one"),
+                .help("add `id=\"fs-…\" mount=\"…\"` for an existing one, or `capacity=\"4800GiB\" \
+                    deployment=\"persistent-2\" throughput=250` for a new one"),
         );
         return;
     }
@@ -165,7 +169,8 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0451, storage.span, format!("`{name}` has no deployment type"))
                 .add("deployment=\"persistent-2\"").or("deployment=\"scratch-2\"").and_text(" for data that is also in S3")
-                .note("the API defaults to SCRATCH_1, which supports neither S3 links nor replication; the type cannot be changed later"),
+                .note("the API defaults to SCRATCH_1, which supports neither S3 links nor replication; \
+                    the type cannot be changed later"),
         );
     }
     if let Some(legal) = file_system::valid_combination(storage)
@@ -197,7 +202,8 @@ fn check_id(storage: &Storage, problems: &mut Problems) {
         return;
     }
     let mut diagnostic = Diagnostic::new(&T0453, id.span_or(storage.span), format!("invalid file system ID `{}`", id.value))
-        .note("FileSystemId is `fs-` followed by at least 8 digits of 0-9 and a-f, with at most 21 characters (botocore, CreateTrainingJob)");
+        .note("FileSystemId is `fs-` followed by at least 8 digits of 0-9 and a-f, with at most 21 \
+            characters (botocore, CreateTrainingJob)");
     if id.value.contains(".fsx.") || id.value.contains(".efs.") {
         diagnostic = diagnostic.help("write only the ID, `fs-…`, without the DNS name");
     }
@@ -214,8 +220,11 @@ fn check_mount(storage: &Storage, region: &str, problems: &mut Problems) {
             let id = storage.id.value().map_or("", String::as_str);
             problems.push(
                 Diagnostic::new(&T0452, storage.id.span().unwrap_or(storage.span), format!("`{name}` has no mount name"))
-                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --region {region} --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` prints it"))
-                    .note("DirectoryPath of a channel starts with `/` and the mount name, which FSx assigned"),
+                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --region {region} \
+                        --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` \
+                        prints it"))
+                    .note("DirectoryPath of a channel starts with `/` and the mount name, which FSx \
+                        assigned"),
             );
         }
         return;

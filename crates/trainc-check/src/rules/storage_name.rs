@@ -70,7 +70,8 @@ fn check_format(storage: &Storage, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(&T0509, span, format!("`{written}` is not a valid storage name"))
         .primary_label(here)
         .note(format!(
-            "a storage name has at most {MAX_LENGTH} letters, digits, `-` and `_`: it is used in `fsx/<name>.json` and `${{fsx.<name>.id}}`"
+            "a storage name has at most {MAX_LENGTH} letters, digits, `-` and `_`: it is used in \
+                `fsx/<name>.json` and `${{fsx.<name>.id}}`"
         ));
     problems.push(if near.is_empty() {
         diagnostic.help("write a name, e.g. `name=\"corpus\"`")

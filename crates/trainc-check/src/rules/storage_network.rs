@@ -49,8 +49,10 @@ fn report_missing_vpc(plan: &Plan, problems: &mut Problems) -> bool {
             if user.is_some() { diagnostic.label(storage.span, "the file system") } else { diagnostic };
         problems.push(
             diagnostic
-                .help("add `network { subnets \"subnet-…\"; security-groups \"sg-…\" }` with the file system's subnet")
-                .note("a channel from a file system requires VpcConfig (AWS developer guide, model-access-training-data)"),
+                .help("add `network { subnets \"subnet-…\"; security-groups \"sg-…\" }` with the file \
+                    system's subnet")
+                .note("a channel from a file system requires VpcConfig (AWS developer guide, \
+                    model-access-training-data)"),
         );
         reported = true;
     }
@@ -64,10 +66,13 @@ fn check_subnets(plan: &Plan, problems: &mut Problems) {
     let count = text::count(network.subnets.len() as u64, "subnet");
     if let Some(storage) = plan.job.storage.iter().find(|storage| file_system::is_created_lustre(storage)) {
         problems.push(
-            Diagnostic::new(&T0465, span, format!("a new Lustre file system requires exactly one subnet, found {count}"))
+            Diagnostic::new(&T0465, span, format!("a new Lustre file system requires exactly one subnet, \
+                found {count}"))
                 .label(storage.span, format!("`{}` is a new file system", file_system::name(storage)))
-                .help(format!("keep one, e.g. `subnets \"{}\"`, in an availability zone that offers the instance type", first.value))
-                .note("CreateFileSystem accepts exactly one subnet for Lustre, but SageMaker chooses any of the job's subnets: the job might read across availability zones"),
+                .help(format!("keep one, e.g. `subnets \"{}\"`, in an availability zone that offers the \
+                    instance type", first.value))
+                .note("CreateFileSystem accepts exactly one subnet for Lustre, but SageMaker chooses \
+                    any of the job's subnets: the job might read across availability zones"),
         );
         return;
     }
@@ -85,6 +90,7 @@ fn check_subnets(plan: &Plan, problems: &mut Problems) {
     problems.push(
         Diagnostic::new(&T0466, span, message)
             .help(format!("use one subnet, e.g. `subnets \"{}\"`", first.value))
-            .note("trainc cannot see offline whether they share an availability zone; traffic across zones, including to the file system, is slower and billed"),
+            .note("trainc cannot see offline whether they share an availability zone; traffic across \
+                zones, including to the file system, is slower and billed"),
     );
 }

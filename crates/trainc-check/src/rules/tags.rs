@@ -36,7 +36,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(&T0417, tag.key_span, format!("tags `{first}` and `{}` differ only by case", tag.key))
                     .label(span, "the other one")
                     .help("keep one of them")
-                    .note("the job's role gets the same tags, and IAM tag keys are case-insensitive (botocore, iam CreateRole)"),
+                    .note("the job's role gets the same tags, and IAM tag keys are case-insensitive \
+                        (botocore, iam CreateRole)"),
             );
         }
     }

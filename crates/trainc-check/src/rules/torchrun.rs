@@ -102,7 +102,8 @@ fn check_version(plan: &Plan, problems: &mut Problems) {
     {
         diagnostic = diagnostic
             .label(s3.span_or(version.span), "trainc cannot add its launch script to this archive")
-            .help("write `source=` with the directory of the program: trainc then packs it with a script that starts torchrun");
+            .help("write `source=` with the directory of the program: trainc then packs it with a \
+                script that starts torchrun");
         problems.push(diagnostic);
         return;
     }
@@ -185,9 +186,11 @@ fn check_entry(plan: &Plan, problems: &mut Problems) {
         && tree.get("setup.py").is_some()
     {
         problems.push(
-            Diagnostic::new(&T0352, span, format!("`setup.py` at the root of `{}` makes the source a package, which torchrun does not start", tree.dir))
+            Diagnostic::new(&T0352, span, format!("`setup.py` at the root of `{}` makes the source a \
+                package, which torchrun does not start", tree.dir))
                 .help("move `setup.py` out of the source directory, or into a `dependency`")
-                .note("sagemaker-training-toolkit: a package runs as `python -m`, which its torchrun runner rejects"),
+                .note("sagemaker-training-toolkit: a package runs as `python -m`, which its torchrun \
+                    runner rejects"),
         );
     }
 }

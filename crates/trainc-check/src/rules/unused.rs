@@ -143,9 +143,8 @@ impl UnusedCheck<'_, '_> {
             }
             return;
         }
-        // A custom image may have its own entry point, which receives the hyperparameters unchanged; a variable may name the
-        // program.
-        // An algorithm of an unknown version still has its own program.
+        // A custom image may have its own entry point, which receives the hyperparameters unchanged; a
+        // variable may name the program. An algorithm of an unknown version still has its own program.
         let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own")
             || self.context.plan.job.image.as_ref().is_some_and(images::requests_algorithm);
         let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
@@ -449,7 +448,8 @@ impl UnusedCheck<'_, '_> {
             self.report_unused(
                 &cluster.ranks,
                 "ranks",
-                "it is only valid for engine `worker` without GPUs, on a local cluster or an instance type without GPUs",
+                "it is only valid for engine `worker` without GPUs, on a local cluster or an \
+                    instance type without GPUs",
                 Help::remove_it().or_write("cluster \"local\""),
             );
         }
@@ -478,9 +478,9 @@ impl UnusedCheck<'_, '_> {
         }
     }
 
-    /// Reports an experiment without a name. All members of ExperimentConfig are optional for the service; without an
-    /// experiment or a trial the job is unassociated (PyPI sagemaker 2.257.7, `EstimatorBase.fit`: "the trial component will
-    /// be unassociated").
+    /// Reports an experiment without a name. All members of ExperimentConfig are optional for the service;
+    /// without an experiment or a trial the job is unassociated (PyPI sagemaker 2.257.7, `EstimatorBase.fit`:
+    /// "the trial component will be unassociated").
     fn experiment(&mut self) {
         let Some(experiment) = &self.context.plan.job.experiment else { return };
         if !(experiment.name.is_absent() && experiment.trial.is_absent()) {

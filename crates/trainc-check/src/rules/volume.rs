@@ -34,7 +34,8 @@ declare_code!(T0430, "volume-quota", Note, "a volume size above the default quot
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0271, &T0427, &T0428, &T0429, &T0430];
 
-/// Returns the catalogue's row of the cluster's type, or of each group's; none for a type without accelerators.
+/// Returns the catalogue's row of the cluster's type, or of each group's; none for a type without
+/// accelerators.
 fn instances_of(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
     if cluster.groups.is_empty() {
         return vec![plan.instance.clone()];
@@ -54,7 +55,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no EBS volume to encrypt", instance.name))
                 .remove("kms=").and_text("; the instance encrypts its NVMe storage in hardware")
-                .note("`VolumeKmsKeyId` is rejected for types with local instance storage (botocore's model of ResourceConfig)"),
+                .note("`VolumeKmsKeyId` is rejected for types with local instance storage (botocore's \
+                    model of ResourceConfig)"),
         );
     }
     let Some(volume) = cluster.volume_bytes.val() else { return };
@@ -101,9 +103,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     if whole == 0 {
-        let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, but the instance type has no other storage")
+        let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, but the instance type has no \
+            other storage")
             .write("volume \"30GiB\"").or_else("the space that the job's downloads and outputs require")
-            .note("a type without instance storage requires a size (botocore 1.44.5, ResourceConfig.VolumeSizeInGB; its shape allows 0 for types that ignore it)");
+            .note("a type without instance storage requires a size (botocore 1.44.5, \
+                ResourceConfig.VolumeSizeInGB; its shape allows 0 for types that ignore it)");
         problems.push(diagnostic);
         return;
     }
@@ -130,7 +134,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0430,
                 span,
-                format!("a volume of {whole} GiB exceeds the default quota of a new account: {default} GiB per instance"),
+                format!("a volume of {whole} GiB exceeds the default quota of a new account: {default} \
+                    GiB per instance"),
             )
             .note(format!(
                 "quota {} `{}` can be increased; the account may already have a higher value",

@@ -90,7 +90,8 @@ fn note_requirements(plan: &Plan, network: &Network, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0469,
         network.span,
-        "containers in a VPC have no internet access by default: S3 requires a gateway endpoint or a NAT gateway in the subnet's route table",
+        "containers in a VPC have no internet access by default: S3 requires a gateway endpoint \
+            or a NAT gateway in the subnet's route table",
     );
     if let (Some(limit), Some(nodes)) = (limits::get(key), nodes) {
         let addresses = limit.value.saturating_mul(nodes);
@@ -109,24 +110,28 @@ fn note_requirements(plan: &Plan, network: &Network, problems: &mut Problems) {
     let efs = plan.job.storage.iter().any(file_system::is_efs);
     let secrets = plan.job.program.as_ref().is_some_and(|program| !program.secrets.is_empty());
     if efa && several {
-        diagnostic = diagnostic.note("EFA: the security group must allow all traffic to and from itself (AWS developer guide, train-vpc)");
+        diagnostic = diagnostic.note("EFA: the security group must allow all traffic to and from itself \
+            (AWS developer guide, train-vpc)");
     } else if several {
         diagnostic = diagnostic.note(
             "the security group must allow traffic between its members (AWS developer guide, train-vpc)",
         );
     }
     if lustre {
-        diagnostic = diagnostic.note("Lustre: allow TCP 988 and 1018-1023 in both directions between the job's and the file system's security groups (FSx for Lustre guide)");
+        diagnostic = diagnostic.note("Lustre: allow TCP 988 and 1018-1023 in both directions between the \
+            job's and the file system's security groups (FSx for Lustre guide)");
     }
     if efs {
         diagnostic = diagnostic
             .note("EFS: allow TCP 2049 from the job's security group to the mount target's (EFS guide)");
     }
     if network.encrypt_traffic.get() == Some(true) && several {
-        diagnostic = diagnostic.note("encrypted traffic: allow UDP 500 and IP protocol 50 between the members (AWS developer guide, train-encrypt)");
+        diagnostic = diagnostic.note("encrypted traffic: allow UDP 500 and IP protocol 50 between the \
+            members (AWS developer guide, train-encrypt)");
     }
     if secrets {
-        diagnostic = diagnostic.note("secrets: the job fails at startup without an interface endpoint for Secrets Manager or a NAT gateway");
+        diagnostic = diagnostic.note("secrets: the job fails at startup without an interface endpoint for \
+            Secrets Manager or a NAT gateway");
     }
     // A single node that only uses S3 has no special requirements.
     if several || lustre || efs || secrets {

@@ -63,7 +63,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ),
     )
     .help(help)
-    .note("the worker calls the libraries of the container's PyTorch, and exits with code 14 if one of its functions is missing")
+    .note("the worker calls the libraries of the container's PyTorch, and exits with code 14 if one of \
+        its functions is missing")
     .note(format!("{} ({})", versions.provenance.source, versions.provenance.date));
     if span != engine {
         diagnostic = diagnostic.label(engine, "engine `worker`");

@@ -74,8 +74,9 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
     }
 }
 
-/// Returns the tensor degrees above the present one inside a node that divide heads and widths, the data ranks and the shard
-/// groups. Where tensor ranks may read their own data, only if they do not and nothing is sharded.
+/// Returns the tensor degrees above the present one inside a node that divide heads and widths, the data
+/// ranks and the shard groups. Where tensor ranks may read their own data, only if they do not and nothing is
+/// sharded.
 fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let mesh = plan.mesh.as_ref().filter(|mesh| mesh.law.varies.contains(&Axis::Tensor))?;
     let parallel = plan.job.parallel.as_ref()?;
@@ -96,8 +97,8 @@ fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
     Some(inside.filter(|degree| divides(*degree) && takes(*degree)).collect())
 }
 
-/// Returns the context degrees above the present one inside a node, for the families whose sequences SMP v2 splits: divisors
-/// of the shard group that split the sequence into two whole pieces per rank.
+/// Returns the context degrees above the present one inside a node, for the families whose sequences SMP v2
+/// splits: divisors of the shard group that split the sequence into two whole pieces per rank.
 fn context_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let mesh = plan.mesh.as_ref().filter(|_| splits_sequences(plan))?;
     let tokens = plan.job.train.sequence_length.get()?;
@@ -106,7 +107,8 @@ fn context_degrees(plan: &Plan) -> Option<Vec<u64>> {
     Some(inside.filter(|degree| shard.is_multiple_of(*degree) && tokens.is_multiple_of(2 * degree)).collect())
 }
 
-/// Returns the pipeline degrees above the present one, if nothing is sharded and the library assigns the layers.
+/// Returns the pipeline degrees above the present one, if nothing is sharded and the library assigns the
+/// layers.
 fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let mesh = plan.mesh.as_ref().filter(|mesh| mesh.law.varies.contains(&Axis::Pipeline))?;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;

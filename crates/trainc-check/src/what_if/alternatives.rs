@@ -15,12 +15,13 @@ use trainc_predict::Layout;
 use trainc_predict::memory::{memory_with, remedies};
 use trainc_predict::speed::speed;
 
-/// The first PyTorch whose binaries have kernels for a compute capability: Ampere's with CUDA 11.1 since 1.8, Hopper's with
-/// CUDA 11.8 and later, which is all that 2.1 ships with, Blackwell's with CUDA 12.8 since 2.7 (release notes of each).
+/// The first PyTorch whose binaries have kernels for a compute capability: Ampere's with CUDA 11.1 since 1.8,
+/// Hopper's with CUDA 11.8 and later, which is all that 2.1 ships with, Blackwell's with CUDA 12.8 since 2.7
+/// (release notes of each).
 const KERNELS: [((u8, u8), &str); 3] = [((10, 0), "2.7"), ((9, 0), "2.1"), ((8, 0), "1.8")];
 
-/// Returns the types with larger GPUs on which the job fits, those with the least GPU memory and then the cheapest first; and
-/// those of them whose run has a price.
+/// Returns the types with larger GPUs on which the job fits, those with the least GPU memory and then the
+/// cheapest first; and those of them whose run has a price.
 pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'static str>, Vec<&'static str>) {
     let plan = context.plan;
     let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
@@ -61,7 +62,8 @@ pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'sta
     (names, priced.map(|(_, name, _)| *name).collect())
 }
 
-/// Returns the type with the least host memory of at least `bytes` that has the same GPUs, with that memory in words.
+/// Returns the type with the least host memory of at least `bytes` that has the same GPUs, with that memory
+/// in words.
 pub(crate) fn type_with_host_memory(context: &Context, bytes: f64) -> Option<(String, String)> {
     let plan = context.plan;
     let own = plan.instance.as_ref()?;
@@ -89,8 +91,8 @@ fn has_larger_gpus(row: &Instance, own: &Instance) -> bool {
         && row.accelerator.memory_bytes > own.accelerator.memory_bytes
 }
 
-/// Returns whether the container has kernels for the GPUs of a type: always for the same generation, for a later one since a
-/// PyTorch version.
+/// Returns whether the container has kernels for the GPUs of a type: always for the same generation, for a
+/// later one since a PyTorch version.
 pub(crate) fn has_kernels(plan: &Plan, row: &Instance, own: &Instance) -> bool {
     let (Some(new), Some(old)) = (row.accelerator.compute_capability, own.accelerator.compute_capability)
     else {

@@ -8,8 +8,8 @@ use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
 use trainc_predict::{Layout, Run};
 
-/// Returns the layout that results from an edited manifest: a written global batch stays, so more ranks accumulate fewer
-/// passes.
+/// Returns the layout that results from an edited manifest: a written global batch stays, so more ranks
+/// accumulate fewer passes.
 pub(crate) fn keep_global_batch(context: &Context, before: &Layout, new: &Layout) -> Layout {
     let mut new = new.clone();
     let more = new.work.global_sequences / before.work.global_sequences;
@@ -28,7 +28,8 @@ pub(crate) fn is_batch_divisible(context: &Context, before: &Layout, new: &Layou
     more <= 1.0 || is_whole || context.plan.job.train.global_batch.get().is_none()
 }
 
-/// Returns the steps of the edited run relative to those before: 1 if steps are written; else the sequences stay.
+/// Returns the steps of the edited run relative to those before: 1 if steps are written; else the sequences
+/// stay.
 fn step_count_ratio(context: &Context, before: &Layout, after: &Layout) -> f64 {
     let train = &context.plan.job.train;
     if train.steps.get().is_some() {
@@ -86,8 +87,8 @@ pub(crate) fn new_global_batch(context: &Context, before: &Layout, remedy: &Reme
     ((after - before.work.global_sequences).abs() > 0.5).then(|| after.round() as u64)
 }
 
-/// Describes the slowdown: `, +24% time` of the training on the same machines, of the whole run on other machines, whose cost
-/// is shown with it.
+/// Describes the slowdown: `, +24% time` of the training on the same machines, of the whole run on other
+/// machines, whose cost is shown with it.
 pub(crate) fn describe_slowdown(context: &Context, before: &Layout, remedy: &Remedy) -> String {
     let moves = remedy.layout.hardware.nodes > before.hardware.nodes || changes_instance(&remedy.edits);
     let of_run = run_slowdown(context, before, (&remedy.layout, &remedy.edits)).filter(|_| moves);

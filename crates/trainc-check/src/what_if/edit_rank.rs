@@ -4,9 +4,10 @@ use trainc_predict::memory::remedies::is_ruinous;
 
 /// The rank of an edit; the derived order is the one in which edits are offered.
 ///
-/// Edits that keep the training and at most double the time come first, in the order of their price. The others are ordered
-/// by node hours: twice the nodes for another global batch before one node for 30 times as long. Edits that can be written
-/// into the manifest precede those that cannot, so that `check --fix` writes the edit in the help.
+/// Edits that keep the training and at most double the time come first, in the order of their price. The
+/// others are ordered by node hours: twice the nodes for another global batch before one node for 30 times as
+/// long. Edits that can be written into the manifest precede those that cannot, so that `check --fix` writes
+/// the edit in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EditRank {
     /// Whether it changes the training, or more than doubles the time.
@@ -20,7 +21,8 @@ pub(crate) struct EditRank {
 }
 
 impl EditRank {
-    /// Ranks an edit by its factor of nodes, its slowdown (a fraction, if known), and whether it changes the training.
+    /// Ranks an edit by its factor of nodes, its slowdown (a fraction, if known), and whether it changes the
+    /// training.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, rounded")]
     pub(crate) fn new(
         (nodes, slower): (f64, Option<f64>),
@@ -42,8 +44,8 @@ mod tests {
         EditRank::new((nodes, Some(slower)), changes_training, true)
     }
 
-    /// Another global batch at the same time follows every edit that keeps it at a bearable price, and precedes 30 times the
-    /// time; of two costly edits the one with fewer node hours is first.
+    /// Another global batch at the same time follows every edit that keeps it at a bearable price, and
+    /// precedes 30 times the time; of two costly edits the one with fewer node hours is first.
     #[test]
     fn costly_edits_are_ordered_by_node_hours() {
         let checkpointing = rank(1.0, 0.24, false);

@@ -181,7 +181,8 @@ pub(crate) fn batch_lines(plan: &Plan, micro: u64) -> Vec<String> {
     micro_batch_lines(plan, micro).iter().map(EditLine::to_kdl).collect()
 }
 
-/// Returns the edits as one replacement in the job's file; `None` if values from outside it would override them.
+/// Returns the edits as one replacement in the job's file; `None` if values from outside it would override
+/// them.
 pub(crate) fn build_fix(context: &Context, edits: &[Edit]) -> Option<Replacement> {
     let job = &context.plan.job;
     let id = job.span.source;
@@ -218,7 +219,8 @@ pub(crate) fn describe_override(context: &Context, edits: &[Edit]) -> Option<Str
     is_file(&source.name).then(|| format!("overridden at {}:{line}", source.name))
 }
 
-/// Returns the place of a value that an edit of the job would not change: in an environment or on the command line.
+/// Returns the place of a value that an edit of the job would not change: in an environment or on the command
+/// line.
 fn overriding_span(
     context: &Context,
     line: &EditLine,

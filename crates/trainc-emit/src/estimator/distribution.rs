@@ -1,7 +1,7 @@
 //! The argument `distribution=`, from which the SDK derives the hyperparameters of the launcher.
 //!
-//! The derived keys are compared with those of the request; if they differ, the script sets the hyperparameters directly,
-//! which the SDK passes through (2.257.7, captured).
+//! The derived keys are compared with those of the request; if they differ, the script sets the
+//! hyperparameters directly, which the SDK passes through (2.257.7, captured).
 
 use super::class::EstimatorClass;
 use super::expression::Expression;

@@ -4,7 +4,8 @@ use super::class::Modules;
 use super::expression::Expression;
 use serde_json::{Map, Value};
 
-/// Returns the channels as an argument of `fit`; members that the SDK does not support are added to `unsupported`.
+/// Returns the channels as an argument of `fit`; members that the SDK does not support are added to
+/// `unsupported`.
 pub(super) fn inputs(channels: &[Value], modules: &mut Modules, unsupported: &mut Vec<String>) -> Expression {
     Expression::Dict(
         channels

@@ -36,8 +36,8 @@ impl Script<'_> {
         let resolved = found
             .filter(|image| image.sdk_v2 && uri.as_ref().and_then(Value::as_str) == Some(image.uri.as_str()));
         let mut by_version = false;
-        // The SDK selects the images of SMP v2 and of Trainium by `distribution=` and `instance_type=`, which a job with
-        // instance groups does not set.
+        // The SDK selects the images of SMP v2 and of Trainium by `distribution=` and `instance_type=`, which
+        // a job with instance groups does not set.
         let grouped = self.plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
         let has_own_images = self.plan.engine.is_some_and(|engine| engine.front.image_family.is_some());
         let apart = has_own_images || self.plan.chip_noun() != "GPU";

@@ -1,8 +1,8 @@
 //! `sagemaker/estimator.py`: the same job as a script for the SageMaker Python SDK v2.
 //!
-//! Generated from the finished request, so that both agree: each member becomes the argument that makes the SDK send it,
-//! and the script lists members that the SDK does not support. Names and defaults are those of sagemaker 2.257.7, each
-//! tested; `tests/python` runs every script with it.
+//! Generated from the finished request, so that both agree: each member becomes the argument that makes the
+//! SDK send it, and the script lists members that the SDK does not support. Names and defaults are those of
+//! sagemaker 2.257.7, each tested; `tests/python` runs every script with it.
 
 mod class;
 mod distribution;
@@ -317,7 +317,8 @@ impl Script<'_> {
                 let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsupported);
                 let comment = payload.worker_channel().map(|channel| {
                     format!(
-                        "Channel `{channel}` contains the program and its config: `trainc apply` uploads them."
+                        "Channel `{channel}` contains the program and its config: `trainc apply` \
+                            uploads them."
                     )
                 });
                 let comment = comment.unwrap_or_default();

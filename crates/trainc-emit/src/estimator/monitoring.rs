@@ -32,8 +32,9 @@ pub(super) struct Support {
 }
 
 impl Support {
-    /// Returns what the SDK sends in a region for an instance type: it rejects the debugger and turns off the profiler in
-    /// some regions, and turns off the profiler on Trainium (2.257.7, `fw_utils.py`, `estimator.py`).
+    /// Returns what the SDK sends in a region for an instance type: it rejects the debugger and turns off the
+    /// profiler in some regions, and turns off the profiler on Trainium (2.257.7, `fw_utils.py`,
+    /// `estimator.py`).
     pub(super) fn new(region: &str, request: &Value) -> Self {
         let instance = request.pointer("/ResourceConfig/InstanceType").and_then(Value::as_str);
         let in_region = regions::get(region).is_none_or(|region| region.has_debugger);
@@ -42,7 +43,8 @@ impl Support {
     }
 }
 
-/// Returns `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
+/// Returns `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`,
+/// `tensorboard_output_config`.
 pub(super) fn monitoring_arguments(
     unmapped: &mut UnmappedMembers,
     output: &str,

@@ -1,5 +1,5 @@
-//! The permissions boundary of roles that trainc creates: the most that the program of a job may do, whatever policy the
-//! role gets.
+//! The permissions boundary of roles that trainc creates: the most that the program of a job may do, whatever
+//! policy the role gets.
 
 use super::PolicyDocument;
 use super::statement::{Condition, Statement};
@@ -25,8 +25,8 @@ pub struct BoundaryScope<'a> {
     pub subnets: &'a [String],
 }
 
-/// Returns the boundary for the roles of these jobs: the union of their policies. The plans must have a boundary, which
-/// restricts S3 writes and network interfaces.
+/// Returns the boundary for the roles of these jobs: the union of their policies. The plans must have a
+/// boundary, which restricts S3 writes and network interfaces.
 pub fn boundary_of_jobs<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> PolicyDocument {
     let mut union: Vec<Statement> = Vec::new();
     for statement in plans.into_iter().flat_map(|plan| fitting_statements(plan).0) {
@@ -52,9 +52,9 @@ pub fn boundary_of_jobs<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Policy
     PolicyDocument::new(&union)
 }
 
-/// Returns a boundary for all jobs that use only these buckets, keys and subnets: the statements that trainc writes, for any
-/// image and log stream. It contains no secret, function, MLflow server or hub, which [`boundary_of_jobs`] takes from the
-/// manifests.
+/// Returns a boundary for all jobs that use only these buckets, keys and subnets: the statements that trainc
+/// writes, for any image and log stream. It contains no secret, function, MLflow server or hub, which
+/// [`boundary_of_jobs`] takes from the manifests.
 pub fn general_boundary(scope: BoundaryScope) -> PolicyDocument {
     let BoundaryScope { partition: p, account, buckets, keys, subnets } = scope;
     let a = account.unwrap_or("*");

@@ -1,5 +1,5 @@
-//! IAM's documents and CreateRole, member by member, by the API's own names (botocore 1.44.5, `iam` 2010-05-08;
-//! IAM user guide, "Grammar of the IAM JSON policy language").
+//! IAM's documents and CreateRole, member by member, by the API's own names (botocore 1.44.5, `iam`
+//! 2010-05-08; IAM user guide, "Grammar of the IAM JSON policy language").
 
 use super::statement::Statement;
 use crate::request::Tag;

@@ -49,8 +49,8 @@ impl Scope<'_> {
         if let Some(key) = job.output.as_ref().and_then(|output| output.kms.text()) {
             let (resource, alias) = self.key_arn(key);
             let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
-            // S3 encrypts with a data key, and reads parts of multipart uploads back; SageMaker's documentation also lists
-            // Encrypt, without naming the calling service.
+            // S3 encrypts with a data key, and reads parts of multipart uploads back; SageMaker's
+            // documentation also lists Encrypt, without naming the calling service.
             out.push(Statement {
                 sid: "EncryptOutput".to_owned(),
                 because: "`output kms=`, through S3".to_owned(),
@@ -86,7 +86,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Returns the ARN of a key. Policies cannot name an alias as resource, so it becomes a condition on all keys.
+    /// Returns the ARN of a key. Policies cannot name an alias as resource, so it becomes a condition on all
+    /// keys.
     fn key_arn(&self, key: &str) -> (String, Option<Condition>) {
         let aliased = |alias: &str| {
             Some(Condition::single(

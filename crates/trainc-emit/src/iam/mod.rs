@@ -1,7 +1,7 @@
 //! The role of a job: its trust policy and its permissions.
 //!
-//! Files in `iam/` are only written for a role that trainc creates. An existing role (`role arn=`) needs the same
-//! [`statements`], which reports show.
+//! Files in `iam/` are only written for a role that trainc creates. An existing role (`role arn=`) needs the
+//! same [`statements`], which reports show.
 
 mod boundary;
 mod document;
@@ -23,8 +23,8 @@ use trainc_ir::Plan;
 /// The name of the role's inline policy.
 pub const POLICY_NAME: &str = "trainc";
 
-/// The size limit of all inline policies of a role, in characters without white space (IAM quotas; the service model says
-/// 131,072, which the service does not accept).
+/// The size limit of all inline policies of a role, in characters without white space (IAM quotas; the
+/// service model says 131,072, which the service does not accept).
 pub const INLINE_POLICY_LIMIT: usize = 10_240;
 
 /// The service principal that assumes the role: the same in every partition, including China.
@@ -35,7 +35,8 @@ pub fn statements(plan: &Plan) -> Vec<Statement> {
     statements::fitting_statements(plan).0
 }
 
-/// Returns the inline policy, and whether prefixes were widened to common parents to keep it within the size limit.
+/// Returns the inline policy, and whether prefixes were widened to common parents to keep it within the size
+/// limit.
 pub fn fitting_policy(plan: &Plan) -> (PolicyDocument, bool) {
     let (statements, widened) = statements::fitting_statements(plan);
     (PolicyDocument::new(&statements), widened)
@@ -46,7 +47,8 @@ pub fn policy(plan: &Plan) -> PolicyDocument {
     fitting_policy(plan).0
 }
 
-/// Returns the trust policy: only SageMaker may assume the role, and only for this job's runs in this account.
+/// Returns the trust policy: only SageMaker may assume the role, and only for this job's runs in this
+/// account.
 pub fn trust_policy(plan: &Plan) -> TrustPolicy {
     let (partition, region, account) = (names::partition(plan), names::region(plan), names::account(plan));
     let runs = names::training_job_pattern(plan);
@@ -61,7 +63,8 @@ pub fn trust_policy(plan: &Plan) -> TrustPolicy {
     TrustPolicy::new(PRINCIPAL, account, &sources, tagged)
 }
 
-/// Returns CreateRole; `None` if trainc does not create the role. The job's digest is only in tags that reference it.
+/// Returns CreateRole; `None` if trainc does not create the role. The job's digest is only in tags that
+/// reference it.
 pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
     let role = plan.job.role.as_ref().filter(|role| role.arn.value().is_none())?;
     let name = names::role(plan);

@@ -1,7 +1,7 @@
 //! The S3 locations that the job accesses, and their policy statements.
 //!
-//! A prefix of S3 is a prefix of keys, not a directory: `s3://b/train` also lists `train2/x`. The policy grants the
-//! directory that is meant, `train/*`, and a rule warns about the missing slash.
+//! A prefix of S3 is a prefix of keys, not a directory: `s3://b/train` also lists `train2/x`. The policy
+//! grants the directory that is meant, `train/*`, and a rule warns about the missing slash.
 
 use super::statement::{Condition, Statement};
 use crate::container::{ARCHIVE, KEY};
@@ -88,7 +88,8 @@ impl S3Access {
         }
     }
 
-    /// Returns whether SageMaker lists the keys: it downloads an archive by its key, but looks up a channel's manifest first.
+    /// Returns whether SageMaker lists the keys: it downloads an archive by its key, but looks up a channel's
+    /// manifest first.
     fn is_listed(&self) -> bool {
         matches!(self.keys, KeyPattern::Prefix(_)) || self.purpose == Purpose::Channels
     }
@@ -120,8 +121,9 @@ impl S3Access {
     }
 }
 
-/// Converts a key to an IAM pattern: wildcards in the key are escaped, and the job's digest matches any digest, so that the
-/// role still covers a job that is running, or restarts on spot, when the next run is applied.
+/// Converts a key to an IAM pattern: wildcards in the key are escaped, and the job's digest matches any
+/// digest, so that the role still covers a job that is running, or restarts on spot, when the next run is
+/// applied.
 fn to_iam_pattern(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for c in key.chars() {
@@ -208,8 +210,9 @@ fn archive_accesses(plan: &Plan) -> Vec<S3Access> {
     archive.into_iter().chain(has_key.then(|| object(KEY, "`budget enforce=`"))).collect()
 }
 
-/// Returns the statements of accesses: one to list each bucket, one for each purpose, and for each owner of the buckets
-/// that are written to, which is a condition. Reads have none: public data belongs to other accounts.
+/// Returns the statements of accesses: one to list each bucket, one for each purpose, and for each owner of
+/// the buckets that are written to, which is a condition. Reads have none: public data belongs to other
+/// accounts.
 pub(super) fn statements(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
     let partition = names::partition(plan);
     let mut out = Vec::new();

@@ -79,8 +79,9 @@ pub(super) fn member_texts(wanted: &str, name: &str, value: &Raw) -> Vec<String>
     }
 }
 
-/// Returns the ARN of the repository of an ECR image, `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account is
-/// that of the registry, which differs from the job's for images of AWS.
+/// Returns the ARN of the repository of an ECR image,
+/// `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account is that of the registry, which
+/// differs from the job's for images of AWS.
 pub(super) fn repository_arn(partition: &str, uri: &str) -> Option<String> {
     let (host, path) = uri.split_once('/')?;
     let (account, rest) = host.split_once(".dkr.ecr.")?;

@@ -18,8 +18,8 @@ const TRAINING_JOBS: &str = "/aws/sagemaker/TrainingJobs";
 /// The most prefixes before they are widened to common parents.
 const MOST_PREFIXES: usize = 60;
 
-/// Returns the statements, and whether prefixes were widened to fit the size limit: reads before writes, long keys before short
-/// ones, one directory at a time, never to a whole bucket.
+/// Returns the statements, and whether prefixes were widened to fit the size limit: reads before writes, long
+/// keys before short ones, one directory at a time, never to a whole bucket.
 pub(super) fn fitting_statements(plan: &Plan) -> (Vec<Statement>, bool) {
     let mut accesses = s3_access::s3_accesses(plan);
     let mut widened = false;
@@ -96,7 +96,8 @@ impl Scope<'_> {
         });
     }
 
-    /// Adds statements to pull the image from Amazon ECR; the login to another registry is in `other_services`.
+    /// Adds statements to pull the image from Amazon ECR; the login to another registry is in
+    /// `other_services`.
     fn image(&self, out: &mut Vec<Statement>) {
         let Some(repository) = self
             .plan
@@ -287,8 +288,9 @@ impl Scope<'_> {
     }
 }
 
-/// Returns the resources that DescribeHubContent is authorized on: the hub, its content without a version (both as in the
-/// service authorization reference), and the named version. `…:hub-content/<hub>/<type>/<name>[/<version>]`.
+/// Returns the resources that DescribeHubContent is authorized on: the hub, its content without a version
+/// (both as in the service authorization reference), and the named version.
+/// `…:hub-content/<hub>/<type>/<name>[/<version>]`.
 fn hub_content_arns(arn: &str) -> Vec<String> {
     let Some((service, path)) = arn.split_once(":hub-content/") else { return vec![arn.to_owned()] };
     let parts: Vec<&str> = path.split('/').collect();

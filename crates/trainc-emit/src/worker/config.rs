@@ -1,5 +1,5 @@
-//! `worker/worker.json`, the config of the worker, by `schemas/worker.v1.json`: every field is present, null if not set. Sizes
-//! are bytes, times seconds, counts integers.
+//! `worker/worker.json`, the config of the worker, by `schemas/worker.v1.json`: every field is present, null
+//! if not set. Sizes are bytes, times seconds, counts integers.
 
 use crate::fill::Fill;
 use serde::Serialize;
@@ -17,8 +17,8 @@ const SCHEMA: &str = "trainc.worker/v1";
 const RENDEZVOUS_PORT: u16 = 7777;
 /// Seconds to wait for other hosts: in a large job their names may take a quarter of an hour to resolve.
 const JOIN_SECONDS: u64 = 1200;
-/// Seconds without a heartbeat after which a rank is considered dead: with up to ten for the others to shut down, all ranks
-/// end within thirty.
+/// Seconds without a heartbeat after which a rank is considered dead: with up to ten for the others to shut
+/// down, all ranks end within thirty.
 const PEER_DEAD_SECONDS: u64 = 20;
 /// Intervals for which saves may fail before the run ends.
 const MAX_AGE_INTERVALS: u64 = 3;

@@ -45,8 +45,8 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     out
 }
 
-/// Returns the files of the worker's channel: S3 URI and content of the config and, if available, of the binary. None for
-/// other engines.
+/// Returns the files of the worker's channel: S3 URI and content of the config and, if available, of the
+/// binary. None for other engines.
 pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     let Some(config) = config(plan, digest) else { return Vec::new() };
     let prefix = Fill::Digest(digest).text(&names::worker_prefix(plan));

@@ -29,7 +29,8 @@ pub struct SavedPart {
     pub torchtitan: Option<u64>,
     /// Bytes per token of torchtitan with selective recomputation.
     pub torchtitan_selective: Option<u64>,
-    /// Bytes per token and key of transformers' attention that is not fused: softmax, and with dropout its mask and result.
+    /// Bytes per token and key of transformers' attention that is not fused: softmax, and with dropout its
+    /// mask and result.
     pub scores: u64,
     /// Bytes per token and key of Megatron-LM's attention that is not fused.
     pub megatron_scores: u64,
@@ -39,7 +40,8 @@ pub struct SavedPart {
     pub routed: u64,
     /// Bytes per token of the inputs of products in the part, without that of the part itself.
     pub inputs: u64,
-    /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not measured.
+    /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not
+    /// measured.
     pub matrices: u64,
 }
 
@@ -52,29 +54,31 @@ pub struct PartActivations {
     pub per_token: Option<u64>,
     /// Bytes per token and key, in addition.
     pub per_token_and_key: u64,
-    /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not measured.
+    /// Bytes per token of the inputs and outputs of the part's matrices: an estimate for parts that were not
+    /// measured.
     pub matrices: u64,
 }
 
 impl PartActivations {
-    /// Returns the bytes per token of a sequence in which each token sees `keys` keys; `None` if it was not measured.
+    /// Returns the bytes per token of a sequence in which each token sees `keys` keys; `None` if it was not
+    /// measured.
     pub fn bytes_per_token(&self, keys: u64) -> Option<u64> {
         Some(self.per_token?.saturating_add(self.per_token_and_key.saturating_mul(keys)))
     }
 }
 
 impl LayerKind {
-    /// Returns the bytes that one layer of this kind keeps for the backward pass, by part; activations of 2 bytes, one rank
-    /// without tensor or context parallelism.
+    /// Returns the bytes that one layer of this kind keeps for the backward pass, by part; activations of 2
+    /// bytes, one rank without tensor or context parallelism.
     ///
-    /// `fused` tells whether attention keeps the log-sum-exp instead of the matrices of tokens by keys, as torchtitan's always
-    /// does. Selective
-    /// recomputation of transformers and Megatron-LM recomputes these matrices; that of torchtitan keeps the layer's input
-    /// and every other matrix product. Full recomputation keeps the layer's input; during its backward pass, one layer
-    /// keeps in addition what it keeps without recomputation.
+    /// `fused` tells whether attention keeps the log-sum-exp instead of the matrices of tokens by keys, as
+    /// torchtitan's always does. Selective recomputation of transformers and Megatron-LM recomputes these
+    /// matrices; that of torchtitan keeps the layer's input and every other matrix product. Full
+    /// recomputation keeps the layer's input; during its backward pass, one layer keeps in addition what it
+    /// keeps without recomputation.
     ///
-    /// Korthikanti et al. 2022 (arXiv 2205.05198), sections 4.1 and 5: 34 h + 5 a s, and 34 h with selective recomputation, for
-    /// a layer with dropout, as many key as query heads and a feed-forward width of 4 h.
+    /// Korthikanti et al. 2022 (arXiv 2205.05198), sections 4.1 and 5: 34 h + 5 a s, and 34 h with selective
+    /// recomputation, for a layer with dropout, as many key as query heads and a feed-forward width of 4 h.
     pub fn activations(
         &self,
         code: ActivationCode,
@@ -143,7 +147,8 @@ mod tests {
         assert_eq!(attention[0].bytes_per_token(1_024), Some(11 * 512 + 5 * 8 * 1_024));
     }
 
-    /// Saved tensors of layers of transformers in bf16 (`tests/python/saved_tensors.py`, 256 tokens a sequence).
+    /// Saved tensors of layers of transformers in bf16 (`tests/python/saved_tensors.py`, 256 tokens a
+    /// sequence).
     #[test]
     fn transformers_keeps_what_autograd_saved() {
         let llama = |kv_heads: u64, ffn: u64| {
@@ -159,8 +164,8 @@ mod tests {
             let (bytes, keys) = sum(&model, ActivationCode::Transformers, FlopsRecompute::None, fused);
             assert_eq!(bytes + 256 * keys, measured);
         }
-        // GPT-2 was measured without dropout, whose mask and result have 3 bytes per head, token and key. Statistics of norms
-        // have 2 bytes on a CPU and 4 on a GPU.
+        // GPT-2 was measured without dropout, whose mask and result have 3 bytes per head, token and key.
+        // Statistics of norms have 2 bytes on a CPU and 4 on a GPU.
         for (fused, measured) in [(true, 14_376), (false, 18_440)] {
             let (bytes, keys) = sum(&gpt2, ActivationCode::Transformers, FlopsRecompute::None, fused);
             let keys = keys.saturating_sub(if fused { 0 } else { 3 * 8 });
@@ -196,7 +201,8 @@ mod tests {
             "intermediate_size": 688}),
         );
         let (bytes, keys) = sum(&llama, ActivationCode::Torchtitan, FlopsRecompute::Selective, false);
-        // Input, query, value and output of attention, log-sum-exp, first and last product of the feed-forward layer.
+        // Input, query, value and output of attention, log-sum-exp, first and last product of the
+        // feed-forward layer.
         assert_eq!((bytes, keys), (4 * 512 + 4 * 8 + 2 * 688 + 512, 0));
         let (all, _) = sum(&llama, ActivationCode::Torchtitan, FlopsRecompute::None, true);
         assert_eq!(all, 2 * (2 * 256 + 4) + 5 * 512 + 4 * 8 + 512 + 8 * 688);

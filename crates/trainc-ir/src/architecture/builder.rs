@@ -131,7 +131,8 @@ pub(super) fn build(fields: &Fields<'_>, around: &Surroundings<'_>) -> Option<Ar
             list.modules
         };
         if container != family && container.spec().text.as_deref() != Some("") {
-            // Rows of the container's own, such as Llava-Next's separator; the text model's are there already.
+            // Rows of the container's own, such as Llava-Next's separator; the text model's are there
+            // already.
             let own = container.spec();
             embedding.extend(rows(ModulePlace::Embedding, &own.before));
             last.extend(rows(ModulePlace::Final, &own.after));
@@ -247,7 +248,8 @@ fn repeat(fields: &Fields<'_>, layers: u64, decoder: bool) -> Vec<super::modules
     kinds
 }
 
-/// Checks that heads divide the hidden width, where it determines their width, and that key heads divide heads.
+/// Checks that heads divide the hidden width, where it determines their width, and that key heads divide
+/// heads.
 fn check_divisors(fields: &Fields<'_>) {
     let (Some(hidden), Some(heads)) = (fields.number("hidden"), fields.number("heads")) else { return };
     let derived = fields.default_expression("head_dim") == Some("hidden / heads")

@@ -1,7 +1,7 @@
 //! Reads an architecture from a Hugging Face `config.json`.
 //!
-//! Keys and defaults: `data/fields.toml` and `data/model_types.toml`. An absent key has the default of the configuration class;
-//! a missing width, depth or head count is a problem.
+//! Keys and defaults: `data/fields.toml` and `data/model_types.toml`. An absent key has the default of the
+//! configuration class; a missing width, depth or head count is a problem.
 
 use super::Architecture;
 use super::builder::{Surroundings, build};
@@ -19,8 +19,9 @@ const TEXT_CONFIGS: [&str; 4] = ["text_config", "llm_config", "language_config",
 impl Architecture {
     /// Reads a Hugging Face `config.json`. All problems are reported together, each with its key.
     ///
-    /// The class is not read: [`Self::class_of_hf_config`] takes an entry of `architectures`. A `model_type` that is not in
-    /// the table is read by the meaning of its fields, if all of them are known ([`Self::unknown_type`]).
+    /// The class is not read: [`Self::class_of_hf_config`] takes an entry of `architectures`. A `model_type`
+    /// that is not in the table is read by the meaning of its fields, if all of them are known
+    /// ([`Self::unknown_type`]).
     pub fn from_hf_config(config: &Value) -> Result<Self, Vec<ArchitectureProblem>> {
         if !config.is_object() {
             let found = format!("`{}`", truncate_value(config));
@@ -193,7 +194,8 @@ fn report_unknown_class(read: &Fields<'_>, config: &Value) {
 
 fn activation(read: &Fields<'_>, config: &Value) -> Option<Activation> {
     let named = Family::named().any(|family| family == read.family);
-    // T5 says it with the projection; Gemma configs contain "gelu" or nothing, and transformers uses the tanh form.
+    // T5 says it with the projection; Gemma configs contain "gelu" or nothing, and transformers uses the tanh
+    // form.
     if matches!(read.family.model_type(), "gemma" | "gemma2") {
         return None;
     }
@@ -249,7 +251,8 @@ pub(super) fn truncate_value(value: &Value) -> String {
     }
 }
 
-/// Parses the text of a `config.json`. Python writes `Infinity` and `NaN`, which are not JSON; they are read as null.
+/// Parses the text of a `config.json`. Python writes `Infinity` and `NaN`, which are not JSON; they are read
+/// as null.
 pub fn parse_hf_config(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).or_else(|error| {
         let plain = without_infinity(text);

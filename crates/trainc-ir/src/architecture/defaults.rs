@@ -132,10 +132,12 @@ impl DimensionFiller {
 const FAMILY_DEFAULT: &str = "default of the family's Hugging Face configuration";
 
 impl Architecture {
-    /// Builds an architecture and sets missing dimensions by the rules of the family; returns the defaults too.
+    /// Builds an architecture and sets missing dimensions by the rules of the family; returns the defaults
+    /// too.
     ///
-    /// Sources of the defaults: the `configuration_*.py` of transformers 5; for Llama's feed-forward width the rule of the
-    /// original code (two thirds of 4h, rounded up to a multiple of 256). All problems are reported together.
+    /// Sources of the defaults: the `configuration_*.py` of transformers 5; for Llama's feed-forward width
+    /// the rule of the original code (two thirds of 4h, rounded up to a multiple of 256). All problems are
+    /// reported together.
     pub fn from_dimensions(
         family: Family,
         written: &Dimensions,

@@ -31,7 +31,8 @@ pub struct RopeScaling {
     pub kind: ScalingKind,
     /// Multiple of the original length.
     pub factor: f64,
-    /// Wavelengths longer than the original length divided by this are scaled by the full factor (`llama3` only).
+    /// Wavelengths longer than the original length divided by this are scaled by the full factor (`llama3`
+    /// only).
     pub low_frequency_factor: Option<f64>,
     /// Wavelengths shorter than the original length divided by this are not scaled (`llama3` only).
     pub high_frequency_factor: Option<f64>,

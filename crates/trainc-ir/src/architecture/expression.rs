@@ -1,8 +1,9 @@
 //! The expressions of the tables of model types: whole numbers, texts and lists, with fields by name.
 //!
-//! Operators as in C: `? :`, `||`, `&&`, comparisons, `+ - * / %`, `!`, parentheses, `x[i]`; functions `in(list, x)`,
-//! `len(list)`, `list(x, i)` (an element if `x` is a list, else `x`), `count(list, x, n)` (the `x` among the first `n`) and
-//! `ceil_to(x, multiple)`. Division rounds down. `in(text, x)` looks for a part of a text.
+//! Operators as in C: `? :`, `||`, `&&`, comparisons, `+ - * / %`, `!`, parentheses, `x[i]`; functions
+//! `in(list, x)`, `len(list)`, `list(x, i)` (an element if `x` is a list, else `x`), `count(list, x, n)` (the
+//! `x` among the first `n`) and `ceil_to(x, multiple)`. Division rounds down. `in(text, x)` looks for a part
+//! of a text.
 
 use std::fmt;
 

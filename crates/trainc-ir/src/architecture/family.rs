@@ -43,7 +43,8 @@ impl Family {
         named_types().find(|(model_type, _)| *model_type == self.0).map_or(self.0, |(_, name)| name)
     }
 
-    /// Parses a manifest name or the `model_type` of a type that has one, with either separator (`gpt_neox`, `gpt-neox`).
+    /// Parses a manifest name or the `model_type` of a type that has one, with either separator (`gpt_neox`,
+    /// `gpt-neox`).
     pub fn from_name(name: &str) -> Option<Self> {
         let plain = name.to_ascii_lowercase().replace('_', "-");
         named_types()
@@ -75,7 +76,8 @@ impl Family {
         &self.spec().layer
     }
 
-    /// Returns the default class: the language model for decoders, the bare model for encoders, text to text for T5.
+    /// Returns the default class: the language model for decoders, the bare model for encoders, text to text
+    /// for T5.
     pub fn default_class(self) -> Class {
         self.spec().default_class()
     }
@@ -85,7 +87,8 @@ impl Family {
         self.spec().causal
     }
 
-    /// Returns whether the default configuration trains with dropout, whose masks are kept for the backward pass.
+    /// Returns whether the default configuration trains with dropout, whose masks are kept for the backward
+    /// pass.
     pub fn has_dropout(self) -> bool {
         self.spec().dropout
     }

@@ -71,7 +71,8 @@ impl<'a> Fields<'a> {
         self.cache.borrow_mut().clear();
     }
 
-    /// Returns what distinguishes a layer from others: the values of all fields that were found to depend on the layer.
+    /// Returns what distinguishes a layer from others: the values of all fields that were found to depend on
+    /// the layer.
     pub(super) fn layer_signature(&self) -> Vec<(String, Option<Term>)> {
         let varying = self.varying.borrow().clone();
         varying.into_iter().map(|name| (name.clone(), self.look_up(&name).ok())).collect()
@@ -179,7 +180,8 @@ impl<'a> Fields<'a> {
         self.keys(field).iter().any(|key| get(self.config, key).is_some_and(Value::is_null))
     }
 
-    /// Returns the default of a field. Null in config.json stands for the usual value, not for that of the type.
+    /// Returns the default of a field. Null in config.json stands for the usual value, not for that of the
+    /// type.
     pub(super) fn default_expression(&self, field: &str) -> Option<&'static str> {
         let default = |spec: &'static Spec| {
             // Only a text model inside another may lack its size.

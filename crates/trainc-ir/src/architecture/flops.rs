@@ -12,7 +12,8 @@ use super::{Architecture, Core};
 pub struct ForwardFlops {
     /// Query, key, value and output matrices of all layers.
     pub projections: f64,
-    /// Scores and their product with the values over the full square of the sequence, and scans of state spaces.
+    /// Scores and their product with the values over the full square of the sequence, and scans of state
+    /// spaces.
     pub attention_core: f64,
     /// As `attention_core`, over the keys that a causal mask and windows leave.
     pub attention_visible: f64,
@@ -111,8 +112,8 @@ impl Convention {
 }
 
 impl Core {
-    /// Returns the FLOP of one sequence whose `queries` see `keys`: all of them, or those that a causal mask and the window
-    /// leave.
+    /// Returns the FLOP of one sequence whose `queries` see `keys`: all of them, or those that a causal mask
+    /// and the window leave.
     fn flops(&self, queries: f64, keys: f64, visible_only: Option<bool>) -> f64 {
         let scored = self.per_scored_key as f64 * keys * queries;
         let scan = self.per_token as f64 * queries;
@@ -140,17 +141,18 @@ impl Core {
 }
 
 impl Architecture {
-    /// Returns the FLOP of a forward pass of one sequence of `tokens` with the default head of the family. T5 reads and
-    /// writes as many tokens.
+    /// Returns the FLOP of a forward pass of one sequence of `tokens` with the default head of the family. T5
+    /// reads and writes as many tokens.
     pub fn flops_forward_per_sequence(&self, tokens: u64) -> ForwardFlops {
         self.flops_forward_for_class(self.default_class(), tokens, tokens).unwrap_or_default()
     }
 
-    /// Returns the FLOP of a forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Returns `None`
-    /// where the family has no such class. Towers are not included: what they see are patches, not tokens.
+    /// Returns the FLOP of a forward pass of one sequence: `tokens` read, and for T5 `target` tokens written.
+    /// Returns `None` where the family has no such class. Towers are not included: what they see are patches,
+    /// not tokens.
     ///
-    /// 2 x in x out for each token and matrix; attention over the full square of the sequence, and over what a causal mask
-    /// and windows leave of it.
+    /// 2 x in x out for each token and matrix; attention over the full square of the sequence, and over what
+    /// a causal mask and windows leave of it.
     pub fn flops_forward_for_class(&self, class: Class, tokens: u64, target: u64) -> Option<ForwardFlops> {
         let modules = self.modules(class)?;
         let (source, target) = (tokens as f64, target as f64);
@@ -193,8 +195,8 @@ impl Architecture {
         Some(out)
     }
 
-    /// Returns the FLOP of training per token at this sequence length: forward and backward pass without recomputation, over
-    /// the keys that a causal mask and windows leave.
+    /// Returns the FLOP of training per token at this sequence length: forward and backward pass without
+    /// recomputation, over the keys that a causal mask and windows leave.
     pub fn training_flops_per_token(&self, class: Class, tokens: u64) -> Option<f64> {
         let forward = self.flops_forward_for_class(class, tokens, tokens)?;
         let visible = forward.total() - forward.attention_core + forward.attention_visible;
@@ -203,8 +205,9 @@ impl Architecture {
 
     /// Returns the FLOP per token by a convention, at this sequence length in tokens.
     ///
-    /// N is the number of parameters, or of active parameters for a mixture of experts. Published formulas use `h` for the
-    /// attention; this uses the heads' width `a d`, which differs in models that set the head width.
+    /// N is the number of parameters, or of active parameters for a mixture of experts. Published formulas
+    /// use `h` for the attention; this uses the heads' width `a d`, which differs in models that set the head
+    /// width.
     pub fn flops_per_token(&self, convention: Convention, tokens: u64) -> f64 {
         let n = self.parameters().active as f64;
         let (h, v, s) = (self.hidden as f64, self.vocab as f64, tokens as f64);

@@ -131,7 +131,8 @@ impl Class {
         }
     }
 
-    /// Parses one of [`Self::NAMES`]. A classifier gets two labels, the default of Hugging Face configs (`num_labels`).
+    /// Parses one of [`Self::NAMES`]. A classifier gets two labels, the default of Hugging Face configs
+    /// (`num_labels`).
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "base" => Some(Self::Base),

@@ -1,9 +1,9 @@
 //! Model architectures: exact parameter counts, matrices and FLOPs from dimensions.
 //!
-//! Input: dimensions ([`Architecture::from_dimensions`]) or a Hugging Face config ([`Architecture::from_hf_config`]). Output:
-//! plain data and figures derived from one list of modules ([`Architecture::modules`]), so that counts, LoRA and FLOPs cannot
-//! disagree. Independent of manifests, catalogue and files. Which parts a model type has, and the modules of a part, are data
-//! (`data/`).
+//! Input: dimensions ([`Architecture::from_dimensions`]) or a Hugging Face config
+//! ([`Architecture::from_hf_config`]). Output: plain data and figures derived from one list of modules
+//! ([`Architecture::modules`]), so that counts, LoRA and FLOPs cannot disagree. Independent of manifests,
+//! catalogue and files. Which parts a model type has, and the modules of a part, are data (`data/`).
 
 mod activations;
 mod builder;
@@ -37,8 +37,8 @@ pub use uncounted_parts::UncountedPart;
 
 /// A complete model architecture.
 ///
-/// All figures are counts (channels, layers, heads, tokens), never bytes. [`Architecture::from_dimensions`] and
-/// [`Architecture::from_hf_config`] create it and reject invalid values.
+/// All figures are counts (channels, layers, heads, tokens), never bytes. [`Architecture::from_dimensions`]
+/// and [`Architecture::from_hf_config`] create it and reject invalid values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// The model type of the text model, which determines the formulas.
@@ -65,7 +65,8 @@ pub struct Architecture {
     pub expert_ffn: u64,
     /// `V`: rows of the token embedding.
     pub vocab: u64,
-    /// `P`: the longest sequence of the configuration, in tokens; for RoBERTa the rows of its table (two more).
+    /// `P`: the longest sequence of the configuration, in tokens; for RoBERTa the rows of its table (two
+    /// more).
     pub positions: u64,
     /// Experts per layer; 0 for a dense model.
     pub experts: u64,

@@ -1,7 +1,7 @@
 //! The list of all modules with parameters, from which counts, LoRA and FLOPs are computed.
 //!
-//! Shapes: `data/parts.toml`; the tests and `tests/python/count_models.py` compare the totals with the classes of
-//! transformers.
+//! Shapes: `data/parts.toml`; the tests and `tests/python/count_models.py` compare the totals with the
+//! classes of transformers.
 
 use super::Architecture;
 use super::activations::SavedPart;
@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// The position of a module in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModulePlace {
-    /// Before the layers. Includes T5's relative bias, which is part of its first layers, so that all layers are equal.
+    /// Before the layers. Includes T5's relative bias, which is part of its first layers, so that all layers
+    /// are equal.
     Embedding,
     /// In layers of the stack (T5: of the encoder).
     Layer,
@@ -231,8 +232,8 @@ impl<'a> ModuleList<'a> {
         self.saved_part(name, part, matrices);
     }
 
-    /// Returns the bytes per token of the inputs and outputs of the matrices from index `first` on, with activations of 2
-    /// bytes; matrices of equal input width read the same input.
+    /// Returns the bytes per token of the inputs and outputs of the matrices from index `first` on, with
+    /// activations of 2 bytes; matrices of equal input width read the same input.
     fn matrix_bytes(&self, first: usize) -> u64 {
         let active = self.fields.number("active_experts").unwrap_or(0);
         let mut inputs = BTreeMap::new();
@@ -430,8 +431,8 @@ pub(super) fn layer_kinds(fields: &Fields<'_>, layers: u64, decoder: bool) -> Ve
 }
 
 impl Architecture {
-    /// Returns all modules with parameters for this head, in the order of a forward pass; `None` where transformers has no
-    /// such class for the family.
+    /// Returns all modules with parameters for this head, in the order of a forward pass; `None` where
+    /// transformers has no such class for the family.
     pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
         self.class_name(class)?;
         let mut modules = Vec::new();
@@ -446,7 +447,8 @@ impl Architecture {
         Some(modules)
     }
 
-    /// Returns the matrices of the layers (of both stacks for T5), fused where the Hugging Face module is fused.
+    /// Returns the matrices of the layers (of both stacks for T5), fused where the Hugging Face module is
+    /// fused.
     pub fn linear_modules(&self) -> Vec<LinearModule> {
         let mut all = self.all_linear(self.default_class());
         all.retain(|module| matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer));

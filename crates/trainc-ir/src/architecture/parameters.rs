@@ -121,16 +121,18 @@ impl Architecture {
         self.layer_kinds.iter().filter(|kind| kind.decoder == decoder).map(size).max().unwrap_or(0)
     }
 
-    /// Returns the trainable parameters of LoRA on the default class of the family; see [`Self::lora_trainable_for_class`].
+    /// Returns the trainable parameters of LoRA on the default class of the family; see
+    /// [`Self::lora_trainable_for_class`].
     pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
         self.lora_trainable_for_class(self.default_class(), rank, targets)
     }
 
-    /// Returns the trainable parameters of LoRA: `rank * (in + out)` for each target matrix (Hu et al. 2021, 4.1).
+    /// Returns the trainable parameters of LoRA: `rank * (in + out)` for each target matrix (Hu et al. 2021,
+    /// 4.1).
     ///
-    /// Targets match as in PEFT: the name of the module, or the end of its path after a dot; `all-linear` is every matrix
-    /// except the output. Modules that are trained in addition to the adapter (a new classifier) are not counted: they are
-    /// [`ParameterCount::head`].
+    /// Targets match as in PEFT: the name of the module, or the end of its path after a dot; `all-linear` is
+    /// every matrix except the output. Modules that are trained in addition to the adapter (a new classifier)
+    /// are not counted: they are [`ParameterCount::head`].
     pub fn lora_trainable_for_class<S: AsRef<str>>(
         &self,
         class: Class,
@@ -165,8 +167,8 @@ impl Architecture {
         Ok(saturate_to_u64(channels.saturating_mul(u128::from(rank))))
     }
 
-    /// Returns the number of weights of the target matrices, and the maximum rank of any of them, the smaller of its
-    /// dimensions.
+    /// Returns the number of weights of the target matrices, and the maximum rank of any of them, the smaller
+    /// of its dimensions.
     pub fn lora_base_weights<S: AsRef<str>>(&self, class: Class, targets: &[S]) -> (u64, u64) {
         let linear = self.all_linear(class);
         let named = linear

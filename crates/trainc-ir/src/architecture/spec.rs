@@ -1,5 +1,5 @@
-//! The tables of model types, parts and fields: lookup by scanning for a header, and the rows of one type with what it
-//! inherits.
+//! The tables of model types, parts and fields: lookup by scanning for a header, and the rows of one type
+//! with what it inherits.
 
 use super::kinds::{Activation, Class, Norm, Positions};
 use serde::Deserialize as _;
@@ -49,7 +49,8 @@ pub(super) struct Spec {
     pub(super) set: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) default: BTreeMap<String, DefaultValue>,
-    /// Defaults of the configuration class, where config.json lacks a field. A manifest has those of `default`.
+    /// Defaults of the configuration class, where config.json lacks a field. A manifest has those of
+    /// `default`.
     #[serde(default)]
     pub(super) config: BTreeMap<String, DefaultValue>,
     pub(super) mixer: Vec<Choice>,

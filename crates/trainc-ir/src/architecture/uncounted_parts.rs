@@ -1,7 +1,7 @@
 //! What files of a model hold in addition to its class: modules of multi-token prediction, buffers.
 //!
-//! Source: DeepSeek-AI 2024 (arXiv 2412.19437) 2.2; counts of published files compared with transformers 5.23.0
-//! (2026-11-23).
+//! Source: DeepSeek-AI 2024 (arXiv 2412.19437) 2.2; counts of published files compared with transformers
+//! 5.23.0 (2026-11-23).
 
 use super::fields::Fields;
 use super::modules::LayerKind;
@@ -66,8 +66,8 @@ pub(super) fn uncounted_parts(fields: &Fields<'_>, kinds: &[LayerKind]) -> Vec<U
     parts
 }
 
-/// Returns the parameters of the layer of a module of multi-token prediction, and its routers: the last kind of layer, the next
-/// one, or a pattern.
+/// Returns the parameters of the layer of a module of multi-token prediction, and its routers: the last kind
+/// of layer, the next one, or a pattern.
 fn prediction_layer(fields: &Fields<'_>, kinds: &[LayerKind]) -> (u128, u128) {
     let size = |kind: &LayerKind| {
         kind.modules
@@ -82,7 +82,8 @@ fn prediction_layer(fields: &Fields<'_>, kinds: &[LayerKind]) -> (u128, u128) {
         let (mut sum, mut routers) = (0_u128, 0_u128);
         for at in 0..length {
             let attends = fields.holds(&format!(
-                "{pattern}[{at}] == '*' || {pattern}[{at}] == 'attention' || {pattern}[{at}] == 'full_attention'"
+                "{pattern}[{at}] == '*' || {pattern}[{at}] == 'attention' || {pattern}[{at}] == \
+                    'full_attention'"
             ));
             let wanted = if attends { "gqa" } else { "moe" };
             if let Some(kind) = kinds.iter().find(|kind| kind.parts.contains(&wanted)) {

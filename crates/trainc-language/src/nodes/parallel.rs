@@ -168,7 +168,8 @@ options! {
         "fsdp: `backward-pre`, `backward-post` or `none`; worker: units gathered ahead";
     OFFLOAD = "offload" ON, &["fsdp", "worker"], "keep parameters and optimizer states in host memory";
     LIMIT_ALL_GATHERS = "limit-all-gathers" ON, &["fsdp"], "fsdp: gather at most two units at a time";
-    RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after the forward pass and gather it again";
+    RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after the forward pass and \
+        gather it again";
     DOCUMENT_MASK = "document-mask" ON, &["worker"], "worker: restrict attention to one document";
     REDUCE = "reduce" &[arg("precision", Ty::Word(&["f32", "bf16"]))], &["worker"], "worker: precision of the reduction";
     ATTENTION = "attention" &[arg("kernels", Ty::Word(&["auto", "flash", "cudnn"]))], &["worker"],
@@ -179,19 +180,23 @@ options! {
         "worker: resume with other data, another seed, batch or schedule";
     OPTIMIZE = "optimize" &[arg("value", Ty::Word(&["memory", "speed"]))], &["smp"], "smp v1";
     AUTO_PARTITION = "auto-partition" ON, &["smp"], "smp v1: the library assigns layers to stages";
-    DEFAULT_PARTITION = "default-partition" COUNT, &["smp"], "smp v1: stage of modules without an assigned stage";
+    DEFAULT_PARTITION = "default-partition" COUNT, &["smp"], "smp v1: stage of modules without an assigned \
+        stage";
     CONTIGUOUS = "contiguous" ON, &["smp"], "smp v1 (TensorFlow)";
     HOROVOD = "horovod" ON, &["smp"], "smp v1 (TensorFlow)";
-    MEMORY_WEIGHT = "memory-weight" &[arg("weight", Ty::Number(0.0, 1.0))], &["smp"], "smp v1: weight of memory against compute in partitioning";
+    MEMORY_WEIGHT = "memory-weight" &[arg("weight", Ty::Number(0.0, 1.0))], &["smp"], "smp v1: weight of memory \
+        against compute in partitioning";
     DDP = "ddp" ON, &["smp"], "smp v1: data parallelism; derived from the mesh by default";
     DDP_PORT = "ddp-port" PORT, &["smp"], "smp v1";
     DDP_DIST_BACKEND = "ddp-dist-backend" &[arg("backend", Ty::Word(&["auto", "nccl"]))], &["smp"], "smp v1";
     DETERMINISTIC_SERVER = "deterministic-server" ON, &["smp"], "smp v1";
     SKIP_TRACING = "skip-tracing" ON, &["smp"], "smp v1: no tracing before partitioning";
-    DELAYED_INIT = "delayed-parameter-initialization" ON, &["smp"], "smp v1: create parameters shard by shard";
+    DELAYED_INIT = "delayed-parameter-initialization" ON, &["smp"], "smp v1: create parameters shard by \
+        shard";
     FP16_PARAMS = "fp16-params" ON, &["smp"], "smp v1: parameters in fp16";
     SDP_BUCKET = "sdp-reduce-bucket-size" COUNT, &["smp"], "smp v1: elements reduced at a time";
-    SDP_PERSISTENCE = "sdp-param-persistence-threshold" COUNT, &["smp"], "smp v1: parameters with fewer elements stay gathered";
+    SDP_PERSISTENCE = "sdp-param-persistence-threshold" COUNT, &["smp"], "smp v1: parameters with fewer \
+        elements stay gathered";
     SDP_LIVE = "sdp-max-live-parameters" COUNT, &["smp"], "smp v1: maximum elements gathered at a time";
     SDP_HIERARCHICAL = "sdp-hierarchical-allgather" ON, &["smp"], "smp v1: all-gather in two steps";
     SDP_CLIPPING = "sdp-gradient-clipping" NUMBER, &["smp"], "smp v1: maximum gradient norm";

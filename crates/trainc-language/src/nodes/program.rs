@@ -87,8 +87,8 @@ node! {
     }
 }
 
-/// The image families: Deep Learning Containers of PyTorch, then the other frameworks and the built-in algorithms of the
-/// catalogue.
+/// The image families: Deep Learning Containers of PyTorch, then the other frameworks and the built-in
+/// algorithms of the catalogue.
 pub static IMAGE_FAMILIES: &[&str] = &[
     "pytorch",
     "huggingface",

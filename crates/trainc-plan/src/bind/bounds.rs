@@ -1,11 +1,11 @@
-//! Limits of placeholders. Manifests are untrusted input, and the template engine has no limits: its recursion depth
-//! grows with the length of an expression, and a number can repeat a text arbitrarily often.
+//! Limits of placeholders. Manifests are untrusted input, and the template engine has no limits: its
+//! recursion depth grows with the length of an expression, and a number can repeat a text arbitrarily often.
 
 use super::values::{PlanValues, ValueEntry};
 use minijinja::value::ValueKind;
 
-/// Maximum length of an expression, in characters. The engine recurses at least once for each term, on a thread stack
-/// of 2 MiB; typical expressions have fewer than 100 characters.
+/// Maximum length of an expression, in characters. The engine recurses at least once for each term, on a
+/// thread stack of 2 MiB; typical expressions have fewer than 100 characters.
 pub(super) const MAX_EXPRESSION_CHARS: usize = 500;
 
 /// Returns true if the expression is a single name, which cannot nest.
@@ -13,11 +13,13 @@ pub(super) fn is_identifier(expression: &str) -> bool {
     expression.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Maximum size of the expanded placeholders of one job, in bytes; a SageMaker request holds about 100 KiB of text.
+/// Maximum size of the expanded placeholders of one job, in bytes; a SageMaker request holds about 100 KiB of
+/// text.
 pub(super) const MAX_TOTAL_BYTES: usize = 8 << 20;
 
-/// Returns true if an expression multiplies and also contains a string, a list or a path to a text. The engine folds
-/// constants while parsing, so `'a' * 100000000` allocates 100 million characters before its size can be checked.
+/// Returns true if an expression multiplies and also contains a string, a list or a path to a text. The
+/// engine folds constants while parsing, so `'a' * 100000000` allocates 100 million characters before its
+/// size can be checked.
 pub(super) fn repeats_text(expression: &str, values: &PlanValues) -> bool {
     let mut bare = String::with_capacity(expression.len());
     let mut has_text = false;

@@ -1,8 +1,8 @@
 //! Replaces placeholders in strings: `"{{ batch.micro }}"` becomes a value of the plan.
 //!
-//! Input: a plan whose texts are as written. Output: the plan with every placeholder replaced, so that the checks see
-//! the final text. An unknown path is an error with a suggestion. The job's digest is computed from the emitted
-//! output, so [`DIGEST_MARK`](trainc_ir::plan::DIGEST_MARK) represents it here.
+//! Input: a plan whose texts are as written. Output: the plan with every placeholder replaced, so that the
+//! checks see the final text. An unknown path is an error with a suggestion. The job's digest is computed
+//! from the emitted output, so [`DIGEST_MARK`](trainc_ir::plan::DIGEST_MARK) represents it here.
 
 mod bounds;
 mod slots;
@@ -182,7 +182,8 @@ impl Binder<'_> {
         Some(Scalar::Text(parts.iter().map(scalar_text).collect()))
     }
 
-    /// Returns true if a value still fits into the size limit. Reports the limit once; nothing is replaced after that.
+    /// Returns true if a value still fits into the size limit. Reports the limit once; nothing is replaced
+    /// after that.
     fn has_room(&self, value: &Scalar, written: &str, span: Span, problems: &mut Problems) -> bool {
         let size = if let Scalar::Text(text) = value { text.len() } else { 0 };
         let left = self.remaining_bytes.get().saturating_sub(size);

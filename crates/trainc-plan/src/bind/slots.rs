@@ -1,4 +1,5 @@
-//! Visits the texts of a plan in which placeholders are replaced: those of type `text` or `any` in the schema.
+//! Visits the texts of a plan in which placeholders are replaced: those of type `text` or `any` in the
+//! schema.
 
 use super::find_closing_braces;
 use trainc_diag::Diagnostic;
@@ -39,7 +40,8 @@ pub(super) fn visit_slots(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
     });
 }
 
-/// Returns the span of a piece of text inside a string, or of the whole string if it does not contain the piece.
+/// Returns the span of a piece of text inside a string, or of the whole string if it does not contain the
+/// piece.
 pub(super) fn span_of_piece(sources: &SourceMap, span: Span, piece: &str) -> Span {
     let slice = sources.slice(span);
     match slice.find(piece) {
@@ -51,7 +53,8 @@ pub(super) fn span_of_piece(sources: &SourceMap, span: Span, piece: &str) -> Spa
     }
 }
 
-/// Returns the delimiters of a template statement or comment outside of placeholders. `${#list[@]}` contains none.
+/// Returns the delimiters of a template statement or comment outside of placeholders. `${#list[@]}` contains
+/// none.
 fn find_statement(text: &str) -> Option<(&'static str, &'static str)> {
     if !text.contains('{') {
         return None;

@@ -1,5 +1,5 @@
-//! Checks `${…}` in S3 URIs and ARNs: only `${account}` is substituted, and only in bucket names and as the account of
-//! an ARN.
+//! Checks `${…}` in S3 URIs and ARNs: only `${account}` is substituted, and only in bucket names and as the
+//! account of an ARN.
 
 use super::values::{PlanValues, ValueEntry};
 use super::{find_closing_braces, shorten, span_of_piece, visit_slots};
@@ -18,7 +18,8 @@ declare_code!(T0730, "literal-substitution", Warning, "`${account}` in a text th
 /// Marks that trainc writes into its output for values that only the account has.
 const OUTPUT_MARKS: [&str; 2] = ["role_arn", "fsx."];
 
-/// Checks every URI and ARN as written, before placeholders are replaced: `${…}` in a replacement is ordinary text.
+/// Checks every URI and ARN as written, before placeholders are replaced: `${…}` in a replacement is ordinary
+/// text.
 pub(super) fn check(plan: &mut Plan, sources: &SourceMap, problems: &mut Problems) {
     let mut found: Vec<(Span, String, Unsupported)> = Vec::new();
     let mut addresses: BTreeSet<Span> = BTreeSet::new();
@@ -88,8 +89,8 @@ const ADDRESSES_ONLY: &str =
     "trainc fills in `${account}` in addresses only: in a bucket name, or as the account of an ARN";
 
 /// Note on a mark of the output in a manifest.
-const OUTPUT_ONLY: &str = "trainc writes this mark into its output for values that only the account has; manifests \
-                           cannot use it";
+const OUTPUT_ONLY: &str = "trainc writes this mark into its output for values that only the account has; \
+    manifests cannot use it";
 
 /// Reason why a mark is not substituted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,8 +191,8 @@ fn has_value(values: &PlanValues, path: &str) -> bool {
 const LITERAL: &str = "write `{{ '${' }}` for a literal `${`";
 
 /// Note on the supported substitutions.
-const SUPPORTED: &str = "the only `${…}` substitution is `${account}`, in a bucket name or as the account of an ARN; \
-                         for values of the plan write `{{ … }}`";
+const SUPPORTED: &str = "the only `${…}` substitution is `${account}`, in a bucket name or as the account \
+    of an ARN; for values of the plan write `{{ … }}`";
 
 #[cfg(test)]
 mod tests {

@@ -24,8 +24,8 @@ impl Binder<'_> {
         if let Some(near) = self.optimizer_path(name) {
             return diagnostic.help(format!("did you mean `{{{{ {near} }}}}`?")).fix(at, near);
         }
-        // `batch.micro_batch` extends `batch.micro` and also resembles another path. With two candidates there is no
-        // edit.
+        // `batch.micro_batch` extends `batch.micro` and also resembles another path. With two candidates
+        // there is no edit.
         let longer = |path: &&str| {
             path.split_once('.').is_some_and(|(g, n)| {
                 let words = |whole: &str, part: &str| {
@@ -66,7 +66,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Returns the short form of a path such as `train.optimizer.lr`: settings of the optimizer are under `train`.
+    /// Returns the short form of a path such as `train.optimizer.lr`: settings of the optimizer are under
+    /// `train`.
     fn optimizer_path(&self, name: &str) -> Option<&str> {
         let (group, rest) = name.split_once('.')?;
         let (_, last) = rest.rsplit_once('.')?;

@@ -243,7 +243,8 @@ impl PlanValues {
         );
     }
 
-    /// Adds the checkpoint directory in the container: as written, otherwise the default of `CheckpointConfig`.
+    /// Adds the checkpoint directory in the container: as written, otherwise the default of
+    /// `CheckpointConfig`.
     fn insert_checkpoint(&mut self, plan: &Plan) {
         let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
             Field::Absent => {

@@ -40,8 +40,8 @@ declare_code!(T0315, "number-overflow", Error, "a number overflows 64 bits");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];
 
-/// Computes the batch; returns `None` if a factor is unknown. Without a mesh the batch is still checked against the
-/// data ranks, if these do not depend on the error in the mesh.
+/// Computes the batch; returns `None` if a factor is unknown. Without a mesh the batch is still checked
+/// against the data ranks, if these do not depend on the error in the mesh.
 pub(super) fn batch(
     job: &Job,
     mesh: Option<&Mesh>,
@@ -307,9 +307,16 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
         [(first, at), rest @ ..] => {
             for (name, also) in rest {
                 problems.push(
-                    Diagnostic::new(&T0313, *also, format!("`{name}` conflicts with `{first}`: expected exactly one of `steps`, `tokens`, `epochs`"))
-                        .label(*at, format!("`{first}`"))
-                        .help("keep one of them"),
+                    Diagnostic::new(
+                        &T0313,
+                        *also,
+                        format!(
+                            "`{name}` conflicts with `{first}`: expected exactly one of `steps`, \
+                        `tokens`, `epochs`"
+                        ),
+                    )
+                    .label(*at, format!("`{first}`"))
+                    .help("keep one of them"),
                 );
             }
             return Run::default();

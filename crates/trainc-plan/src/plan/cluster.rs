@@ -105,12 +105,11 @@ fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnosti
     // A retired type is not what somebody means who writes a type that is not one.
     let is_retired = |name: &str| instances::get(name).is_some_and(|row| row.retired.is_some());
     let current: Vec<&str> = names.iter().map(String::as_str).filter(|name| !is_retired(name)).collect();
-    let diagnostic = Diagnostic::new(
-        &T0320,
-        span,
-        format!("the catalogue has no instance type `{written}`"),
-    )
-    .note("if SageMaker supports it, add `allow \"T0320\" reason=\"…\"` to `cluster`; what depends on its hardware is then unknown");
+    let diagnostic = Diagnostic::new(&T0320, span, format!("the catalogue has no instance type `{written}`"))
+        .note(
+            "if SageMaker supports it, add `allow \"T0320\" reason=\"…\"` to `cluster`; what depends on \
+        its hardware is then unknown",
+        );
     let with_prefix = format!("ml.{written}");
     if names.contains(&with_prefix) {
         return diagnostic.help(format!("write `\"{with_prefix}\"`")).fix(span, format!("\"{with_prefix}\""));
@@ -235,8 +234,8 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             })
         }
         Some(name) if instances::instance_exists(name) => {
-            // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores, and for MPI,
-            // whose processes are written (Horovod).
+            // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores,
+            // and for MPI, whose processes are written (Horovod).
             let engine = of_job(job);
             let parallel = job.parallel.as_ref();
             let is_mpi =

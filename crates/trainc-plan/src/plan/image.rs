@@ -80,14 +80,13 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         if job.needs_program {
             let name = job.name.value().map_or("", String::as_str);
             let fit = newest_image::suggested_image(job, region);
-            problems.push(
-                missing_node(job.span, name, "image", &fit).note(if fit == newest_image::NONE {
-                        "the catalogue has no container for this engine, region and instance type; `trainc catalog images` lists all containers"
-                    } else {
-                        "the image is the newest compatible container; `trainc catalog images` lists all containers"
-                    },
-                ),
-            );
+            problems.push(missing_node(job.span, name, "image", &fit).note(if fit == newest_image::NONE {
+                "the catalogue has no container for this engine, region and instance \
+                            type; `trainc catalog images` lists all containers"
+            } else {
+                "the image is the newest compatible container; `trainc catalog images` \
+                            lists all containers"
+            }));
         }
         return None;
     };
@@ -109,7 +108,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     if images::other_families().contains(&family) {
         return other_image(job, ask, family, region, problems);
     }
-    // Without a region or instance type the versions are still checked, for the region and type with the most images.
+    // Without a region or instance type the versions are still checked, for the region and type with the most
+    // images.
     let written = job.container_instance();
     if matches!(written, Some("custom" | "local")) {
         return None;
@@ -139,7 +139,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         smdistributed: engine.is_some_and(|engine| engine.front.needs_library()),
     };
     let mut answer = images::resolve(&query);
-    // For an unknown Python version, continue with another Python so that other problems of the image are reported too.
+    // For an unknown Python version, continue with another Python so that other problems of the image are
+    // reported too.
     let with_other_python = match &answer {
         Err(ImageProblem::UnknownPython { known, .. }) if !ask.python.is_bad() => {
             images::resolve(&ImageQuery { python: known.last().map(String::as_str), ..query }).ok()
@@ -249,7 +250,8 @@ impl UnknownInputs {
     }
 }
 
-/// Returns the versions that the family requires; reports each version that is missing or not supported by the family.
+/// Returns the versions that the family requires; reports each version that is missing or not supported by
+/// the family.
 fn required_versions(
     ask: &ImageRequest,
     family: &str,
@@ -317,8 +319,8 @@ pub(super) fn engine_in_framework(engine: Engine, query: &ImageQuery) -> Engine 
     trainc_engine::in_image(engine, family, Some(query.pytorch))
 }
 
-/// Returns true if SDK v2 accepts the versions as spelled: its tables list the image, and its check of the distribution
-/// accepts the version (`fw_utils`, which accepts fewer spellings than the tables).
+/// Returns true if SDK v2 accepts the versions as spelled: its tables list the image, and its check of the
+/// distribution accepts the version (`fw_utils`, which accepts fewer spellings than the tables).
 pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
     if !sdk.iter().any(|major| major == "v2") {
         return false;
@@ -336,8 +338,8 @@ pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> b
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
 }
 
-/// Returns true if the image starts the job as its engine requires, by the SDK v2 or by the launch script, and its code runs on
-/// the GPU.
+/// Returns true if the image starts the job as its engine requires, by the SDK v2 or by the launch script,
+/// and its code runs on the GPU.
 pub(super) fn is_startable(job: &Job, query: &ImageQuery, found: &images::Image) -> bool {
     let range = instances::get(query.instance).and_then(|row| cuda::of_accelerator(&row.accelerator));
     if let (Some(range), Some(version)) = (range, images::cuda_of_uri(&found.uri))

@@ -36,9 +36,9 @@ pub(super) fn launch(plan: &Plan) -> Launch {
     }
 }
 
-/// Returns true if trainc starts torchrun itself: the SageMaker SDK v2 starts it only for older PyTorch versions, and the
-/// toolkit's settings of NCCL are for older images. An image by `uri` from another registry than AWS's, a custom entry point
-/// and a source that is already packed stay as written.
+/// Returns true if trainc starts torchrun itself: the SageMaker SDK v2 starts it only for older PyTorch
+/// versions, and the toolkit's settings of NCCL are for older images. An image by `uri` from another registry
+/// than AWS's, a custom entry point and a source that is already packed stay as written.
 fn needs_launch_script(plan: &Plan) -> bool {
     let is_by_aws = plan.job.image.as_ref().is_some_and(|ask| {
         let written = ask.uri.value().and_then(|uri| images::parse_uri(uri));
@@ -82,8 +82,9 @@ fn mpi_options(parallel: &Parallel) -> String {
     words.join(" ")
 }
 
-/// Returns the instance type. For instance groups the SDK omits it, or sends `null` for `smdistributed` (2.257.7,
-/// measured), whose launchers choose their network by it; these get the type of the group on which they run.
+/// Returns the instance type. For instance groups the SDK omits it, or sends `null` for `smdistributed`
+/// (2.257.7, measured), whose launchers choose their network by it; these get the type of the group on which
+/// they run.
 fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let is_single = cluster.groups.is_empty();
@@ -101,10 +102,9 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
     }
 }
 
-/// Returns the instance group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain
-/// process. The SDK sets the only group of a cluster automatically, except for torchrun (2.257.7); without the key the
-/// toolkit uses
-/// the group of each host (aws/sagemaker-training-toolkit `environment.py`).
+/// Returns the instance group on whose hosts the toolkit starts the launcher; on others it runs the script as
+/// a plain process. The SDK sets the only group of a cluster automatically, except for torchrun (2.257.7);
+/// without the key the toolkit uses the group of each host (aws/sagemaker-training-toolkit `environment.py`).
 fn group(plan: &Plan, parallel: &Parallel, (launcher, is_rewritten): (Launcher, bool)) -> Option<String> {
     let is_sent = match launcher {
         Launcher::Plain => false,

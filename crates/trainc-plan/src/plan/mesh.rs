@@ -58,8 +58,9 @@ pub(super) fn mesh(
     at.build(minimum, problems)
 }
 
-/// Returns the number of data ranks for engines that shard and whose ranks all read different data. It is known even if the
-/// degrees are invalid, so that the batch can be checked. Returns `None` for other engines or without a cluster.
+/// Returns the number of data ranks for engines that shard and whose ranks all read different data. It is
+/// known even if the degrees are invalid, so that the batch can be checked. Returns `None` for other engines
+/// or without a cluster.
 pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     let at = layout((job, trainc_engine::of_job(job)), machine, &mut Problems::default())?;
     let law = at.law();
@@ -190,7 +191,8 @@ impl Layout<'_> {
         // Invalid degrees were reported; the others are still checked.
         let unknown = self.reads_bad_value();
         let replicas = self.set_replicas(&mut mesh, problems);
-        // A rule reports degrees that the image's version of the engine does not support; they are not checked further.
+        // A rule reports degrees that the image's version of the engine does not support; they are not
+        // checked further.
         let unsupported = law.unsupported.iter().any(|axis| mesh.degree(*axis) > 1);
         let parts = if unsupported { None } else { self.check_degrees_inside_others(&mesh, problems) };
         if unknown || replicas.is_none() || parts.is_none() {
@@ -358,8 +360,8 @@ impl Layout<'_> {
     }
 
     fn report_indivisible(&self, world: u64, axes: &[(&str, &Val<u64>)], problems: &mut Problems) {
-        // Every axis that does not divide the world is an error. If all of them do, the first that does not divide the
-        // remainder is the error.
+        // Every axis that does not divide the world is an error. If all of them do, the first that does not
+        // divide the remainder is the error.
         let alone: Vec<_> = axes.iter().filter(|(_, val)| !world.is_multiple_of(val.value)).collect();
         let mut left = world;
         for (name, val) in axes {

@@ -29,8 +29,8 @@ pub fn why_not_applicable(plan: &Plan) -> String {
     }
 }
 
-/// Returns the minimum nodes of the shard group and the next power of two; `None` if nothing is sharded or the model is
-/// unknown.
+/// Returns the minimum nodes of the shard group and the next power of two; `None` if nothing is sharded or
+/// the model is unknown.
 pub(super) fn minimum_nodes(
     parallel: &Parallel,
     engine: Engine,

@@ -1,7 +1,7 @@
 //! Plans a job: makes every choice and records its origin.
 //!
-//! Input: [`ir::Job`](trainc_ir::Job), the catalogue, and the program's files as read by the caller. Output: [`Plan`],
-//! with `None` for unknown values, and problems. This stage accesses no file and guesses nothing.
+//! Input: [`ir::Job`](trainc_ir::Job), the catalogue, and the program's files as read by the caller. Output:
+//! [`Plan`], with `None` for unknown values, and problems. This stage accesses no file and guesses nothing.
 
 mod batch;
 mod cluster;
@@ -50,8 +50,8 @@ pub struct PlanInputs {
     pub dependencies: Vec<Result<SourceTree, ReadError>>,
     /// The text of `model config=`, if the job names one.
     pub model_config: Option<Result<String, ReadError>>,
-    /// Prices from the command line: instance type and US dollars per hour, or the catalogue key of a storage and US
-    /// dollars per GB and month.
+    /// Prices from the command line: instance type and US dollars per hour, or the catalogue key of a storage
+    /// and US dollars per GB and month.
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
@@ -170,8 +170,8 @@ pub fn storage_price_key(region: &str, storage: &Storage) -> Option<String> {
     Some(prices::lustre_key(region, &deployment, &kind, storage.tier()))
 }
 
-/// Returns the price of storage by key: the user's price (the last one wins), otherwise the catalogue's. The discount
-/// applies to instances only.
+/// Returns the price of storage by key: the user's price (the last one wins), otherwise the catalogue's. The
+/// discount applies to instances only.
 fn storage_price(key: &str, written: &[(String, f64)]) -> Option<StoragePrice> {
     if let Some((_, usd)) = written.iter().rev().find(|(name, _)| name == key) {
         return Some(StoragePrice {
@@ -190,8 +190,9 @@ fn storage_price(key: &str, written: &[(String, f64)]) -> Option<StoragePrice> {
     })
 }
 
-/// Moves a plan to the same number of nodes of another instance type with the same number of accelerators; the mesh
-/// does not change. Returns `None` if the type is not in the catalogue or its nodes have another number of ranks.
+/// Moves a plan to the same number of nodes of another instance type with the same number of accelerators;
+/// the mesh does not change. Returns `None` if the type is not in the catalogue or its nodes have another
+/// number of ranks.
 pub fn plan_on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option<Plan> {
     let row = instances::get(name)?;
     let machine = cluster::catalogue_machine(&row);
@@ -202,9 +203,9 @@ pub fn plan_on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option
     replace_instance(plan, (row, machine), price)
 }
 
-/// Replans on a number of nodes of an instance type: recomputes mesh and batch. Returns `None` if the type is not in
-/// the catalogue or the nodes do not fit the job. `whole_group` is the shard degree that makes all nodes one shard
-/// group, if the manifest sets another one.
+/// Replans on a number of nodes of an instance type: recomputes mesh and batch. Returns `None` if the type is
+/// not in the catalogue or the nodes do not fit the job. `whole_group` is the shard degree that makes all
+/// nodes one shard group, if the manifest sets another one.
 pub fn plan_on_nodes(
     plan: &Plan,
     name: &str,
@@ -237,8 +238,8 @@ fn replace_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Opt
     Some(decide_bound_values(plan))
 }
 
-/// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the last one
-/// wins), otherwise the newest of the catalogue, reduced by the discount, a fraction.
+/// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the
+/// last one wins), otherwise the newest of the catalogue, reduced by the discount, a fraction.
 pub fn hourly_price(
     instance: &str,
     region: &str,

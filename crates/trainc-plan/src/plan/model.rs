@@ -1,4 +1,5 @@
-//! Plans the model from a catalogue name, an architecture with dimensions, a config file, or a number of parameters.
+//! Plans the model from a catalogue name, an architecture with dimensions, a config file, or a number of
+//! parameters.
 
 use super::divisors::describe_near_divisors;
 use crate::ReadError;
@@ -141,14 +142,15 @@ fn base_model_facts(
         return None;
     }
     let Some(name) = name else {
-        problems.push(
-            Diagnostic::new(&T0340, model.span, "`model` has no name")
-                .help("write a catalogue name such as `model \"gpt2-xl\"`, an architecture with dimensions, or `parameters 30_000_000_000`"),
-        );
+        problems.push(Diagnostic::new(&T0340, model.span, "`model` has no name").help(
+            "write a catalogue name such as `model \"gpt2-xl\"`, an architecture with \
+                    dimensions, or `parameters 30_000_000_000`",
+        ));
         return None;
     };
     let diagnostic = unknown_model(&name.value, name.span_or(model.span));
-    // A job that describes no training of it has nothing to predict; a name that is nearly another is a mistake.
+    // A job that describes no training of it has nothing to predict; a name that is nearly another is a
+    // mistake.
     let is_described = job.train.span.is_some() || job.adapter.is_some() || job.quantize.is_some();
     let has_layout = trainc_engine::of_job(job).is_none_or(|engine| !engine.law.whole_model);
     problems.push(if is_described || has_layout || diagnostic.fix.is_some() || !is_hub_id(&name.value) {
@@ -204,10 +206,14 @@ fn unknown_model(name: &str, span: Span) -> Diagnostic {
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None if is_hub_id(name) => diagnostic
             .help(format!(
-                "download `https://huggingface.co/{name}/resolve/main/config.json` and write `model \"{name}\" config=\"./config.json\"`"
+                "download `https://huggingface.co/{name}/resolve/main/config.json` and write \
+                    `model \"{name}\" config=\"./config.json\"`"
             ))
             .note("or specify its architecture with `hidden`, `layers`, `heads` …, or add `parameters N`"),
-        None => diagnostic.help("specify its architecture with `hidden`, `layers`, `heads` …, add `config=\"./config.json\"`, or add `parameters N`"),
+        None => diagnostic.help(
+            "specify its architecture with `hidden`, `layers`, `heads` …, add \
+            `config=\"./config.json\"`, or add `parameters N`",
+        ),
     };
     diagnostic.note(
         "`trainc catalog models TEXT` searches the models; architectures are ".to_owned()
@@ -345,8 +351,8 @@ fn from_config(
 const WITHOUT_CONFIG: &str =
     "write `parameters N`, the published number, instead of `config`: memory and time are then not predicted";
 
-/// Returns the problem of a config whose type the table lacks, with the field that decides that it cannot be counted: one that
-/// is not known before one that is missing, which may have another name.
+/// Returns the problem of a config whose type the table lacks, with the field that decides that it cannot be
+/// counted: one that is not known before one that is missing, which may have another name.
 fn unknown_type(path: &str, span: Span, name: &str, faults: &[ArchitectureProblem]) -> Diagnostic {
     let unknown = |fault: &&ArchitectureProblem| matches!(fault, ArchitectureProblem::Unknown { .. });
     let first = faults.iter().find(unknown).or(faults.first());
@@ -377,10 +383,19 @@ fn assumed_architecture(path: &str, span: Span, model_type: &str) -> Diagnostic 
     Diagnostic::new(
         &T0550,
         span,
-        format!("`{path}`: model type `{model_type}` is not known; its parameters are counted from its fields, by the formulas of known decoders"),
+        format!(
+            "`{path}`: model type `{model_type}` is not known; its parameters are counted from its \
+            fields, by the formulas of known decoders"
+        ),
     )
-    .note("all fields of the config are known, but biases and norms that the code of the model adds without a field are not counted")
-    .help("compare `parameters` of the plan with the published number, or write `parameters N` instead of `config`")
+    .note(
+        "all fields of the config are known, but biases and norms that the code of the model adds \
+        without a field are not counted",
+    )
+    .help(
+        "compare `parameters` of the plan with the published number, or write `parameters N` instead \
+        of `config`",
+    )
 }
 
 /// Returns a warning if `architectures` names a class that has no formula.
@@ -397,7 +412,10 @@ fn uncounted_class(
     Some(
         Diagnostic::new(&T0552, span, found)
             .note("layers and embeddings are the same; the output may differ")
-            .help("name the class that you train in `architectures`, or write `parameters N` instead of `config`"),
+            .help(
+                "name the class that you train in `architectures`, or write `parameters N` instead \
+                of `config`",
+            ),
     )
 }
 

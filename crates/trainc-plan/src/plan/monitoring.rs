@@ -1,11 +1,13 @@
-//! Built-in rules of the debugger and the profiler, as members of the request: each runs in AWS's image of the region.
+//! Built-in rules of the debugger and the profiler, as members of the request: each runs in AWS's image of
+//! the region.
 
 use trainc_catalog::debugger_rules;
 use trainc_diag::source::{Span, Spanned};
 use trainc_ir::job::MonitoringRule;
 use trainc_ir::{Job, Raw, Region, RequestMember, Scalar};
 
-/// Adds the members of the rules. A member that the manifest writes itself stays as it is; a rule of the checks reports it.
+/// Adds the members of the rules. A member that the manifest writes itself stays as it is; a rule of the
+/// checks reports it.
 pub(super) fn add_rules(mut job: Job, region: Option<&Region>) -> Job {
     let Some(image) = region.and_then(|region| debugger_rules::image(&region.name)) else { return job };
     // The debugger is left out of the request of an engine that it does not support.

@@ -14,7 +14,8 @@ declare_code!(
     ends: Speed
 );
 
-/// Returns the Neuron SDK version of a container and the version that the instance's chip requires, if that is newer.
+/// Returns the Neuron SDK version of a container and the version that the instance's chip requires, if that
+/// is newer.
 pub(super) fn neuron_version_too_old(found: &images::Image, instance: &str) -> Option<(String, String)> {
     let least = instances::get(instance)?.accelerator.least_neuron?;
     let has = found.neuron_sdk_version()?;
@@ -34,7 +35,8 @@ pub(super) fn unsupported_chip(
     Diagnostic::new(&T0335, span, message)
         .help("write `image uri=\"…\"` with the URI of a Neuron container in your region")
         .note(format!(
-            "sagemaker 2.257.7 lists one PyTorch container for Trainium, with Neuron {has}, which does not support this chip (Neuron release notes)"
+            "sagemaker 2.257.7 lists one PyTorch container for Trainium, with Neuron {has}, \
+                which does not support this chip (Neuron release notes)"
         ))
 }
 

@@ -10,8 +10,8 @@ use trainc_ir::{Image, Job, Origin, Region};
 /// The node to write if the catalogue has no compatible container.
 pub(super) const NONE: &str = "image uri=\"…\"";
 
-/// Returns the `image` node to write for a job without one: the newest Deep Learning Container that supports its
-/// engine, region and instance type, as far as these are known.
+/// Returns the `image` node to write for a job without one: the newest Deep Learning Container that supports
+/// its engine, region and instance type, as far as these are known.
 pub(super) fn suggested_image(job: &Job, region: Option<&Region>) -> String {
     suggested_image_of_family(job, region, "pytorch")
 }

@@ -51,14 +51,14 @@ fn starts(plan: &Plan, program: Option<&Program>) -> Starts {
     if program.is_some_and(has_file) { Starts::Toolkit } else { Starts::Container }
 }
 
-/// Returns whether the program is a file that the toolkit or the launch script starts, instead of an entry point of the
-/// image or the job.
+/// Returns whether the program is a file that the toolkit or the launch script starts, instead of an entry
+/// point of the image or the job.
 fn has_file(program: &Program) -> bool {
     program.entrypoint.is_empty() && !program.entry.is_absent()
 }
 
-/// Returns the archive with the code: none for a container with its own entry point, or for a program without code, which
-/// only has hyperparameters and variables for the image's own program.
+/// Returns the archive with the code: none for a container with its own entry point, or for a program without
+/// code, which only has hyperparameters and variables for the image's own program.
 fn archive(plan: &Plan, program: &Program, starts: &Starts) -> Option<Archive> {
     let has_code = !(program.entry.is_absent() && program.source.is_absent() && program.git.is_absent());
     let origin = match program.s3.value() {

@@ -4,7 +4,8 @@ use super::{batch, mesh};
 use trainc_diag::Problems;
 use trainc_ir::{Field, Plan, Val};
 
-/// Values that differ from the plan. A degree or factor that is `None` keeps its value in the manifest or is derived.
+/// Values that differ from the plan. A degree or factor that is `None` keeps its value in the manifest or is
+/// derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutChange {
     /// Instances.

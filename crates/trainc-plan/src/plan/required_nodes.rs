@@ -1,5 +1,5 @@
-//! The nodes that a job requires. They follow from its image and its cluster: a built-in algorithm needs no program, and
-//! a plain script needs neither an engine nor training settings.
+//! The nodes that a job requires. They follow from its image and its cluster: a built-in algorithm needs no
+//! program, and a plain script needs neither an engine nor training settings.
 
 use crate::resolve::missing_node::missing_node;
 use trainc_catalog::{images, instances};
@@ -69,8 +69,9 @@ fn has_other_framework(job: &Job) -> bool {
             .is_some_and(|uri| images::family_of(&uri).is_some())
 }
 
-/// Returns whether a job without `parallel` has to name its engine: the layout of a training that it describes depends on
-/// it. An instance type that the catalogue does not have counts as one with several GPUs.
+/// Returns whether a job without `parallel` has to name its engine: the layout of a training that it
+/// describes depends on it. An instance type that the catalogue does not have counts as one with several
+/// GPUs.
 fn describes_layout(job: &Job) -> bool {
     let describes_training = job.train.span.is_some() || job.adapter.is_some();
     describes_training && !matches!(accelerators(job), Some(0 | 1))

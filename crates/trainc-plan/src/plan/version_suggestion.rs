@@ -95,7 +95,8 @@ fn candidates(job: &Job, query: &ImageQuery, known: &[String]) -> Vec<Candidate>
         .collect()
 }
 
-/// Returns the container if it supports the job: with the Python version as written if available, otherwise the newest.
+/// Returns the container if it supports the job: with the Python version as written if available, otherwise
+/// the newest.
 fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
     let engine = of_job(job);
     let framework = match (engine, query.framework) {

@@ -1,5 +1,5 @@
-//! Plans the settings of engine `worker`: network, optimizer and schedule. Reports unsupported models and settings
-//! before a container is paid for.
+//! Plans the settings of engine `worker`: network, optimizer and schedule. Reports unsupported models and
+//! settings before a container is paid for.
 
 use super::worker_network::{DetailsSource, worker_model};
 use trainc_catalog::worker_gpu;
@@ -44,7 +44,8 @@ pub(super) struct Gpu {
 }
 
 impl Gpu {
-    /// Returns the GPUs of a machine; `None` for ranks on CPUs, and for Trainium, which the worker does not support.
+    /// Returns the GPUs of a machine; `None` for ranks on CPUs, and for Trainium, which the worker does not
+    /// support.
     pub(super) fn from_machine(machine: Option<&Machine>, instance: Option<&Instance>) -> Option<Self> {
         let machine = machine.filter(|machine| machine.gpu.is_some())?;
         let trainium = instance.is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium);
@@ -216,8 +217,15 @@ fn network(job: &Job, facts: Option<&ModelFacts>, problems: &mut Problems) -> Op
     let span = written.map_or(job.span, |model| model.name.span().unwrap_or(model.span));
     let Some(architecture) = &facts.architecture else {
         problems.push(
-            Diagnostic::new(&T0540, span, "engine `worker` requires the architecture of the model; only its size is known")
-                .help("use a model of the catalogue, or write an architecture with `hidden`, `layers`, `heads`, `ffn` and `vocab`"),
+            Diagnostic::new(
+                &T0540,
+                span,
+                "engine `worker` requires the architecture of the model; only its size is known",
+            )
+            .help(
+                "use a model of the catalogue, or write an architecture with `hidden`, `layers`, \
+                    `heads`, `ffn` and `vocab`",
+            ),
         );
         return None;
     };
@@ -235,8 +243,14 @@ fn network(job: &Job, facts: Option<&ModelFacts>, problems: &mut Problems) -> Op
 fn unsupported_model(written: Option<&Model>, span: Span, why: &str) -> Diagnostic {
     let name = written.and_then(|model| model.name.value()).map_or("this model", String::as_str);
     Diagnostic::new(&T0540, span, format!("engine `worker` cannot train `{name}`: unsupported {why}"))
-        .help("write `parallel engine=\"fsdp\"` and a `program`, or train a Llama, Mistral, GPT-2 or GPT-NeoX model")
-        .note("supported are decoder-only transformers of the Llama, GPT-2 and GPT-NeoX families (schemas/worker.v1.json)")
+        .help(
+            "write `parallel engine=\"fsdp\"` and a `program`, or train a Llama, Mistral, GPT-2 or \
+            GPT-NeoX model",
+        )
+        .note(
+            "supported are decoder-only transformers of the Llama, GPT-2 and GPT-NeoX families \
+            (schemas/worker.v1.json)",
+        )
 }
 
 /// Reports attention heads that the flash attention kernels for GPUs do not support.
@@ -262,7 +276,8 @@ fn check_head_dim(job: &Job, model: Option<&ModelFacts>, problems: &mut Problems
             &T0540,
             span,
             format!(
-                "engine `worker` cannot train `{name}` on GPUs: its attention heads have dimension {}; expected a multiple of {}, at most {}",
+                "engine `worker` cannot train `{name}` on GPUs: its attention heads have \
+                    dimension {}; expected a multiple of {}, at most {}",
                 a.head_dim, dims.multiple, dims.most
             ),
         )
@@ -278,7 +293,8 @@ fn check_precision(job: &Job, parallel: &Parallel, gpu: Option<Gpu>, problems: &
     let written = train.precision.val();
     let at = written.map_or(span, |written| written.span_or(span));
     let note = "see schemas/worker.v1.json for the supported settings";
-    let kernels = "on GPUs the worker calls PyTorch's flash attention, whose kernels take 16-bit numbers only; weights, gradients and optimizer states are in fp32";
+    let kernels = "on GPUs the worker calls PyTorch's flash attention, whose kernels take 16-bit numbers \
+        only; weights, gradients and optimizer states are in fp32";
     let diagnostic = match (written.map(|written| written.value.as_str()), gpu) {
         (Some("bf16"), _) | (_, Some(Gpu { has_bf16: false })) => return,
         (Some("fp16"), None) => {

@@ -1,5 +1,5 @@
-//! The network of engine `worker`: derives its parts from the model's architecture and details, with the origin of each
-//! value.
+//! The network of engine `worker`: derives its parts from the model's architecture and details, with the
+//! origin of each value.
 
 use trainc_ir::architecture::{
     Activation, Architecture, Class, Details, Family, Norm, Positions, ScalingKind,

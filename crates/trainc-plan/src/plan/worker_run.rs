@@ -45,8 +45,8 @@ fn checkpoint_directory(plan: &Plan, on_sagemaker: bool) -> String {
     written.unwrap_or_else(|| default.to_owned())
 }
 
-/// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is
-/// a prediction, and predictions must not affect a job's digest.
+/// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the
+/// optimal one is a prediction, and predictions must not affect a job's digest.
 fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
     match plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get()) {
         Some(CheckpointInterval::Steps(steps)) => (None, Some(steps)),

@@ -1,5 +1,5 @@
-//! The variant of a job with duplicates in which each second duplicate replaces the first, so that the rules check it
-//! too.
+//! The variant of a job with duplicates in which each second duplicate replaces the first, so that the rules
+//! check it too.
 //!
 //! The user may keep either duplicate, so the problems of both are reported in one run.
 
@@ -13,8 +13,8 @@ use trainc_syntax::nodes::JOB;
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveDuplicate {
     span: Span,
-    /// Span of its name, at which missing parts are reported: the first duplicate may have them. `None` for a job,
-    /// whose duplicate is complete without the first.
+    /// Span of its name, at which missing parts are reported: the first duplicate may have them. `None` for a
+    /// job, whose duplicate is complete without the first.
     name: Option<Span>,
 }
 
@@ -25,8 +25,8 @@ impl ActiveDuplicate {
     }
 }
 
-/// Returns the job with the second of each set of duplicates, and those seconds; `None` without duplicates. A third
-/// duplicate is not checked until one of the others is removed.
+/// Returns the job with the second of each set of duplicates, and those seconds; `None` without duplicates. A
+/// third duplicate is not checked until one of the others is removed.
 pub fn variant_with_second_duplicates(merged: &Merged) -> Option<(Merged, Vec<ActiveDuplicate>)> {
     if !has_duplicates(&merged.node) {
         return None;

@@ -102,7 +102,8 @@ fn collect_allows(node: &Node, out: &mut Vec<Allow>) {
     }
 }
 
-/// Sets the permissions boundary of a created role where the manifest has none, and the default path for its boundary.
+/// Sets the permissions boundary of a created role where the manifest has none, and the default path for its
+/// boundary.
 pub(super) fn apply_boundary(role: &mut Role, boundary: Option<&str>) {
     if role.create.get() != Some(true) {
         return;
@@ -115,9 +116,9 @@ pub(super) fn apply_boundary(role: &mut Role, boundary: Option<&str>) {
         return;
     };
     if role.path.val().is_some_and(|path| matches!(path.origin, Origin::Default(_))) {
-        // The path ends with the name of the boundary, so that a policy can name the roles that have it. No condition key of
-        // `iam:PassRole` and `iam:UpdateAssumeRolePolicy` says which boundary a role has (service authorization reference, AWS
-        // IAM; 2026-11-23).
+        // The path ends with the name of the boundary, so that a policy can name the roles that have it. No
+        // condition key of `iam:PassRole` and `iam:UpdateAssumeRolePolicy` says which boundary a role has
+        // (service authorization reference, AWS IAM; 2026-11-23).
         role.path = Field::Is(Val::default(path, "IAM path of roles with this permissions boundary"));
     }
 }

@@ -184,10 +184,11 @@ fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceM
 }
 
 /// What the root directory is, for notes.
-const ROOT_NOTE: &str = "the root is the nearest parent directory with `.git`, otherwise the current directory or, outside of \
-                         it, the directory of the file";
+const ROOT_NOTE: &str = "the root is the nearest parent directory with `.git`, otherwise the current \
+    directory or, outside of it, the directory of the file";
 
-/// Returns the nearest directory that contains a file and what it names by a path with `..`; `None` for other paths.
+/// Returns the nearest directory that contains a file and what it names by a path with `..`; `None` for other
+/// paths.
 fn directory_of_both(from: &str, path: &str) -> Option<String> {
     let ups =
         path.split('/').take_while(|step| matches!(*step, ".." | ".")).filter(|step| *step == "..").count();

@@ -24,8 +24,8 @@ pub(super) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, ov
     }
 }
 
-/// Returns the key by which two nodes count as the same: the node name, and the key of a repeatable node. Nodes with
-/// free properties (`environment`) count as one, regardless of their number.
+/// Returns the key by which two nodes count as the same: the node name, and the key of a repeatable node.
+/// Nodes with free properties (`environment`) count as one, regardless of their number.
 fn node_identity(node: &Node) -> (String, String) {
     let key = match node.spec.map_or(Repeat::Once, |spec| spec.repeat) {
         Repeat::Many | Repeat::Once => String::new(),
@@ -42,7 +42,8 @@ fn append_to_path(path: &str, node: &Node) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// Drops values of earlier layers that a later value excludes, such as `arn` if the later layer writes `create`.
+/// Drops values of earlier layers that a later value excludes, such as `arn` if the later layer writes
+/// `create`.
 fn drop_excluded(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
     let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
     let chosen = |set: &[&str]| set.first().and_then(|leader| span_of(later, leader));
@@ -63,7 +64,8 @@ fn drop_excluded(earlier: &mut Node, later: &Node, path: &str, overrides: &mut V
     }
 }
 
-/// Drops the properties that belong to the first argument of the earlier layers, if the later layer replaces it.
+/// Drops the properties that belong to the first argument of the earlier layers, if the later layer replaces
+/// it.
 fn drop_with_replaced_argument(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
     let names = earlier.spec.map_or(&[][..], |spec| spec.of_first);
     let (Some(old), Some(new)) = (earlier.args.first(), later.args.first()) else { return };
@@ -97,8 +99,8 @@ fn argument_index(node: &Node, name: &str) -> Option<usize> {
     node.spec?.args.iter().position(|arg| arg.name == name)
 }
 
-/// Returns the duplicates of both layers, each merged as if it were the node that counts: over the earlier layers and
-/// under the later ones.
+/// Returns the duplicates of both layers, each merged as if it were the node that counts: over the earlier
+/// layers and under the later ones.
 fn merge_duplicates(earlier: &mut Node, later: &mut Node) -> Vec<Duplicate> {
     let (under, over) = (std::mem::take(&mut earlier.duplicates), std::mem::take(&mut later.duplicates));
     let mut ignored = Vec::new();

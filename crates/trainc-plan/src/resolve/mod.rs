@@ -1,8 +1,8 @@
 //! Resolves a parsed file to a job: merges layers, converts units, fills in defaults.
 //!
-//! Input: one parsed file and a [`LayerLoader`] for its layers. Output: as much of the [`ir::Job`] as could be built,
-//! and problems. This is the only stage that uses both [`ast`](trainc_syntax::ast) and [`ir`]. It does not use the
-//! catalogue.
+//! Input: one parsed file and a [`LayerLoader`] for its layers. Output: as much of the [`ir::Job`] as could
+//! be built, and problems. This is the only stage that uses both [`ast`](trainc_syntax::ast) and [`ir`]. It
+//! does not use the catalogue.
 
 mod betas;
 mod duplicates;
@@ -50,7 +50,8 @@ pub struct Choices {
     pub swept: Vec<(String, Span)>,
     /// `--account`.
     pub account: Option<String>,
-    /// The permissions boundary of roles that are created without one in the manifest: an ARN, from `TRAINC_ROLE_BOUNDARY`.
+    /// The permissions boundary of roles that are created without one in the manifest: an ARN, from
+    /// `TRAINC_ROLE_BOUNDARY`.
     pub role_boundary: Option<String>,
     /// The suffix that a sweep appends to the job's name.
     pub suffix: Option<String>,

@@ -18,8 +18,8 @@ pub(super) fn check(job: &Node, problems: &mut Problems) {
     }
 }
 
-/// Returns true if the engine runs the user's program in the user's image. For an unknown engine the most similar known
-/// name decides; without one, no program is required.
+/// Returns true if the engine runs the user's program in the user's image. For an unknown engine the most
+/// similar known name decides; without one, no program is required.
 pub(super) fn needs_program(node: &Node) -> bool {
     let Some((written, _)) = engine_text(node) else { return false };
     let meant = if ENGINE_NAMES.contains(&written) {

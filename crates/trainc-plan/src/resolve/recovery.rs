@@ -1,5 +1,5 @@
-//! Detects whether a manifest with KDL syntax errors still shows all of its nodes, so that a missing node can be
-//! reported in addition to the syntax error.
+//! Detects whether a manifest with KDL syntax errors still shows all of its nodes, so that a missing node can
+//! be reported in addition to the syntax error.
 
 use trainc_diag::source::SourceMap;
 use trainc_diag::{Diagnostic, Problems};
@@ -9,8 +9,8 @@ use trainc_syntax::{is_node, is_unique_node, trailing_properties};
 
 /// Returns true if a syntax error may hide a node or have moved it into another block.
 pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
-    // A known node in the wrong block, or a duplicate of one, was moved there by a brace. A misspelled name is not a
-    // known node in any block.
+    // A known node in the wrong block, or a duplicate of one, was moved there by a brace. A misspelled name
+    // is not a known node in any block.
     let is_moved = |one: &Diagnostic| {
         let name = sources.slice(one.span);
         one.code == &T0122 && is_unique_node(name) || one.code == &T0120 && is_node(name)
@@ -30,8 +30,8 @@ fn is_single_value_on_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
     let whole = sources.get(problem.span.source).map_or("", |source| &source.text);
     let behind = whole.get(problem.span.end as usize..).unwrap_or("");
     let behind = behind.lines().next().unwrap_or("").trim();
-    // The parser read the text after an unterminated string; after a closing quote without an opening one it read
-    // properties only.
+    // The parser read the text after an unterminated string; after a closing quote without an opening one it
+    // read properties only.
     let is_read = behind.trim_matches('"').is_empty()
         || !behind.starts_with('"')
         || trailing_properties(behind) == Some(1);

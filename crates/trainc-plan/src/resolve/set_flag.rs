@@ -63,8 +63,8 @@ pub(super) fn check_path(path: &str, span: Span, existing: &[Node]) -> Option<Di
     (fault.code.id == T0211.id).then_some(*fault)
 }
 
-/// Returns the steps of a path, each with its byte offset. A quoted step may contain dots and `=`, such as the name of
-/// a hyperparameter: `program.hyperparameter."train.save_interval"`.
+/// Returns the steps of a path, each with its byte offset. A quoted step may contain dots and `=`, such as
+/// the name of a hyperparameter: `program.hyperparameter."train.save_interval"`.
 fn segments(path: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = Some((0, path));
     std::iter::from_fn(move || {
@@ -390,8 +390,8 @@ fn path_begins_with_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagno
         .help(format!("begin the path with a node of the job, for example `{help}`"))
 }
 
-/// Collects the paths of all members with a name, which may be another tool's name for one. `parents` is the path of
-/// the node, followed by a dot.
+/// Collects the paths of all members with a name, which may be another tool's name for one. `parents` is the
+/// path of the node, followed by a dot.
 fn collect_member_paths(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
     let name = property_alias(name).unwrap_or(name);
     let found = spec.prop(name).is_some() || spec.child(name).is_some();

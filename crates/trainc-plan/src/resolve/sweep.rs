@@ -45,8 +45,8 @@ const MAX_SUFFIX: usize = 20;
 
 /// Returns the name suffix of each job of a sweep, from its settings (`path=value`) and their values as text.
 ///
-/// The suffix consists of the values, not of their position in the list: a job keeps its name and its outputs when
-/// values are added or removed. If the suffix is too long or not unique, it is a digest of the settings.
+/// The suffix consists of the values, not of their position in the list: a job keeps its name and its outputs
+/// when values are added or removed. If the suffix is too long or not unique, it is a digest of the settings.
 pub fn sweep_suffixes(jobs: &[Vec<(String, String)>]) -> Vec<String> {
     let written: Vec<Option<String>> = jobs.iter().map(|sets| values_as_name_suffix(sets)).collect();
     let name = |(sets, words): (&Vec<(String, String)>, &Option<String>)| {
@@ -61,8 +61,8 @@ pub fn sweep_suffixes(jobs: &[Vec<(String, String)>]) -> Vec<String> {
     jobs.iter().zip(&written).map(name).collect()
 }
 
-/// Returns the values as a job name allows them: letters and digits, other characters replaced by hyphens. `None` if
-/// nothing of a value is left or the result is too long.
+/// Returns the values as a job name allows them: letters and digits, other characters replaced by hyphens.
+/// `None` if nothing of a value is left or the result is too long.
 fn values_as_name_suffix(sets: &[(String, String)]) -> Option<String> {
     let word = |(_, value): &(String, String)| {
         let parts: Vec<&str> =

@@ -1,7 +1,8 @@
 //! Placeholders for nodes that an unreadable layer may contain, so that they are not reported as missing.
 //!
 //! Every required node, and every required value of the nodes present, that is not written becomes
-//! [`Value::Bad`](trainc_syntax::ast::Value::Bad). Later stages report nothing about such values and process the rest.
+//! [`Value::Bad`](trainc_syntax::ast::Value::Bad). Later stages report nothing about such values and process
+//! the rest.
 
 use trainc_diag::source::{Span, Spanned};
 use trainc_syntax::ast::{Node, Value};
@@ -96,7 +97,8 @@ fn add_missing_child(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) 
     parent.children.push(node);
 }
 
-/// Adds the required values of a node and its first argument, unless it is a switch: a switch without argument is on.
+/// Adds the required values of a node and its first argument, unless it is a switch: a switch without
+/// argument is on.
 fn add_missing_values(node: &mut Node, at: Span) {
     let Some(spec) = node.spec else { return };
     let has_config = node.props.iter().any(|(name, _)| name.value == "config" || name.value == "uri");

@@ -1,7 +1,7 @@
 //! Activations saved for the backward pass, tensor by tensor.
 //!
-//! Korthikanti et al. 2022, section 4.1, gives for a GPT layer of Megatron: `s b h (34 + 5 a s / h)` bytes. For other
-//! layers and implementations, this module counts the tensors that each operation saves;
+//! Korthikanti et al. 2022, section 4.1, gives for a GPT layer of Megatron: `s b h (34 + 5 a s / h)` bytes.
+//! For other layers and implementations, this module counts the tensors that each operation saves;
 //! `tests/python/saved_tensors.py` records them from PyTorch itself.
 
 use crate::layout::{AdapterKind, Attention, Code, Layout, Model, Precision, Recompute, System};
@@ -58,7 +58,8 @@ impl Kept {
             repeats_heads: code == Code::HuggingFace,
             copies_output: code == Code::HuggingFace && layout.attention == Attention::Flash,
             fused_projection: code == Code::Litgpt,
-            // torchtune compiles layers one by one; measurements show that they keep the same tensors as eager code.
+            // torchtune compiles layers one by one; measurements show that they keep the same tensors as
+            // eager code.
             compiled: layout.compiled && code != Code::Torchtune || code == Code::Torchtitan,
             frozen_inputs: layout.quantisation.is_some(),
             frozen: layout.lora.is_some(),
@@ -80,7 +81,8 @@ struct Split {
     between: f64,
 }
 
-/// Returns the bytes that one layer keeps per token of its GPU's sequence; `attention` determines the score matrix.
+/// Returns the bytes that one layer keeps per token of its GPU's sequence; `attention` determines the score
+/// matrix.
 pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
     let model = &layout.model;
     let tensor = layout.degrees.tensor;
@@ -106,8 +108,8 @@ fn largest_layer_bytes(layout: &Layout, kept: &Kept) -> f64 {
     own * kept.width / HALF / layout.degrees.tensor
 }
 
-/// Returns the tensors of norms: norms keep their input (and a 32-bit one its normalised input), products keep the
-/// norms' output.
+/// Returns the tensors of norms: norms keep their input (and a 32-bit one its normalised input), products
+/// keep the norms' output.
 fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
     // One norm per product of the stream; some models have further ones, whose output is no product's input.
     let products = if model.parallel_blocks { 1.0 } else { 2.0 };
@@ -126,16 +128,17 @@ fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
     norms * input / split.between + products * output
 }
 
-/// Returns the kept output of a norm: a compiled layer without a split keeps none; with a split it keeps the gathered
-/// output.
+/// Returns the kept output of a norm: a compiled layer without a split keeps none; with a split it keeps the
+/// gathered output.
 fn compiled_gather(output: f64, kept: &Kept, split: Split) -> f64 {
     if kept.compiled && split.between <= 1.0 { 0.0 } else { output }
 }
 
 /// Query, key, value, and the input of the output projection.
 ///
-/// A tensor rank holds at least one head of keys and values: with more ranks than such heads, ranks hold copies of them, while
-/// the weights are still divided (Megatron-LM @d98e8a64, `core/transformer/attention.py`).
+/// A tensor rank holds at least one head of keys and values: with more ranks than such heads, ranks hold
+/// copies of them, while the weights are still divided (Megatron-LM @d98e8a64,
+/// `core/transformer/attention.py`).
 fn projections(model: &Model, kept: &Kept, split: Split) -> f64 {
     let query = model.heads * model.head_dim;
     let kv_heads = model.kv_heads.max(split.inside.min(model.heads));
@@ -163,14 +166,16 @@ fn attention_core_bytes(layout: &Layout, kept: &Kept, attention: Attention) -> f
     heads * layout.work.sequence_length / layout.degrees.context * (probabilities + dropped)
 }
 
-/// Up, the activation and down; gated: gate, its activation, up and their product, of every expert that a token uses.
+/// Up, the activation and down; gated: gate, its activation, up and their product, of every expert that a
+/// token uses.
 fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
     let experts = model.active_experts.max(1.0);
     let last = if kept.frozen && !kept.frozen_inputs { 0.0 } else { 1.0 };
     let tensors = if model.ffn_matrices > 2.5 {
         (if kept.compiled { 2.0 } else { 3.0 }) + last
     } else if model.composite_gelu && kept.repeats_heads && !kept.compiled {
-        // x, its hyperbolic tangent, one more than it, half of x: one tensor for each operation of `gelu_new`.
+        // x, its hyperbolic tangent, one more than it, half of x: one tensor for each operation of
+        // `gelu_new`.
         4.0 + last
     } else {
         1.0 + last
@@ -198,8 +203,8 @@ fn adapter_inputs(layout: &Layout, kept: &Kept) -> f64 {
     }
 }
 
-/// Returns the part of the activations at a peak, `activations` bytes, that the chosen experts hold: with full recomputation of
-/// one layer, otherwise of all of them.
+/// Returns the part of the activations at a peak, `activations` bytes, that the chosen experts hold: with
+/// full recomputation of one layer, otherwise of all of them.
 pub(super) fn routed_bytes(layout: &Layout, activations: f64) -> f64 {
     let Some(own) = layout.model.activations.filter(|own| own.routed > 0.0) else { return 0.0 };
     let kept = Kept::from_layout(layout);
@@ -230,9 +235,9 @@ pub(super) struct Saved {
 
 /// Returns the saved and recomputed activations of a layer, by the kind of recomputation.
 ///
-/// Selective: the attention core is recomputed (Korthikanti et al. 2022, section 5). By operation: every other matrix
-/// product and the attention's output are kept instead, including the last product of a layer only if it is read, which
-/// no gradient does.
+/// Selective: the attention core is recomputed (Korthikanti et al. 2022, section 5). By operation: every
+/// other matrix product and the attention's output are kept instead, including the last product of a layer
+/// only if it is read, which no gradient does.
 pub(super) fn saved_activations(layout: &Layout) -> Saved {
     let kept = Kept::from_layout(layout);
     let all = layer_bytes_per_token(layout, &kept, layout.attention);

@@ -9,11 +9,13 @@ const MAX_OWN_ENDS: usize = 24;
 
 /// Fitted on measured runs by `trainc calibrate`; one value for all GPUs, models and systems.
 ///
-/// Context: 0.47 to 0.92 GiB with torch 2.1, 1.78 with 1.10 (ml-engineering, training/performance). NCCL: 0.55 to
-/// 2.0 GiB after the first barrier (the same). Slack: fitted on what nvidia-smi and `max_memory_reserved` showed.
+/// Context: 0.47 to 0.92 GiB with torch 2.1, 1.78 with 1.10 (ml-engineering, training/performance). NCCL:
+/// 0.55 to 2.0 GiB after the first barrier (the same). Slack: fitted on what nvidia-smi and
+/// `max_memory_reserved` showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryConstants {
-    /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has room.
+    /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has
+    /// room.
     pub slack: f64,
     /// The part of it that cannot be released when the card is full: split blocks.
     pub fragments: f64,
@@ -21,7 +23,8 @@ pub struct MemoryConstants {
     pub context_bytes: f64,
     /// NCCL's buffers and communicators if there are collectives, bytes.
     pub nccl_bytes: f64,
-    /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten measurements.
+    /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten
+    /// measurements.
     pub below: f64,
     /// Upper end, a fraction above the prediction.
     pub above: f64,

@@ -37,7 +37,8 @@ pub enum Edit {
     OffloadStates,
     /// More nodes for one shard group.
     Nodes(u64),
-    /// `cluster "TYPE"`: the same number of nodes of a type with the same number of GPUs, each with more memory.
+    /// `cluster "TYPE"`: the same number of nodes of a type with the same number of GPUs, each with more
+    /// memory.
     Instance(&'static str),
 }
 

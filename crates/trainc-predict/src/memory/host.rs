@@ -26,8 +26,8 @@ pub struct HostParts {
     pub checkpoint: f64,
 }
 
-/// Returns the bytes of a node's processes, given those of a Python process with torch and CUDA. A rank of the worker has
-/// no interpreter, but loads the same libraries.
+/// Returns the bytes of a node's processes, given those of a Python process with torch and CUDA. A rank of
+/// the worker has no interpreter, but loads the same libraries.
 fn process_bytes(layout: &Layout, python: f64) -> f64 {
     processes_per_node(layout) * python
 }
@@ -47,10 +47,10 @@ pub(super) fn host_bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
     parts.processes + parts.offloaded + parts.checkpoint
 }
 
-/// Returns the expected interval of a host's memory, bytes. No run of the table measured a host, so the ends are
-/// bounds: the processes between the lowest and the highest observed value, and data from the GPUs with the error of
-/// step peaks. The low end excludes the checkpoint, which may be written in parts, and paged states, which move only
-/// when necessary.
+/// Returns the expected interval of a host's memory, bytes. No run of the table measured a host, so the ends
+/// are bounds: the processes between the lowest and the highest observed value, and data from the GPUs with
+/// the error of step peaks. The low end excludes the checkpoint, which may be written in parts, and paged
+/// states, which move only when necessary.
 pub(super) fn host_interval(layout: &Layout, constants: &MemoryConstants) -> Interval {
     let (least, most) = constants.process_between;
     let mut unpaged = layout.clone();
@@ -83,8 +83,9 @@ fn offloaded_per_gpu(layout: &Layout) -> f64 {
     moved.max(0.0) + activations
 }
 
-/// Returns the weights and optimizer states of the node's ranks on their way to storage: sharded checkpoints are first
-/// copied to the host (`torch.distributed.checkpoint`), full ones gathered there by rank 0 (`FullStateDictConfig`).
+/// Returns the weights and optimizer states of the node's ranks on their way to storage: sharded checkpoints
+/// are first copied to the host (`torch.distributed.checkpoint`), full ones gathered there by rank 0
+/// (`FullStateDictConfig`).
 fn checkpoint_staging(layout: &Layout) -> f64 {
     let Some(stage) = fullest(layout) else { return 0.0 };
     let states = states::states(layout, &stage);
@@ -101,8 +102,8 @@ fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
     }
 }
 
-/// Returns the GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit if weights
-/// are sharded.
+/// Returns the GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit if
+/// weights are sharded.
 pub(super) fn peak_checkpoint(layout: &Layout) -> (f64, f64) {
     let most = |(least, peak): (f64, f64), (states, all): (f64, f64)| (least.max(states), peak.max(all));
     candidate_fullest_stages(layout)

@@ -1,9 +1,10 @@
 //! Memory of the fullest GPU, by part.
 //!
-//! Input: a [`Layout`]. Output: a [`Memory`] whose parts add up to its total. Memory can be highest at three moments of
-//! a step: when the loss is computed (all activations and the logits exist), during the backward pass of a layer (saved
-//! and recomputed activations), and in the optimizer's step (all gradients exist, no activation). The peak is the
-//! highest of them over the stages of a pipeline, and the parts are those of that moment.
+//! Input: a [`Layout`]. Output: a [`Memory`] whose parts add up to its total. Memory can be highest at three
+//! moments of a step: when the loss is computed (all activations and the logits exist), during the backward
+//! pass of a layer (saved and recomputed activations), and in the optimizer's step (all gradients exist, no
+//! activation). The peak is the highest of them over the stages of a pipeline, and the parts are those of
+//! that moment.
 
 mod activations;
 mod constants;
@@ -39,8 +40,8 @@ use super::prediction::{Interval, Memory, MemoryParts};
 /// 2³⁰ bytes.
 pub const GIB: f64 = 1_073_741_824.0;
 
-/// Mean error of predicted peaks whose source is held out, families weighted equally, a fraction, as printed by
-/// `trainc-research data/runs.csv`.
+/// Mean error of predicted peaks whose source is held out, families weighted equally, a fraction, as printed
+/// by `trainc-research data/runs.csv`.
 pub const MEAN_ERROR: f64 = 0.108;
 
 /// Returns the memory of the fullest GPU, with the shipped constants.
@@ -54,8 +55,8 @@ pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<
     (!cores).then(|| host::host_interval(layout, constants).low)
 }
 
-/// Returns the bytes of one copy of the model's states: weights, gradients, master copies and moments, unsharded.
-/// Frozen weights that are not quantised count as the 4 bits in which they could be stored.
+/// Returns the bytes of one copy of the model's states: weights, gradients, master copies and moments,
+/// unsharded. Frozen weights that are not quantised count as the 4 bits in which they could be stored.
 pub fn all_states(layout: &Layout) -> f64 {
     let mut whole = Layout { sharding: Sharding::None, offload: Offload::default(), ..layout.clone() };
     let degrees = &mut whole.degrees;
@@ -71,7 +72,8 @@ pub fn all_states(layout: &Layout) -> f64 {
     stages::candidate_fullest_stages(&whole).iter().map(of).sum()
 }
 
-/// Returns the bytes of weights, gradients and optimizer states on the fullest GPU, as the layout shards them.
+/// Returns the bytes of weights, gradients and optimizer states on the fullest GPU, as the layout shards
+/// them.
 pub fn resident_states(layout: &Layout) -> f64 {
     let of = |stage| {
         let states = states::states(layout, stage);
@@ -96,7 +98,8 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     let beside = reserve.context + reserve.driver;
     let (below, above) = constants.ends(layout);
     let around = |low: f64, high: f64| Interval { low: low * (1.0 - below), high: high * (1.0 + above) };
-    // Ranks hold what the router sends to their experts: the mean is expected, the upper bound has the fullest expert's load.
+    // Ranks hold what the router sends to their experts: the mean is expected, the upper bound has the
+    // fullest expert's load.
     let overload = if may_be_uneven(layout) {
         EXPERT_OVERLOAD * activations::routed_bytes(layout, parts.activations)
     } else {
@@ -111,8 +114,8 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         host_bytes: Some(host::host_bytes(layout, constants)),
         host_interval: Some(host::host_interval(layout, constants)),
         peak_checkpoint_bytes: Some(saving + beside),
-        // No run of the table measured this moment: the errors of step peaks are assumed, and the low end has no
-        // gathered unit, since a sharded checkpoint needs none.
+        // No run of the table measured this moment: the errors of step peaks are assumed, and the low end has
+        // no gathered unit, since a sharded checkpoint needs none.
         peak_checkpoint_interval: Some(around(states + beside, saving + beside)),
         part_intervals: part_intervals::split_peak_interval(&parts, interval),
         parts,

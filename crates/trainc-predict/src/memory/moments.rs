@@ -23,8 +23,8 @@ fn highest(layout: &Layout, stages: &[Stage]) -> MemoryParts {
     peaks.max_by(|a, b| a.total().total_cmp(&b.total())).unwrap_or_default()
 }
 
-/// Activations on the GPU, those that a layer adds in its backward pass, and those of the first layer, whose backward
-/// pass is last; bytes.
+/// Activations on the GPU, those that a layer adds in its backward pass, and those of the first layer, whose
+/// backward pass is last; bytes.
 #[derive(Clone, Copy)]
 struct Activations {
     kept: f64,
@@ -39,9 +39,9 @@ fn tokens(layout: &Layout) -> f64 {
 
 /// Returns true if offloaded activations leave the GPU.
 ///
-/// They require checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
-/// microbatch, it does not save memory", SageMaker developer guide), if more than one of them is in flight: to SMP v1,
-/// passes that accumulate gradients are separate batches.
+/// They require checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with
+/// only one microbatch, it does not save memory", SageMaker developer guide), if more than one of them is in
+/// flight: to SMP v1, passes that accumulate gradients are separate batches.
 pub fn offloads_activations(layout: &Layout) -> bool {
     let work = &layout.work;
     let between = work.num_micro_batches > 1.0 && work.num_active_micro_batches != Some(1.0);
@@ -70,7 +70,8 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
         layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
     }
     let in_flight = schedule::micro_batches_in_flight(layout, stage);
-    // nanotron keeps what a stage sends until its backward pass; what it receives is the input of its first layer.
+    // nanotron keeps what a stage sends until its backward pass; what it receives is the input of its first
+    // layer.
     let sent = if layout.code == Code::Nanotron && !stage.last {
         let split = if layout.sequence_parallel { layout.degrees.tensor } else { 1.0 };
         in_flight * 2.0 * tokens * layout.model.hidden / split
@@ -125,8 +126,8 @@ fn memory_at_loss(
     }
 }
 
-/// Returns the memory in the backward pass of a layer: the last one with all activations, or the first one with all
-/// gradients.
+/// Returns the memory in the backward pass of a layer: the last one with all activations, or the first one
+/// with all gradients.
 fn memory_in_layer_backward(states: &StateBytes, units: &Units, activations: Activations) -> MemoryParts {
     let last = activations.kept + activations.again;
     let first = activations.first;
@@ -138,8 +139,8 @@ fn memory_in_layer_backward(states: &StateBytes, units: &Units, activations: Act
     }
 }
 
-/// Returns the memory in the optimizer's step: nothing is gathered; `foreach` kernels copy the tensors that they update
-/// (torch.optim documentation: "uses ~ sizeof(params) more peak memory").
+/// Returns the memory in the optimizer's step: nothing is gathered; `foreach` kernels copy the tensors that
+/// they update (torch.optim documentation: "uses ~ sizeof(params) more peak memory").
 fn memory_in_optimizer_step(layout: &Layout, states: &StateBytes, units: &Units) -> MemoryParts {
     let copies = if layout.optimizer_copies && !layout.offload.optimizer && layout.lora.is_none() {
         states.parameters.min(states.optimizer)

@@ -21,9 +21,9 @@ pub struct Remedy {
 
 /// Additional time of an edit of last resort, a fraction: at least twice the time.
 ///
-/// The mildest edit of nodes doubles them. In the worst case, without a speedup, it doubles the cost; with a perfect
-/// speedup it is free. An edit that more than doubles the time on the same nodes costs more than that, and takes
-/// longer.
+/// The mildest edit of nodes doubles them. In the worst case, without a speedup, it doubles the cost; with a
+/// perfect speedup it is free. An edit that more than doubles the time on the same nodes costs more than
+/// that, and takes longer.
 const RUINOUS: f64 = 1.0;
 
 /// Returns true if an edit that adds a fraction `slower` to the time of a run more than doubles it.
@@ -44,7 +44,8 @@ pub fn changes_instance(edits: &[Edit]) -> bool {
 /// Maximum number of bundles of several edits.
 const BUNDLES: usize = 3;
 
-/// Minimum advantage of a bundle over every single edit, a fraction of the time: less does not justify another line.
+/// Minimum advantage of a bundle over every single edit, a fraction of the time: less does not justify
+/// another line.
 const WORTH: f64 = 0.01;
 
 /// Facts about a layout other than its memory.
@@ -55,21 +56,23 @@ pub struct Judge<'a> {
     pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
     /// True if no other rule rejects the layout: host memory, the longest run.
     pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
-    /// True if a micro-batch and more nodes may be combined: accumulation follows from the global batch, so that the
-    /// training stays the same.
+    /// True if a micro-batch and more nodes may be combined: accumulation follows from the global batch, so
+    /// that the training stays the same.
     pub batch_follows: bool,
 }
 
-/// Returns edits that make the layout fit, in ascending order of time, and of equals the one with the most room first.
+/// Returns edits that make the layout fit, in ascending order of time, and of equals the one with the most
+/// room first.
 ///
-/// Of each kind of edit: the mildest that fits, and if that one only may fit, the mildest that surely does. Of each two
-/// kinds: the pair that costs least in time, if it costs less than any single edit. Of three kinds: the same, if all
-/// others cost twice the time or nothing fits. More nodes cost money even where they save time: they come after the
-/// edits without additional cost, but before ruinous ones. Another instance type comes last, alone: the one with the
-/// least memory that fits, and if its price is unknown also the first with a known price.
+/// Of each kind of edit: the mildest that fits, and if that one only may fit, the mildest that surely does.
+/// Of each two kinds: the pair that costs least in time, if it costs less than any single edit. Of three
+/// kinds: the same, if all others cost twice the time or nothing fits. More nodes cost money even where they
+/// save time: they come after the edits without additional cost, but before ruinous ones. Another instance
+/// type comes last, alone: the one with the least memory that fits, and if its price is unknown also the
+/// first with a known price.
 ///
-/// Remedies leave room for the mean error of predicted memory ([`MEAN_ERROR`]), like the layouts of `tune`; if none
-/// does, remedies that just fit are returned.
+/// Remedies leave room for the mean error of predicted memory ([`MEAN_ERROR`]), like the layouts of `tune`;
+/// if none does, remedies that just fit are returned.
 pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let with = |room: f64| {
         let passes = |new: &Layout, after: &Memory| {
@@ -203,8 +206,8 @@ fn compare_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
         .then_with(|| used(a).total_cmp(&used(b)))
 }
 
-/// Returns true if edits may be combined: numbers chosen for the present ranks do not apply to other ranks, except for
-/// a micro-batch with more nodes if the accumulation follows.
+/// Returns true if edits may be combined: numbers chosen for the present ranks do not apply to other ranks,
+/// except for a micro-batch with more nodes if the accumulation follows.
 fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
     let is_micro = |edit: Edit| matches!(edit, Edit::MicroBatch(_));
     let is_nodes = |edit: Edit| matches!(edit, Edit::Nodes(_));

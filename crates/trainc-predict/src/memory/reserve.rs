@@ -31,20 +31,21 @@ pub enum MeasuredAs {
     Whole,
 }
 
-/// Share of a card that the driver reserves if the catalogue lacks it: that of an A100, of whose 80 GiB 79.15 to 79.21
-/// are left (ml-engineering, training/performance).
+/// Share of a card that the driver reserves if the catalogue lacks it: that of an A100, of whose 80 GiB 79.15
+/// to 79.21 are left (ml-engineering, training/performance).
 const DRIVER: f64 = 0.0104;
 
-/// Near a full card, the share of each further byte that comes from freed blocks that the allocator holds: the largest
-/// margin to a full card that fits the measured peaks as well as no margin (`trainc calibrate data/runs.csv`).
+/// Near a full card, the share of each further byte that comes from freed blocks that the allocator holds:
+/// the largest margin to a full card that fits the measured peaks as well as no margin
+/// (`trainc calibrate data/runs.csv`).
 const GIVEN_BACK: f64 = 0.15;
 
 /// Returns the reserve over `allocated` bytes.
 ///
-/// The allocator keeps freed blocks, so that a process holds more than it uses; when an allocation fails, it releases
-/// whole blocks and tries again (PyTorch, CUDA semantics, "Memory management"). Near a full card the slack therefore
-/// shrinks to the fragments, but more slowly than the allocations grow: the sum always rises, and it reaches the card's
-/// usable memory exactly where allocations and fragments do.
+/// The allocator keeps freed blocks, so that a process holds more than it uses; when an allocation fails, it
+/// releases whole blocks and tries again (PyTorch, CUDA semantics, "Memory management"). Near a full card the
+/// slack therefore shrinks to the fragments, but more slowly than the allocations grow: the sum always rises,
+/// and it reaches the card's usable memory exactly where allocations and fragments do.
 pub(super) fn reserve(
     allocated: f64,
     layout: &Layout,
@@ -54,7 +55,8 @@ pub(super) fn reserve(
     let kept = layout.hardware.usable_share.map_or(DRIVER, |usable| 1.0 - usable);
     let driver = capacity.map_or(0.0, |capacity| kept * capacity);
     if layout.system == System::Worker {
-        // Its parts include the context. CPU ranks allocate their buffers once; on GPUs PyTorch's allocator splits blocks.
+        // Its parts include the context. CPU ranks allocate their buffers once; on GPUs PyTorch's allocator
+        // splits blocks.
         let slack = if layout.worker.cpu { 0.0 } else { constants.fragments * allocated };
         return Reserve { slack, context: 0.0, driver };
     }

@@ -5,9 +5,10 @@ use crate::layout::{Layout, System};
 
 /// Returns the number of micro-batches whose activations a stage keeps at once, before their backward passes.
 ///
-/// One forward, one backward: a stage keeps as many as there are stages from it to the last (Narayanan et al. 2021,
-/// section 2.2); interleaved in `v` chunks, `1 + (p-1)/(p v)` times that. SMP v1 runs as many forward passes as
-/// `active_microbatches` allows, by default the degree plus two (SageMaker Python SDK documentation).
+/// One forward, one backward: a stage keeps as many as there are stages from it to the last (Narayanan et al.
+/// 2021, section 2.2); interleaved in `v` chunks, `1 + (p-1)/(p v)` times that. SMP v1 runs as many forward
+/// passes as `active_microbatches` allows, by default the degree plus two (SageMaker Python SDK
+/// documentation).
 pub(super) fn micro_batches_in_flight(layout: &Layout, stage: &Stage) -> f64 {
     let stages = layout.degrees.pipeline;
     if stages <= 1.0 || layout.system == System::DeviceMap {

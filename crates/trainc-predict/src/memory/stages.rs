@@ -27,8 +27,8 @@ impl Stage {
     }
 }
 
-/// Returns the parameters of one layer on one GPU while it computes: the tensor degree divides its matrices (Shoeybi et
-/// al. 2019, section 3), the expert degree its experts.
+/// Returns the parameters of one layer on one GPU while it computes: the tensor degree divides its matrices
+/// (Shoeybi et al. 2019, section 3), the expert degree its experts.
 pub(super) fn layer_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     let experts = model.expert_parameters / model.layers.max(1.0);
@@ -50,8 +50,8 @@ fn head_parameters(layout: &Layout) -> f64 {
 /// Returns the number of layers of the first, an inner and the last stage.
 ///
 /// If the layers do not divide evenly but the layers plus both ends do, the ends count as layers
-/// (`partition_method=type:transformer|embedding` of Megatron-DeepSpeed's BLOOM runs, whose 70 layers are split over 12
-/// stages); otherwise the largest stage has one layer more than the smallest.
+/// (`partition_method=type:transformer|embedding` of Megatron-DeepSpeed's BLOOM runs, whose 70 layers are
+/// split over 12 stages); otherwise the largest stage has one layer more than the smallest.
 fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
     let with_ends = layers + 2.0;
     if layers % stages != 0.0 && with_ends % stages == 0.0 {

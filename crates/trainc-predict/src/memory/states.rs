@@ -12,7 +12,8 @@ pub struct StateBytes {
     pub gradients: f64,
     /// Master copies and moments.
     pub optimizer: f64,
-    /// True if gradients exist before the first backward pass: allocated once, or kept from the previous pass.
+    /// True if gradients exist before the first backward pass: allocated once, or kept from the previous
+    /// pass.
     pub gradients_stay: bool,
 }
 
@@ -32,8 +33,8 @@ const INT8_MOMENTS: f64 = 2.0 + 2.0 * 4.0 / 2048.0;
 /// Bytes of two moments in 32 bit.
 const WIDE_MOMENTS: f64 = 8.0;
 
-/// Returns the number of parameters whose moments stay in 32 bit while the others are in 8 bit: token embeddings, if
-/// the script requests it.
+/// Returns the number of parameters whose moments stay in 32 bit while the others are in 8 bit: token
+/// embeddings, if the script requests it.
 pub fn wide_moments(layout: &Layout) -> f64 {
     match layout.moments {
         Moments::TwoInt8 { wide_embeddings: true } => layout.model.vocab * layout.model.hidden,
@@ -43,8 +44,8 @@ pub fn wide_moments(layout: &Layout) -> f64 {
 
 /// Returns the bytes of moments per parameter, with moments of `width` bytes.
 ///
-/// 8-bit Adam: two bytes and two 32-bit scales per block of 2048 (Dettmers et al. 2022, section 2). Adafactor keeps
-/// row and column means: nothing per parameter, to three digits.
+/// 8-bit Adam: two bytes and two 32-bit scales per block of 2048 (Dettmers et al. 2022, section 2). Adafactor
+/// keeps row and column means: nothing per parameter, to three digits.
 fn moment_bytes(moments: Moments, width: f64) -> f64 {
     match moments {
         Moments::Two => 2.0 * width,
@@ -57,9 +58,9 @@ fn moment_bytes(moments: Moments, width: f64) -> f64 {
 /// Returns the bytes per parameter by system and precision.
 ///
 /// 32-bit: 4 + 4 + 8. Mixed precision with master weights: 2 + 2 + 12 (Rajbhandari et al. 2020, section 3.1).
-/// Megatron adds 32-bit main gradients: 20 in fp16, 18 in bf16 (README of Megatron-LM, distributed optimizer);
-/// DeepSpeed's bf16 optimizer keeps them too. FSDP keeps 32-bit shards and casts gathered weights; autocast (DDP)
-/// keeps 32-bit weights. All in 16 bit: 2 + 2 + 4.
+/// Megatron adds 32-bit main gradients: 20 in fp16, 18 in bf16 (README of Megatron-LM, distributed
+/// optimizer); DeepSpeed's bf16 optimizer keeps them too. FSDP keeps 32-bit shards and casts gathered
+/// weights; autocast (DDP) keeps 32-bit weights. All in 16 bit: 2 + 2 + 4.
 fn recipe(layout: &Layout) -> Recipe {
     let wide =
         Recipe { weights: 4.0, gradients: 4.0, copies: 0.0, moments: moment_bytes(layout.moments, 4.0) };
@@ -80,8 +81,8 @@ fn recipe(layout: &Layout) -> Recipe {
             Recipe { gradients: 2.0 + main_gradients, ..master }
         }
         (Precision::Mixed { .. }, System::DeepSpeed | System::SmpV1) => master,
-        // Transformer Engine also caches the weights in 8 bit; recipes of NeMo and Megatron-Bridge reduce gradients in bf16
-        // (`grad_reduce_in_fp32 = false`).
+        // Transformer Engine also caches the weights in 8 bit; recipes of NeMo and Megatron-Bridge reduce
+        // gradients in bf16 (`grad_reduce_in_fp32 = false`).
         (Precision::Fp8(_), System::Megatron) => Recipe {
             weights: 3.0,
             gradients: layout.gradient_bytes.unwrap_or(if layout.code == Code::MegatronCore {
@@ -95,8 +96,8 @@ fn recipe(layout: &Layout) -> Recipe {
     }
 }
 
-/// Returns the bytes per trained parameter that a full resumption needs: the weights, their 32-bit copy if there is
-/// one, and the moments.
+/// Returns the bytes per trained parameter that a full resumption needs: the weights, their 32-bit copy if
+/// there is one, and the moments.
 pub fn resumed_bytes_per_parameter(layout: &Layout) -> f64 {
     let Recipe { weights, copies, moments, .. } = recipe(layout);
     weights + copies + moments
@@ -107,8 +108,8 @@ pub const WIDER_MOMENTS: f64 = WIDE_MOMENTS - INT8_MOMENTS;
 
 /// Returns the bytes per parameter of frozen weights; `quantised` are those inside the layers' matrices.
 ///
-/// NF4: half a byte and a 32-bit scale per 64 weights; with double quantisation an 8-bit scale per 64 and a 32-bit
-/// one per 256 of those (Dettmers et al. 2023, section 3). int8: one byte and a 16-bit scale per row.
+/// NF4: half a byte and a 32-bit scale per 64 weights; with double quantisation an 8-bit scale per 64 and a
+/// 32-bit one per 256 of those (Dettmers et al. 2023, section 3). int8: one byte and a 16-bit scale per row.
 pub fn frozen_bytes_per_parameter(quantisation: Option<Quantisation>) -> f64 {
     match quantisation {
         None => 2.0,
@@ -148,7 +149,8 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
     StateBytes {
         parameters: stays(offload.parameters, frozen_bytes(layout, stage) + width * own),
         gradients: stays(offload.parameters, width * own),
-        // Pages of a paged optimizer are moved to host memory when room is short (Dettmers et al. 2023, section 3).
+        // Pages of a paged optimizer are moved to host memory when room is short (Dettmers et al. 2023,
+        // section 3).
         optimizer: stays(offload.optimizer || offload.paged, moment_bytes(layout.moments, width) * own),
         gradients_stay: true,
     }
@@ -156,8 +158,9 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
 
 /// Returns the states of a stage on one GPU.
 ///
-/// ZeRO: stage 1 divides the optimizer's states by the shard degree, stage 2 also the gradients, stage 3 also the
-/// weights (Rajbhandari et al. 2020, section 5). MiCS and hybrid sharding: by the degree of the shard group only.
+/// ZeRO: stage 1 divides the optimizer's states by the shard degree, stage 2 also the gradients, stage 3 also
+/// the weights (Rajbhandari et al. 2020, section 5). MiCS and hybrid sharding: by the degree of the shard
+/// group only.
 pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     if let Some(lora) = layout.lora {
         return adapter_states(layout, stage, lora.trainable);
@@ -175,7 +178,8 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     let for_weights = by(&[Sharding::Full]);
     let for_gradients = by(&[Sharding::Full, Sharding::Gradients]);
     let for_optimizer = by(&[Sharding::Full, Sharding::Gradients, Sharding::Optimizer]);
-    // The expert degree is a part of the data-parallel axis: each of the E parts of the experts is sharded over G/E ranks.
+    // The expert degree is a part of the data-parallel axis: each of the E parts of the experts is sharded
+    // over G/E ranks.
     let experts = stage.expert_parameters;
     let shard_of = |group: f64| (count - experts) / group + experts / (group / degrees.expert).max(1.0);
     let mut gradients = recipe.gradients * shard_of(for_gradients);
@@ -209,7 +213,8 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     if layout.offload.paged {
         optimizer = 0.0;
     }
-    // torch frees gradients between steps (`zero_grad(set_to_none=True)`); DeepSpeed and Megatron allocate once.
+    // torch frees gradients between steps (`zero_grad(set_to_none=True)`); DeepSpeed and Megatron allocate
+    // once.
     let freed = matches!(layout.system, System::Ddp | System::Fsdp | System::SmpV2 | System::DeviceMap);
     StateBytes {
         parameters: weights,

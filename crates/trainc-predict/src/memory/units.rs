@@ -61,22 +61,26 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
     }
 }
 
-/// Returns the number of units that are gathered at once in the backward pass, together with one unit's gradient.
+/// Returns the number of units that are gathered at once in the backward pass, together with one unit's
+/// gradient.
 ///
 /// FSDP: this one and the next, which `BACKWARD_PRE` gathers in advance; without it this one alone
-/// (FullyShardedDataParallel documentation, `backward_prefetch`: "the next set of parameters" is held in addition to
-/// "the current set of parameters" under `BACKWARD_PRE` only). Without `limit_all_gathers` only the allocator, which
-/// waits for freed blocks when the card is full, limits how far the host runs ahead: one more unit is counted.
+/// (FullyShardedDataParallel documentation, `backward_prefetch`: "the next set of parameters" is held in
+/// addition to "the current set of parameters" under `BACKWARD_PRE` only). Without `limit_all_gathers` only
+/// the allocator, which waits for freed blocks when the card is full, limits how far the host runs ahead: one
+/// more unit is counted.
 fn live_units(layout: &Layout, stage: &Stage) -> f64 {
     let ahead: f64 = if layout.gathering.prefetch == Prefetch::Before { 2.0 } else { 1.0 };
     let live = ahead + if layout.gathering.limited { 0.0 } else { 1.0 };
     live.min(stage.layers.max(1.0))
 }
 
-/// FSDP: `live` units and the root unit are gathered, and one unit's whole gradient is held until its reduce-scatter.
+/// FSDP: `live` units and the root unit are gathered, and one unit's whole gradient is held until its
+/// reduce-scatter.
 ///
-/// Two units by default: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884). The root
-/// unit (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel documentation).
+/// Two units by default: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884).
+/// The root unit (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel
+/// documentation).
 fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
     let width = compute_width(layout);
     if layout.one_unit {
@@ -90,24 +94,25 @@ fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
         return quantised(layout, stage, live);
     }
     if layout.lora.is_some() {
-        // Frozen weights have no gradient. If they are flattened together with the adapter's, each gathered unit stays
-        // until the backward pass is over (litgpt's runs; before PyTorch 2.1 every script's).
+        // Frozen weights have no gradient. If they are flattened together with the adapter's, each gathered
+        // unit stays until the backward pass is over (litgpt's runs; before PyTorch 2.1 every script's).
         let whole = if layout.frees_frozen { live * unit + root } else { stage.parameters() };
         return Units { gathered: width * (whole + unit), buffers: 0.0 };
     }
     if layout.degrees.pipeline > 1.0 {
-        // With a pipeline a stage stays gathered from its first micro-batch to its last, and so does its gradient,
-        // in 32 bit (torchtitan: `reshard_after_forward` "never" for pipelines, gradients reduced after the last one).
+        // With a pipeline a stage stays gathered from its first micro-batch to its last, and so does its
+        // gradient, in 32 bit (torchtitan: `reshard_after_forward` "never" for pipelines, gradients reduced
+        // after the last one).
         return Units { gathered: (width + 4.0) * stage.parameters(), buffers: 0.0 };
     }
     let gradients = unit + root;
     Units { gathered: width * (live * unit + root + gradients), buffers: 0.0 }
 }
 
-/// Quantised matrices under FSDP are communicated as they are stored, in separate frozen units, so that each is freed
-/// after use, and one matrix at a time is dequantised for its product (QLoRA, section 3; `peft` and `transformers`
-/// documentation of FSDP with QLoRA: `bnb_4bit_quant_storage`, adapters wrapped separately). Embedding and head are not
-/// quantised and stay gathered as the root.
+/// Quantised matrices under FSDP are communicated as they are stored, in separate frozen units, so that each
+/// is freed after use, and one matrix at a time is dequantised for its product (QLoRA, section 3; `peft` and
+/// `transformers` documentation of FSDP with QLoRA: `bnb_4bit_quant_storage`, adapters wrapped separately).
+/// Embedding and head are not quantised and stay gathered as the root.
 fn quantised(layout: &Layout, stage: &Stage, live: f64) -> Units {
     let width = compute_width(layout);
     let unit = stages::layer_parameters(layout);
@@ -118,8 +123,9 @@ fn quantised(layout: &Layout, stage: &Stage, live: f64) -> Units {
 
 /// Returns the bytes of the buckets of Megatron's engines.
 ///
-/// Megatron-LM reduces in its own gradient buffer. DeepSpeed flattens gradients into buckets of 5e8 elements, two
-/// if communication overlaps in ZeRO, 32-bit in its bf16 optimizer, and gathers updated weights in such buckets.
+/// Megatron-LM reduces in its own gradient buffer. DeepSpeed flattens gradients into buckets of 5e8 elements,
+/// two if communication overlaps in ZeRO, 32-bit in its bf16 optimizer, and gathers updated weights in such
+/// buckets.
 fn megatron_buffers(layout: &Layout, count: f64) -> f64 {
     use crate::layout::Code;
     let bucket = BUCKET.min(count);
@@ -130,8 +136,9 @@ fn megatron_buffers(layout: &Layout, count: f64) -> f64 {
     }
 }
 
-/// DDP: autocast keeps a 16-bit copy of each weight that a matrix product uses until the end of the forward pass;
-/// buckets hold a copy of all gradients (`DistributedDataParallel` documentation, `gradient_as_bucket_view`).
+/// DDP: autocast keeps a 16-bit copy of each weight that a matrix product uses until the end of the forward
+/// pass; buckets hold a copy of all gradients (`DistributedDataParallel` documentation,
+/// `gradient_as_bucket_view`).
 fn data_parallel(layout: &Layout, count: f64) -> Units {
     if layout.lora.is_some() {
         return Units::default();

@@ -1,5 +1,6 @@
-//! A rank of engine `worker` on CPUs. Its buffers are allocated once, before the first step, and persist: there is one
-//! moment, no allocator that keeps freed blocks and no device context, so every part is counted, not fitted.
+//! A rank of engine `worker` on CPUs. Its buffers are allocated once, before the first step, and persist:
+//! there is one moment, no allocator that keeps freed blocks and no device context, so every part is counted,
+//! not fitted.
 //!
 //! Everything is stored in 32 bit: on CPUs bf16 is rounding (`crates/trainc-worker/README.md`).
 //! `crates/trainc-worker/src/fsdp/memory_parts.rs` is the worker's own account; tests compare the two.
@@ -37,7 +38,8 @@ pub(super) fn memory(layout: &Layout) -> Memory {
         capacity_bytes: None,
         fits: None,
         interval: within(total),
-        // The ranks are the host's own processes, and their memory does not change between the first and the last step.
+        // The ranks are the host's own processes, and their memory does not change between the first and the
+        // last step.
         host_bytes: Some(host),
         host_interval: Some(within(host)),
         peak_checkpoint_bytes: Some(total),
@@ -65,7 +67,8 @@ impl Units {
         let norm = if model.rms_norm { model.hidden } else { 2.0 * model.hidden };
         let matrix = if model.tied { 0.0 } else { model.head_vocab * model.hidden };
         let positions = model.outer_parameters - tokens - norm - matrix;
-        // The table has a row for each token of a training sequence, regardless of the model's configured length.
+        // The table has a row for each token of a training sequence, regardless of the model's configured
+        // length.
         let positions =
             if positions >= model.hidden { layout.work.sequence_length * model.hidden } else { 0.0 };
         Self {
@@ -129,15 +132,15 @@ pub(super) fn attention_widths(model: &Model) -> (f64, f64) {
     (query, query + 2.0 * model.kv_heads * model.head_dim)
 }
 
-/// Returns the elements that a block keeps, those that one block needs in its backward pass, and those of the stream
-/// and its gradient.
+/// Returns the elements that a block keeps, those that one block needs in its backward pass, and those of the
+/// stream and its gradient.
 fn activation_elements(layout: &Layout, rows: f64) -> f64 {
     let model = &layout.model;
     let (query, qkv) = attention_widths(model);
     let up = (model.ffn_matrices - 1.0) * model.ffn;
     let middle = if model.parallel_blocks { 0.0 } else { model.hidden };
-    // Input, both norms' outputs and statistics, query, key and value, softmax's sums, attention's output, the input of
-    // the second half, the feed-forward part before and after its non-linearity.
+    // Input, both norms' outputs and statistics, query, key and value, softmax's sums, attention's output,
+    // the input of the second half, the feed-forward part before and after its non-linearity.
     let kept = rows * (3.0 * model.hidden + middle + 4.0 + qkv + model.heads + query + up + model.ffn);
     let all = match layout.recompute {
         crate::layout::Recompute::None => model.layers * kept,
@@ -176,8 +179,8 @@ fn gathered_elements(layout: &Layout, units: &Units) -> f64 {
     whole + gradient
 }
 
-/// Returns the bytes of the shards that a rank provides before their use: one in flight, one that others still read,
-/// and the prefetched ones.
+/// Returns the bytes of the shards that a rank provides before their use: one in flight, one that others
+/// still read, and the prefetched ones.
 fn prefetched_shard_bytes(layout: &Layout, units: &Units) -> f64 {
     if units.degree <= 1.0 {
         return 0.0;

@@ -1,5 +1,5 @@
-//! Compute time of a GPU: matrix multiplications by a roofline, attention, elementwise traffic, launches, logits,
-//! optimizer.
+//! Compute time of a GPU: matrix multiplications by a roofline, attention, elementwise traffic, launches,
+//! logits, optimizer.
 
 use super::{Machine, Name, RecomputedWork, recomputed_work};
 use crate::layout::{
@@ -52,7 +52,8 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let h = model.hidden;
     let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
     let inner = model.ffn / t;
-    // Tokens are distributed over the experts; all selected ones of a layer together process `active` times as many.
+    // Tokens are distributed over the experts; all selected ones of a layer together process `active` times
+    // as many.
     let (expert_tokens, copies) = if model.experts > 0.0 {
         let local = (model.experts / degrees.expert.max(1.0)).max(1.0);
         (tokens * model.active_experts / local, local)
@@ -73,8 +74,8 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let core = 4.0 * s * tokens * width;
     let attention = match layout.attention {
         Attention::Flash => {
-            // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask halves the
-            // work.
+            // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask
+            // halves the work.
             let seen = if model.causal { 0.5 } else { 1.0 };
             let newer = match layout.flash {
                 FlashKernel::First => 1.0,
@@ -151,8 +152,8 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     }
 }
 
-/// Bytes per element to merge a block's output into the accumulated output: PyTorch's ring attention widens the
-/// block to 32 bit and adds `sigmoid(difference of the sums) · (block - output)` operation by operation.
+/// Bytes per element to merge a block's output into the accumulated output: PyTorch's ring attention widens
+/// the block to 32 bit and adds `sigmoid(difference of the sums) · (block - output)` operation by operation.
 const MERGE: f64 = 6.0 + 12.0 + 8.0 + 12.0;
 
 /// Bytes per element of a block's gradients of query, key and value that are accumulated in 32 bit.
@@ -164,14 +165,14 @@ fn ring_merge_bytes(layout: &Layout, outputs: f64, share: f64) -> f64 {
     steps * outputs * ((1.0 + share) * MERGE + SUM)
 }
 
-/// Bytes per element of a product's operand that is scaled by its maximum and rounded to 8 bit: read for the maximum,
-/// read again, written in rows and in columns (torchao's roofline of tensorwise scaling, kernels 1 and 3 of
-/// `get_tensor_memory_traffic_ovhd_s`, pytorch/ao torchao/testing/training/roofline_utils.py). Weights are gathered in
-/// 8 bit and rounded in shards, which is negligible.
+/// Bytes per element of a product's operand that is scaled by its maximum and rounded to 8 bit: read for the
+/// maximum, read again, written in rows and in columns (torchao's roofline of tensorwise scaling, kernels 1
+/// and 3 of `get_tensor_memory_traffic_ovhd_s`, pytorch/ao torchao/testing/training/roofline_utils.py).
+/// Weights are gathered in 8 bit and rounded in shards, which is negligible.
 const CAST: f64 = 2.0 + 2.0 + 2.0;
 
-/// Returns the traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of
-/// the products that recomputation repeats.
+/// Returns the traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the
+/// share of the products that recomputation repeats.
 fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
     if layout.precision.fp8_recipe().is_none() {
         return 0.0;
@@ -186,7 +187,8 @@ fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f
     CAST * tokens * (inputs * (1.0 + again) + gradients)
 }
 
-/// Returns the time to handle a layer's weights and gradients in one pass, outside the products: see [`Name::Weights`].
+/// Returns the time to handle a layer's weights and gradients in one pass, outside the products: see
+/// [`Name::Weights`].
 ///
 /// On one GPU without accumulation, the product's output is the gradient, and nothing is gathered.
 fn weight_handling_seconds(layout: &Layout, machine: &Machine) -> f64 {
@@ -203,7 +205,8 @@ fn weight_handling_seconds(layout: &Layout, machine: &Machine) -> f64 {
     machine.get(constant) * own / (layout.model.layers / stages).ceil().max(1.0) / machine.bandwidth
 }
 
-/// Returns the time to unpack a layer's quantised weights in each round: 4 or 8 bit read, 16 bit written and read.
+/// Returns the time to unpack a layer's quantised weights in each round: 4 or 8 bit read, 16 bit written and
+/// read.
 fn dequantise_seconds(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
     let packed = match layout.quantisation {
         None => return 0.0,
@@ -231,9 +234,9 @@ mod tests {
     use super::{Layout, fp8_cast_bytes};
     use crate::layout::{Fp8Recipe, Precision};
 
-    /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096
-    /// (output), 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes
-    /// an element.
+    /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value),
+    /// 4,096 (output), 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and
+    /// 4,096; 6 bytes an element.
     #[test]
     fn operands_of_8_bit_are_read_twice_and_written_twice() {
         let mut layout = gpt2_30b(1.0, 8.0, 8192.0, 2.0, 16.0);

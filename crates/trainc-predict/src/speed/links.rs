@@ -33,8 +33,8 @@ fn smddp_speedup(layout: &Layout, machine: &Machine) -> f64 {
     if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
 }
 
-/// Returns the time of the all-reduces of one layer's tensor group: forward, backward and recomputed (with sequence
-/// parallelism the bytes are the same).
+/// Returns the time of the all-reduces of one layer's tensor group: forward, backward and recomputed (with
+/// sequence parallelism the bytes are the same).
 pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> f64 {
     let t = layout.degrees.tensor;
     if t <= 1.0 {
@@ -59,12 +59,13 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
     times * (exposed * 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin + wait)
 }
 
-/// Returns the time to send keys and values around the ring of a context group, of one layer and micro-batch, forward
-/// and backward.
+/// Returns the time to send keys and values around the ring of a context group, of one layer and micro-batch,
+/// forward and backward.
 ///
-/// Each rank forwards its block once per other rank, in the forward pass, in recomputation and in the backward pass,
-/// which also sends the blocks' gradients (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron
-/// sends the heads of keys and values unrepeated, others first repeat them for every query head (torchtitan).
+/// Each rank forwards its block once per other rank, in the forward pass, in recomputation and in the
+/// backward pass, which also sends the blocks' gradients (Liu et al. 2023, ring attention; PyTorch's
+/// `context_parallel`). Megatron sends the heads of keys and values unrepeated, others first repeat them for
+/// every query head (torchtitan).
 pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let ranks = degrees.context;
@@ -109,16 +110,16 @@ pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
     2.0 * (bytes / bandwidth + START)
 }
 
-/// Steepness of the growth of nanotron's waits with the number of nodes. Of the playbook's pipelines, 8 % took over 0.3 s a
-/// micro-batch longer than predicted without waits on 2 nodes, 31 % on 16, 43 % on 32 and 99 % on 64, so that the median run
-/// has no wait on 32 nodes and all of it on 64.
+/// Steepness of the growth of nanotron's waits with the number of nodes. Of the playbook's pipelines, 8 %
+/// took over 0.3 s a micro-batch longer than predicted without waits on 2 nodes, 31 % on 16, 43 % on 32 and
+/// 99 % on 64, so that the median run has no wait on 32 nodes and all of it on 64.
 const WAIT_STEEPNESS: f64 = 16.0;
 
 /// Returns the share of nanotron's waits in a cluster of this size; 0 for other code.
 ///
-/// Only runs of nanotron show them (Hugging Face, ultra-scale playbook, p5 over EFA); Megatron on 64 nodes (SC21) and on 48
-/// (BLOOM) does not. Each of nanotron's sends is three messages, and the receiver's host waits for the first two
-/// (huggingface/nanotron@2411b02, src/nanotron/parallel/pipeline_parallel/p2p.py).
+/// Only runs of nanotron show them (Hugging Face, ultra-scale playbook, p5 over EFA); Megatron on 64 nodes
+/// (SC21) and on 48 (BLOOM) does not. Each of nanotron's sends is three messages, and the receiver's host
+/// waits for the first two (huggingface/nanotron@2411b02, src/nanotron/parallel/pipeline_parallel/p2p.py).
 fn wait_share(layout: &Layout, machine: &Machine) -> f64 {
     if layout.code != Code::Nanotron {
         return 0.0;
@@ -132,8 +133,8 @@ pub(super) fn send_wait_seconds(layout: &Layout, machine: &Machine) -> f64 {
     if is_spread { machine.get(Name::SendWait) * wait_share(layout, machine) } else { 0.0 }
 }
 
-/// Returns the collectives of a pass over a shard group's parameters, in those of 16-bit elements: gathers, and the
-/// scatter of gradients.
+/// Returns the collectives of a pass over a shard group's parameters, in those of 16-bit elements: gathers,
+/// and the scatter of gradients.
 fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
     // A model that is one unit stays gathered from the forward pass to the backward pass.
     let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
@@ -141,8 +142,8 @@ fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
     (gathers, if layout.lora.is_some() { 0.0 } else { gradient_width(layout) / HALF })
 }
 
-/// Returns the bytes of an element of a reduced gradient. The worker's are in 32 bit unless set; the runs that FSDP's
-/// constants were fitted to count as 16-bit.
+/// Returns the bytes of an element of a reduced gradient. The worker's are in 32 bit unless set; the runs
+/// that FSDP's constants were fitted to count as 16-bit.
 fn gradient_width(layout: &Layout) -> f64 {
     if layout.system == System::Worker && layout.worker.wide_reduction { 2.0 * HALF } else { HALF }
 }
@@ -153,8 +154,8 @@ pub(super) fn scatter_share(layout: &Layout) -> f64 {
     scatters / (gathers + scatters)
 }
 
-/// Returns the time to gather parameters for the forward and the backward pass and to scatter gradients, of one
-/// micro-batch.
+/// Returns the time to gather parameters for the forward and the backward pass and to scatter gradients, of
+/// one micro-batch.
 pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let shard = layout.degrees.shard.max(1.0);
     if shard <= 1.0 {
@@ -176,8 +177,8 @@ pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
     (gathers + scatters) * inside.max(between)
 }
 
-/// Returns the time of the second hop of sharded replicas: all-reduces of each shard's gradients over the replicas,
-/// once per step.
+/// Returns the time of the second hop of sharded replicas: all-reduces of each shard's gradients over the
+/// replicas, once per step.
 pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
     let Spread { nodes, beside } = group_placement(layout, Axis::Replica, replicas);
@@ -187,8 +188,8 @@ pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 
     beside * bytes / (machine.get(Name::Fabric) * smddp_speedup(layout, machine) * fabric)
 }
 
-/// Returns the time to reduce gradients over all data ranks, once per step; with ZeRO-1 the same bytes as scatter and
-/// gather.
+/// Returns the time to reduce gradients over all data ranks, once per step; with ZeRO-1 the same bytes as
+/// scatter and gather.
 pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let ranks = layout.degrees.data_parallel_ranks() / layout.degrees.context.max(1.0);
     if ranks <= 1.0 {
@@ -206,8 +207,8 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let share = match (megatron(layout), layout.sharding) {
-                // Observed only for DeepSpeed's buckets; Megatron's and SMP's own optimizers scatter and gather the
-                // bytes of an all-reduce.
+                // Observed only for DeepSpeed's buckets; Megatron's and SMP's own optimizers scatter and
+                // gather the bytes of an all-reduce.
                 (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepspeed => {
                     machine.get(Name::Zero1)
                 }
@@ -229,8 +230,8 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
     inside.max(between) + latency
 }
 
-/// Returns the time to send tokens to their experts and back, forward and backward, of one micro-batch through all
-/// layers of a stage.
+/// Returns the time to send tokens to their experts and back, forward and backward, of one micro-batch
+/// through all layers of a stage.
 pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let e = degrees.expert;
@@ -254,8 +255,8 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
     (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (exposed * inside.max(between) + START)
 }
 
-/// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute does not
-/// hide.
+/// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute
+/// does not hide.
 pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
     let mut seconds = 0.0;
     let degrees = &layout.degrees;

@@ -1,8 +1,8 @@
 //! Seconds of a step, by part.
 //!
-//! A pass of a micro-batch is computed layer by layer ([`compute`]), its collectives by bytes over links ([`links`]);
-//! this module overlaps them: hidden time is not counted twice. Form and sources: Korthikanti et al. 2022, Narayanan et
-//! al. 2021 (SC21), Zhao et al. 2023 (FSDP), Zhang et al. 2022 (MiCS).
+//! A pass of a micro-batch is computed layer by layer ([`compute`]), its collectives by bytes over links
+//! ([`links`]); this module overlaps them: hidden time is not counted twice. Form and sources: Korthikanti et
+//! al. 2022, Narayanan et al. 2021 (SC21), Zhao et al. 2023 (FSDP), Zhang et al. 2022 (MiCS).
 
 mod compute;
 mod links;
@@ -113,13 +113,14 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let as_fsdp = worker_as_fsdp(layout);
     let layout = as_fsdp.as_ref().unwrap_or(layout);
     if layout.precision == Precision::Fp32 {
-        // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are full
-        // precision.
+        // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are
+        // full precision.
         let older = matches!(layout.hardware.gpu, Some(super::GpuKind::V100 | super::GpuKind::T4));
         return Err(Unknown(if older {
             "no run in 32-bit arithmetic was measured"
         } else {
-            "no run in 32-bit arithmetic was measured, and the script chooses between fp32 and TF32, which differ by a factor of up to 8"
+            "no run in 32-bit arithmetic was measured, and the script chooses between fp32 and \
+                TF32, which differ by a factor of up to 8"
         }));
     }
     let machine = Machine::of(layout, constants)?;
@@ -132,7 +133,8 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let rest = parts.total();
     let sequences = layout.work.global_sequences;
     parts.input = layout.input.map(|input| input.exposed_read_seconds(sequences, rest));
-    // Not the sum of the parts: rounding in a sum must not make one of the layouts that wait for the same data faster.
+    // Not the sum of the parts: rounding in a sum must not make one of the layouts that wait for the same
+    // data faster.
     let step_seconds = layout.input.map_or(rest, |input| rest.max(input.read_seconds(sequences)));
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
         return Err(Unknown("the layout is incomplete"));
@@ -177,8 +179,8 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
 
 /// Returns the layout by which a rank of the worker on a GPU is timed; `None` for other systems.
 ///
-/// No run of the worker on GPUs was measured. It calls the same libraries as FSDP, and gathers and reduces the same units,
-/// so that FSDP's constants are used: its settings become those of FSDP that gather the same.
+/// No run of the worker on GPUs was measured. It calls the same libraries as FSDP, and gathers and reduces
+/// the same units, so that FSDP's constants are used: its settings become those of FSDP that gather the same.
 fn worker_as_fsdp(layout: &Layout) -> Option<Layout> {
     let worker = (layout.system == System::Worker).then_some(layout.worker)?;
     let mut fsdp = layout.clone();
@@ -191,9 +193,9 @@ fn worker_as_fsdp(layout: &Layout) -> Option<Layout> {
 
 /// Returns the FLOP of forward and backward of one sequence, without and with recomputation.
 ///
-/// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for its own. A
-/// frozen one with an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own: 4; the adapter's
-/// small matrices cost 6 of theirs.
+/// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for
+/// its own. A frozen one with an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own:
+/// 4; the adapter's small matrices cost 6 of theirs.
 fn flops(layout: &Layout) -> (f64, f64) {
     let model = &layout.model;
     let s = layout.work.sequence_length;
@@ -235,7 +237,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let layer = (busy.powf(n) + pass.host.powf(n)).powf(1.0 / n);
     let layer_tensor = (tensor + ring_waited).min(layer);
     let (stage, head) = slowest_stage(layout, stages, layers * layer, pass.head);
-    // With several stages on a GPU a micro-batch goes round once per stage (Narayanan et al. 2021, section 2.2).
+    // With several stages on a GPU a micro-batch goes round once per stage (Narayanan et al. 2021, section
+    // 2.2).
     let rounds = layout.degrees.virtual_stages.max(1.0);
     let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
     // A stage with two neighbours receives from and sends to both, the first and the last one only to one.
@@ -254,9 +257,9 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         ..SpeedParts::default()
     };
     if stages > 1.0 {
-        // With fewer micro-batches in flight than stages, each stage waits for one to return: `passes / flying` trips
-        // through all stages instead of `passes` turns of one. With as many, only filling and draining remain
-        // (Narayanan et al. 2021, section 2.2).
+        // With fewer micro-batches in flight than stages, each stage waits for one to return:
+        // `passes / flying` trips through all stages instead of `passes` turns of one. With as many, only
+        // filling and draining remain (Narayanan et al. 2021, section 2.2).
         let flying = work.num_active_micro_batches.unwrap_or(stages).min(stages).min(passes).max(1.0);
         let turns = passes * (stages / flying - 1.0) + flying - 1.0;
         // The other stages' work on one micro-batch, on average.
@@ -317,14 +320,14 @@ fn slowest_stage(layout: &Layout, stages: f64, even: f64, head: f64) -> (f64, f6
         .unwrap_or((even, head))
 }
 
-/// Returns the share of a pass's gathers and scatters that nothing in the backward pass can hide; in the forward pass
-/// the host runs ahead, regardless of prefetching.
+/// Returns the share of a pass's gathers and scatters that nothing in the backward pass can hide; in the
+/// forward pass the host runs ahead, regardless of prefetching.
 ///
-/// The collectives of one process group run in the order in which they are issued (PyTorch, `BackwardPrefetch`). Under
-/// `BACKWARD_POST` a unit is gathered after the gradients of the previous one are computed, and before they are
-/// scattered: the next gradients wait for the gather and hide the scatter ("overlaps the current reduce-scatter and
-/// the next gradient computation"). Without prefetching the gather follows the scatter, and both are exposed ("no
-/// overlap").
+/// The collectives of one process group run in the order in which they are issued (PyTorch,
+/// `BackwardPrefetch`). Under `BACKWARD_POST` a unit is gathered after the gradients of the previous one are
+/// computed, and before they are scattered: the next gradients wait for the gather and hide the scatter
+/// ("overlaps the current reduce-scatter and the next gradient computation"). Without prefetching the gather
+/// follows the scatter, and both are exposed ("no overlap").
 fn late(layout: &Layout) -> f64 {
     let scatter = links::scatter_share(layout);
     // One of the two gathers is forward.

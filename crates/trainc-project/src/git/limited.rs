@@ -1,4 +1,5 @@
-//! A `git` that talks to a host: ended when it takes too long, is silent or sends too much, and when trainc ends.
+//! A `git` that talks to a host: ended when it takes too long, is silent or sends too much, and when trainc
+//! ends.
 
 use super::{Repository, last_error_line};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -23,9 +24,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Maximum size of what git prints in bytes.
 const MOST_OUTPUT_BYTES: u64 = 64 << 20;
 
-/// Runs the arguments until they end, or until nobody holds the other end of standard input any more: then the whole process
-/// group ends, and with it the helpers that git starts. The memory of each of them is limited to the first argument, in KiB,
-/// since a host also decides how much git has to remember.
+/// Runs the arguments until they end, or until nobody holds the other end of standard input any more: then
+/// the whole process group ends, and with it the helpers that git starts. The memory of each of them is
+/// limited to the first argument, in KiB, since a host also decides how much git has to remember.
 const SUPERVISOR: &str = "ulimit -d \"$1\" 2>/dev/null
 shift
 exec 3<&0
@@ -90,8 +91,8 @@ impl Conversation {
         Self { limits, start: Instant::now() }
     }
 
-    /// Runs git on a repository and returns its standard output; fails with the last line of its standard error, or with
-    /// the limit that was exceeded.
+    /// Runs git on a repository and returns its standard output; fails with the last line of its standard
+    /// error, or with the limit that was exceeded.
     pub(super) fn run(&self, repository: &Repository, words: &[&str]) -> Result<Vec<u8>, GitFault> {
         let git = repository.command();
         let output = self.output(repository, &git, words)?;

@@ -19,8 +19,8 @@ struct Repository {
 }
 
 impl Repository {
-    /// Returns a `git` command on the repository, with no terminal for prompts and without the variables that a git hook
-    /// sets for another repository.
+    /// Returns a `git` command on the repository, with no terminal for prompts and without the variables that
+    /// a git hook sets for another repository.
     fn command(&self) -> Command {
         let mut command = Command::new("git");
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"] {

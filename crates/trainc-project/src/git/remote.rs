@@ -10,8 +10,8 @@ use trainc_ir::digest::sha256_hex;
 use trainc_plan::ReadError;
 use trainc_plan::Repository as Source;
 
-/// Returns the tree of a repository at its commit, or the reason it cannot be read. `None` for an address that another
-/// rule refuses: nothing is fetched from it.
+/// Returns the tree of a repository at its commit, or the reason it cannot be read. `None` for an address
+/// that another rule refuses: nothing is fetched from it.
 pub(crate) fn fetch(source: &Source) -> Option<Result<SourceTree, String>> {
     let url = source.url;
     let is_supported = ["https://", "http://", "ssh://", "git@"].iter().any(|scheme| url.starts_with(scheme));
@@ -114,7 +114,8 @@ impl<'a> Remote<'a> {
         id.map(|id| (*id).to_owned()).ok_or_else(|| format!("it has no branch or tag `{name}`"))
     }
 
-    /// Fetches into the cache. What it prints shows that it goes on, and a pack is one file, however small it is.
+    /// Fetches into the cache. What it prints shows that it goes on, and a pack is one file, however small it
+    /// is.
     fn fetch(&self, refs: &[&str], options: &[&str]) -> Result<(), GitFault> {
         let mut words = vec!["fetch", "--progress", "--no-tags", "--no-write-fetch-head"];
         words.extend(options);
@@ -124,7 +125,8 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// Removes what a fetch that was ended left behind. Whatever is older than the longest fetch is of none that still runs.
+/// Removes what a fetch that was ended left behind. Whatever is older than the longest fetch is of none that
+/// still runs.
 fn remove_interrupted(packs: &Path, longest: Duration) {
     for entry in std::fs::read_dir(packs).into_iter().flatten().flatten() {
         let age =

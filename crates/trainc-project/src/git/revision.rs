@@ -226,7 +226,8 @@ impl Revision {
         Ok(steps.join("/"))
     }
 
-    /// Returns true if a link of a tree leads out of the tree. Every link on the way is an entry of the tree itself.
+    /// Returns true if a link of a tree leads out of the tree. Every link on the way is an entry of the tree
+    /// itself.
     fn link_leaves_tree(&mut self, entry: &Entry) -> Result<bool, ReadError> {
         let batch = self.batch().map_err(git_read_error)?;
         let Object::Blob(target) = batch.read_object(&entry.id).map_err(git_read_error)?? else {

@@ -264,7 +264,8 @@ pub(super) fn edit_effects(sources: &SourceMap, job: &Job) -> Vec<EditEffect> {
         .collect()
 }
 
-/// Returns whether an edit changes cost or time differently alone and on top of the others, by more than two percent.
+/// Returns whether an edit changes cost or time differently alone and on top of the others, by more than two
+/// percent.
 fn effects_differ(alone: &Added, last: &Added) -> bool {
     [Figure::Cost, Figure::Time].iter().any(|figure| {
         let of = |added: &Added| added.get(figure).copied().unwrap_or(0.0);

@@ -23,8 +23,8 @@ pub fn human(bill: &Bill, options: Options) -> String {
     page.finish()
 }
 
-/// Describes the sum over all jobs, with the dates of the prices. Today is in days since 1970; without it old prices have no
-/// age.
+/// Describes the sum over all jobs, with the dates of the prices. Today is in days since 1970; without it old
+/// prices have no age.
 pub(super) fn total(bill: &Bill, today: Option<i64>) -> String {
     let Total { cost, on_demand, unknown } = bill.total();
     let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
@@ -105,7 +105,8 @@ fn job_section(page: &mut TerminalPage, bill: &Bill, job: &Job) {
     }
 }
 
-/// Appended to the cost of spot instances without a known price: their hours, lost work included, at on-demand prices.
+/// Appended to the cost of spot instances without a known price: their hours, lost work included, at
+/// on-demand prices.
 const AT_ON_DEMAND: &str = " at on-demand prices";
 
 fn price_basis(figure: Figure) -> &'static str {

@@ -16,7 +16,8 @@ fn columns(job: &Job) -> [Figure; 3] {
     [job.cost(), Figure::Time, Figure::Headroom]
 }
 
-/// Renders the bill of a change in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count).
+/// Renders the bill of a change in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest
+/// count).
 ///
 /// Jobs that do not fit are left out whole and counted.
 pub fn markdown(bill: &Bill) -> String {

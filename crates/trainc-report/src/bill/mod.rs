@@ -130,8 +130,8 @@ impl<'a> Job<'a> {
         [Figure::Least, Figure::OnDemand].into_iter().find(|figure| some(*figure)).unwrap_or(Figure::Cost)
     }
 
-    /// Returns whether one side has a cost and the other only the on-demand cost of its spot hours, so that their difference
-    /// is meaningless.
+    /// Returns whether one side has a cost and the other only the on-demand cost of its spot hours, so that
+    /// their difference is meaningless.
     fn is_half_spot(&self) -> bool {
         let known = |side: &Option<JobSide>| {
             side.as_ref()

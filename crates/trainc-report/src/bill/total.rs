@@ -18,8 +18,8 @@ pub(super) struct Total {
 /// A sum over jobs of a bill.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sum {
-    /// US dollars before and after. `None` if no job counts, so that a gate on the difference does not pass every change; a
-    /// bill without jobs is $0.
+    /// US dollars before and after. `None` if no job counts, so that a gate on the difference does not pass
+    /// every change; a bill without jobs is $0.
     pub usd: Option<(f64, f64)>,
     /// Number of jobs.
     pub jobs: u64,

@@ -15,7 +15,8 @@ use trainc_ir::Plan;
 const BAR: f64 = 40.0;
 
 /// The note if the download time is not known.
-const WITHOUT_DOWNLOAD: &str = "Time and cost are lower bounds: they exclude the download before the start, since the size of `dataset` is not set.";
+const WITHOUT_DOWNLOAD: &str = "Time and cost are lower bounds: they exclude the download before the start, \
+    since the size of `dataset` is not set.";
 
 /// A bar: its name, its parts, and the format of amounts.
 struct Stack {

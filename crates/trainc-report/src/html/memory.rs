@@ -1,4 +1,5 @@
-//! Memory of the fullest GPU compared with its capacity: parts of the peak in a step, the interval, and the peak while saving.
+//! Memory of the fullest GPU compared with its capacity: parts of the peak in a step, the interval, and the
+//! peak while saving.
 
 use super::axis::Axis;
 use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};

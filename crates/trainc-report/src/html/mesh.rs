@@ -1,4 +1,5 @@
-//! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), labelled by its other coordinates.
+//! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), labelled by its other
+//! coordinates.
 
 use super::axis::compact;
 use super::page::{Cell, Picture, Section, Table, text_column};

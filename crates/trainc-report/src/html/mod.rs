@@ -1,8 +1,9 @@
-//! report.html: the plan with pictures, in a self-contained file for screen and paper; and the page of a layout search.
+//! report.html: the plan with pictures, in a self-contained file for screen and paper; and the page of a
+//! layout search.
 //!
-//! In: a subject with its document, and the job on other numbers of nodes. Out: one page. Pictures are pure functions of
-//! figures and a width, drawn for wide and for narrow pages; a table below each has the same figures. Reads no files, and
-//! computes only shares and sums.
+//! In: a subject with its document, and the job on other numbers of nodes. Out: one page. Pictures are pure
+//! functions of figures and a width, drawn for wide and for narrow pages; a table below each has the same
+//! figures. Reads no files, and computes only shares and sums.
 
 mod axis;
 mod cost;

@@ -35,7 +35,8 @@ pub struct ParetoFront {
     pub is_on_demand: bool,
 }
 
-/// A point of the picture: time and cost of steps and start-up on instances only, so that all layouts are comparable.
+/// A point of the picture: time and cost of steps and start-up on instances only, so that all layouts are
+/// comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlotPoint {
     /// Seconds of the run.
@@ -51,7 +52,8 @@ pub struct FrontLayout {
     pub spot: Option<PlotPoint>,
     /// Seconds of the run: steps and start-up.
     pub seconds: f64,
-    /// Its description, instances first: `16 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers recomputed`.
+    /// Its description, instances first:
+    /// `16 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers recomputed`.
     pub words: String,
     /// Its changes to the manifest, as arguments of `--set`.
     pub sets: Vec<String>,
@@ -92,7 +94,8 @@ pub(super) fn page(front: &ParetoFront) -> Page {
         kicker: format!("layouts of a training job · {}", front.manifest),
         heading: front.job.clone(),
         lead: format!(
-            "{} fit. {} Pareto-optimal by time and cost among those that pass every check and fit as surely, {}.",
+            "{} fit. {} Pareto-optimal by time and cost among those that pass every check and \
+                fit as surely, {}.",
             text::count(front.fit, "layout"),
             if best == 1 { "This one is".to_owned() } else { format!("These {best} are") },
             front.looked_at
@@ -105,7 +108,8 @@ pub(super) fn page(front: &ParetoFront) -> Page {
                 trainc_catalog::VERSION
             ),
             format!(
-                "The global batch is unchanged. Layouts of the front pass every check; `trainc tune --write=N` writes number N into the manifest, `--write` number {}.",
+                "The global batch is unchanged. Layouts of the front pass every check; `trainc \
+                    tune --write=N` writes number N into the manifest, `--write` number {}.",
                 front.first_choice
             ),
         ],
@@ -158,13 +162,16 @@ fn section(front: &ParetoFront) -> Section {
     }
     if front.best.iter().any(|one| one.may_need_bytes.is_some()) {
         section.text.push(format!(
-            "Layouts that may not fit leave less free memory than the error of the prediction; `--write` takes number {}.",
+            "Layouts that may not fit leave less free memory than the error of the prediction; \
+                `--write` takes number {}.",
             front.first_choice
         ));
     }
     section.pictures.push(Picture::new(|width| draw(front, width)));
     section.caption = String::from(
-        "Numbered: the Pareto front, described in the table. Faint: layouts that fit and are dominated in time and cost. The ring is the manifest as written. Points include only steps and start-up on instances; the table has the whole run.",
+        "Numbered: the Pareto front, described in the table. Faint: layouts that fit and are \
+            dominated in time and cost. The ring is the manifest as written. Points include only steps and \
+            start-up on instances; the table has the whole run.",
     );
     let rows = (1..)
         .zip(&front.best)

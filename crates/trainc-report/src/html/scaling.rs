@@ -1,4 +1,5 @@
-//! The same training on other numbers of nodes: throughput compared with linear scaling, and the cost of a run.
+//! The same training on other numbers of nodes: throughput compared with linear scaling, and the cost of a
+//! run.
 
 use super::axis::{Axis, compact};
 use super::format::format_duration;
@@ -97,7 +98,11 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     if running.len() > 1 {
         section.pictures.push(Picture::new(|width| draw(points, &running, width)));
         section.caption = String::from(
-            "The same training: global batch and number of steps are unchanged. Micro-batch and shard degree are those of the plan where they divide and fit, else the next smaller ones; every point passes all checks. Ideal is linear scaling of the plan's throughput: with few nodes, memory may only allow smaller, less efficient micro-batches. Nodes and tokens/s are on logarithmic scales; vertical lines are 90% intervals.",
+            "The same training: global batch and number of steps are unchanged. Micro-batch and \
+                shard degree are those of the plan where they divide and fit, else the next smaller ones; \
+                every point passes all checks. Ideal is linear scaling of the plan's throughput: with few \
+                nodes, memory may only allow smaller, less efficient micro-batches. Nodes and tokens/s are \
+                on logarithmic scales; vertical lines are 90% intervals.",
         );
         if !unsure.is_empty() {
             section.caption += " Dashed circles may not fit.";
@@ -323,7 +328,10 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
             free = px + half + 4.0;
         }
     }
-    svg.finish("Tokens per second by number of nodes compared with linear scaling, and the cost of a run; the table below lists every figure")
+    svg.finish(
+        "Tokens per second by number of nodes compared with linear scaling, and the cost of a run; \
+        the table below lists every figure",
+    )
 }
 
 /// The lower panel: the cost of a run if it is known for all points, else its time.

@@ -42,8 +42,8 @@ const LEAST: f64 = 15.0;
 /// Room above a bar for the numbers of thin parts.
 pub(super) const ABOVE: f64 = 18.0;
 
-/// Places amounts side by side from `x` on, scaled so that `whole` has the given length. Amounts that are not positive have
-/// no width.
+/// Places amounts side by side from `x` on, scaled so that `whole` has the given length. Amounts that are not
+/// positive have no width.
 pub(super) fn place_segments(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Place> {
     let scale = if whole > 0.0 && whole.is_finite() { length / whole } else { 0.0 };
     let mut reached = 0.0;

@@ -311,7 +311,8 @@ pub(super) fn origins_section(subject: &Subject, plan: &Plan) -> Section {
 
 fn footer(document: &Document) -> Vec<String> {
     let mut out = vec![format!(
-        "Made by trainc {} with catalogue {} from `{}`. The figures are also in plan.json; `trainc explain CODE` explains a code.",
+        "Made by trainc {} with catalogue {} from `{}`. The figures are also in plan.json; \
+            `trainc explain CODE` explains a code.",
         document.trainc_version, document.catalog_version, document.manifest.path
     )];
     out.extend(document.digest.as_ref().map(|digest| format!("Digest of the job `{digest}`.")));

@@ -1,5 +1,5 @@
-//! Inline SVG: shapes and text by coordinates. Colours and fonts come from CSS classes of the page; text is escaped here and
-//! nowhere else.
+//! Inline SVG: shapes and text by coordinates. Colours and fonts come from CSS classes of the page; text is
+//! escaped here and nowhere else.
 
 use std::fmt::Write as _;
 use trainc_diag::is_direction_mark;
@@ -110,8 +110,8 @@ impl Svg {
     }
 }
 
-/// Escapes text for HTML and XML elements and quoted attributes; replaces characters that are not valid in XML, and those that
-/// change the direction of the text.
+/// Escapes text for HTML and XML elements and quoted attributes; replaces characters that are not valid in
+/// XML, and those that change the direction of the text.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,7 +1,7 @@
 //! The timeline of an optimizer step in two lanes: the work of the GPU, and the concurrent work of its links.
 //!
-//! The cost model predicts the total time of each kind of work in a step, not how its pieces alternate, so each kind is
-//! drawn as one part, in the order in which the last pieces end.
+//! The cost model predicts the total time of each kind of work in a step, not how its pieces alternate, so
+//! each kind is drawn as one part, in the order in which the last pieces end.
 
 use super::axis::Axis;
 use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};
@@ -64,8 +64,8 @@ fn numbered(
         .collect()
 }
 
-/// Returns the start of the lane of the links, seconds into the step: overlapped communication ends as long after the
-/// passes as the GPU waits for it.
+/// Returns the start of the lane of the links, seconds into the step: overlapped communication ends as long
+/// after the passes as the GPU waits for it.
 fn link_lane_start(parts: &SpeedParts, links: &Communication) -> f64 {
     let passes_end = parts.input.unwrap_or(0.0) + parts.compute;
     let waited_overlap = (parts.exposed_communication - links.exposed_seconds()).max(0.0);
@@ -122,7 +122,8 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
     section.pictures.push(Picture::new(|width| draw(speed, &work, &links, width)));
     section.caption = String::from("To scale.");
     if !links.is_empty() && speed.parts.exposed_communication > 0.0 {
-        section.caption += " Left of the dotted line, communication is hidden behind the passes; right of it, the GPU waits.";
+        section.caption += " Left of the dotted line, communication is hidden behind the passes; right of \
+            it, the GPU waits.";
     }
     section.caption += " The phases alternate during a step; the chart groups them by kind.";
     section.caption += match speed.parts.input {
@@ -204,7 +205,8 @@ fn sentence(document: &Document, speed: &Speed) -> String {
         }
     }
     out + &format!(
-        ". Each GPU achieves {} TFLOPS ({} without recomputation), a model FLOPS utilization of {} of its 16-bit peak.",
+        ". Each GPU achieves {} TFLOPS ({} without recomputation), a model FLOPS utilization of \
+            {} of its 16-bit peak.",
         text::short_number(speed.tflops.hardware),
         text::short_number(speed.tflops.model),
         format_mfu(speed.mfu)
@@ -231,7 +233,8 @@ fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static s
         let parts: Vec<Part> = parts.iter().map(|(part, _)| part.clone()).collect();
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
-    // Left of this line communication is hidden behind the passes, right of it the GPU waits. It leaves labels uncovered.
+    // Left of this line communication is hidden behind the passes, right of it the GPU waits. It leaves
+    // labels uncovered.
     let passes_end = axis.coordinate(speed.parts.input.unwrap_or(0.0) + speed.parts.compute);
     if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
         let top = each + 16.0 + ABOVE;

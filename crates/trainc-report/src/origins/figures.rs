@@ -90,7 +90,8 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
                 "speed.input",
                 format!("{}/s", bytes(input.bytes_per_second)),
                 format!(
-                    "throughput and capacity of the file system (`trainc catalog fsx`), {} per sequence by `dataset`",
+                    "throughput and capacity of the file system (`trainc catalog fsx`), {} per \
+                        sequence by `dataset`",
                     bytes(input.sequence_bytes)
                 ),
             ),

@@ -41,15 +41,16 @@ enum What {
     Node(Option<Box<Node>>),
 }
 
-/// Returns all edits that turn one job into the other, in the order of the new one; removals come last in their node.
+/// Returns all edits that turn one job into the other, in the order of the new one; removals come last in
+/// their node.
 pub fn edits(before: &Node, after: &Node) -> Vec<Edit> {
     let mut out = Vec::new();
     collect_edits(before, after, &[], "job", &mut out);
     out
 }
 
-/// Returns the edit of values that are written the same but come from changed content: a file of the same name with
-/// other content.
+/// Returns the edit of values that are written the same but come from changed content: a file of the same
+/// name with other content.
 pub fn edit_of_changed_file(after: &Node, path: &[&str], property: &str) -> Option<Edit> {
     let mut node = after;
     let mut steps = Vec::new();

@@ -1,8 +1,8 @@
 //! Comparison of a job before and after a change: its figures on both sides, and the effect of each edit.
 //!
-//! Input: the job as written before and after, each with its prediction, and a function that predicts a job as written.
-//! Output: a [`Change`]: the edits between the two, and the effect of each alone. Makes no decisions about files, and
-//! does not depend on the origin of the two.
+//! Input: the job as written before and after, each with its prediction, and a function that predicts a job
+//! as written. Output: a [`Change`]: the edits between the two, and the effect of each alone. Makes no
+//! decisions about files, and does not depend on the origin of the two.
 
 mod edits;
 mod figures;
@@ -36,8 +36,8 @@ pub struct Change {
 
 /// Finds the edits between two sides, and tries each alone.
 ///
-/// `predict` returns the figures of a job as written, or `None` if it has errors. `more` are edits that do not show
-/// in the manifest: files that it names.
+/// `predict` returns the figures of a job as written, or `None` if it has errors. `more` are edits that do
+/// not show in the manifest: files that it names.
 pub fn compare(
     before: Side<'_>,
     after: Side<'_>,

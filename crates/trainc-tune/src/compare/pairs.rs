@@ -9,8 +9,8 @@ pub struct Key {
     pub job: Option<String>,
 }
 
-/// Returns the old manifest of each new one: the one with the same path and job, else the only remaining one with its
-/// path (the job was renamed), else the only remaining one with its job (the file was moved).
+/// Returns the old manifest of each new one: the one with the same path and job, else the only remaining one
+/// with its path (the job was renamed), else the only remaining one with its job (the file was moved).
 pub fn match_old_manifests(new: &[Key], old: &[Key]) -> Vec<Option<usize>> {
     let mut out: Vec<Option<usize>> = vec![None; new.len()];
     let rules: [fn(&Key, &Key) -> bool; 3] =

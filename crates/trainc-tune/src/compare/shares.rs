@@ -92,7 +92,8 @@ impl Trial<'_> {
     }
 }
 
-/// Tries the edits one by one. Those that cannot be planned by themselves are tried in pairs, then all together.
+/// Tries the edits one by one. Those that cannot be planned by themselves are tried in pairs, then all
+/// together.
 pub fn shares(
     before: Side<'_>,
     after: Side<'_>,
@@ -143,7 +144,8 @@ pub fn shares(
     Shares { shares, inert, together, complete }
 }
 
-/// Finds two edits that can be planned together although neither can alone, e.g. `steps` replaced by `tokens`.
+/// Finds two edits that can be planned together although neither can alone, e.g. `steps` replaced by
+/// `tokens`.
 fn find_plannable_pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
     if !(3..=MOST_PAIRED).contains(&open.len()) {
         return None;

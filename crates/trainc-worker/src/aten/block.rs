@@ -144,8 +144,8 @@ impl Pass {
         }
     }
 
-    /// Returns a copy of an f32 tensor of `cols` columns in the compute format. Unlike results of operators, it can be
-    /// viewed.
+    /// Returns a copy of an f32 tensor of `cols` columns in the compute format. Unlike results of operators,
+    /// it can be viewed.
     pub(super) fn low(&self, tensor: &Tensor, cols: i64) -> Result<Tensor> {
         self.device.to(tensor, &[self.rows, cols], self.kind)
     }
@@ -165,7 +165,8 @@ impl Pass {
         Ok((self.low(&y, h)?, saved))
     }
 
-    /// Returns the gradient of the norm's input in f32; stores those of weight and bias in `gradient`, if given.
+    /// Returns the gradient of the norm's input in f32; stores those of weight and bias in `gradient`, if
+    /// given.
     pub(super) fn norm_backward(
         &self,
         dy: &Tensor,
@@ -348,8 +349,8 @@ impl Pass {
         Ok(dx)
     }
 
-    /// Returns the gradient of the block's input from `dout`, that of its output, both in f32. `gradient` receives those
-    /// of the parameters, or of the adapters if there are any.
+    /// Returns the gradient of the block's input from `dout`, that of its output, both in f32. `gradient`
+    /// receives those of the parameters, or of the adapters if there are any.
     pub(super) fn backward(
         &self,
         weights: &Weights<'_>,

@@ -1,5 +1,5 @@
-//! Collectives of a GPU rank over tensors: shards and gradients in, gathered units and sums out. A group of one rank
-//! sends nothing.
+//! Collectives of a GPU rank over tensors: shards and gradients in, gathered units and sums out. A group of
+//! one rank sends nothing.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -171,7 +171,8 @@ impl Comm {
         }
     }
 
-    /// Starts gathering `n` elements of each rank of the shard group; this rank's are at its place in the buffer.
+    /// Starts gathering `n` elements of each rank of the shard group; this rank's are at its place in the
+    /// buffer.
     pub(super) fn begin_gather(&self, full: Buffer, n: usize) -> Result<Pending<Buffer>, Failure> {
         self.note(Members::Shard, Operation::BeginGather, n);
         match self.links(self.shard.1) {

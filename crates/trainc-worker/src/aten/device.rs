@@ -1,6 +1,6 @@
-//! Arithmetic of a pass on tensors: the operators that `kernels` has for CPU ranks, with PyTorch's kernels. The same
-//! code runs on CPU tensors and on a GPU; attention, the backward pass of the RMS norm and products with f32 results
-//! have different operators on each.
+//! Arithmetic of a pass on tensors: the operators that `kernels` has for CPU ranks, with PyTorch's kernels.
+//! The same code runs on CPU tensors and on a GPU; attention, the backward pass of the RMS norm and products
+//! with f32 results have different operators on each.
 
 #![allow(clippy::unused_self, reason = "all operators are called alike, whether or not they differ on a GPU")]
 
@@ -28,8 +28,9 @@ pub(crate) fn has_cudnn_attention(capability: (i32, i32), dim: usize) -> bool {
     capability.0 >= 8 && dim <= CUDNN_HEAD
 }
 
-/// Returns the kernels of attention for a GPU's compute capability and a head of `dim` elements. On Hopper cuDNN's are
-/// 1.7 to 2.3 times as fast as PyTorch's flash attention, on Ampere slower (huggingface/transformers #48163).
+/// Returns the kernels of attention for a GPU's compute capability and a head of `dim` elements. On Hopper
+/// cuDNN's are 1.7 to 2.3 times as fast as PyTorch's flash attention, on Ampere slower
+/// (huggingface/transformers #48163).
 pub(crate) fn attention_kernels(setting: AttentionKernels, capability: (i32, i32), dim: usize) -> Attention {
     let faster = capability.0 >= 9 && has_cudnn_attention(capability, dim);
     match setting {
@@ -229,7 +230,8 @@ impl Device {
         one(call("aten::sum.dim_IntList", &[A::T(tensor), A::Is(&[dim]), A::B(false), A::K(kind)])?)
     }
 
-    /// Returns the sum of squares of the first `n` elements of an f32 tensor in f64: sums of chunks in f32, which read it once.
+    /// Returns the sum of squares of the first `n` elements of an f32 tensor in f64: sums of chunks in f32,
+    /// which read it once.
     pub(crate) fn sum_of_squares(self, tensor: &Tensor, n: usize) -> Result<Tensor> {
         const CHUNK: usize = 1 << 24;
         let mut sum = self.zeros(&[], Kind::F64)?;
@@ -282,7 +284,8 @@ impl Device {
         Ok((dx, dw))
     }
 
-    /// Returns the norm of f32 rows of `h` elements by mean and variance, and what its backward pass requires.
+    /// Returns the norm of f32 rows of `h` elements by mean and variance, and what its backward pass
+    /// requires.
     pub(crate) fn layer_norm(
         self,
         x: &Tensor,
@@ -351,8 +354,8 @@ impl Device {
         one(call("aten::embedding_dense_backward", &arguments)?)
     }
 
-    /// Returns the sum over rows of -log p(label), and with `scale` the gradient of the logits times it. Labels of
-    /// -100 are excluded. Everything is in f32.
+    /// Returns the sum over rows of -log p(label), and with `scale` the gradient of the logits times it.
+    /// Labels of -100 are excluded. Everything is in f32.
     pub(crate) fn cross_entropy(
         self,
         logits: &Tensor,
@@ -398,8 +401,8 @@ impl Device {
         Ok(Documents { ends: Tensor::upload(&ends, &[count], self.place)?, longest, mask })
     }
 
-    /// Computes out = causal attention. Rows of `qkv` have the queries, keys and values of all heads, and rows of `out` the
-    /// outputs.
+    /// Computes out = causal attention. Rows of `qkv` have the queries, keys and values of all heads, and
+    /// rows of `out` the outputs.
     pub(crate) fn attention(
         self,
         shape: HeadShape,
@@ -645,7 +648,8 @@ impl Device {
         Ok(())
     }
 
-    /// Applies one step of AdamW to lists of f32 tensors. `unscale` divides the gradients; `step` counts from 1.
+    /// Applies one step of AdamW to lists of f32 tensors. `unscale` divides the gradients; `step` counts from
+    /// 1.
     pub(crate) fn adamw(
         self,
         optimizer: &crate::config::Optimizer,

@@ -1,4 +1,5 @@
-//! Embedding, and final norm with head and loss, on tensors. f32 logits exist for one chunk of rows at a time.
+//! Embedding, and final norm with head and loss, on tensors. f32 logits exist for one chunk of rows at a
+//! time.
 
 use super::block::{Pass, Weights, transposed};
 use super::device::Device;
@@ -155,10 +156,11 @@ impl Head<'_> {
         Ok(sum)
     }
 
-    /// Returns the sum of the loss over the rows in f64, and the gradient of `x` in f32, with every row's loss times
-    /// `scale`. Stores the parameters' gradients.
+    /// Returns the sum of the loss over the rows in f64, and the gradient of `x` in f32, with every row's
+    /// loss times `scale`. Stores the parameters' gradients.
     ///
-    /// The gradients of all logits are kept in the compute format, so that the matrix's gradient is one product.
+    /// The gradients of all logits are kept in the compute format, so that the matrix's gradient is one
+    /// product.
     pub(super) fn loss(
         &self,
         pass: &Pass,

@@ -73,7 +73,8 @@ pub struct AtenEngine {
     pool: Vec<(usize, Buffer)>,
     order: VecDeque<usize>,
     begun: VecDeque<Pending<Buffer>>,
-    /// Two for the units in turn, so that one is summed while the next is computed; the last is the tied embedding's.
+    /// Two for the units in turn, so that one is summed while the next is computed; the last is the tied
+    /// embedding's.
     sums: Vec<Sum>,
     turn: usize,
     loss: Option<Tensor>,
@@ -139,7 +140,8 @@ impl AtenEngine {
             Ok(Sum { buffers: Some(both(Kind::F32)?), sent, pending: None })
         };
         let tied = shape.tied && shape.adapter.is_none();
-        // The tied embedding's gradient has a buffer of its own, since it is summed from the head to the embedding.
+        // The tied embedding's gradient has a buffer of its own, since it is summed from the head to the
+        // embedding.
         let in_turn = shards.iter().skip(usize::from(tied)).filter(|s| s.unit.trained);
         let largest = in_turn.map(|s| s.len).max().unwrap_or(0);
         let mut sums = vec![sum(largest)?, sum(largest)?];
@@ -315,8 +317,8 @@ impl AtenEngine {
         Ok(())
     }
 
-    /// Runs the embedding and the blocks. Returns the last block's output, and for each block its input and, unless they
-    /// are recomputed, its activations; those of the last block are always kept.
+    /// Runs the embedding and the blocks. Returns the last block's output, and for each block its input and,
+    /// unless they are recomputed, its activations; those of the last block are always kept.
     fn forward(&mut self, inputs: &Inputs, keep: bool) -> Result<(Tensor, Vec<Kept>)> {
         self.set_documents()?;
         self.gather(0)?;

@@ -1,16 +1,17 @@
-//! Foreign functions: libtorch through its stable C interface, NCCL and libcudart, all loaded at run time. Together with
-//! `comm::shared_memory` the only unsafe code of the worker.
+//! Foreign functions: libtorch through its stable C interface, NCCL and libcudart, all loaded at run time.
+//! Together with `comm::shared_memory` the only unsafe code of the worker.
 //!
 //! Why the safe functions here are sound:
-//! - Functions are looked up by name in libraries that [`load`] accepts only in the versions of `schemas.tsv`, with the
-//!   signatures that PyTorch's `torch/csrc/inductor/aoti_torch/c/shim.h` and `torch/csrc/stable/c/shim.h`, NCCL's
-//!   `nccl.h` and CUDA's `cuda_runtime_api.h` declare for these versions.
-//! - An operator is called only with the number and kinds of arguments of its schema in `schemas.tsv`: [`call`] checks
-//!   every call, because libtorch does not.
-//! - A [`Tensor`] owns one reference of PyTorch's tensor, and a view another of its storage. Views are taken only of
-//!   tensors that this crate allocated, within their storage.
-//! - A collective reads and writes only [`Buffer`]s. [`Links`] keeps a reference of the storage of each and drops it
-//!   after its stream is idle, so that no memory is freed while a collective may access it.
+//! - Functions are looked up by name in libraries that [`load`] accepts only in the versions of
+//!   `schemas.tsv`, with the signatures that PyTorch's `torch/csrc/inductor/aoti_torch/c/shim.h` and
+//!   `torch/csrc/stable/c/shim.h`, NCCL's `nccl.h` and CUDA's `cuda_runtime_api.h` declare for these
+//!   versions.
+//! - An operator is called only with the number and kinds of arguments of its schema in `schemas.tsv`:
+//!   [`call`] checks every call, because libtorch does not.
+//! - A [`Tensor`] owns one reference of PyTorch's tensor, and a view another of its storage. Views are taken
+//!   only of tensors that this crate allocated, within their storage.
+//! - A collective reads and writes only [`Buffer`]s. [`Links`] keeps a reference of the storage of each and
+//!   drops it after its stream is idle, so that no memory is freed while a collective may access it.
 #![allow(
     unsafe_code,
     reason = "libraries that are loaded at run time are outside what the compiler can check"
@@ -47,7 +48,8 @@ macro_rules! functions {
             /// Looks up all functions.
             ///
             /// # Safety
-            /// The library must be of a version in which the functions have these signatures, and is never unloaded.
+            /// The library must be of a version in which the functions have these signatures, and is never
+            /// unloaded.
             unsafe fn lookup(library: &Library) -> Result<Self, Failure> {
                 Ok(Self { $($function: {
                     // SAFETY: the caller's promise.
@@ -159,7 +161,8 @@ impl Kind {
         torch.kinds.iter().find(|(kind, _)| *kind == self).map_or(0, |(_, code)| *code)
     }
 
-    /// Returns NCCL's number of the format (`ncclDataType_t` of nccl.h); none for integers, which are never sent.
+    /// Returns NCCL's number of the format (`ncclDataType_t` of nccl.h); none for integers, which are never
+    /// sent.
     fn nccl(self) -> Option<c_int> {
         match self {
             Self::F32 => Some(7),
@@ -205,7 +208,8 @@ fn missing(error: &libloading::Error) -> Failure {
     Failure::new(
         Code::Device,
         format!(
-            "{cause}; use an image with PyTorch {first}.{a} to {last}.{b} and its NCCL, or set {VARIABLE} to its torch/lib"
+            "{cause}; use an image with PyTorch {first}.{a} to {last}.{b} and its NCCL, or set \
+                {VARIABLE} to its torch/lib"
         ),
     )
 }
@@ -223,8 +227,8 @@ fn loaded() -> Result<&'static Loaded, Failure> {
 }
 
 fn open(path: &Path) -> Result<Library, Failure> {
-    // SAFETY: loading runs the initialisers of PyTorch's own libraries, as `import torch` does. The path is that of the
-    // container's PyTorch, or one that the operator of the job names.
+    // SAFETY: loading runs the initialisers of PyTorch's own libraries, as `import torch` does. The path is
+    // that of the container's PyTorch, or one that the operator of the job names.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| missing(&error))
 }
 
@@ -244,8 +248,9 @@ pub(crate) fn find_loaded(names: &[&str]) -> Result<PathBuf, Failure> {
     Err(Failure::new(Code::Device, format!("libtorch has not loaded {}{why}", names.join(" or "))))
 }
 
-/// Loads libtorch from `directory`, `torch/lib` of an installed PyTorch; with `cuda` also its CUDA kernels. Must be called
-/// on every thread that uses tensors. Fails with code 14 if a library or function is missing or the version unknown.
+/// Loads libtorch from `directory`, `torch/lib` of an installed PyTorch; with `cuda` also its CUDA kernels.
+/// Must be called on every thread that uses tensors. Fails with code 14 if a library or function is missing
+/// or the version unknown.
 pub(crate) fn load(directory: &Path, cuda: bool) -> Result<(), Failure> {
     LOADED.get_or_init(|| load_once(directory, cuda));
     let torch = loaded()?;
@@ -372,13 +377,14 @@ impl Drop for Storage {
     }
 }
 
-/// A tensor. When the last one of a storage is dropped, the allocator may give its memory to later work of the compute
-/// stream.
+/// A tensor. When the last one of a storage is dropped, the allocator may give its memory to later work of
+/// the compute stream.
 #[derive(Debug)]
 pub(crate) struct Tensor {
     handle: Handle,
     storage: Rc<Storage>,
-    /// Elements from its first one that a view may contain; 0 for results of operators, whose layout is not specified.
+    /// Elements from its first one that a view may contain; 0 for results of operators, whose layout is not
+    /// specified.
     span: usize,
     /// Number in a trace.
     id: u64,
@@ -469,8 +475,8 @@ impl Tensor {
             return Err(bug(format!("view {sizes:?}, {strides:?} at {at} of {} elements", self.span)));
         }
         let mut handle = null_mut();
-        // SAFETY: pointers and lengths of slices that outlive the call. The view is inside the storage (the check
-        // above), which it keeps alive; the offset counts from this tensor's own.
+        // SAFETY: pointers and lengths of slices that outlive the call. The view is inside the storage (the
+        // check above), which it keeps alive; the offset counts from this tensor's own.
         let result = unsafe {
             (torch.torch.aoti_torch__reinterpret_tensor)(
                 self.handle,
@@ -545,8 +551,9 @@ impl Tensor {
     /// Replaces all values of a contiguous tensor that this crate allocated, or of a view of one.
     pub(crate) fn write<T: Element>(&self, values: &[T]) -> Result<(), Failure> {
         self.exchange(values.as_ptr().cast_mut(), values.len(), |tensor, host| {
-            // SAFETY: both handles are owned. Without blocking for the compute before it, copying from pageable memory
-            // still returns only after the memory was read (CUDA runtime, API synchronization behavior).
+            // SAFETY: both handles are owned. Without blocking for the compute before it, copying from
+            // pageable memory still returns only after the memory was read (CUDA runtime, API synchronization
+            // behavior).
             unsafe { (tensor.aoti_torch_copy_)(self.handle, host, 1) }
         })
     }
@@ -582,8 +589,8 @@ impl Tensor {
             return Err(bug(format!("{count} values for a tensor of {sizes:?}, format {code}")));
         }
         let mut handle = null_mut();
-        // SAFETY: the blob has `count` elements of this format, which outlive this function; so does nothing else of
-        // the tensor over it, since it is deleted below.
+        // SAFETY: the blob has `count` elements of this format, which outlive this function; so does nothing
+        // else of the tensor over it, since it is deleted below.
         let result = unsafe {
             (torch.torch.aoti_torch_create_tensor_from_blob)(
                 host.cast(),
@@ -630,7 +637,8 @@ impl Tensor {
         Ok((unsafe { std::slice::from_raw_parts(sizes, dimensions) }.to_vec(), code))
     }
 
-    /// Returns what a trace says of a tensor: sizes, strides and PyTorch's number of its format; none if undefined.
+    /// Returns what a trace says of a tensor: sizes, strides and PyTorch's number of its format; none if
+    /// undefined.
     pub(super) fn describe(&self) -> Result<Option<Described>, Failure> {
         let torch = loaded()?;
         let mut defined = false;
@@ -749,8 +757,8 @@ fn encode(torch: &Loaded, kind: &Type, argument: &Argument<'_>) -> Result<u64, F
         // SAFETY: returns a pointer to one value, owned until it is passed on.
         check("optional", unsafe { (newer.torch_new_stable_ivalue)(&raw mut boxed) })?;
     } else {
-        // Before 2.13 the callee frees with C++'s `delete` what the caller allocated with `new`, which are `malloc` and
-        // `free` of the C library.
+        // Before 2.13 the callee frees with C++'s `delete` what the caller allocated with `new`, which are
+        // `malloc` and `free` of the C library.
         boxed = malloc_value();
     }
     if boxed.is_null() {
@@ -771,8 +779,8 @@ fn malloc_value() -> *mut u64 {
     unsafe { malloc(8).cast() }
 }
 
-/// Calls an operator, as `aten::mm.out`, with all arguments of its schema, in order. Returns its results except those
-/// that alias an argument.
+/// Calls an operator, as `aten::mm.out`, with all arguments of its schema, in order. Returns its results
+/// except those that alias an argument.
 pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>, Failure> {
     let torch = loaded()?;
     let schema = torch.operators.find(name).ok_or_else(|| bug(format!("`{name}` is not in the schemas")))?;
@@ -789,8 +797,8 @@ pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>
         );
     }
     stack.resize(stack.len().max(schema.returns.len()), 0);
-    // SAFETY: two C strings; a stack with the arguments of the schema (the checks above), which the callee replaces by
-    // the results, for which it has room.
+    // SAFETY: two C strings; a stack with the arguments of the schema (the checks above), which the callee
+    // replaces by the results, for which it has room.
     let result = unsafe {
         (torch.torch.aoti_torch_call_dispatcher)(
             schema.name.as_ptr(),
@@ -814,9 +822,9 @@ pub(crate) fn call(name: &str, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>
     Ok(outputs)
 }
 
-/// Computes cuDNN's causal attention of batch x heads x sequence x dim on a GPU. Returns its output, the logarithms of its
-/// sums, and the two tensors of its random state. The dispatcher cannot return this operator's results: see
-/// [`super::schemas`].
+/// Computes cuDNN's causal attention of batch x heads x sequence x dim on a GPU. Returns its output, the
+/// logarithms of its sums, and the two tensors of its random state. The dispatcher cannot return this
+/// operator's results: see [`super::schemas`].
 pub(crate) fn cudnn_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<[Tensor; 4], Failure> {
     let torch = loaded()?;
     let attention = torch.kernels()?.aoti_torch_cuda__scaled_dot_product_cudnn_attention;
@@ -825,8 +833,8 @@ pub(crate) fn cudnn_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<[Ten
     let mut lengths = [0; 2];
     let [o, sums, starts_q, starts_k, seed, offset, mask] = tensors.each_mut().map(std::ptr::from_mut);
     let [longest_q, longest_k] = lengths.each_mut().map(std::ptr::from_mut);
-    // SAFETY: handles are owned by live tensors; null stands for absent optional arguments; each result is written to a
-    // place of its own.
+    // SAFETY: handles are owned by live tensors; null stands for absent optional arguments; each result is
+    // written to a place of its own.
     let result = unsafe {
         attention(
             q.handle,
@@ -940,8 +948,8 @@ impl Deref for Buffer {
     }
 }
 
-/// A collective in progress, with the buffers that it uses; [`Links::take`] returns them. What is dropped instead stays
-/// allocated.
+/// A collective in progress, with the buffers that it uses; [`Links::take`] returns them. What is dropped
+/// instead stays allocated.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Pending<B> {
@@ -992,8 +1000,8 @@ struct Joined {
     since: Option<Instant>,
 }
 
-// SAFETY: NCCL allows ncclCommGetAsyncError and ncclCommAbort from any thread. `Links` joins the watchdog's thread before it
-// destroys the communicators.
+// SAFETY: NCCL allows ncclCommGetAsyncError and ncclCommAbort from any thread. `Links` joins the watchdog's
+// thread before it destroys the communicators.
 unsafe impl Send for Joined {}
 
 /// Pointers that the watchdog thread uses.
@@ -1008,8 +1016,8 @@ struct Watched {
     limits: Limits,
 }
 
-// SAFETY: CUDA allows cudaEventRecord and cudaEventQuery from any thread. `Links` joins the thread before it destroys what the
-// pointers refer to.
+// SAFETY: CUDA allows cudaEventRecord and cudaEventQuery from any thread. `Links` joins the thread before it
+// destroys what the pointers refer to.
 unsafe impl Send for Watched {}
 
 /// Time limits of the watchdog.
@@ -1029,8 +1037,8 @@ const LAST_WORK: Duration = Duration::from_secs(5);
 /// Time that NCCL has to abort its communicators, which may wait for each other (NVIDIA/nccl #1013).
 const ABORT: Duration = Duration::from_secs(2);
 
-/// NCCL communicators of one rank, and the side stream on which their collectives run. Compute is on stream 0, PyTorch's
-/// default.
+/// NCCL communicators of one rank, and the side stream on which their collectives run. Compute is on stream
+/// 0, PyTorch's default.
 pub(crate) struct Links {
     nccl: Nccl,
     cuda: Cudart,
@@ -1074,13 +1082,15 @@ impl Drop for Links {
 }
 
 impl Links {
-    /// Loads NCCL and libcudart, by the names under which libtorch has loaded them or by paths, and creates the stream.
+    /// Loads NCCL and libcudart, by the names under which libtorch has loaded them or by paths, and creates
+    /// the stream.
     pub(crate) fn load(nccl: &Path, cudart: &Path) -> Result<Self, Failure> {
         let (nccl, cudart) = (open(nccl)?, open(cudart)?);
-        // SAFETY: NCCL 2 and CUDA's runtime 12 and 13 have these signatures. The libraries are never unloaded.
+        // SAFETY: NCCL 2 and CUDA's runtime 12 and 13 have these signatures. The libraries are never
+        // unloaded.
         let (functions, cuda) = unsafe { (Nccl::lookup(&nccl)?, Cudart::lookup(&cudart)?) };
-        // SAFETY: only a test double of NCCL has this function. It takes a pointer to a counter that lives as long as
-        // this thread, on which it is read.
+        // SAFETY: only a test double of NCCL has this function. It takes a pointer to a counter that lives as
+        // long as this thread, on which it is read.
         if let Ok(watch) = unsafe { nccl.get::<unsafe extern "C" fn(*const u64)>(b"double_set_clock\0") } {
             ISSUED.with(|issued| unsafe { watch(issued.as_ptr()) });
         }
@@ -1154,8 +1164,8 @@ impl Links {
         Ok((all[0], all[1]))
     }
 
-    /// Locks memory that is never freed, so that the GPU copies into it at the speed of its bus. Where that is not possible,
-    /// copies are slower.
+    /// Locks memory that is never freed, so that the GPU copies into it at the speed of its bus. Where that
+    /// is not possible, copies are slower.
     #[expect(clippy::mut_mut, reason = "the memory itself is replaced")]
     pub(crate) fn pin(&self, memory: &mut &'static mut [f32]) {
         // SAFETY: the memory lives as long as the process. An error is not left for PyTorch to find.
@@ -1271,8 +1281,8 @@ impl Links {
         Ok(pending.buffers)
     }
 
-    /// Checks that these links keep a buffer, and that it has `n` elements of a format that NCCL sends. Returns NCCL's
-    /// number of the format and the bytes of an element.
+    /// Checks that these links keep a buffer, and that it has `n` elements of a format that NCCL sends.
+    /// Returns NCCL's number of the format and the bytes of an element.
     fn sendable(&self, buffer: &Buffer, n: usize) -> Result<(c_int, usize), Failure> {
         let fits = buffer.keeper == self.stream && n <= buffer.tensor.span;
         let kind = buffer.kind.nccl().filter(|_| fits);
@@ -1286,8 +1296,8 @@ impl Links {
         let (kind, bytes) = self.sendable(&full, n * communicator.size)?;
         self.launch(full, "ncclAllGather", |full| {
             let to = full.pointer()?;
-            // SAFETY: the buffer has n elements for each rank (`sendable`) and is kept by `self`. NCCL allows a rank's
-            // own part to be sent from its place in the result.
+            // SAFETY: the buffer has n elements for each rank (`sendable`) and is kept by `self`. NCCL allows
+            // a rank's own part to be sent from its place in the result.
             Ok(unsafe {
                 let from = to.cast::<u8>().add(communicator.rank * n * bytes);
                 (self.nccl.ncclAllGather)(from.cast(), to, n, kind, communicator.handle, self.stream)
@@ -1309,7 +1319,8 @@ impl Links {
         }
         self.launch((full, part), "ncclReduceScatter", |(full, part)| {
             let (from, to) = (full.pointer()?, part.pointer()?);
-            // SAFETY: `full` has n elements for each rank and `part` n (`sendable`), and both are kept by `self`.
+            // SAFETY: `full` has n elements for each rank and `part` n (`sendable`), and both are kept by
+            // `self`.
             Ok(unsafe {
                 (self.nccl.ncclReduceScatter)(from, to, n, kind, SUM, communicator.handle, self.stream)
             })
@@ -1327,7 +1338,8 @@ impl Links {
         let (kind, _) = self.sendable(&values, n)?;
         self.launch(values, "ncclAllReduce", |values| {
             let at = values.pointer()?;
-            // SAFETY: the buffer has n elements (`sendable`) and is kept by `self`. NCCL allows the sum in place.
+            // SAFETY: the buffer has n elements (`sendable`) and is kept by `self`. NCCL allows the sum in
+            // place.
             Ok(unsafe { (self.nccl.ncclAllReduce)(at, at, n, kind, SUM, communicator.handle, self.stream) })
         })
     }
@@ -1363,8 +1375,8 @@ impl Links {
         let began = Instant::now();
         // The side stream first: its work may wait for compute, and compute for it.
         for stream in [self.stream, null_mut()] {
-            // SAFETY: event and stream are owned and alive. An error, for which nothing more can be done, is not "not
-            // ready".
+            // SAFETY: event and stream are owned and alive. An error, for which nothing more can be done, is
+            // not "not ready".
             unsafe {
                 (self.cuda.cudaEventRecord)(self.before, stream);
                 while (self.cuda.cudaEventQuery)(self.before) == NOT_READY {
@@ -1378,9 +1390,10 @@ impl Links {
         true
     }
 
-    /// Starts a thread that ends this process if joining a group or work on the side stream takes too long, a communicator
-    /// reports an error, or `check` finds a failure. `record` notes the failure first. The communicators are aborted, so that
-    /// no peer waits for this rank, as far as NCCL allows it. Must be called before [`Links::join`].
+    /// Starts a thread that ends this process if joining a group or work on the side stream takes too long, a
+    /// communicator reports an error, or `check` finds a failure. `record` notes the failure first. The
+    /// communicators are aborted, so that no peer waits for this rank, as far as NCCL allows it. Must be
+    /// called before [`Links::join`].
     pub(crate) fn watch(
         &mut self,
         limits: Limits,
@@ -1417,8 +1430,9 @@ impl Links {
 }
 
 impl Watched {
-    /// Looks for a group that is not joined in time, for an error of a communicator, and for work of the side stream that
-    /// takes too long: the probe is recorded on the stream again and again, and is done when all work before it is.
+    /// Looks for a group that is not joined in time, for an error of a communicator, and for work of the side
+    /// stream that takes too long: the probe is recorded on the stream again and again, and is done when all
+    /// work before it is.
     fn find_error(&self, since: &mut Option<Instant>) -> Result<(), Failure> {
         let peer = |message: String| Err(Failure::new(Code::Peer, message));
         let joined = lock(&self.joined);
@@ -1429,8 +1443,8 @@ impl Watched {
             }
             let seconds = self.limits.join.as_secs_f64();
             return peer(format!(
-                "NCCL did not connect all ranks within {seconds} s: check that hosts can reach each other over \
-                 NCCL_SOCKET_IFNAME and EFA, and run with NCCL_DEBUG=INFO"
+                "NCCL did not connect all ranks within {seconds} s: check that hosts can reach \
+                    each other over NCCL_SOCKET_IFNAME and EFA, and run with NCCL_DEBUG=INFO"
             ));
         }
         for communicator in &joined.communicators {
@@ -1480,7 +1494,8 @@ fn lock(joined: &Mutex<Joined>) -> std::sync::MutexGuard<'_, Joined> {
     joined.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends this process without the destructors of libtorch and CUDA, which would wait for a GPU that never ends its work.
+/// Ends this process without the destructors of libtorch and CUDA, which would wait for a GPU that never ends
+/// its work.
 fn exit_process(code: Code) -> ! {
     // SAFETY: the C library's function, which does not return.
     unsafe { _exit(code as c_int) }

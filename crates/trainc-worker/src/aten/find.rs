@@ -17,8 +17,8 @@ pub struct Libraries {
     pub cudart: PathBuf,
 }
 
-/// Returns `torch/lib` of the installed PyTorch: the variable, or else where Python finds the package, without importing
-/// it.
+/// Returns `torch/lib` of the installed PyTorch: the variable, or else where Python finds the package,
+/// without importing it.
 pub fn torch_directory() -> Result<PathBuf, Failure> {
     if let Some(directory) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         return Ok(PathBuf::from(directory));
@@ -28,7 +28,8 @@ pub fn torch_directory() -> Result<PathBuf, Failure> {
         Failure::new(
             Code::Device,
             format!(
-                "PyTorch was not found: {why}; use an image with PyTorch 2.10 or newer, or set {VARIABLE} to its torch/lib"
+                "PyTorch was not found: {why}; use an image with PyTorch 2.10 or newer, or set \
+                    {VARIABLE} to its torch/lib"
             ),
         )
     };
@@ -42,7 +43,8 @@ pub fn torch_directory() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Returns the GPUs of this host by the names that `CUDA_VISIBLE_DEVICES` takes: that variable's, or else all.
+/// Returns the GPUs of this host by the names that `CUDA_VISIBLE_DEVICES` takes: that variable's, or else
+/// all.
 pub fn visible_gpus() -> Vec<String> {
     if let Ok(list) = std::env::var("CUDA_VISIBLE_DEVICES") {
         return list.split(',').map(|gpu| gpu.trim().to_owned()).filter(|gpu| !gpu.is_empty()).collect();

@@ -1,10 +1,11 @@
-//! Schemas of PyTorch's operators by version. libtorch does not check the number of arguments of a call, so a version
-//! whose schemas are not in the table is refused.
+//! Schemas of PyTorch's operators by version. libtorch does not check the number of arguments of a call, so a
+//! version whose schemas are not in the table is refused.
 //!
-//! `aoti_torch_call_dispatcher` pops the results from the last to the first, but converts each by the type of the result
-//! at the mirrored place: `schema.returns()[idx]` for `stack[num_returns - idx - 1]` (torch/csrc/shim_common.cpp of 2.10 to
-//! 2.15). An operator with results of different types therefore fails, or returns garbage, and is refused
-//! here: only tensors are results. Others have a typed function (`ffi::cudnn_attention`).
+//! `aoti_torch_call_dispatcher` pops the results from the last to the first, but converts each by the type of
+//! the result at the mirrored place: `schema.returns()[idx]` for `stack[num_returns - idx - 1]`
+//! (torch/csrc/shim_common.cpp of 2.10 to 2.15). An operator with results of different types therefore fails,
+//! or returns garbage, and is refused here: only tensors are results. Others have a typed function
+//! (`ffi::cudnn_attention`).
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -12,8 +13,8 @@ use std::ffi::CString;
 use super::ffi::c_string;
 use crate::exit::{Code, Failure};
 
-/// One line an operator and range of versions: first version, last version, schema. `tests/python/aten_schemas.py`
-/// compares it with an installed PyTorch.
+/// One line an operator and range of versions: first version, last version, schema.
+/// `tests/python/aten_schemas.py` compares it with an installed PyTorch.
 const TABLE: &str = include_str!("schemas.tsv");
 
 /// Versions of PyTorch whose schemas are in the table.
@@ -141,7 +142,8 @@ impl Operators {
             return Err(Failure::new(
                 Code::Device,
                 format!(
-                    "PyTorch {major}.{minor} is unsupported, expected {}.{} to {}.{}: use an image with one of these",
+                    "PyTorch {major}.{minor} is unsupported, expected {}.{} to {}.{}: use an \
+                        image with one of these",
                     FIRST.0, FIRST.1, LAST.0, LAST.1
                 ),
             ));
@@ -213,9 +215,9 @@ mod tests {
             "_choose_qparams_per_tensor(Tensor self, bool reduce_range=False) -> (float, int)"
         ));
         assert!(!callable("f(Tensor self) -> (Tensor, Tensor?)"));
-        let attention = "_scaled_dot_product_cudnn_attention(Tensor query) -> (Tensor output, Tensor logsumexp, Tensor \
-                         cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, Tensor \
-                         philox_offset, Tensor debug_attn_mask)";
+        let attention = "_scaled_dot_product_cudnn_attention(Tensor query) -> (Tensor output, Tensor \
+            logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, \
+            Tensor philox_offset, Tensor debug_attn_mask)";
         assert!(!callable(attention));
         for minor in FIRST.1..=LAST.1 {
             Operators::of_version(FIRST.0, minor).unwrap();

@@ -1,6 +1,6 @@
-//! Self-check: whether this binary, this PyTorch and these GPUs compute what the tests on CPU tensors have shown, before
-//! any data is read. Wrong operators, formats, strides, groups or orders of work differ here, and end the run with exit
-//! code 12.
+//! Self-check: whether this binary, this PyTorch and these GPUs compute what the tests on CPU tensors have
+//! shown, before any data is read. Wrong operators, formats, strides, groups or orders of work differ here,
+//! and end the run with exit code 12.
 
 use std::time::Instant;
 
@@ -28,8 +28,8 @@ use crate::preflight::{gather_from_ranks, least};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Largest deviations of bf16 from f32. That of the loss is the one of the recorded cases; the others are three times what
-/// CPU tensors show over all families, `bounds_are_measured` in tests/aten.rs.
+/// Largest deviations of bf16 from f32. That of the loss is the one of the recorded cases; the others are
+/// three times what CPU tensors show over all families, `bounds_are_measured` in tests/aten.rs.
 struct Bounds {
     /// Of the loss, relative.
     loss: f64,
@@ -50,8 +50,8 @@ const HEAVY: f64 = 5e11;
 /// Elements of the largest token table that is computed on the CPU.
 const TABLE: usize = 1 << 22;
 
-/// Bytes of an engine of one rank for each parameter: master weights, moments, a shard of gradients and two buffers with
-/// their sums in 32 bit, and weights in bf16.
+/// Bytes of an engine of one rank for each parameter: master weights, moments, a shard of gradients and two
+/// buffers with their sums in 32 bit, and weights in bf16.
 const BYTES: usize = 34;
 
 fn differs(what: impl std::fmt::Display) -> Failure {
@@ -103,7 +103,8 @@ fn alone(config: &Config) -> Config {
     c
 }
 
-/// The job's family with small dimensions: grouped heads, rotated parts of heads, ties and adapters as in the job.
+/// The job's family with small dimensions: grouped heads, rotated parts of heads, ties and adapters as in the
+/// job.
 fn tiny(config: &Config) -> Config {
     let mut c = alone(config);
     let m = &mut c.model;
@@ -128,8 +129,9 @@ fn tiny(config: &Config) -> Config {
     c
 }
 
-/// One block and the head at the job's widths, with one short sequence. The token table is cut, and the feed-forward layer
-/// where the block does not fit into `free` bytes; the remainders that kernels depend on stay.
+/// One block and the head at the job's widths, with one short sequence. The token table is cut, and the
+/// feed-forward layer where the block does not fit into `free` bytes; the remainders that kernels depend on
+/// stay.
 fn wide(config: &Config, free: usize) -> Config {
     let mut c = alone(config);
     let m = &mut c.model;
@@ -194,7 +196,8 @@ fn steps(config: &Config, device: Device, count: usize, fault: bool) -> Result<V
         engine.write_shard(unit, StateKind::Master, &values)?;
     }
     engine.set_document_starts(&documents(config));
-    // With the usual epsilon the first step is the sign of each gradient, which rounding flips where it is almost 0.
+    // With the usual epsilon the first step is the sign of each gradient, which rounding flips where it is
+    // almost 0.
     let optimizer = Optimizer { eps: 1e-2, ..config.optimizer.clone() };
     let mut all = Vec::new();
     for step in 0..count {
@@ -293,7 +296,8 @@ pub fn measure(config: &Config) -> Result<Deviation> {
     compare("tiny model", &tiny(config), device, STEPS, None, false)
 }
 
-/// Bandwidth of the collectives at the job's sizes, in bytes that a rank receives per second; none for groups of one rank.
+/// Bandwidth of the collectives at the job's sizes, in bytes that a rank receives per second; none for groups
+/// of one rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bandwidth {
     gather: Option<f64>,
@@ -306,8 +310,8 @@ fn number(place: usize, rank: usize, most: usize) -> f32 {
     ((place % 127 + rank % 64) % most) as f32
 }
 
-/// Returns the bound of the numbers whose sum over a group is exact in a format, and the deviation to allow where a group
-/// is too large for that.
+/// Returns the bound of the numbers whose sum over a group is exact in a format, and the deviation to allow
+/// where a group is too large for that.
 fn exact_numbers(format: Kind, ranks: usize) -> (usize, f32) {
     match format {
         Kind::Bf16 if ranks <= 128 => (256 / ranks + 1, 0.0),
@@ -465,8 +469,8 @@ fn timings(
                 let bound = if name == "loss" { BF16.loss } else { BF16.gradient };
                 if exceeds(deviation, bound) {
                     judge.reject(differs(format!(
-                        "the {name} of step {} is {value} with {timing}, but {} when each collective is waited for: \
-                         collectives and compute are not ordered",
+                        "the {name} of step {} is {value} with {timing}, but {} when each \
+                            collective is waited for: collectives and compute are not ordered",
                         step + 1,
                         expected[at]
                     )))?;
@@ -506,8 +510,8 @@ pub(super) fn key(config: &Config, comm: &Comm, gpu: &str) -> Result<String> {
 /// Rows of a sequence whose deviation is measured together.
 const TILE: usize = 64;
 
-/// Attention at the job's micro-batch, length, heads and width: random queries, keys and values, and the gradient of the
-/// output.
+/// Attention at the job's micro-batch, length, heads and width: random queries, keys and values, and the
+/// gradient of the output.
 struct AttentionCase {
     shape: HeadShape,
     begins: Vec<u32>,
@@ -564,7 +568,8 @@ impl AttentionCase {
         Ok(AttentionResult { out, dqkv })
     }
 
-    /// Returns the f32 values of some heads of one sequence: `count` heads from `head` on of rows of `heads` heads.
+    /// Returns the f32 values of some heads of one sequence: `count` heads from `head` on of rows of `heads`
+    /// heads.
     fn part(
         &self,
         device: Device,
@@ -619,9 +624,9 @@ fn largest_of_tiles(found: &[f32], expected: &[f32], heads: usize, dim: usize) -
     most
 }
 
-/// Checks attention and its gradients at the job's micro-batch, length and heads on each kernel of this GPU: all heads of all
-/// sequences against the other kernel, and as many groups of heads as a CPU computes in seconds against f32. Returns the
-/// largest deviation.
+/// Checks attention and its gradients at the job's micro-batch, length and heads on each kernel of this GPU:
+/// all heads of all sequences against the other kernel, and as many groups of heads as a CPU computes in
+/// seconds against f32. Returns the largest deviation.
 fn attention(config: &Config, device: Device, others: &[Attention], judge: &mut Judge) -> Result<f64> {
     let case = AttentionCase::new(config, device)?;
     let shape = case.shape;
@@ -646,8 +651,8 @@ fn attention(config: &Config, device: Device, others: &[Attention], judge: &mut 
         if exceeds(deviation, BF16.gradient) {
             let (batch, sequence, bound) = (shape.batch, shape.sequence, BF16.gradient);
             return judge.reject(differs(format!(
-                "attention of {batch} x {sequence} tokens, {what}: {TILE} rows of a head deviate by {deviation:.2e}, expected \
-                 at most {bound:.1e}"
+                "attention of {batch} x {sequence} tokens, {what}: {TILE} rows of a head deviate \
+                    by {deviation:.2e}, expected at most {bound:.1e}"
             )));
         }
         Ok(())
@@ -690,14 +695,15 @@ fn attention(config: &Config, device: Device, others: &[Attention], judge: &mut 
     if count == 0 && kernels.len() == 1 {
         let (kernel, sequence) = (kernels[0], shape.sequence);
         judge.warnings.push(format!(
-            "attention was not compared at {sequence} tokens: {kernel:?} is the only kernel for this job, and a CPU is too slow"
+            "attention was not compared at {sequence} tokens: {kernel:?} is the only kernel for \
+                this job, and a CPU is too slow"
         ));
     }
     Ok(worst)
 }
 
-/// Compares the bandwidth between hosts with the network's: below half of it is a warning, below a quarter NCCL does not
-/// use it.
+/// Compares the bandwidth between hosts with the network's: below half of it is a warning, below a quarter
+/// NCCL does not use it.
 fn compare_network(config: &Config, found: &Bandwidth, judge: &mut Judge) -> Result<()> {
     /// Bytes of a collective below which latency decides.
     const LEAST: usize = 32 << 20;
@@ -726,8 +732,8 @@ fn compare_network(config: &Config, found: &Bandwidth, judge: &mut Judge) -> Res
     Ok(())
 }
 
-/// Runs all checks. Every rank must call it. Returns the groups, and what was found. `others` are the GPU's other kernels of
-/// attention.
+/// Runs all checks. Every rank must call it. Returns the groups, and what was found. `others` are the GPU's
+/// other kernels of attention.
 pub(super) fn run(
     config: &Config,
     mut groups: Groups,
@@ -794,7 +800,8 @@ mod tests {
         (result, judge.warnings)
     }
 
-    /// Below half of the network's bandwidth is a warning, below a quarter ends the run, unless a warning is enough.
+    /// Below half of the network's bandwidth is a warning, below a quarter ends the run, unless a warning is
+    /// enough.
     #[test]
     fn bandwidth_between_hosts_is_compared_with_the_network() {
         use crate::config::SelfCheck::{Enforce, Warn};

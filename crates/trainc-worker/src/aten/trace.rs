@@ -1,6 +1,6 @@
-//! Record of a thread's calls of libtorch, for a replay with PyTorch's fake CUDA tensors: each operator with its
-//! arguments, and the sizes, strides and formats of its results. Where a GPU has other operators than a CPU, the record
-//! has the GPU's: [`instead`].
+//! Record of a thread's calls of libtorch, for a replay with PyTorch's fake CUDA tensors: each operator with
+//! its arguments, and the sizes, strides and formats of its results. Where a GPU has other operators than a
+//! CPU, the record has the GPU's: [`instead`].
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -110,8 +110,8 @@ pub(super) fn copied(to: &Tensor, from: &Tensor) {
     copy(to, from);
 }
 
-/// Records a GPU's operator in place of what was called. Each result is given by the tensor that replaces it, whose
-/// sizes and format it must have; by its number alone if nothing does; or none for an integer.
+/// Records a GPU's operator in place of what was called. Each result is given by the tensor that replaces it,
+/// whose sizes and format it must have; by its number alone if nothing does; or none for an integer.
 pub(super) fn instead(name: &str, arguments: &[Argument<'_>], outputs: &[Stand<'_>]) {
     record(|| {
         let outputs: Vec<Value> = outputs

@@ -96,8 +96,8 @@ pub struct Compared {
     pub bytes: u64,
 }
 
-/// Verifies the sizes of all files, and the digests of part `part` of `parts` of them until the time is up. A file that is
-/// not fully read by then does not count.
+/// Verifies the sizes of all files, and the digests of part `part` of `parts` of them until the time is up. A
+/// file that is not fully read by then does not count.
 pub(super) fn verify_part(
     path: &Path,
     state: &State,

@@ -1,6 +1,7 @@
-//! Checkpoints: `step-N/` with one file per shard and `state.json`, which is written last: a directory without it is
-//! incomplete. No file has another name before it is complete, since SageMaker uploads every file under each of its names.
-//! `latest` names the current checkpoint. Directories with other names are never loaded. Any number of shards can be loaded.
+//! Checkpoints: `step-N/` with one file per shard and `state.json`, which is written last: a directory
+//! without it is incomplete. No file has another name before it is complete, since SageMaker uploads every
+//! file under each of its names. `latest` names the current checkpoint. Directories with other names are
+//! never loaded. Any number of shards can be loaded.
 
 mod load;
 mod resume;
@@ -70,7 +71,8 @@ pub struct State {
     /// Training settings of the config; absent in checkpoints of older binaries.
     #[serde(default)]
     pub settings: Option<serde_json::Value>,
-    /// SHA-256 of this file's text with zeros in place of the digest; absent in checkpoints of older binaries.
+    /// SHA-256 of this file's text with zeros in place of the digest; absent in checkpoints of older
+    /// binaries.
     #[serde(default)]
     pub digest: Option<String>,
 }

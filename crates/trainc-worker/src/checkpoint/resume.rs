@@ -1,5 +1,6 @@
-//! Selection and restoring of the checkpoint to resume from. All ranks agree on one. The ranks of the first replica
-//! read it and send their shards to the other replicas, so only the hosts of the first shard group need access to it.
+//! Selection and restoring of the checkpoint to resume from. All ranks agree on one. The ranks of the first
+//! replica read it and send their shards to the other replicas, so only the hosts of the first shard group
+//! need access to it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -58,11 +59,11 @@ impl Candidate {
     }
 }
 
-/// Returns the checkpoints that a run may resume from, the preferred one first: those of its own directory up to the one
-/// that `latest` names, or the path in `checkpoint.resume`.
+/// Returns the checkpoints that a run may resume from, the preferred one first: those of its own directory up
+/// to the one that `latest` names, or the path in `checkpoint.resume`.
 ///
-/// A path is only the starting point. Once the run has a checkpoint of its own that started from there, a restart
-/// resumes from that one; otherwise a run that is stopped every hour would never end.
+/// A path is only the starting point. Once the run has a checkpoint of its own that started from there, a
+/// restart resumes from that one; otherwise a run that is stopped every hour would never end.
 fn candidates(config: &Config) -> Vec<Candidate> {
     let c = &config.checkpoint;
     let directory = Path::new(&c.directory);
@@ -85,8 +86,8 @@ fn candidates(config: &Config) -> Vec<Candidate> {
         state.is_ok_and(|s| s.began.as_deref() == Some(c.resume.as_str()) && s.config == config.digest)
     };
     let mut all: Vec<Candidate> = own.collect();
-    // Those from before the newest one that started from the path are not this run's. A state that cannot be read may be
-    // this run's: starting from the path again would lose its progress.
+    // Those from before the newest one that started from the path are not this run's. A state that cannot be
+    // read may be this run's: starting from the path again would lose its progress.
     let ours = all.iter().position(started_here);
     let unreadable =
         all.iter().take_while(|other| is_complete(&other.path) && load_state(&other.path).is_err());
@@ -129,7 +130,8 @@ pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Fa
         );
         return Err(fail(path, what));
     }
-    // The same tensors compute a different function with other heads, other positions or another adapter alpha.
+    // The same tensors compute a different function with other heads, other positions or another adapter
+    // alpha.
     if let Some(theirs) = &state.model {
         let differs: Vec<String> = differences("model", theirs, &model_settings(config))
             .into_iter()
@@ -144,8 +146,8 @@ pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Fa
 
 /// Returns where the order of the data begins, and a warning if it is another order than the checkpoint's.
 ///
-/// Other data, another seed, batch or schedule are refused unless `checkpoint.accept_changes` is true; then weights and
-/// moments are kept.
+/// Other data, another seed, batch or schedule are refused unless `checkpoint.accept_changes` is true; then
+/// weights and moments are kept.
 fn order_after(
     config: &Config,
     path: &Path,
@@ -164,8 +166,8 @@ fn order_after(
     let sequences = state.sequences.saturating_sub(state.order.sequences);
     if steps.checked_mul(global) != Some(sequences) {
         changes.push(format!(
-            "`batch.global_sequences` is {global}, but {steps} steps have read {sequences} sequences: they had a different \
-             global batch size"
+            "`batch.global_sequences` is {global}, but {steps} steps have read {sequences} \
+                sequences: they had a different global batch size"
         ));
     }
     let was = state.settings.clone().unwrap_or_else(|| training_settings(config));
@@ -187,8 +189,9 @@ fn order_after(
         return Err(fail(
             path,
             format!(
-                "it was trained with other settings: {changes}; set `checkpoint.accept_changes` to true to resume with its \
-                 weights and moments, and to read the data from the beginning if its order changes"
+                "it was trained with other settings: {changes}; set `checkpoint.accept_changes` \
+                    to true to resume with its weights and moments, and to read the data from the beginning \
+                    if its order changes"
             ),
         ));
     }
@@ -219,8 +222,8 @@ pub struct Found {
 /// Columns of the table in which ranks compare a candidate.
 const COLUMNS: usize = 6;
 
-/// Finds the checkpoint to resume from: the newest that is complete, with the files as recorded. The ranks that will read
-/// it share its files, and verify them until the time is up. Every rank must call it.
+/// Finds the checkpoint to resume from: the newest that is complete, with the files as recorded. The ranks
+/// that will read it share its files, and verify them until the time is up. Every rank must call it.
 pub fn find_on_all_ranks(
     groups: &mut Groups,
     config: &Config,
@@ -234,8 +237,8 @@ pub fn find_on_all_ranks(
     loop {
         let candidate = list.next();
         let examined = candidate.as_ref().map(|candidate| candidate.examine(part, until));
-        // Whether there is a candidate, whether it is damaged, whether it was named; its step, whether it is in the run's own
-        // directory, and the sequences before its order.
+        // Whether there is a candidate, whether it is damaged, whether it was named; its step, whether it is
+        // in the run's own directory, and the sequences before its order.
         let mut all = vec![0.0; COLUMNS * groups.world.size()];
         let mut fits = None;
         if let (Some(candidate), Some(examined)) = (&candidate, &examined) {
@@ -381,8 +384,8 @@ pub fn is_directory_shared(groups: &mut Groups, config: &Config) -> Result<Optio
     Ok(Some(missing[0] == 0.0))
 }
 
-/// Fails if shard groups span hosts that do not share the checkpoint directory, since no host would then hold a
-/// complete checkpoint. Every rank must call it. Returns the result of `shared`.
+/// Fails if shard groups span hosts that do not share the checkpoint directory, since no host would then hold
+/// a complete checkpoint. Every rank must call it. Returns the result of `shared`.
 pub fn check_resumable(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
     let shared = is_directory_shared(groups, config)?;
@@ -391,9 +394,9 @@ pub fn check_resumable(groups: &mut Groups, config: &Config) -> Result<Option<bo
         return Err(Failure::new(
             Code::Checkpoint,
             format!(
-                "`checkpoint.directory` {}: hosts do not share it, and a shard group spans {hosts} of them, so no host would \
-                 hold a complete checkpoint: use a directory that all hosts mount (FSx for Lustre), or at most {} shards, the \
-                 number of ranks per host",
+                "`checkpoint.directory` {}: hosts do not share it, and a shard group spans \
+                    {hosts} of them, so no host would hold a complete checkpoint: use a directory that all \
+                    hosts mount (FSx for Lustre), or at most {} shards, the number of ranks per host",
                 config.checkpoint.directory,
                 topology.per_host()
             ),

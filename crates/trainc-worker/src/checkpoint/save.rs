@@ -1,6 +1,6 @@
-//! Saves checkpoints while training continues: a save copies the shards, and a thread of each rank writes the copy.
-//! Between steps an all-reduce tells the ranks when all have written; then a thread of the first rank publishes the
-//! checkpoint. At most one save is in progress.
+//! Saves checkpoints while training continues: a save copies the shards, and a thread of each rank writes the
+//! copy. Between steps an all-reduce tells the ranks when all have written; then a thread of the first rank
+//! publishes the checkpoint. At most one save is in progress.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -63,7 +63,8 @@ pub enum Progress {
     Failed(String),
 }
 
-/// Copy of one rank's shards: names and values in file order. The memory is never freed, since a GPU may copy into it.
+/// Copy of one rank's shards: names and values in file order. The memory is never freed, since a GPU may copy
+/// into it.
 type Copied = Vec<(String, &'static mut [f32])>;
 /// Name and values of a tensor in a file.
 type Named<'a> = (String, Cow<'a, [f32]>);
@@ -178,7 +179,8 @@ impl Saver {
         }
     }
 
-    /// Compares replicas, and removes what an abandoned run or a failed save left under the name of this step.
+    /// Compares replicas, and removes what an abandoned run or a failed save left under the name of this
+    /// step.
     fn prepare(&mut self, engine: &mut dyn Engine, step: usize) -> Result<io::Result<()>, Failure> {
         if engine.groups().replica.size() > 1 {
             compare_replicas(engine)?;
@@ -435,8 +437,9 @@ fn publish_checkpoint(directory: &Path, state: &State) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes checkpoints beyond `keep` and incomplete ones. Returns what could not be removed: whatever else writes to these
-/// directories, such as SageMaker's upload of checkpoints, which leaves a marker beside each file, never ends a run.
+/// Removes checkpoints beyond `keep` and incomplete ones. Returns what could not be removed: whatever else
+/// writes to these directories, such as SageMaker's upload of checkpoints, which leaves a marker beside each
+/// file, never ends a run.
 fn remove_old_checkpoints(directory: &Path, step: usize, keep: usize, run: &Run) -> Vec<String> {
     // Checkpoints of a longer, abandoned run are not removed.
     let mut mine = list_checkpoints(directory);

@@ -1,14 +1,14 @@
-//! Hierarchical collectives for groups that span hosts: between hosts each rank exchanges data only with the ranks at
-//! its own position, and the rest stays on the host. In a gather only one shard per rank and host crosses the network,
-//! as in MiCS' hierarchical all-gather; in a sum, only the sums of the host's ranks.
+//! Hierarchical collectives for groups that span hosts: between hosts each rank exchanges data only with the
+//! ranks at its own position, and the rest stays on the host. In a gather only one shard per rank and host
+//! crosses the network, as in MiCS' hierarchical all-gather; in a sum, only the sums of the host's ranks.
 
 use super::{Collectives, Wire};
 use crate::exit::Failure;
 
 /// A group as seen by one of its ranks.
 ///
-/// Shards are numbered host by host within a position: shard = position * hosts + host. The result of the first step is
-/// then contiguous, and nothing has to be moved after the second.
+/// Shards are numbered host by host within a position: shard = position * hosts + host. The result of the
+/// first step is then contiguous, and nothing has to be moved after the second.
 pub(super) struct Hierarchical {
     inner: Box<dyn Collectives>,
     outer: Box<dyn Collectives>,
@@ -66,8 +66,8 @@ impl Collectives for Hierarchical {
 
     fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure> {
         self.inner.all_reduce(values, wire)?;
-        // Each rank of a host sends a different part; adding zeros joins the parts. -0.0 preserves the sign of a zero
-        // sum.
+        // Each rank of a host sends a different part; adding zeros joins the parts. -0.0 preserves the sign
+        // of a zero sum.
         let part = values.len().div_ceil(self.inner.size());
         let from = (self.inner.rank() * part).min(values.len());
         let to = (from + part).min(values.len());

@@ -1,7 +1,7 @@
-//! Collective communication between ranks: shards and gradients in, gathered units and sums out, with the same bits on
-//! every rank of a group. Implementations of the one trait: `single_rank` for one rank, `shm` for the processes of one
-//! host, `tcp` between hosts, `hierarchical` for groups that span hosts. GPU ranks use them only for sums of a few numbers
-//! and for checkpoints; their tensors go through NCCL (`aten`).
+//! Collective communication between ranks: shards and gradients in, gathered units and sums out, with the
+//! same bits on every rank of a group. Implementations of the one trait: `single_rank` for one rank, `shm`
+//! for the processes of one host, `tcp` between hosts, `hierarchical` for groups that span hosts. GPU ranks
+//! use them only for sums of a few numbers and for checkpoints; their tensors go through NCCL (`aten`).
 
 mod hierarchical;
 mod shared_memory;
@@ -96,8 +96,8 @@ pub struct Groups {
     pub replica: Box<dyn Collectives>,
 }
 
-/// Sums the parts in a fixed tree, neighbours first. For powers of two, shard groups and replicas then sum in the same
-/// tree as one large shard group.
+/// Sums the parts in a fixed tree, neighbours first. For powers of two, shard groups and replicas then sum in
+/// the same tree as one large shard group.
 fn tree_sum(parts: &[&[f32]], at: usize, out: &mut [f32]) {
     match parts {
         [] => out.fill(0.0),

@@ -1,6 +1,7 @@
-//! Memory shared by the ranks of one host; with `aten::ffi` the only unsafe code of the worker. It holds a board with
-//! one line per rank (heartbeats, failed ranks), and channels, in which every member of a group writes numbered messages
-//! that every member reads. A channel hands out a slot's memory only while its counters rule out any other access.
+//! Memory shared by the ranks of one host; with `aten::ffi` the only unsafe code of the worker. It holds a
+//! board with one line per rank (heartbeats, failed ranks), and channels, in which every member of a group
+//! writes numbered messages that every member reads. A channel hands out a slot's memory only while its
+//! counters rule out any other access.
 #![allow(unsafe_code, reason = "memory shared between processes is outside what the compiler can check")]
 
 use std::fs::File;
@@ -17,7 +18,8 @@ use crate::exit::{Code, Failure};
 /// Distance between counters of different ranks in bytes: two cache lines, to avoid false sharing.
 const LINE: usize = 128;
 
-/// Turns for which a waiting rank only yields its core: a few milliseconds, longer than ranks of one step wait for each other.
+/// Turns for which a waiting rank only yields its core: a few milliseconds, longer than ranks of one step
+/// wait for each other.
 const YIELDS: u32 = 1 << 13;
 /// Turns between two looks at the board of the ranks.
 const CHECKED: u32 = 1 << 6;
@@ -91,8 +93,9 @@ impl SharedMemory {
 
     fn counter(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.map.len(), "a counter lies inside the mapping");
-        // SAFETY: inside the mapping and aligned (asserted; mappings begin at a page); the mapping lives as long as
-        // `self`; counters are touched only through atomics, by every process, since no slot overlaps them.
+        // SAFETY: inside the mapping and aligned (asserted; mappings begin at a page); the mapping lives as
+        // long as `self`; counters are touched only through atomics, by every process, since no slot overlaps
+        // them.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
     }
 
@@ -123,8 +126,8 @@ impl SharedMemory {
     }
 }
 
-/// Timeouts of all waits, and the board: first the failed rank, then one line per rank, then each rank's failure
-/// reason.
+/// Timeouts of all waits, and the board: first the failed rank, then one line per rank, then each rank's
+/// failure reason.
 #[derive(Clone, Debug)]
 pub struct Watchdog {
     memory: SharedMemory,
@@ -250,8 +253,8 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Waits until `ready`: spins briefly, then yields the core, then sleeps for longer and longer, and checks the board from
-    /// time to time.
+    /// Waits until `ready`: spins briefly, then yields the core, then sleeps for longer and longer, and
+    /// checks the board from time to time.
     fn wait(&self, ready: impl Fn() -> bool) -> Result<(), Failure> {
         for _ in 0..200 {
             if ready() {
@@ -279,9 +282,9 @@ impl Watchdog {
     }
 }
 
-/// A channel of numbered messages from every member of a group to every member. A member writes message n into slot n
-/// mod `slots` after all have consumed message n - slots, and reads message n of the others after they have produced
-/// it.
+/// A channel of numbered messages from every member of a group to every member. A member writes message n
+/// into slot n mod `slots` after all have consumed message n - slots, and reads message n of the others after
+/// they have produced it.
 #[derive(Debug)]
 pub(super) struct Channel {
     memory: SharedMemory,
@@ -305,8 +308,8 @@ impl Channel {
         members * (2 * LINE + slots * Self::slot_bytes(capacity))
     }
 
-    /// Creates member `me`'s view of the channel at `base`. All members pass the same numbers, and there is only one
-    /// view for each (base, me).
+    /// Creates member `me`'s view of the channel at `base`. All members pass the same numbers, and there is
+    /// only one view for each (base, me).
     pub(super) fn new(
         watch: &Watchdog,
         base: usize,
@@ -345,9 +348,9 @@ impl Channel {
         for member in 0..self.members {
             self.watch.wait(|| self.consumed_of(member).load(Ordering::Acquire) + self.slots as u64 > n)?;
         }
-        // SAFETY: only this member writes its slots, and `&mut self` is its only channel value. Every member has
-        // consumed message n - slots (the wait above, with acquire), so none reads this slot until it sees message n,
-        // which is announced below with release.
+        // SAFETY: only this member writes its slots, and `&mut self` is its only channel value. Every member
+        // has consumed message n - slots (the wait above, with acquire), so none reads this slot until it
+        // sees message n, which is announced below with release.
         fill(unsafe { self.memory.write(self.slot(self.me, n), elements) });
         self.produced = n + 1;
         self.produced_of(self.me).store(self.produced, Ordering::Release);
@@ -362,8 +365,9 @@ impl Channel {
             self.watch.wait(|| self.produced_of(member).load(Ordering::Acquire) > n)?;
         }
         let parts: Vec<&[f32]> = (0..self.members)
-            // SAFETY: the member has written message n (the wait above, with acquire) and writes this slot again only
-            // after this member has consumed it, which is announced below, when the slices are gone.
+            // SAFETY: the member has written message n (the wait above, with acquire) and writes this slot
+            // again only after this member has consumed it, which is announced below, when the slices are
+            // gone.
             .map(|member| unsafe { self.memory.read(self.slot(member, n), elements) })
             .collect();
         take(&parts);

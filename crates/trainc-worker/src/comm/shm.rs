@@ -1,5 +1,5 @@
-//! Collectives over shared memory. Each group has a channel for gathers, whose messages are whole shards so that the
-//! next unit can be prefetched, and a channel of small messages for sums.
+//! Collectives over shared memory. Each group has a channel for gathers, whose messages are whole shards so
+//! that the next unit can be prefetched, and a channel of small messages for sums.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use super::topology::{KINDS, Kind, Step, Topology};
 use super::{Collectives, Groups, Wire, sum_packed_parts, tree_sum_f64};
 use crate::exit::Failure;
 
-/// Elements of a message in the channel for sums: 128 KiB, so that the messages of a few ranks stay in the cache.
+/// Elements of a message in the channel for sums: 128 KiB, so that the messages of a few ranks stay in the
+/// cache.
 const CHUNK: usize = 32 * 1024;
 
 /// A group of one step: its ranks, and the offsets of its channels.

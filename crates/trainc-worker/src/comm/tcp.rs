@@ -1,6 +1,7 @@
-//! Collectives between hosts, with a TCP connection for each pair of members and each kind of message. They are only
-//! used as the outer step of groups that span hosts; within a host ranks share memory. Each connection has a sending
-//! thread, so that ranks that send to each other at the same time cannot deadlock on full buffers.
+//! Collectives between hosts, with a TCP connection for each pair of members and each kind of message. They
+//! are only used as the outer step of groups that span hosts; within a host ranks share memory. Each
+//! connection has a sending thread, so that ranks that send to each other at the same time cannot deadlock on
+//! full buffers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -76,7 +77,8 @@ impl Peer {
         let mut out = prepare().map_err(|e| lost_connection(rank, e))?;
         let (queue, messages) = channel::<Arc<Vec<u8>>>();
         let sending = std::thread::spawn(move || {
-            // A failed send is detected by the reader: this rank reads from the same peer, and the peer from this rank.
+            // A failed send is detected by the reader: this rank reads from the same peer, and the peer from
+            // this rank.
             while let Ok(message) = messages.recv() {
                 if out.write_all(&message).is_err() {
                     break;
@@ -133,7 +135,8 @@ fn packed(values: &[f32], wire: Wire) -> Vec<f32> {
 }
 
 impl Tcp {
-    /// Exchanges words: sends `to(member)` to each member and returns the words of all, including this rank's.
+    /// Exchanges words: sends `to(member)` to each member and returns the words of all, including this
+    /// rank's.
     fn exchange(&mut self, words: usize, to: impl Fn(usize) -> Vec<f32>) -> Result<Vec<Vec<f32>>, Failure> {
         for (member, peer) in self.sum.iter().enumerate() {
             if let Some(peer) = peer {
@@ -242,8 +245,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connects to all ranks of other hosts that share a group with this one and have the same key and settings. In each
-    /// pair the higher rank connects.
+    /// Connects to all ranks of other hosts that share a group with this one and have the same key and
+    /// settings. In each pair the higher rank connects.
     pub fn connect(
         topology: &Topology,
         rank: usize,
@@ -430,7 +433,8 @@ mod tests {
                         for (i, p) in part.iter().enumerate() {
                             let sum: f32 =
                                 (group..group + shards).map(|r| value(r, round, place * n + i)).sum();
-                            // Integers up to 256 are exact in bf16; sums of a host's ranks are rounded once more.
+                            // Integers up to 256 are exact in bf16; sums of a host's ranks are rounded once
+                            // more.
                             let error = if wire == Wire::F32 { 0.0 } else { sum / 128.0 };
                             assert!((*p - sum - 1.0).abs() <= error, "{p} for {}", sum + 1.0);
                         }

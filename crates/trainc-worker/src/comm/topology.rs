@@ -1,5 +1,6 @@
-//! Assignment of ranks to groups. Hosts hold equal, consecutive ranges of ranks. A group that spans hosts works in two
-//! steps, as in MiCS: its members on one host, and the members at the same position of each host.
+//! Assignment of ranks to groups. Hosts hold equal, consecutive ranges of ranks. A group that spans hosts
+//! works in two steps, as in MiCS: its members on one host, and the members at the same position of each
+//! host.
 
 /// Distribution of ranks over groups and hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +47,8 @@ impl Topology {
         self.ranks() / self.hosts
     }
 
-    /// Returns whether groups can work in two steps: each host holds whole shard groups, or each shard group whole
-    /// hosts.
+    /// Returns whether groups can work in two steps: each host holds whole shard groups, or each shard group
+    /// whole hosts.
     pub fn fits_two_steps(&self) -> bool {
         let here = self.per_host();
         self.ranks().is_multiple_of(self.hosts)

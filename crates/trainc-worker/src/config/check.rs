@@ -14,7 +14,8 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Returns whether a shell can set a variable of this name: letters, digits and underscores, not starting with a digit.
+/// Returns whether a shell can set a variable of this name: letters, digits and underscores, not starting
+/// with a digit.
 fn is_variable_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
@@ -163,7 +164,8 @@ pub fn check(c: &Config) -> Vec<Problem> {
                 }),
                 "model.positions.fraction",
                 format!(
-                    "with rotary positions, `fraction` must select an even, nonzero number of the head's {} elements",
+                    "with rotary positions, `fraction` must select an even, nonzero number of \
+                        the head's {} elements",
                     m.head_dim
                 ),
             );
@@ -189,7 +191,9 @@ pub fn check(c: &Config) -> Vec<Problem> {
                 s.low_frequency_factor.is_none() && s.high_frequency_factor.is_none()
             },
             "model.positions.scaling",
-            "`llama3` requires 0 < `low_frequency_factor` < `high_frequency_factor`; both must be null for other kinds".to_owned(),
+            "`llama3` requires 0 < `low_frequency_factor` < `high_frequency_factor`; both must \
+                be null for other kinds"
+                .to_owned(),
         );
         need(
             s.original_positions.is_some_and(|n| n > 0) != linear,
@@ -233,7 +237,8 @@ pub fn check(c: &Config) -> Vec<Problem> {
         crate::fsdp::topology(c).fits_two_steps(),
         "mesh.shard_degree",
         format!(
-            "{} shards x {} replicas on {} hosts: each host must hold whole shard groups, or each shard group whole hosts",
+            "{} shards x {} replicas on {} hosts: each host must hold whole shard groups, or \
+                each shard group whole hosts",
             c.mesh.shard_degree, c.mesh.data_parallel_replicas, c.cluster.nodes
         ),
     );

@@ -1,5 +1,5 @@
-//! Config of a run, parsed and checked without accessing the machine. All problems are reported with their JSON paths.
-//! The schema is `schemas/worker.v1.json`.
+//! Config of a run, parsed and checked without accessing the machine. All problems are reported with their
+//! JSON paths. The schema is `schemas/worker.v1.json`.
 
 pub mod check;
 mod differences;
@@ -139,7 +139,8 @@ record! {
         parallel_residual: bool,
         /// Whether the head shares the weights of the embedding.
         tied_embeddings: bool,
-        /// Standard deviation of fresh weights; projections into the residual stream use it over sqrt(2 * layers).
+        /// Standard deviation of fresh weights; projections into the residual stream use it over sqrt(2 *
+        /// layers).
         initializer_range: f64,
         /// Directory of Hugging Face safetensors to start from; null for fresh weights from `data.seed`.
         #[serde(deserialize_with = "deserialize_nullable")]
@@ -263,8 +264,8 @@ record! {
         alpha: f64,
         /// Dropout of the adapter's inputs, 0 to 1.
         dropout: f64,
-        /// Modules with an adapter, by their names in Hugging Face's model: `q_proj`, `attn.c_proj` …; `all-linear`:
-        /// every linear layer of the blocks.
+        /// Modules with an adapter, by their names in Hugging Face's model: `q_proj`, `attn.c_proj` …;
+        /// `all-linear`: every linear layer of the blocks.
         targets: Vec<String>,
     }
 }
@@ -282,8 +283,8 @@ choice! {
     Format {
         /// 4 bytes.
         F32,
-        /// 2 bytes. On CPU ranks emulated by rounding: matrices and stored activations are bf16, products accumulate in
-        /// f32; norm weights, biases and the residual stream are f32.
+        /// 2 bytes. On CPU ranks emulated by rounding: matrices and stored activations are bf16, products
+        /// accumulate in f32; norm weights, biases and the residual stream are f32.
         Bf16,
     }
 }
@@ -356,7 +357,8 @@ record! {
         warmup_steps: usize,
         /// Steps of the whole run.
         steps: usize,
-        /// Final learning rate of linear and cosine schedules, per step; at most the peak rate, 0 for constant.
+        /// Final learning rate of linear and cosine schedules, per step; at most the peak rate, 0 for
+        /// constant.
         minimum_learning_rate: f64,
     }
 }
@@ -405,14 +407,15 @@ record! {
         keep: usize,
         /// Seconds between SIGTERM and the termination of the machine.
         grace_seconds: f64,
-        /// `auto`: resume from the newest checkpoint, if any; `never`; or the path to start from. A restarted run
-        /// resumes from its own newest checkpoint that started from that path.
+        /// `auto`: resume from the newest checkpoint, if any; `never`; or the path to start from. A restarted
+        /// run resumes from its own newest checkpoint that started from that path.
         resume: String,
-        /// The run ends when saves fail and no checkpoint is younger than this many intervals, at least a minute.
+        /// The run ends when saves fail and no checkpoint is younger than this many intervals, at least a
+        /// minute.
         #[serde(default = "default_max_age_intervals")]
         max_age_intervals: u32,
-        /// Resume with other data, another seed, batch or schedule: weights and moments are kept, and the order of the data
-        /// starts again.
+        /// Resume with other data, another seed, batch or schedule: weights and moments are kept, and the
+        /// order of the data starts again.
         #[serde(default)]
         accept_changes: bool,
     }
@@ -447,7 +450,8 @@ record! {
         rendezvous_port: u16,
         /// Seconds until all ranks must have joined.
         join_seconds: f64,
-        /// Seconds without a heartbeat after which a rank counts as dead; the others end within ten more seconds.
+        /// Seconds without a heartbeat after which a rank counts as dead; the others end within ten more
+        /// seconds.
         peer_dead_seconds: f64,
         /// Timeout of one collective in seconds.
         collective_seconds: f64,
@@ -488,8 +492,8 @@ record! {
         /// Dense bf16 peak of one GPU in FLOP/s, for `mfu` in the log; null if unknown.
         #[serde(deserialize_with = "deserialize_nullable")]
         peak_flops: Option<f64>,
-        /// Bandwidth of a host's network in bytes per second, which the self-check expects of NCCL between hosts; null if
-        /// unknown.
+        /// Bandwidth of a host's network in bytes per second, which the self-check expects of NCCL between
+        /// hosts; null if unknown.
         #[serde(deserialize_with = "deserialize_nullable")]
         network_bytes_per_s: Option<f64>,
     }
@@ -507,7 +511,8 @@ impl Default for Gpu {
 choice! {
     /// Kernels of attention on GPUs.
     AttentionKernels {
-        /// cuDNN's on Hopper and newer where they support the head and no documents are masked, else flash attention.
+        /// cuDNN's on Hopper and newer where they support the head and no documents are masked, else flash
+        /// attention.
         Auto,
         /// PyTorch's flash attention.
         Flash,
@@ -564,8 +569,9 @@ impl Config {
         self.cluster.gpus_per_node > 0
     }
 
-    /// Returns the same run on `ranks` ranks of this host. The global batch size is unchanged; the shard degree becomes
-    /// the largest divisor of `ranks` up to the previous one, and accumulation makes up the rest.
+    /// Returns the same run on `ranks` ranks of this host. The global batch size is unchanged; the shard
+    /// degree becomes the largest divisor of `ranks` up to the previous one, and accumulation makes up the
+    /// rest.
     pub fn on_ranks(mut self, ranks: usize) -> Result<Self, Failure> {
         if ranks > MOST_RANKS {
             return Err(Failure::new(
@@ -582,7 +588,8 @@ impl Config {
             return Err(Failure::new(
                 Code::Config,
                 format!(
-                    "config: `batch.global_sequences`: {} is not divisible by {} ({} ranks x micro-batch size {})",
+                    "config: `batch.global_sequences`: {} is not divisible by {} ({} ranks x \
+                        micro-batch size {})",
                     self.batch.global_sequences, per_pass, ranks, self.batch.micro
                 ),
             ));

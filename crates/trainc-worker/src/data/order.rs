@@ -23,8 +23,8 @@ impl Order {
     }
 }
 
-/// Returns the positions that a rank reads in one pass of a step. Within a step, positions are ordered by pass, then by
-/// rank.
+/// Returns the positions that a rank reads in one pass of a step. Within a step, positions are ordered by
+/// pass, then by rank.
 pub fn rank_positions(
     batch: &Batch,
     ranks: usize,

@@ -1,5 +1,6 @@
-//! Packed token shards as written by `trainc data pack` (format: `crates/trainc-data/src/shard.rs`): `index.json` and
-//! files of fixed-size records, read by position, never memory-mapped. The label of position t is token t + 1.
+//! Packed token shards as written by `trainc data pack` (format: `crates/trainc-data/src/shard.rs`):
+//! `index.json` and files of fixed-size records, read by position, never memory-mapped. The label of position
+//! t is token t + 1.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -186,7 +187,8 @@ impl Tokens {
             let expected = HEAD as u64 + shard.sequences * index.record_bytes() as u64;
             if found != expected {
                 return Err(fail(format!(
-                    "{name} has {found} bytes, but {} sequences require {expected}: it was truncated or modified after packing",
+                    "{name} has {found} bytes, but {} sequences require {expected}: it was \
+                        truncated or modified after packing",
                     shard.sequences
                 )));
             }
@@ -292,7 +294,8 @@ impl Tokens {
     }
 }
 
-/// Writes sequences of `sequence_length + 1` tokens as shards of at most `per_file` sequences without excluded labels.
+/// Writes sequences of `sequence_length + 1` tokens as shards of at most `per_file` sequences without
+/// excluded labels.
 pub fn write(
     directory: &Path,
     sequence_length: usize,

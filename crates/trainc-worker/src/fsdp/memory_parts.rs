@@ -34,11 +34,11 @@ impl MemoryParts {
         if config.uses_gpus() { Self::on_gpu(config) } else { Self::on_cpu(config) }
     }
 
-    /// Computes the memory of a GPU rank. Temporary tensors go through PyTorch's allocator: their peak is counted from
-    /// the operators of a pass, without fragmentation.
+    /// Computes the memory of a GPU rank. Temporary tensors go through PyTorch's allocator: their peak is
+    /// counted from the operators of a pass, without fragmentation.
     pub fn on_gpu(config: &Config) -> Self {
-        /// CUDA's context, workspaces of cuBLAS and cuDNN, and NCCL's buffers: 1.8 GB on one H200 without NCCL
-        /// (gpu-report.json).
+        /// CUDA's context, workspaces of cuBLAS and cuDNN, and NCCL's buffers: 1.8 GB on one H200 without
+        /// NCCL (gpu-report.json).
         const LIBRARIES: usize = 2 << 30;
         let shape = Shape::from_model(&config.model);
         let degree = config.mesh.shard_degree;
@@ -153,7 +153,8 @@ impl MemoryParts {
     pub fn describe(&self) -> String {
         let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
         format!(
-            "parameters {} + gradients {} + optimizer {} + activations {} + gathered {} + logits {} + buffers {} = {} MiB",
+            "parameters {} + gradients {} + optimizer {} + activations {} + gathered {} + logits \
+                {} + buffers {} = {} MiB",
             mib(self.parameters),
             mib(self.gradients),
             mib(self.optimizer),

@@ -1,6 +1,6 @@
-//! Communication schedule of a pass and a step, computed from the config: every call of [`Collectives`] in order, and
-//! the units gathered at each time. Tests compare it with the calls of real engines. The order is the same on all
-//! ranks, so no two ranks can wait for each other in different collectives.
+//! Communication schedule of a pass and a step, computed from the config: every call of [`Collectives`] in
+//! order, and the units gathered at each time. Tests compare it with the calls of real engines. The order is
+//! the same on all ranks, so no two ranks can wait for each other in different collectives.
 //!
 //! [`Collectives`]: crate::comm::Collectives
 
@@ -39,7 +39,8 @@ pub struct Call {
     pub operation: Operation,
     /// Unit of the elements; none for sums of a few numbers and for the vectors of all units.
     pub unit: Option<usize>,
-    /// Elements that the rank passes: of a shard for gathers and all-reduces, of the full unit for reduce-scatters.
+    /// Elements that the rank passes: of a shard for gathers and all-reduces, of the full unit for
+    /// reduce-scatters.
     pub elements: usize,
 }
 
@@ -82,8 +83,9 @@ impl Schedule {
         }
     }
 
-    /// Computes the schedule of one optimizer step: its passes, then the reduction over replicas and the all-reduce for
-    /// common decisions. With `masked` data the ranks first count the labels that are trained on.
+    /// Computes the schedule of one optimizer step: its passes, then the reduction over replicas and the
+    /// all-reduce for common decisions. With `masked` data the ranks first count the labels that are trained
+    /// on.
     pub fn for_step(config: &Config, masked: bool) -> Self {
         let mut schedule = Self::new(config);
         let sum = |elements| Call { group: Kind::World, operation: Operation::Sum, unit: None, elements };

@@ -1,6 +1,6 @@
-//! Norm weights and biases when units are gathered in bf16. Rounding would affect them most, because they scale whole
-//! columns and are close to 1, where bf16 has steps of 1/128. Every rank therefore receives all of them in f32 before a
-//! pass, by a sum over the shard group to which each rank contributes its own.
+//! Norm weights and biases when units are gathered in bf16. Rounding would affect them most, because they
+//! scale whole columns and are close to 1, where bf16 has steps of 1/128. Every rank therefore receives all
+//! of them in f32 before a pass, by a sum over the shard group to which each rank contributes its own.
 
 use std::ops::Range;
 

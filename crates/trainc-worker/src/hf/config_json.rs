@@ -1,5 +1,5 @@
-//! Conversion between Hugging Face's `config.json` and the worker's config. Differences and unsupported settings are
-//! reported by name.
+//! Conversion between Hugging Face's `config.json` and the worker's config. Differences and unsupported
+//! settings are reported by name.
 
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,8 @@ impl Reader<'_> {
         self.card.facts.push(("activation", json!(ours)));
     }
 
-    /// Reads rotary positions: `rope_parameters` of newer files, `rope_theta` and `rope_scaling` of older ones.
+    /// Reads rotary positions: `rope_parameters` of newer files, `rope_theta` and `rope_scaling` of older
+    /// ones.
     fn rotary(&mut self, base: &[&str], part: &[&str], default_part: f64) {
         let rope = self.get(&["rope_parameters", "rope_scaling"]).unwrap_or_else(|| json!({}));
         let inner = |name: &str| rope.get(name).filter(|v| !v.is_null()).cloned();
@@ -77,8 +78,8 @@ impl Reader<'_> {
                 json!({"kind": "linear", "factor": number("factor"), "low_frequency_factor": null,
                 "high_frequency_factor": null, "original_positions": null})
             }
-            // `transformers` uses the model's maximum length as the original one (modeling_rope_utils.py), so longer
-            // sequences are the purpose of this scaling.
+            // `transformers` uses the model's maximum length as the original one (modeling_rope_utils.py), so
+            // longer sequences are the purpose of this scaling.
             Some("dynamic") => {
                 json!({"kind": "dynamic", "factor": number("factor"), "low_frequency_factor": null,
                 "high_frequency_factor": null, "original_positions": self.get(&["max_position_embeddings"])})
@@ -215,7 +216,10 @@ pub fn differences(json: &Value, config: &Config) -> Vec<String> {
         ));
     }
     if let Some(window) = card.window.filter(|window| *window < s) {
-        out.push(format!("`sliding_window` {window} is less than `model.sequence_length` {s}: sliding-window attention is unsupported"));
+        out.push(format!(
+            "`sliding_window` {window} is less than `model.sequence_length` {s}: sliding-window \
+            attention is unsupported"
+        ));
     }
     out
 }
@@ -228,8 +232,8 @@ fn activation(kind: Activation) -> &'static str {
     }
 }
 
-/// Creates the `config.json` of this model. Other members are kept from `base`, the file of the weights that training
-/// started from.
+/// Creates the `config.json` of this model. Other members are kept from `base`, the file of the weights that
+/// training started from.
 pub fn write(config: &Config, base: Option<&Value>, dtype: &str) -> Value {
     let m = &config.model;
     let mut out = match base.and_then(Value::as_object) {

@@ -1,5 +1,5 @@
-//! Reading and writing of weights in the Hugging Face format. Reading loads only the bytes that a rank's shards need;
-//! writing holds one unit at a time.
+//! Reading and writing of weights in the Hugging Face format. Reading loads only the bytes that a rank's
+//! shards need; writing holds one unit at a time.
 
 pub mod adapter;
 pub mod config_json;
@@ -26,7 +26,8 @@ pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Data, format!("weights {}: {what}", path.display()))
 }
 
-/// Returns the failure of writing a tensor file: numbers out of range are a data error, others an output error.
+/// Returns the failure of writing a tensor file: numbers out of range are a data error, others an output
+/// error.
 fn tensor_write_failure(directory: &Path, file: &str, error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::InvalidData {
         return fail(directory, error);
@@ -92,7 +93,8 @@ impl Weights {
         Ok(Self { directory: directory.to_path_buf(), files })
     }
 
-    /// Finds a tensor by its name, or by its name without the outermost module, as in models stored without a head.
+    /// Finds a tensor by its name, or by its name without the outermost module, as in models stored without a
+    /// head.
     fn find<'a>(&'a self, name: &'a str) -> Option<(&'a Reader, &'a str)> {
         let short = name.split_once('.').map_or(name, |(_, short)| short);
         [name, short].into_iter().find_map(|name| {
@@ -197,8 +199,8 @@ pub(crate) fn open_matching(config: &Config, directory: &Path) -> Result<Weights
     Weights::open(directory)
 }
 
-/// Checks that every tensor exists in its shape, and reads part `part` of `parts` of one block. Returns the bytes per
-/// second, counted in f32.
+/// Checks that every tensor exists in its shape, and reads part `part` of `parts` of one block. Returns the
+/// bytes per second, counted in f32.
 pub fn check_weights(config: &Config, directory: &Path, part: usize, parts: usize) -> Result<f64, Failure> {
     let weights = open_matching(config, directory)?;
     let units = Shape::from_model(&config.model).units();
@@ -239,10 +241,10 @@ const COMPANIONS: [&str; 9] = [
     "generation_config.json",
 ];
 
-/// Writes a model for `transformers`, unit by unit. Files have temporary names until `finish` renames them, the index
-/// last. An interrupted export leaves the old model or, during the renames, one without an index, but never a mixture
-/// that loads. A model that its family cannot represent is written under this project's own tensor names, without a
-/// config.json.
+/// Writes a model for `transformers`, unit by unit. Files have temporary names until `finish` renames them,
+/// the index last. An interrupted export leaves the old model or, during the renames, one without an index,
+/// but never a mixture that loads. A model that its family cannot represent is written under this project's
+/// own tensor names, without a config.json.
 #[derive(Debug)]
 pub struct Writer<'a> {
     config: &'a Config,
@@ -351,8 +353,8 @@ fn stop_requested(engine: &mut dyn Engine, stop: &AtomicBool) -> Result<bool, Fa
     Ok(flag[0] > 0.0)
 }
 
-/// Writes an engine's weights, or its adapters if there are any. Every rank must call it. Returns false if `stop` was
-/// set before all were gathered; the directory is then unchanged.
+/// Writes an engine's weights, or its adapters if there are any. Every rank must call it. Returns false if
+/// `stop` was set before all were gathered; the directory is then unchanged.
 pub fn export(
     engine: &mut dyn Engine,
     config: &Config,
@@ -391,8 +393,8 @@ pub fn export(
     engine.groups().world.barrier().map(|()| true)
 }
 
-/// Writes the model of a checkpoint, holding one unit at a time. `merge` adds adapters to the weights that they were
-/// trained on; without it, only the adapters are written.
+/// Writes the model of a checkpoint, holding one unit at a time. `merge` adds adapters to the weights that
+/// they were trained on; without it, only the adapters are written.
 pub fn export_checkpoint(
     config: &Config,
     checkpoint: &Path,

@@ -12,8 +12,8 @@ pub enum Arrangement {
     Rows,
     /// Transposed: GPT-2 stores its linear layers as `Conv1D`, inputs first.
     Transposed,
-    /// Query, key and value rows of each head together, while ours has all queries, then all keys, then all values
-    /// (GPT-NeoX).
+    /// Query, key and value rows of each head together, while ours has all queries, then all keys, then all
+    /// values (GPT-NeoX).
     Interleaved {
         /// Attention heads.
         heads: usize,
@@ -43,8 +43,8 @@ impl Part {
         self.rows * self.cols
     }
 
-    /// Returns the runs of elements within `from..to` that are consecutive in both tensors: (our index, their index,
-    /// length). Not for transposed parts.
+    /// Returns the runs of elements within `from..to` that are consecutive in both tensors: (our index, their
+    /// index, length). Not for transposed parts.
     pub fn contiguous_runs(&self, from: usize, to: usize) -> Vec<(usize, usize, usize)> {
         let Arrangement::Interleaved { heads, dim } = self.form else { return vec![(from, from, to - from)] };
         let run = dim * self.cols;

@@ -1,5 +1,5 @@
-//! Causal attention with grouped heads, optionally limited to documents. Scores exist only for one tile of queries of
-//! one head at a time; the backward pass recomputes the probabilities from the saved log-sum-exp.
+//! Causal attention with grouped heads, optionally limited to documents. Scores exist only for one tile of
+//! queries of one head at a time; the backward pass recomputes the probabilities from the saved log-sum-exp.
 
 use super::gemm::{self, MatrixView, Update};
 use super::real::Real;

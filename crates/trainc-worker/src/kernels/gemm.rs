@@ -41,8 +41,9 @@ const ROW_GAP: usize = 16;
 /// Columns of a product computed at once.
 const STRIPE: usize = 384;
 
-/// Splits columns into stripes, each given by its first column and width. faer's blocks of wide products do not stay in
-/// the caches: of widths from 192 to the whole, about this one was the fastest for every measured shape, by up to 44 %.
+/// Splits columns into stripes, each given by its first column and width. faer's blocks of wide products do
+/// not stay in the caches: of widths from 192 to the whole, about this one was the fastest for every measured
+/// shape, by up to 44 %.
 fn stripes(cols: usize) -> impl Iterator<Item = (usize, usize)> {
     let width = cols.div_ceil(cols.div_ceil(STRIPE).max(1)).next_multiple_of(16).max(16);
     (0..cols).step_by(width).map(move |first| (first, width.min(cols - first)))
@@ -119,9 +120,9 @@ pub fn tn<T: Real>(
     threads: usize,
 ) {
     if (a.stride * size_of::<T>()).is_multiple_of(PAGE) && a.rows > 64 && a.cols > 64 {
-        // All rows of `a` start at the same offset in a page, so the columns that the transpose reads fall on the same
-        // few cache lines. A copy with padded rows is more than twice as fast. The copy is small enough to stay in the
-        // L2 cache until it is multiplied.
+        // All rows of `a` start at the same offset in a page, so the columns that the transpose reads fall on
+        // the same few cache lines. A copy with padded rows is more than twice as fast. The copy is small
+        // enough to stay in the L2 cache until it is multiplied.
         let wide = PANEL.min(a.cols) + ROW_GAP;
         let mut copy = vec![T::ZERO; SLAB.min(a.rows) * wide];
         for first in (0..a.cols).step_by(PANEL) {

@@ -91,7 +91,8 @@ impl Real for f32 {
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
-    /// Splits off n ln 2 exactly (in two parts), then uses the Taylor series to the seventh power on |r| <= ln 2 / 2.
+    /// Splits off n ln 2 exactly (in two parts), then uses the Taylor series to the seventh power on |r| <=
+    /// ln 2 / 2.
     #[inline(always)]
     fn fast_exp(self) -> f32 {
         let x = if self > 88.0 { 88.0 } else { self };

@@ -163,8 +163,8 @@ pub fn rotary_table<T: Real>(positions: usize, frequencies: &[f64]) -> Vec<T> {
     table
 }
 
-/// Rotates the first `rotated` elements of each of `heads` heads (of `dim`) at the start of each row, in place. Pairs
-/// are (i, i + rotated/2), as Hugging Face stores Llama and GPT-NeoX.
+/// Rotates the first `rotated` elements of each of `heads` heads (of `dim`) at the start of each row, in
+/// place. Pairs are (i, i + rotated/2), as Hugging Face stores Llama and GPT-NeoX.
 pub fn rotate<T: Real>(
     x: &mut [T],
     stride: usize,
@@ -413,8 +413,8 @@ fn row_max<T: Real>(row: &[T]) -> T {
     top
 }
 
-/// Computes the softmax of elements `from..live` of a row in place, with scores times `scale`; sets the rest to 0.
-/// Returns the log-sum-exp.
+/// Computes the softmax of elements `from..live` of a row in place, with scores times `scale`; sets the rest
+/// to 0. Returns the log-sum-exp.
 pub fn softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T) -> T {
     with_simd(
         #[inline(always)]

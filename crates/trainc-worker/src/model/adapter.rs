@@ -1,6 +1,6 @@
-//! Low-rank adapters (Hu et al. 2021): a layer's weight is w + scale b a, and only a and b are trained. Adapters are
-//! added to the gathered weights of their block, so its forward pass needs no change; `gradients` computes their
-//! gradients.
+//! Low-rank adapters (Hu et al. 2021): a layer's weight is w + scale b a, and only a and b are trained.
+//! Adapters are added to the gathered weights of their block, so its forward pass needs no change;
+//! `gradients` computes their gradients.
 
 use std::ops::Range;
 
@@ -84,8 +84,8 @@ impl Lora {
         })
     }
 
-    /// Returns the adapters of one block: their unit and layout. Fresh adapters have no effect: b is 0, and a is
-    /// uniform within 1 / sqrt(columns), as in `peft`.
+    /// Returns the adapters of one block: their unit and layout. Fresh adapters have no effect: b is 0, and a
+    /// is uniform within 1 / sqrt(columns), as in `peft`.
     pub fn unit(&self, shape: &Shape, layer: usize) -> (Unit, Vec<Target>) {
         let (block, _) = shape.block(layer);
         let mut unit = Unit::new(format!("adapter.{layer}"));

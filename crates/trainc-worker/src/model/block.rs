@@ -44,8 +44,8 @@ impl<T: Real> Pass<T> {
         }
     }
 
-    /// Rounds to the compute format. The residual stream and its gradient stay in f32: each block adds to them, and a
-    /// rounding error would affect all following blocks.
+    /// Rounds to the compute format. The residual stream and its gradient stay in f32: each block adds to
+    /// them, and a rounding error would affect all following blocks.
     pub fn round_to_compute(&self, x: &mut [T]) {
         if self.bf16 {
             rows::round_bf16(x);
@@ -229,8 +229,8 @@ pub fn forward<T: Real>(
     product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Update::Add, f, h);
 }
 
-/// Replaces `d`, the gradient of the block's output, by that of its input and stores the parameters' gradients in `g`.
-/// Overwrites `saved.up`.
+/// Replaces `d`, the gradient of the block's output, by that of its input and stores the parameters'
+/// gradients in `g`. Overwrites `saved.up`.
 pub fn backward<T: Real>(
     pass: &Pass<T>,
     p: &[T],

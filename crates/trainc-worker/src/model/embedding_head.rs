@@ -130,9 +130,9 @@ pub fn matrix_offset(shape: &Shape) -> usize {
     if shape.norm == rows::Norm::Layer { 2 * shape.hidden } else { shape.hidden }
 }
 
-/// Computes loss and gradients together. Returns the sum of the loss over the rows; `d` becomes the gradient of `x`,
-/// with every row's loss times `scale`. The parameters' gradients are stored in `gnorm`, and added to `gmatrix` unless
-/// it is none.
+/// Computes loss and gradients together. Returns the sum of the loss over the rows; `d` becomes the gradient
+/// of `x`, with every row's loss times `scale`. The parameters' gradients are stored in `gnorm`, and added to
+/// `gmatrix` unless it is none.
 pub fn loss<T: Real>(
     pass: &Pass<T>,
     p: &[T],

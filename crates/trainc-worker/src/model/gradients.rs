@@ -11,8 +11,8 @@ use crate::kernels::rows;
 pub enum Gradients<'a, T> {
     /// Gradients of all parameters, laid out as the block's unit; need not be cleared before.
     All(&'a mut [T]),
-    /// Gradients of low-rank adapters. With w' = w + scale b a and y = x w'ᵀ they follow from dy and x by products with
-    /// the rank, without the gradient of w: da = scale (dy b)ᵀ x, db = scale dyᵀ (x aᵀ).
+    /// Gradients of low-rank adapters. With w' = w + scale b a and y = x w'ᵀ they follow from dy and x by
+    /// products with the rank, without the gradient of w: da = scale (dy b)ᵀ x, db = scale dyᵀ (x aᵀ).
     Adapters {
         /// Rank and scale of the adapters.
         lora: &'a Lora,
@@ -109,8 +109,8 @@ impl<T: Real> Gradients<'_, T> {
         }
     }
 
-    /// Returns the destination of a norm's gradients, weight and bias; for a norm without bias the second is not
-    /// written.
+    /// Returns the destination of a norm's gradients, weight and bias; for a norm without bias the second is
+    /// not written.
     pub(super) fn norm_gradients(&mut self, weight: &Range<usize>, hidden: usize) -> (&mut [T], &mut [T]) {
         let both = match self {
             Self::All(g) => &mut g[weight.start..],

@@ -1,5 +1,5 @@
-//! Fresh weights: each element is a pure function of (seed, tensor, index), so that all layouts of ranks start equal
-//! and each rank computes only its own shard.
+//! Fresh weights: each element is a pure function of (seed, tensor, index), so that all layouts of ranks
+//! start equal and each rank computes only its own shard.
 
 use sha2::{Digest, Sha256};
 
@@ -35,7 +35,8 @@ fn normal(key: u64, index: u64) -> f64 {
     radius * (2.0 * std::f64::consts::PI * uniform(key, 2 * index + 1)).cos()
 }
 
-/// Returns standard normal numbers derived from a name, equal to those of the scripts that record PyTorch's results.
+/// Returns standard normal numbers derived from a name, equal to those of the scripts that record PyTorch's
+/// results.
 pub fn normals(seed: u64, name: &str, elements: usize) -> Vec<f32> {
     let key = key(seed, name);
     (0..elements as u64).map(|index| normal(key, index) as f32).collect()

@@ -285,8 +285,8 @@ impl Shape {
         unit
     }
 
-    /// Returns all units in order of use: embed, blocks, head; then the blocks' adapters. Only the adapters are trained
-    /// if there are any.
+    /// Returns all units in order of use: embed, blocks, head; then the blocks' adapters. Only the adapters
+    /// are trained if there are any.
     pub fn units(&self) -> Vec<Unit> {
         let mut units = vec![self.embed()];
         units.extend((0..self.layers).map(|i| self.block(i).0));

@@ -1,4 +1,5 @@
-//! The places of request members in the manifest: for each path that nodes set, the node to blame and its name.
+//! The places of request members in the manifest: for each path that nodes set, the node to blame and its
+//! name.
 
 use super::{T0402, T0403, T0412, T0415, T0418, T0420, T0444, truncate};
 use crate::shared_codes::{T0410, T0431, T0437};
@@ -59,8 +60,8 @@ impl Places {
         }
     }
 
-    /// The values of a node that are sent as they are written, except words, bounded numbers and durations, which are
-    /// checked where they are read, and S3 URIs, which have rules of their own.
+    /// The values of a node that are sent as they are written, except words, bounded numbers and durations,
+    /// which are checked where they are read, and S3 URIs, which have rules of their own.
     fn sent_values(&mut self, node: &impl NodeType, position: usize) {
         node.visit("", &mut |seen| {
             let Some(Member { path, called, .. }) = &seen.declared.member else { return };
@@ -114,7 +115,8 @@ impl Places {
     }
 }
 
-/// Returns every path that the nodes of the plan set, except S3 URIs and durations, which have separate rules.
+/// Returns every path that the nodes of the plan set, except S3 URIs and durations, which have separate
+/// rules.
 pub(super) fn member_places(plan: &Plan) -> Vec<MemberPlace> {
     let mut places = Places::default();
     program(plan, &mut places);

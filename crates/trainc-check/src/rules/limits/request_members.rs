@@ -1,4 +1,5 @@
-//! `request { … }`: members by their AWS names, validated with the service's shapes; members that nodes set are rejected.
+//! `request { … }`: members by their AWS names, validated with the service's shapes; members that nodes set
+//! are rejected.
 
 use super::singularize;
 use crate::Context;
@@ -69,8 +70,8 @@ pub(super) fn is_set_by_request(plan: &Plan, path: &str) -> bool {
     plan.job.request.iter().any(|member| value_at(&member.name, &member.value.to_json(), path).is_some())
 }
 
-/// Returns whether a raw member sets the path, a part of it, or all around it: `#null` in place of a member removes the members
-/// in it.
+/// Returns whether a raw member sets the path, a part of it, or all around it: `#null` in place of a member
+/// removes the members in it.
 pub(in crate::rules) fn is_overridden(plan: &Plan, path: &str) -> bool {
     plan.job.request.iter().any(|member| {
         let mut leaves = Vec::new();
@@ -128,8 +129,10 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             problems.push(
                 Diagnostic::new(&T0446, locate_member(member, path).name, message)
                     .write(node.as_str())
-                    .note("`request` is only for members of CreateTrainingJob that no node of the manifest sets: this way every value is written once and checked")
-                    .note("if no node sends what you mean, add `allow \"T0446\" reason=\"…\"`: then the member is sent as written, and `#null` leaves it to the service"),
+                    .note("`request` is only for members of CreateTrainingJob that no node of the \
+                        manifest sets: this way every value is written once and checked")
+                    .note("if no node sends what you mean, add `allow \"T0446\" reason=\"…\"`: then \
+                        the member is sent as written, and `#null` leaves it to the service"),
             );
         }
         if context.plan.job.image.is_some() && leaves.iter().any(|leaf| leaf == ALGORITHM) {

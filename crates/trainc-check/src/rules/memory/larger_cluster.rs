@@ -58,15 +58,16 @@ impl LargerCluster {
         })
     }
 
-    /// Returns the cluster as edits for `--fix`: more nodes of the same type, without anything to remove. Another type is left
-    /// to the user.
+    /// Returns the cluster as edits for `--fix`: more nodes of the same type, without anything to remove.
+    /// Another type is left to the user.
     fn edits(&self, own: &str) -> Option<Vec<Edit>> {
         let removes_nothing = self.sharding_text().is_none_or(|(_, without)| without.is_none());
         let degree = self.group_degree.map(Edit::ShardDegree);
         (self.name == own && removes_nothing).then(|| [Edit::Nodes(self.nodes)].into_iter().chain(degree).collect())
     }
 
-    /// Describes the cluster: `nodes=64` with the memory per GPU, time and cost of the run, and a changed global batch.
+    /// Describes the cluster: `nodes=64` with the memory per GPU, time and cost of the run, and a changed
+    /// global batch.
     fn describe(&self, own: &str, before: &Plan) -> Note {
         let needs = format_bytes(self.memory.per_gpu_bytes);
         let capacity = format_bytes(self.memory.capacity_bytes.unwrap_or(0.0));
@@ -94,12 +95,14 @@ impl LargerCluster {
         });
         let unsure = if self.memory.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
         let cluster = self.cluster_text(own);
-        let text = format!("`{cluster}`{sharding} ({needs} of {capacity} on each GPU{run}{new_batch}{unsure})");
+        let text = format!("`{cluster}`{sharding} ({needs} of {capacity} on each \
+            GPU{run}{new_batch}{unsure})");
         Note::from(text).with_cost_if(self.run.as_ref().is_some_and(|run| run.least_usd.is_some()))
     }
 }
 
-/// Adds the clusters that hold the job: the fewest nodes of its own type, and the cheapest cluster of another type.
+/// Adds the clusters that hold the job: the fewest nodes of its own type, and the cheapest cluster of another
+/// type.
 pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic: Diagnostic) -> Diagnostic {
     let plan = context.plan;
     if layout.sharding == Sharding::None || !can_grow(plan) {
@@ -167,10 +170,11 @@ fn is_shard_degree_written(plan: &Plan) -> bool {
     plan.job.parallel.as_ref().is_some_and(|parallel| !parallel.shard_degree.is_absent())
 }
 
-/// Returns the smallest cluster of the job's own type and the cheapest of another type, the cheaper one first.
+/// Returns the smallest cluster of the job's own type and the cheapest of another type, the cheaper one
+/// first.
 fn larger_clusters(context: &Context, layout: &Layout, own: &Instance) -> Vec<LargerCluster> {
-    // A type that the engine is not documented for is not advised, although the job may run there. Time and cost are shown
-    // with the cluster.
+    // A type that the engine is not documented for is not advised, although the job may run there. Time and
+    // cost are shown with the cluster.
     let matters = |one: &Diagnostic| {
         let is_error = one.severity == Severity::Error && !one.code.has(Tag::TimeOrCost);
         is_error || one.code == &codes::T0366
