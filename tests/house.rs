@@ -250,3 +250,11 @@ fn manifests_in_documents_compile() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+/// How often one idea is said in several rooms: the counts of `tests/house_counts.py` may only fall.
+#[test]
+fn counts_are_within_their_limits() {
+    let script = root().join("tests/house_counts.py");
+    let out = std::process::Command::new("python3").arg(&script).arg("--check").output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
