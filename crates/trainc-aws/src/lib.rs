@@ -1,8 +1,8 @@
 //! The AWS account: `apply`'s traits implemented with the AWS SDK for Rust.
 //!
 //! In: AWS's settings (environment, `~/.aws/config`, SSO, instance metadata) and a region. Out: typed objects
-//! and typed faults. Makes no decisions: `apply::fault` classifies errors, and the driver decides what
-//! happens next. Only this crate and `cli` access network and environment.
+//! and typed faults. Makes no decisions: `trainc_apply::fault` classifies errors, and the driver decides what
+//! happens next. Only this crate talks to AWS.
 //!
 //! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas use their SDK crates; the three creation
 //! calls send the emitted request byte for byte (`raw_body`). The eight read operations of EC2, KMS, ECR and
@@ -10,7 +10,7 @@
 //! aws-sdk-ec2 alone is 1.2 million lines and needs 7.5 GB of memory to compile.
 #![expect(
     clippy::disallowed_methods,
-    reason = "one of the two modules that may touch clock, environment and network"
+    reason = "the account is reached from here: clock, environment and network"
 )]
 
 mod clock;

@@ -3,7 +3,7 @@
 //!
 //! Input: a name. Output: a row with its source and date, or `None`. The data are embedded; no file, clock or
 //! environment is read. A lookup scans the text for its row and parses only that row, so a command does not
-//! pay for data it does not use. Independent of manifests, plans and diagnostics.
+//! pay for data it does not use. Reads no manifest and no plan.
 
 pub mod accelerators;
 pub mod algorithms;

@@ -1,6 +1,8 @@
 //! The rules over a plan: what AWS, the SDK, the container or PyTorch would reject later, and what costs
 //! money.
 //!
+//! [`compile`] is the whole pipeline from the text of a manifest to a checked plan.
+//!
 //! In: a bound plan and today's date. Out: problems. A rule checks the values that are known; the others are
 //! reported already. [`superseded`] removes problems that others cover, and `allow` silences warnings at the
 //! end.

@@ -76,7 +76,6 @@ pub struct Accounts {
     /// The credentials of all regions and tasks.
     credentials: CredentialCache,
     /// Is called with a note while a request waits.
-    #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "a simulated account does not wait"))]
     notice: fn(&str),
 }
 

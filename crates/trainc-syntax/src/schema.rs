@@ -1,5 +1,5 @@
-//! Renders the tables of the language as a KDL document, `schemas/manifest.v1.kdl`, for
-//! `trainc schema manifest`, editors and readers. A test checks that the file is up to date.
+//! Renders the tables of the language as a KDL document, `schemas/manifest.v1.kdl`, for `trainc schema manifest`, editors
+//! and readers. A test checks that the file is up to date.
 
 use super::literal::quoted;
 use super::nodes::{ALLOW, ENGINE_NAMES, ENV, EXTENDS, JOB, engines_of};
@@ -9,25 +9,23 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 // The manifest language of trainc, node by node. Generated from the compiler's tables; do not edit.
 //
-//   node \"x\" { … }           a node that is valid here, once unless it has `repeat` argument, property
-//   its values: name, type, and `required=#true` if some layer must set it any-property, any-child   values
-//   of any name only                      the engines that support it repeat \"by first\"         may be
-//   repeated, distinguished by the first argument; \"by name\": by the property `name`
+//   node \"x\" { … }           a node that is valid here, once unless it has `repeat`
+//   argument, property        its values: name, type, and `required=#true` if some layer must set it
+//   any-property, any-child   values of any name
+//   only                      the engines that support it
+//   repeat \"by first\"         may be repeated, distinguished by the first argument; \"by name\": by the property `name`
 //
 // Types: text and plain (strings); whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size such as
-// \"500GiB\"; duration such as \"5d\"; rate such as \"600GB/s\"; steps such as \"200 steps\"; fraction such
-// as 0.01; any: a string, a number, a bool or #null. `text` and `any` support placeholders such as \"{{
-// batch.micro }}\"; `plain` does not.
+// \"500GiB\"; duration such as \"5d\"; rate such as \"600GB/s\"; steps such as \"200 steps\"; fraction such as 0.01;
+// any: a string, a number, a bool or #null. `text` and `any` support placeholders such as \"{{ batch.micro }}\";
+// `plain` does not.
 version 1
 ";
 
 /// Renders the whole language.
 pub fn render() -> String {
     let mut out = HEAD.to_owned();
-    out.push_str(
-        "\n// At the top level of a manifest: one job, the layers that it extends, and the layers \
-        that --env applies.\n",
-    );
+    out.push_str("\n// At the top level of a manifest: one job, the layers that it extends, and the layers that --env applies.\n");
     out.push_str("// A file without a job is a layer: it takes the children of job at its top level.\n");
     node(&mut out, &EXTENDS, 0);
     node(&mut out, &JOB, 0);
@@ -99,8 +97,8 @@ fn values(out: &mut String, spec: &NodeSpec, depth: usize) {
     }
 }
 
-/// Returns the type of a property in the schema. The engine is parsed as a string, so that names from other
-/// tools get a help; here it is a list of words.
+/// Returns the type of a property in the schema. The engine is parsed as a string, so that names from other tools get a
+/// help; here it is a list of words.
 pub(super) fn property_type(spec: &NodeSpec, prop: &str, ty: Ty) -> Ty {
     if spec.name == "parallel" && prop == "engine" { Ty::Word(ENGINE_NAMES) } else { ty }
 }

@@ -42,6 +42,14 @@ impl Literal {
         }
     }
 
+    /// Returns the name that the manifest has.
+    pub(crate) fn written_name(&self) -> &str {
+        match &self.source {
+            Source::Variable(name) => name,
+            _ => &self.name,
+        }
+    }
+
     /// Returns a sentence's start that says where the script has the option from.
     pub(crate) fn statement(&self) -> String {
         match &self.source {

@@ -66,10 +66,12 @@ fn check_overlaps(plan: &Plan, problems: &mut Problems) {
         problems.push(if later.from.is_absent() {
             diagnostic.note("data in both channels is downloaded to every node twice")
         } else {
-            diagnostic.note(
-                "the file system is mounted twice; a test set inside the training set would be \
-                    used for training",
-            )
+            let mounted = "the file system is mounted twice".to_owned();
+            diagnostic.note(if same == place {
+                mounted
+            } else {
+                mounted + "; a test set inside the training set would be used for training"
+            })
         });
     }
 }

@@ -59,23 +59,26 @@ fn effect(row: &Effect, span: Span, shown: &str, name: &str) -> Diagnostic {
 /// Reports a list of GPUs that is shorter than the number of processes, or that leaves GPUs idle.
 fn check_visible(name: &str, value: &str, span: Span, (processes, gpus): (u64, u64), problems: &mut Problems) {
     let Some(visible) = visible_gpus(value) else { return };
-    let message = if visible < processes {
-        format!(
-            "{} of a node would share {}: `{name}` hides the others",
-            text::count(processes, "rank"),
-            text::count(visible, "GPU")
-        )
-    } else if visible == 0 && gpus > 0 {
-        format!("`{name}` hides every GPU of the node")
-    } else {
-        return;
+    let ranks = text::count(processes, "rank");
+    let message = match visible {
+        0 if processes > 0 => format!("`{name}` hides every GPU from the {ranks} of a node"),
+        0 if gpus > 0 => format!("`{name}` hides every GPU of the node"),
+        _ if visible < processes => {
+            format!("`{name}` shows {} to the {ranks} of a node", text::count(visible, "GPU"))
+        }
+        _ => return,
     };
-    problems.push(
-        Diagnostic::new(&T0586, span, message)
-            .remove(name).and_text(": each rank selects its GPU by its local rank")
-            .note("rank 1 then stops with \"CUDA error: invalid device ordinal\" (NVIDIA CUDA \
-                programming guide, CUDA_VISIBLE_DEVICES)"),
-    );
+    let diagnostic = Diagnostic::new(&T0586, span, message)
+        .remove(name)
+        .and_text(": each rank selects its GPU by its local rank");
+    problems.push(if visible == 0 {
+        diagnostic
+    } else {
+        diagnostic.note(format!(
+            "local rank {visible} then stops with \"CUDA error: invalid device ordinal\" (NVIDIA CUDA \
+                programming guide, CUDA_VISIBLE_DEVICES)"
+        ))
+    });
 }
 
 /// Returns whether a value is a word of the container runtime: `all`, `none`, `void`.

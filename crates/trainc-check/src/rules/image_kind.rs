@@ -231,8 +231,8 @@ fn check_repository(parsed: &ImageUri, span: Span, uri: &str, problems: &mut Pro
                 .write(format!("\"{}\"", uri.replacen(&parsed.account, holder, 1)))
         }
     };
-    problems.push(diagnostic.severity(Severity::Warning).note("names of the Deep Learning Containers \
-        (`trainc catalog images`); their tags are recalled"));
+    problems.push(diagnostic.severity(Severity::Warning).note("`trainc catalog images` lists the repositories of the \
+        Deep Learning Containers"));
 }
 
 /// Reports an account of AWS's registries that the catalogue lists for other regions only.

@@ -54,7 +54,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 None => format!("`{}` requires CUDA, which {} does not have", literal.shown(), gpu.product),
             },
         )
-        .remove(&literal.name).or_else("use an instance type with newer GPUs")
+        .remove(literal.written_name()).or_else("use an instance type with newer GPUs")
         .note(format!("{} ({})", row.provenance.source, row.provenance.date));
         if let Some(at) = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
             diagnostic = diagnostic.label(at, gpu.product.clone());

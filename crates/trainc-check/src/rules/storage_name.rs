@@ -35,13 +35,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     &T0509,
                     name.span_or(storage.span),
                     format!(
-                        "`{}` and `{}` are the same file on a case-insensitive file system",
+                        "the names `{}` and `{}` differ only in case",
                         name.value, first.value
                     ),
                 )
                 .label(first.span_or(other.span), "the other one")
                 .help(format!("rename one of them, e.g. `name=\"{}-2\"`", name.value))
-                .note("`trainc emit` writes `fsx/<name>.json`"),
+                .note("`trainc emit` writes `fsx/<name>.json`: on macOS and Windows both would be one file"),
             );
         }
     }
