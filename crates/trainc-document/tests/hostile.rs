@@ -12,12 +12,15 @@ fn limit(found: Result<Node, Error>) -> Option<String> {
     found.err().filter(|error| error.is_limit).map(|error| error.message)
 }
 
-/// Growing texts are read or refused; `benches/growth.rs` compares the times.
+/// Growing texts are read, or refused at a place in them; `benches/growth.rs` compares the times.
 #[test]
-fn growing_texts_end() {
+fn growing_texts_are_read_or_refused_at_a_place() {
     for (kind, shape) in shapes() {
         let read = READERS.iter().find(|(name, _)| *name == kind).unwrap().1;
-        let _ = read(&shape(40_000), &Limits::default());
+        let text = shape(40_000);
+        if let Err(Error { span, message, .. }) = read(&text, &Limits::default()) {
+            assert!(!message.is_empty() && text.get(span.clone()).is_some(), "{kind} {span:?}: {message}");
+        }
     }
 }
 
