@@ -5,6 +5,7 @@ use super::cost::Cost;
 use super::engine::Engine;
 use super::expectation::Expectation;
 use super::fleet::{Alternative, Fleet, Part};
+use super::foreign_file::ForeignFile;
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::{Budget, Debugger, Job, Storage};
@@ -60,6 +61,9 @@ pub struct Plan {
     pub volume_price: Option<StoragePrice>,
     /// Price of S3 Standard in the job's region, if known.
     pub s3_price: Option<StoragePrice>,
+    /// The files of other programs that the manifest names: that of the engine, those named in it, and the
+    /// program's arguments.
+    pub files: Vec<ForeignFile>,
     /// The program's files.
     pub source: Option<SourceTree>,
     /// The error, if the program's directory could not be read.

@@ -32,8 +32,8 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Field, Fleet, Job, Launch, Machine, Origin, Payload, Plan, Price, SourceFile, SourceTree,
-    StoragePrice, UnreadCause, UnreadDirectory, Val,
+    AccountFacts, Field, Fleet, ForeignFile, Job, Launch, Machine, Origin, Payload, Plan, Price, SourceFile,
+    SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -57,6 +57,8 @@ pub struct PlanInputs {
     pub discount: Option<f64>,
     /// The worker's binary, if engine `worker` runs and the binary exists.
     pub worker: Option<SourceFile>,
+    /// The files of other programs that the manifest names.
+    pub files: Vec<ForeignFile>,
 }
 
 /// Plans a job.
@@ -114,6 +116,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
             .enumerate()
             .filter_map(|(at, found)| unread_directory(Some(found)).map(|why| (at, why)))
             .collect(),
+        files: inputs.files,
         source: inputs.source.and_then(Result::ok),
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),
         deployable,

@@ -35,6 +35,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         missing,
         dependencies,
         missing_dependencies: _,
+        files: _,
         deployable,
         account_facts: _,
         // Derived from the prediction, which the report shows.
