@@ -13,6 +13,7 @@ pub mod credential_files;
 pub mod cuda;
 pub mod debugger_rules;
 pub mod efa;
+pub mod engine_files;
 pub mod environment_effects;
 pub mod fsx;
 pub mod generic_listing;
@@ -45,6 +46,7 @@ pub const VERSION: &str = "2026-11-28";
 
 /// All tables.
 const TABLES: &[table::Table] = &[
+    engine_files::ACCELERATE,
     accelerators::TABLE,
     algorithms::TABLE,
     container_paths::TABLE,
@@ -53,7 +55,9 @@ const TABLES: &[table::Table] = &[
     credential_files::PATTERNS,
     cuda::TABLE,
     debugger_rules::TABLE,
+    engine_files::DEEPSPEED,
     efa::TABLE,
+    engine_files::RULES,
     environment_effects::TABLE,
     shapes::ENUMS,
     fsx::TABLE,
