@@ -234,7 +234,7 @@ fn launcher_hyperparameters(launch: &Launch, fill: Fill) -> Vec<(String, String)
     let mut out: Vec<(String, String)> = Vec::new();
     let mut put = |key: &str, value: &str| out.push((key.to_owned(), value.to_owned()));
     match launch.launcher {
-        Launcher::Plain | Launcher::LaunchScript => {}
+        Launcher::Plain | Launcher::LaunchScript | Launcher::Accelerate => {}
         Launcher::ParameterServer => put("sagemaker_parameter_server_enabled", "true"),
         Launcher::MultiWorkerMirrored => put("sagemaker_multi_worker_mirrored_strategy_enabled", "true"),
         Launcher::Torchrun | Launcher::SmpV2 => put("sagemaker_torch_distributed_enabled", "true"),

@@ -23,9 +23,11 @@ pub fn find(word: &str) -> Option<Engine> {
     fronts::ALL.iter().find(|front| front.word == word).map(|front| Engine::new(front))
 }
 
-/// Returns the engine of a job; its generation is not known yet.
+/// Returns the engine of a job with the law that the job chooses; its generation is not known yet.
 pub fn of_job(job: &Job) -> Option<Engine> {
-    find(job.parallel.as_ref()?.engine.get()?.as_str())
+    let parallel = job.parallel.as_ref()?;
+    let engine = find(parallel.engine.get()?.as_str())?;
+    Some(Engine::by_strategy(engine.front, Some(parallel)))
 }
 
 /// Returns true if trainc's own worker runs in place of a program.
@@ -71,6 +73,7 @@ mod tests {
     use trainc_ir::Axis;
     use trainc_ir::engine::Order;
     use trainc_language::nodes::{ENGINE_NAMES, JOB_CHILDREN, engines_of};
+    use trainc_language::spec::Ty;
 
     #[test]
     fn the_language_names_the_fronts() {
@@ -84,13 +87,30 @@ mod tests {
     #[test]
     fn nodes_of_degrees_are_those_of_the_laws() {
         let parallel = JOB_CHILDREN.iter().find(|spec| spec.name == "parallel").unwrap();
-        for axis in [Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
+        for axis in Axis::ALL {
             let spec = parallel.children.iter().find(|spec| spec.name == axis.node()).unwrap();
-            let takes = |front: &&&Front| front.law.axes().any(|one| one == axis);
+            let takes = |front: &&&Front| front.laws.iter().any(|law| law.axes().any(|one| one == axis));
             let mut words: Vec<&str> = fronts::ALL.iter().filter(takes).map(|front| front.word).collect();
             words.dedup();
             assert_eq!(engines_of(spec).unwrap(), words, "{}", spec.name);
         }
+    }
+
+    /// The language has the strategies of the laws, each for the engines that may have such a law.
+    #[test]
+    fn strategies_are_those_of_the_laws() {
+        let parallel = JOB_CHILDREN.iter().find(|spec| spec.name == "parallel").unwrap();
+        let spec = parallel.children.iter().find(|spec| spec.name == "strategy").unwrap();
+        let mut words: Vec<&str> = fronts::ALL.iter().flat_map(|front| front.strategies()).collect();
+        words.sort_unstable();
+        words.dedup();
+        let Ty::Word(known) = spec.args[0].ty else { panic!() };
+        let mut known = known.to_vec();
+        known.sort_unstable();
+        assert_eq!(known, words);
+        let takes = |front: &&&Front| front.strategies().next().is_some();
+        let engines: Vec<&str> = fronts::ALL.iter().filter(takes).map(|front| front.word).collect();
+        assert_eq!(engines_of(spec).unwrap(), engines);
     }
 
     #[test]
@@ -105,13 +125,18 @@ mod tests {
     fn laws_are_whole() {
         for law in laws::ALL {
             let factors: Vec<Axis> = law.factors.iter().map(|factor| factor.axis).collect();
-            for (degree, outer) in law.inside {
-                assert!(factors.contains(outer) && !factors.contains(&degree.axis), "{}", law.name);
+            for inside in law.inside {
+                assert!(!factors.contains(&inside.degree.axis), "{}", law.name);
+                assert!(inside.of.iter().all(|axis| factors.contains(axis)), "{}", law.name);
+                assert!(inside.whole.iter().all(|axis| inside.of.contains(axis)), "{}", law.name);
             }
+            assert!(law.states_over.contains(&Axis::Shard), "{}", law.name);
+            let named = laws::ALL.iter().filter(|other| other.name == law.name);
+            assert_eq!(named.count(), 1, "{}", law.name);
             if let Order::Axes(axes) = law.order {
                 assert!(factors.iter().all(|axis| axes.contains(axis)), "{}", law.name);
             }
-            assert!(law.shares.iter().all(|axis| law.outer(*axis).is_some()), "{}", law.name);
+            assert!(law.shares.iter().all(|axis| law.inside(*axis).is_some()), "{}", law.name);
         }
     }
 }

@@ -1,13 +1,12 @@
 //! What the catalogue knows of SageMaker model parallel (SMP).
 
 use trainc_catalog::smp::{SmpVersion, parameter};
-use trainc_ir::{Axis, Plan};
+use trainc_ir::Plan;
 
 /// Returns true if SMP v2 splits the sequences of the plan's model family without changes to the script.
 pub fn splits_sequences(plan: &Plan) -> bool {
     let family = plan.model.as_ref().and_then(|model| Some(model.architecture.as_ref()?.family.name()));
-    let varies = plan.engine.is_some_and(|engine| engine.law.varies.contains(&Axis::Context));
-    varies
+    version(plan) == Some(SmpVersion::V2)
         && parameter(SmpVersion::V2, "context_parallel_degree")
             .is_some_and(|row| row.families.iter().any(|name| Some(name.as_str()) == family))
 }

@@ -28,6 +28,8 @@ pub enum Launcher {
     Torchrun,
     /// `torchrun`, started by the launch script in the source archive.
     LaunchScript,
+    /// `accelerate launch`, started by the launch script in the source archive.
+    Accelerate,
     /// `pytorchddp` of the toolkit.
     PytorchDdp,
     /// `mpirun`.
@@ -53,6 +55,7 @@ impl Launcher {
         match self {
             Self::Torchrun => "torchrun",
             Self::LaunchScript => "torchrun, started by trainc's launch script",
+            Self::Accelerate => "accelerate launch, started by trainc's launch script",
             Self::PytorchDdp => "pytorchddp",
             Self::Mpi => "mpirun",
             Self::Smddp => "smddprun",

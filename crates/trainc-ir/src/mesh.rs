@@ -17,11 +17,25 @@ pub enum Axis {
     Pipeline,
     /// Ranks over which the sequence is split.
     Context,
+    /// Ranks over which the sequence is split outside attention, and the heads inside it
+    /// (DeepSpeed-Ulysses, Jacobs et al. 2023).
+    Ulysses,
     /// Ranks over which experts are spread.
     Expert,
 }
 
 impl Axis {
+    /// All of them, in the order in which reports name them.
+    pub const ALL: [Self; 7] = [
+        Self::Replica,
+        Self::Shard,
+        Self::Tensor,
+        Self::Pipeline,
+        Self::Context,
+        Self::Ulysses,
+        Self::Expert,
+    ];
+
     /// Returns its name in plan.json.
     pub fn word(self) -> &'static str {
         match self {
@@ -30,30 +44,33 @@ impl Axis {
             Self::Tensor => "tensor",
             Self::Pipeline => "pipeline",
             Self::Context => "context",
+            Self::Ulysses => "ulysses",
             Self::Expert => "expert",
         }
     }
 
-    /// Returns its degree as written. The number of replicas is never written.
+    /// Returns its degree as written.
     pub fn written(self, parallel: &Parallel) -> &Field<u64> {
         match self {
-            Self::Replica => &Field::Absent,
+            Self::Replica => &parallel.replicate_degree,
             Self::Shard => &parallel.shard_degree,
             Self::Tensor => &parallel.tensor_degree,
             Self::Pipeline => &parallel.pipeline_degree,
             Self::Context => &parallel.context_degree,
+            Self::Ulysses => &parallel.ulysses_degree,
             Self::Expert => &parallel.expert_degree,
         }
     }
 
-    /// Returns the node of its degree in the language. The number of replicas is never written.
+    /// Returns the node of its degree in the language.
     pub fn node(self) -> &'static str {
         match self {
-            Self::Replica => "replicas",
+            Self::Replica => "replicate-degree",
             Self::Shard => "shard-degree",
             Self::Tensor => "tensor-degree",
             Self::Pipeline => "pipeline-degree",
             Self::Context => "context-degree",
+            Self::Ulysses => "ulysses-degree",
             Self::Expert => "expert-degree",
         }
     }
@@ -84,6 +101,8 @@ pub struct Mesh {
     pub pipeline_degree: Val<u64>,
     /// Parts of the sequence.
     pub context_degree: Val<u64>,
+    /// Parts of the sequence outside attention, and of the heads inside it.
+    pub ulysses_degree: Val<u64>,
     /// Parts of the experts.
     pub expert_degree: Val<u64>,
     /// Ranks that read different data.
@@ -123,7 +142,8 @@ impl Mesh {
             shard_degree: degree(Axis::Shard),
             tensor_degree: degree(Axis::Tensor),
             pipeline_degree: degree(Axis::Pipeline),
-            context_degree: Val::default(1, rule),
+            context_degree: degree(Axis::Context),
+            ulysses_degree: degree(Axis::Ulysses),
             expert_degree: Val::default(1, rule),
             data_ranks: Val::default(1, rule),
             minimum_nodes: None,
@@ -145,6 +165,7 @@ impl Mesh {
             Axis::Tensor => &self.tensor_degree,
             Axis::Pipeline => &self.pipeline_degree,
             Axis::Context => &self.context_degree,
+            Axis::Ulysses => &self.ulysses_degree,
             Axis::Expert => &self.expert_degree,
         }
     }
@@ -157,8 +178,15 @@ impl Mesh {
             Axis::Tensor => &mut self.tensor_degree,
             Axis::Pipeline => &mut self.pipeline_degree,
             Axis::Context => &mut self.context_degree,
+            Axis::Ulysses => &mut self.ulysses_degree,
             Axis::Expert => &mut self.expert_degree,
         }
+    }
+
+    /// Returns the number of ranks over which one copy of the states is divided, which is more than the shard
+    /// degree where other axes divide them as well.
+    pub fn states_degree(&self) -> u64 {
+        self.law.states_over.iter().map(|axis| self.degree(*axis)).product()
     }
 
     /// Returns the total number of GPUs.
@@ -191,9 +219,10 @@ impl Mesh {
     /// Returns the rank distance between neighbours of an axis: the product of the degrees of all faster
     /// axes.
     fn stride(&self, axis: Axis) -> u64 {
-        // An axis inside another one is the fastest part of it.
-        let axis = self.law.outer(axis).unwrap_or(axis);
-        self.order.iter().rev().take_while(|(other, _)| *other != axis).map(|(_, degree)| degree).product()
+        // An axis inside others is the fastest part of them.
+        let inside = self.law.inside(axis).map_or(&[][..], |inside| inside.of);
+        let is_axis = |other: &Axis| *other == axis || inside.contains(other);
+        self.order.iter().rev().take_while(|(other, _)| !is_axis(other)).map(|(_, degree)| degree).product()
     }
 
     /// Returns the rank groups of an axis, each in ascending order, sorted by their first rank. Empty for

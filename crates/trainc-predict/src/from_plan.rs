@@ -62,15 +62,15 @@ impl Layout {
             system,
             degrees: Degrees {
                 replicas: mesh.replicas.value as f64,
-                shard: mesh.shard_degree.value as f64,
+                shard: mesh.states_degree() as f64,
                 tensor: mesh.tensor_degree.value as f64,
                 pipeline: mesh.pipeline_degree.value as f64,
                 virtual_stages: 1.0,
-                context: mesh.context_degree.value as f64,
+                context: (mesh.context_degree.value * mesh.ulysses_degree.value) as f64,
                 expert: mesh.expert_degree.value as f64,
             },
             order: super::Order::from_mesh(mesh),
-            sharding: law.sharding(parallel, mesh.shard_degree.value),
+            sharding: law.sharding(parallel, mesh.states_degree()),
             work: Work {
                 sequence_length: sequence_length as f64,
                 micro_batch_size: batch.micro_batch_size.value as f64,
@@ -115,7 +115,7 @@ impl Layout {
             gradient_bytes: None,
             async_tensor: false,
             balanced_experts: false,
-            ulysses: false,
+            ulysses: mesh.ulysses_degree.value > 1,
             // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by
             // default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
@@ -196,7 +196,7 @@ fn mean_ffn(a: &Architecture) -> f64 {
 /// Returns true if FSDP shards and neither `wrap`, a minimum size nor the program itself defines a unit. For
 /// a manifest that is part of another this is unknown, and the result is false.
 pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
-    let wraps = plan.engine.is_some_and(|engine| engine.law.wraps);
+    let wraps = plan.engine.is_some_and(|engine| engine.law.wraps && !engine.law.wraps_itself);
     let Some(parallel) = plan.job.parallel.as_ref().filter(|_| wraps) else { return false };
     let sharded = !parallel.strategy.is_bad() && plan.engine.is_some_and(|it| it.law.is_sharded(parallel));
     let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
@@ -372,11 +372,12 @@ fn is_option_on(parallel: Option<&Parallel>, name: &str) -> bool {
 
 fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
     let states = is_option_on(parallel, "offload");
+    let optimizer_alone = option(parallel, "offload") == Some(&Scalar::Text("optimizer".to_owned()));
     Offload {
         activations: parallel.and_then(|parallel| parallel.offload_activations.get()) == Some(true),
         horizon: parallel.and_then(|parallel| parallel.offload_horizon.get()).map(|n| n as f64),
         parameters: states,
-        optimizer: states,
+        optimizer: states || optimizer_alone,
         paged: optimizer(train).starts_with("paged"),
     }
 }

@@ -25,7 +25,11 @@ impl Order {
 
     /// Returns the order of a plan's mesh; absent axes have degree 1 and any position.
     pub fn from_mesh(mesh: &Mesh) -> Self {
-        let mut axes: Vec<Axis> = mesh.order.iter().map(|(axis, _)| *axis).collect();
+        // The states are divided over context ranks as over those of the shard axis, of which they are the
+        // fastest part.
+        let of_shard = |axis: &Axis| *axis != Axis::Shard && mesh.law.states_over.contains(axis);
+        let mut axes: Vec<Axis> =
+            mesh.order.iter().map(|(axis, _)| *axis).filter(|axis| !of_shard(axis)).collect();
         let rest: Vec<Axis> = Self::MEGATRON.0.into_iter().filter(|axis| !axes.contains(axis)).collect();
         axes.splice(0..0, rest);
         axes.try_into().map_or(Self::MEGATRON, Self)
@@ -34,14 +38,14 @@ impl Order {
     /// Returns the distance between neighbours of an axis in ranks: the product of the degrees of all faster
     /// axes. Context and expert degrees are the fastest parts of the shard axis.
     fn stride(self, degrees: &Degrees, axis: Axis) -> f64 {
-        let axis = if matches!(axis, Axis::Context | Axis::Expert) { Axis::Shard } else { axis };
+        let axis = if is_part_of_shard(axis) { Axis::Shard } else { axis };
         let faster = self.0.into_iter().rev().take_while(|other| *other != axis);
         faster
             .map(|other| match other {
                 Axis::Replica => degrees.replicas,
                 Axis::Tensor => degrees.tensor,
                 Axis::Pipeline => degrees.pipeline,
-                Axis::Shard | Axis::Context | Axis::Expert => degrees.shard,
+                Axis::Shard | Axis::Context | Axis::Ulysses | Axis::Expert => degrees.shard,
             })
             .fold(1.0, |product, degree| product * degree.max(1.0))
     }
@@ -63,6 +67,10 @@ impl Order {
         let inside = (per_node / self.stride(degrees, axis)).max(1.0).min(ranks);
         Spread { nodes: ranks / inside, beside: per_node / inside }
     }
+}
+
+fn is_part_of_shard(axis: Axis) -> bool {
+    matches!(axis, Axis::Context | Axis::Ulysses | Axis::Expert)
 }
 
 #[cfg(test)]

@@ -51,12 +51,14 @@ pub fn document(subject: &Subject) -> Document {
         mesh: mesh.map(|mesh| Mesh {
             engine: plan.and_then(|plan| plan.engine).map_or("", Engine::name),
             data_parallel_replicas: mesh.replicas.value,
+            replicate_degree: mesh.replicas.value,
             shard_degree: mesh.shard_degree.value,
             tensor_degree: mesh.tensor_degree.value,
             pipeline_degree: mesh.pipeline_degree.value,
             context: mesh.context_degree.value,
             expert: mesh.expert_degree.value,
             context_degree: mesh.context_degree.value,
+            ulysses_degree: mesh.ulysses_degree.value,
             expert_degree: mesh.expert_degree.value,
             data_ranks: mesh.data_ranks.value,
             minimum_nodes: mesh.minimum_nodes.as_ref().map(|val| val.value),
@@ -173,6 +175,7 @@ fn groups(mesh: &trainc_ir::Mesh) -> Groups {
         tensor: mesh.groups(Axis::Tensor),
         pipeline: mesh.groups(Axis::Pipeline),
         context: mesh.groups(Axis::Context),
+        ulysses: mesh.groups(Axis::Ulysses),
         expert: mesh.groups(Axis::Expert),
     }
 }

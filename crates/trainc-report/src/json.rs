@@ -106,12 +106,14 @@ pub struct Gpu {
 pub struct Mesh {
     pub engine: &'static str,
     pub data_parallel_replicas: u64,
+    pub replicate_degree: u64,
     pub shard_degree: u64,
     pub tensor_degree: u64,
     pub pipeline_degree: u64,
     pub context: u64,
     pub expert: u64,
     pub context_degree: u64,
+    pub ulysses_degree: u64,
     pub expert_degree: u64,
     pub data_ranks: u64,
     pub minimum_nodes: Option<u64>,
@@ -127,6 +129,7 @@ pub struct Groups {
     pub tensor: Vec<Vec<u64>>,
     pub pipeline: Vec<Vec<u64>>,
     pub context: Vec<Vec<u64>>,
+    pub ulysses: Vec<Vec<u64>>,
     pub expert: Vec<Vec<u64>>,
 }
 

@@ -6,7 +6,7 @@ use trainc_ir::{Axis, Mesh, Plan};
 /// Returns a line for each axis of a degree above 1: the axis, and its groups with their links.
 pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
-    for axis in [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
+    for axis in Axis::ALL {
         let degree = mesh.degree(axis);
         if degree <= 1 {
             continue;

@@ -184,7 +184,9 @@ impl Cells<'_> {
 
     /// Returns the axes of a degree above 1, other than the replica's.
     fn axes(&self) -> impl Iterator<Item = Axis> {
-        [Axis::Pipeline, Axis::Shard, Axis::Tensor].into_iter().filter(|axis| self.mesh.degree(*axis) > 1)
+        const AXES: [Axis; 5] = [Axis::Pipeline, Axis::Shard, Axis::Context, Axis::Ulysses, Axis::Tensor];
+        let is_factor = |axis: &Axis| self.mesh.law.inside(*axis).is_none();
+        AXES.into_iter().filter(is_factor).filter(|axis| self.mesh.degree(*axis) > 1)
     }
 
     fn label(&self, rank: u64) -> String {
@@ -319,6 +321,7 @@ impl Cells<'_> {
                 Axis::Tensor => "tensor rank",
                 Axis::Replica => "replica",
                 Axis::Context => "context rank",
+                Axis::Ulysses => "sequence rank",
                 Axis::Expert => "expert rank",
             };
             words.push(format!("{word} {}", self.mesh.coordinate(axis, rank)));

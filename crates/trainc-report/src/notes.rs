@@ -56,9 +56,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
     }
     if let Some(mesh) = plan.and_then(|plan| plan.mesh.as_ref())
         && mesh.world_size > LISTED_RANKS
-        && [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline]
-            .iter()
-            .any(|axis| mesh.degree(*axis) > 1)
+        && Axis::ALL.iter().any(|axis| mesh.degree(*axis) > 1)
     {
         out.push(format!("groups: not listed for more than {LISTED_RANKS} ranks"));
     }

@@ -187,9 +187,12 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
             let _ = write!(line, " of {}", text::group_digits(mesh.gpus()));
         }
     }
-    for (axis, outer) in mesh.law.inside.iter().map(|(degree, outer)| (degree.axis, outer)) {
+    for inside in mesh.law.inside {
+        let axis = inside.degree.axis;
         if mesh.degree(axis) > 1 {
-            let _ = write!(line, "; {} {} within the {} group", axis.word(), mesh.degree(axis), outer.word());
+            let outer: Vec<&str> = inside.of.iter().map(|axis| axis.word()).collect();
+            let (degree, outer) = (mesh.degree(axis), text::list(&outer, "and"));
+            let _ = write!(line, "; {} {degree} within the {outer} group", axis.word());
         }
     }
     line

@@ -94,10 +94,11 @@ pub fn property_alias(name: &str) -> Option<&'static str> {
     other_names::find(&[Kind::Property], name)?.ours
 }
 
-/// Returns the engine for another tool's name of one, and what to write after `engine="…"`.
-pub fn engine_alias(name: &str) -> Option<(&'static str, &'static str)> {
+/// Returns the engine for another tool's name of one, and what to write after `engine="…"`; without an
+/// engine, what to do.
+pub fn engine_alias(name: &str) -> Option<(Option<&'static str>, &'static str)> {
     let row = other_names::find_exact(Kind::Engine, name)?;
-    Some((row.ours?, row.text))
+    Some((row.ours, row.text))
 }
 
 /// Returns the word for a value as another tool spells it.

@@ -147,6 +147,7 @@ impl Rules {
             Axis::Tensor => degrees.tensor,
             Axis::Pipeline => degrees.pipeline,
             Axis::Context => degrees.context,
+            Axis::Ulysses => 1,
             Axis::Expert => degrees.expert,
         };
         self.law.data_ranks(degree, self.tensor_reads)

@@ -130,7 +130,7 @@ impl DistributionArgument {
             Launcher::MultiWorkerMirrored => {
                 put("sagemaker_multi_worker_mirrored_strategy_enabled", Value::from(true));
             }
-            Launcher::Plain | Launcher::LaunchScript => {}
+            Launcher::Plain | Launcher::LaunchScript | Launcher::Accelerate => {}
         }
         out
     }
@@ -157,7 +157,8 @@ impl DistributionArgument {
             | Launcher::ParameterServer
             | Launcher::MultiWorkerMirrored
             | Launcher::Plain
-            | Launcher::LaunchScript => true,
+            | Launcher::LaunchScript
+            | Launcher::Accelerate => true,
         }
     }
 
@@ -198,7 +199,7 @@ impl DistributionArgument {
             Launcher::MultiWorkerMirrored => {
                 vec![one("multi_worker_mirrored_strategy", Expression::Dict(vec![on()]))]
             }
-            Launcher::Plain | Launcher::LaunchScript => Vec::new(),
+            Launcher::Plain | Launcher::LaunchScript | Launcher::Accelerate => Vec::new(),
         })
     }
 }

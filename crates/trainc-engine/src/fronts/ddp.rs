@@ -8,7 +8,7 @@ use trainc_ir::engine::Front;
 pub static DDP: Front = Front {
     word: "ddp",
     title: "ddp",
-    law: &laws::DDP,
+    laws: &[&laws::DDP],
     launchers: &[
         ("torchrun", Launcher::Torchrun),
         ("pytorchddp", Launcher::PytorchDdp),
@@ -22,7 +22,7 @@ pub static DDP: Front = Front {
 pub static SMDDP: Front = Front {
     word: "smddp",
     title: "smddp",
-    law: &laws::SMDDP,
+    laws: &[&laws::SMDDP],
     launchers: &[("", Launcher::Smddp)],
     libraries: &["smddp-v1", "smddp-v2"],
     takes_group: true,

@@ -5,4 +5,4 @@ use trainc_ir::engine::Front;
 
 /// A device map, as accelerate computes it.
 pub static DEVICE_MAP: Front =
-    Front { word: "device-map", title: "device-map", law: &laws::DEVICE_MAP, ..Front::PLAIN };
+    Front { word: "device-map", title: "device-map", laws: &[&laws::DEVICE_MAP], ..Front::PLAIN };

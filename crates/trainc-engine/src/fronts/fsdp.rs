@@ -8,7 +8,7 @@ use trainc_ir::engine::{Front, Prefetch};
 pub static FSDP: Front = Front {
     word: "fsdp",
     title: "fsdp",
-    law: &laws::FSDP,
+    laws: &[&laws::FSDP],
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,
     // The values of PyTorch's `BackwardPrefetch`, and `none`.

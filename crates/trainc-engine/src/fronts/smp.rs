@@ -10,7 +10,7 @@ use trainc_ir::{Field, Launcher, Mesh, Parallel, Plan, Scalar};
 pub static SMP: Front = Front {
     word: "smp",
     title: "smp",
-    law: &laws::SMP,
+    laws: &[&laws::SMP],
     in_image,
     launchers: &[("", Launcher::SmpV1)],
     parameters: v1_parameters,
@@ -26,7 +26,7 @@ pub static SMP: Front = Front {
 pub static SMP_V1: Front = Front {
     title: "smp v1",
     generation: Some("v1"),
-    law: &laws::SMP_V1,
+    laws: &[&laws::SMP_V1],
     table: Some("v1/"),
     has_versioned_parameters: true,
     ..SMP
@@ -36,7 +36,7 @@ pub static SMP_V1: Front = Front {
 pub static SMP_V2: Front = Front {
     title: "smp v2",
     generation: Some("v2"),
-    law: &laws::SMP_V2,
+    laws: &[&laws::SMP_V2],
     launchers: &[("", Launcher::SmpV2)],
     parameters: v2_parameters,
     table: Some("v2/"),

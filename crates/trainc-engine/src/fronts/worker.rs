@@ -7,7 +7,7 @@ use trainc_ir::engine::{Front, Prefetch};
 pub static WORKER: Front = Front {
     word: "worker",
     title: "worker",
-    law: &laws::WORKER,
+    laws: &[&laws::WORKER],
     runs_program: false,
     needs_gpu: false,
     prefetch: Some(Prefetch::Units),

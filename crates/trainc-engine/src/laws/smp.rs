@@ -4,7 +4,7 @@
 use trainc_catalog::images::version_key;
 use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_ir::engine::{
-    Absent, Bf16, Degree, Law, Limits, Order, Quantized, Ranks, Sharding, States, System,
+    Absent, Bf16, Degree, Inside, Law, Limits, Order, Quantized, Ranks, Sharding, States, System,
 };
 use trainc_ir::{Axis, Parallel, Plan};
 
@@ -16,7 +16,11 @@ const FACTORS: &[Degree] = &[one(Axis::Shard), one(Axis::Tensor), one(Axis::Pipe
 
 /// The context degree is at most the shard degree, and experts are spread over its ranks (SMP v2 reference,
 /// `context_parallel_degree`, `expert_parallel_degree`).
-const INSIDE: &[(Degree, Axis)] = &[(one(Axis::Context), Axis::Shard), (one(Axis::Expert), Axis::Shard)];
+const INSIDE: &[Inside] = &[in_shard(Axis::Context), in_shard(Axis::Expert)];
+
+const fn in_shard(axis: Axis) -> Inside {
+    Inside { degree: one(axis), of: &[Axis::Shard], whole: &[] }
+}
 
 /// SMP of a generation that the image does not decide: it is planned as v1, and may have every degree.
 pub static SMP: Law = Law {

@@ -13,8 +13,13 @@ pub struct Front {
     pub title: &'static str,
     /// The generation of its program, once the image decides it: `v1`.
     pub generation: Option<&'static str>,
-    /// The law, unless the front reads another one from a file.
-    pub law: &'static Law,
+    /// The laws that a job of it may have, the usual one first. A strategy chooses the first law that has it,
+    /// a file of the engine any of them.
+    pub laws: &'static [&'static Law],
+    /// The table of the keys of its file, if it has one.
+    pub file: Option<&'static str>,
+    /// Whose modules and kernels run, where the program does not say it; none: the default of the language.
+    pub code: Option<&'static str>,
     /// Selects the generation by the image's family and PyTorch version; `None` if these do not decide it.
     pub in_image: fn(family: &str, pytorch: Option<&str>) -> Option<&'static Self>,
     /// The launchers with their words in the language, the default first. A single one has no word.
@@ -57,7 +62,9 @@ impl Front {
         word: "none",
         title: "plain script",
         generation: None,
-        law: &Law::PLAIN,
+        laws: &[&Law::PLAIN],
+        file: None,
+        code: None,
         in_image: |_, _| None,
         launchers: &[("", Launcher::Plain)],
         parameters: |_, _, _| Vec::new(),
@@ -71,6 +78,30 @@ impl Front {
         takes_debugger: true,
         prefetch: None,
     };
+
+    /// Returns the usual law.
+    pub const fn law(&self) -> &'static Law {
+        match self.laws {
+            [first, ..] => first,
+            [] => &Law::PLAIN,
+        }
+    }
+
+    /// Returns the law by the strategy of the manifest; without one, the usual law.
+    pub fn law_by_strategy(&self, parallel: Option<&Parallel>) -> &'static Law {
+        let law = self.laws.iter().find(|law| law.strategy(parallel).is_some());
+        law.copied().unwrap_or_else(|| self.law())
+    }
+
+    /// Returns the law with a name.
+    pub fn law_named(&self, name: &str) -> Option<&'static Law> {
+        self.laws.iter().copied().find(|law| law.name == name)
+    }
+
+    /// Returns the words of `strategy`, of all its laws.
+    pub fn strategies(&self) -> impl Iterator<Item = &'static str> {
+        self.laws.iter().flat_map(|law| law.strategies).map(|strategy| strategy.word)
+    }
 
     /// Returns the launcher that `parallel` names, or the default one.
     pub fn launcher(&self, parallel: &Parallel) -> Launcher {

@@ -6,8 +6,7 @@ use std::fmt;
 
 /// How ranks are arranged, what they hold, and which parts of the cost model describe them.
 ///
-/// The world size is the product of the degrees of [`Self::factors`] and of the replicas, which are what
-/// the others leave.
+/// The world size is the product of the degrees of [`Self::factors`] and of the replicas.
 #[derive(Clone, Copy)]
 pub struct Law {
     /// Its name.
@@ -19,8 +18,11 @@ pub struct Law {
     /// The axes beside the replicas whose degrees multiply to the world size, in the order in which
     /// messages name them.
     pub factors: &'static [Degree],
-    /// Axes that are a part of another one: their degree divides the other's and multiplies nothing.
-    pub inside: &'static [(Degree, Axis)],
+    /// The replicas where the manifest sets none; `None` if it cannot set them, and they are what the other
+    /// axes leave.
+    pub replicas: Option<Absent>,
+    /// Axes that are a part of others: their degree divides that of the others and multiplies nothing.
+    pub inside: &'static [Inside],
     /// Axes that the language has for the engine and that this law does not support above degree 1; a rule
     /// reports them.
     pub unsupported: &'static [Axis],
@@ -32,8 +34,10 @@ pub struct Law {
     pub shares: &'static [Axis],
     /// True if each tensor rank reads its own batch, unless `prescaled-batch` is on.
     pub tensor_reads: bool,
-    /// What is sharded over the shard axis.
+    /// What is sharded.
     pub states: States,
+    /// The axes over whose ranks one copy of the sharded states is divided.
+    pub states_over: &'static [Axis],
     /// The values of `strategy`.
     pub strategies: &'static [Strategy],
     /// True if `shard-optimizer-state` shards the states of the optimizer alone.
@@ -46,6 +50,8 @@ pub struct Law {
     pub node_rule: bool,
     /// True if a class of layers, `wrap`, is the unit that is gathered.
     pub wraps: bool,
+    /// True if the program takes the model's own class of layers where `wrap` names none.
+    pub wraps_itself: bool,
     /// Axes beside the shard axis whose degrees `tune` varies.
     pub varies: &'static [Axis],
     /// Combinations of degrees that the job's version does not support.
@@ -56,6 +62,8 @@ pub struct Law {
     pub offloads_between_micro_batches: bool,
     /// True if `offload` moves parameters and optimizer states to the host and `tune` may propose it.
     pub offloads_states: bool,
+    /// True if `offload "optimizer"` moves the states of the optimizer alone.
+    pub offloads_optimizer: bool,
     /// The reason why the job is not planned on other numbers of nodes.
     pub unscalable: Option<&'static str>,
     /// True if SMDDP runs the collectives instead of NCCL.
@@ -91,6 +99,19 @@ pub enum Absent {
     Recommended(&'static str),
     /// All GPUs of the node; the manifest cannot set another degree.
     AllGpus(&'static str),
+    /// What the other degrees leave of the world size.
+    Rest(&'static str),
+}
+
+/// An axis that is a part of others.
+#[derive(Clone, Copy, Debug)]
+pub struct Inside {
+    /// The axis, and its degree where the manifest sets none.
+    pub degree: Degree,
+    /// The axes whose ranks it divides: its degree divides the product of theirs.
+    pub of: &'static [Axis],
+    /// Those of them that it has whole: its degree is a multiple of theirs.
+    pub whole: &'static [Axis],
 }
 
 /// The ranks of a host.
@@ -116,7 +137,7 @@ pub enum Order {
     Written(fn(&Parallel) -> Vec<Axis>),
 }
 
-/// What is sharded over the shard axis.
+/// What is sharded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum States {
     /// Nothing.
@@ -178,13 +199,19 @@ pub struct Limits {
 }
 
 impl Strategy {
-    /// Returns the shard degree, if none is written.
-    pub fn shard_degree(&self, world: u64, gpus_per_node: u64) -> u64 {
+    /// Returns the shard degree, if none is written. `ranks` are those that the axes beside replicas and
+    /// shards leave.
+    pub fn shard_degree(&self, ranks: u64, gpus_per_node: u64) -> u64 {
         match self.degree {
             Absent::One(_) => 1,
             Absent::Node(_) | Absent::AllGpus(_) => gpus_per_node,
-            Absent::World(_) | Absent::Recommended(_) => world,
+            Absent::World(_) | Absent::Recommended(_) | Absent::Rest(_) => ranks,
         }
+    }
+
+    /// Returns true if it shards over all ranks that the other axes leave; the others leave replicas.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.degree, Absent::World(_) | Absent::Rest(_))
     }
 }
 
@@ -202,6 +229,7 @@ impl Law {
         system: System::Ddp,
         ranks: Ranks::Host,
         factors: &[],
+        replicas: None,
         inside: &[],
         unsupported: &[],
         order: Order::Axes(&[Axis::Replica]),
@@ -209,16 +237,19 @@ impl Law {
         shares: &[],
         tensor_reads: false,
         states: States::Whole,
+        states_over: &[Axis::Shard],
         strategies: &[],
         shards_optimizer: false,
         whole_model: true,
         node_rule: false,
         wraps: false,
+        wraps_itself: false,
         varies: &[],
         limits: |_| Limits::NONE,
         offloads_activations: false,
         offloads_between_micro_batches: false,
         offloads_states: false,
+        offloads_optimizer: false,
         unscalable: Some("a plain script distributes the work itself"),
         smddp: false,
         bf16: Bf16::Yes,
@@ -246,15 +277,21 @@ impl Law {
         !self.is_device_map() && self.factors.iter().any(|factor| factor.axis == Axis::Pipeline)
     }
 
-    /// Returns the axis of which this one is a part.
-    pub fn outer(&self, axis: Axis) -> Option<Axis> {
-        self.inside.iter().find(|(degree, _)| degree.axis == axis).map(|(_, outer)| *outer)
+    /// Returns the axes of which this one is a part.
+    pub fn inside(&self, axis: Axis) -> Option<&'static Inside> {
+        self.inside.iter().find(|inside| inside.degree.axis == axis)
     }
 
     /// Returns the axes whose degrees the manifest may set.
     pub fn axes(&self) -> impl Iterator<Item = Axis> {
         let free = self.factors.iter().filter(|factor| !matches!(factor.absent, Absent::AllGpus(_)));
-        free.chain(self.inside.iter().map(|(degree, _)| degree)).map(|degree| degree.axis)
+        let free = free.chain(self.inside.iter().map(|inside| &inside.degree)).map(|degree| degree.axis);
+        self.replicas.map(|_| Axis::Replica).into_iter().chain(free)
+    }
+
+    /// Returns true if it has the axis, of whatever degree.
+    pub fn has(&self, axis: Axis) -> bool {
+        self.factors.iter().any(|factor| factor.axis == axis) || self.inside(axis).is_some()
     }
 
     /// Returns the strategy that the manifest names.
@@ -266,7 +303,7 @@ impl Law {
     /// Returns the strategy with a sharding, over the whole world or in groups.
     pub fn strategy_of(&self, sharding: Sharding, whole_world: bool) -> Option<&'static Strategy> {
         let mut with_sharding = self.strategies.iter().filter(|strategy| strategy.sharding == sharding);
-        let is_whole = |strategy: &&Strategy| matches!(strategy.degree, Absent::World(_)) == whole_world;
+        let is_whole = |strategy: &&Strategy| strategy.is_whole() == whole_world;
         with_sharding.clone().find(is_whole).or_else(|| with_sharding.next())
     }
 
@@ -275,15 +312,15 @@ impl Law {
         self.strategy_of(Sharding::Full, true).map(|strategy| strategy.word)
     }
 
-    /// Returns what is sharded with a shard degree.
-    pub fn sharding(&self, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {
+    /// Returns what is sharded over a number of ranks.
+    pub fn sharding(&self, parallel: Option<&Parallel>, ranks: u64) -> Sharding {
         let alone = parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true);
         match self.states {
             States::Sharded => Sharding::Full,
             States::ByStrategy => {
                 self.strategy(parallel).map_or(Sharding::Full, |strategy| strategy.sharding)
             }
-            States::ByDegree if shard_degree > 1 => Sharding::Full,
+            States::ByDegree if ranks > 1 => Sharding::Full,
             States::ByDegree if alone => Sharding::Optimizer,
             States::ByDegree | States::Whole => Sharding::None,
         }

@@ -6,8 +6,10 @@ mod law;
 mod system;
 
 pub use front::{Front, Prefetch};
-pub use law::{Absent, Bf16, Degree, Law, Limits, Order, Quantized, Ranks, States, Strategy};
+pub use law::{Absent, Bf16, Degree, Inside, Law, Limits, Order, Quantized, Ranks, States, Strategy};
 pub use system::{Sharding, System};
+
+use crate::Parallel;
 
 /// A front bound to a law.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,9 +21,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Binds a front to its own law.
+    /// Binds a front to its usual law.
     pub const fn new(front: &'static Front) -> Self {
-        Self { front, law: front.law }
+        Self { front, law: front.law() }
+    }
+
+    /// Binds a front to the law that the strategy of the manifest chooses.
+    pub fn by_strategy(front: &'static Front, parallel: Option<&Parallel>) -> Self {
+        Self { front, law: front.law_by_strategy(parallel) }
     }
 
     /// Returns its name in the language.

@@ -9,7 +9,19 @@ use crate::spec::{Arg, NodeSpec, Repeat, Ty, arg, optional_arg};
 use trainc_diag::source::Span;
 
 /// The engines, in the order of the reference.
-pub const ENGINE_NAMES: &[&str] = &["fsdp", "smp", "smddp", "ddp", "device-map", "worker", "none"];
+pub const ENGINE_NAMES: &[&str] = &[
+    "fsdp",
+    "accelerate",
+    "deepspeed",
+    "distributed-config",
+    "torchtitan",
+    "smp",
+    "smddp",
+    "ddp",
+    "device-map",
+    "worker",
+    "none",
+];
 
 /// The name of an engine. The crate `trainc-engine` has the engines themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,30 +43,48 @@ impl EngineName {
 }
 
 const MPI: &[&str] = &["smp", "smddp", "ddp"];
-const STRATEGIES: &[&str] = &["full-shard", "shard-grad-op", "hybrid-shard", "no-shard"];
+const STRATEGIES: &[&str] =
+    &["full-shard", "shard-grad-op", "hybrid-shard", "no-shard", "zero-0", "zero-1", "zero-2", "zero-3"];
+const SHARDS: &[&str] =
+    &["fsdp", "accelerate", "deepspeed", "distributed-config", "torchtitan", "smp", "worker"];
+const REPLICATES: &[&str] = &["accelerate", "distributed-config", "torchtitan"];
+const SPLITS_LAYERS: &[&str] = &["accelerate", "deepspeed", "distributed-config", "torchtitan", "smp"];
+const HAS_STAGES: &[&str] = &["distributed-config", "torchtitan", "smp"];
+const SPLITS_SEQUENCES: &[&str] = &["accelerate", "torchtitan", "smp"];
+const SPREADS_EXPERTS: &[&str] = &["distributed-config", "torchtitan", "smp"];
+const OFFLOADS: &[&str] = &["fsdp", "accelerate", "deepspeed", "distributed-config", "torchtitan", "worker"];
 const PLACEMENTS: &[&str] = &["cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD"];
 const LAUNCHERS: &[&str] = &["torchrun", "pytorchddp", "mpi", "parameter-server", "multi-worker-mirrored"];
 
 node! {
     /// parallelism: the engine and its degrees
     pub struct Parallel("parallel") derive Default {
-        /// fsdp, smp, smddp, ddp, device-map, worker or none
+        /// fsdp, accelerate, deepspeed, distributed-config, torchtitan, smp, smddp, ddp, device-map, worker or
+        /// none
         pub engine: Field<EngineName> = prop("engine", Ty::Plain).required();
         /// ddp: `torchrun`, `pytorchddp` or `mpi`; none: a strategy of TensorFlow, `parameter-server` or
         /// `multi-worker-mirrored`
         pub launcher: Field<String> = prop("launcher", Ty::Word(LAUNCHERS));
         /// instance group of the cluster that the ranks run on
         pub group: Field<String> = prop("group", Ty::Plain);
-        /// fsdp: sharding strategy
-        pub strategy: Field<String> =
-            child("strategy", Ty::Word(STRATEGIES)).argument("strategy").engines(&["fsdp"]);
+        /// the program's own configuration, kept as it is: accelerate's YAML, DeepSpeed's JSON, the JSON of
+        /// DistributedConfig, torchtitan's TOML; relative to this file
+        pub file: Field<String> = prop("file", Ty::Plain);
+        /// version of the engine's package, where neither requirements.txt nor the image says it
+        pub version: Field<String> = prop("version", Ty::Plain);
+        /// fsdp, accelerate: sharding strategy; accelerate, deepspeed: stage of ZeRO, `zero-0` to `zero-3`
+        pub strategy: Field<String> = child("strategy", Ty::Word(STRATEGIES))
+            .argument("strategy")
+            .engines(&["fsdp", "accelerate", "deepspeed"]);
+        /// copies of the states, each on GPUs of its own
+        pub replicate_degree: Field<u64> = child("replicate-degree", Ty::Count).engines(REPLICATES);
         /// GPUs that the states of one replica are sharded over
-        pub shard_degree: Field<u64> = child("shard-degree", Ty::Count).engines(&["fsdp", "smp", "worker"]);
+        pub shard_degree: Field<u64> = child("shard-degree", Ty::Count).engines(SHARDS);
         /// GPUs that each layer is split over
-        pub tensor_degree: Field<u64> = child("tensor-degree", Ty::Count).engines(&["smp"]);
+        pub tensor_degree: Field<u64> = child("tensor-degree", Ty::Count).engines(SPLITS_LAYERS);
         /// stages of the pipeline
         pub pipeline_degree: Field<u64> =
-            child("pipeline-degree", Ty::Int(1, u64::MAX)).argument("degree").engines(&["smp"]);
+            child("pipeline-degree", Ty::Int(1, u64::MAX)).argument("degree").engines(HAS_STAGES);
         /// order of the passes
         pub schedule: Field<String> =
             prop_of("pipeline-degree", "schedule", Ty::Word(&["simple", "interleaved"]));
@@ -64,11 +94,15 @@ node! {
         pub num_active_micro_batches: Field<u64> =
             prop_of("pipeline-degree", "active-microbatches", Ty::Int(1, u64::MAX));
         /// GPUs that the sequence is split over
-        pub context_degree: Field<u64> = child("context-degree", Ty::Count).engines(&["smp"]);
+        pub context_degree: Field<u64> = child("context-degree", Ty::Count).engines(SPLITS_SEQUENCES);
+        /// GPUs that the sequence is split over outside attention, and the heads inside it
+        /// (DeepSpeed-Ulysses)
+        pub ulysses_degree: Field<u64> =
+            child("ulysses-degree", Ty::Count).engines(&["accelerate", "deepspeed"]);
         /// GPUs that the experts are distributed over
-        pub expert_degree: Field<u64> = child("expert-degree", Ty::Count).engines(&["smp"]);
-        /// fsdp: decoder layer class that forms a unit
-        pub wrap: Field<String> = child("wrap", Ty::Plain).engines(&["fsdp"]);
+        pub expert_degree: Field<u64> = child("expert-degree", Ty::Count).engines(SPREADS_EXPERTS);
+        /// fsdp, accelerate: decoder layer class that forms a unit
+        pub wrap: Field<String> = child("wrap", Ty::Plain).engines(&["fsdp", "accelerate"]);
         /// smp v1: which axis varies fastest over the ranks; a permutation of D, P, T, right-most fastest
         pub placement: Field<String> =
             child("placement", Ty::Word(PLACEMENTS)).argument("strategy").engines(&["smp"]);
@@ -158,6 +192,7 @@ macro_rules! options {
 }
 
 const ON: &[Arg] = &[optional_arg("on", Ty::Bool)];
+const OFFLOADED: &[Arg] = &[optional_arg("on", Ty::BoolOr(&["optimizer"]))];
 const COUNT: &[Arg] = &[arg("count", Ty::Int(0, u64::MAX))];
 const NUMBER: &[Arg] = &[arg("number", Ty::Number(0.0, f64::MAX))];
 const PORT: &[Arg] = &[arg("port", Ty::Int(1, 65_535))];
@@ -166,7 +201,8 @@ options! {
     MIN_PARAMETERS = "min-parameters" COUNT, &["fsdp"], "fsdp: minimum parameters of a unit";
     PREFETCH = "prefetch" &[arg("value", Ty::Scalar)], &["fsdp", "worker"],
         "fsdp: `backward-pre`, `backward-post` or `none`; worker: units gathered ahead";
-    OFFLOAD = "offload" ON, &["fsdp", "worker"], "keep parameters and optimizer states in host memory";
+    OFFLOAD = "offload" OFFLOADED, OFFLOADS, "keep parameters and optimizer states in host memory; accelerate, \
+        deepspeed: `optimizer` keeps only the optimizer states there";
     LIMIT_ALL_GATHERS = "limit-all-gathers" ON, &["fsdp"], "fsdp: gather at most two units at a time";
     RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after the forward pass and \
         gather it again";

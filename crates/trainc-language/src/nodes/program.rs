@@ -32,6 +32,8 @@ node! {
         /// whose modules and kernels run, for predictions, e.g. huggingface or torchtitan
         pub code: Field<String> = prop("code", Ty::Plain),
             default ("huggingface", "assumed unless `code` is written");
+        /// the class whose arguments the program takes
+        pub takes: Field<String> = prop("takes", Ty::Word(ARGUMENT_CLASSES));
         /// log level of the training toolkit; default info
         pub log_level: Field<String> = prop("log-level", Ty::Word(LOG_LEVELS));
         pub hyperparameters: Vec<Hyperparameter>;
@@ -48,6 +50,27 @@ node! {
         pub arguments: Vec<Val<String>> = words("arguments", "word", Ty::Text);
     }
 }
+
+/// Classes of training arguments: those of transformers, then those of TRL.
+const ARGUMENT_CLASSES: &[&str] = &[
+    "TrainingArguments",
+    "Seq2SeqTrainingArguments",
+    "SFTConfig",
+    "DPOConfig",
+    "GRPOConfig",
+    "KTOConfig",
+    "RewardConfig",
+    "ORPOConfig",
+    "CPOConfig",
+    "BCOConfig",
+    "GKDConfig",
+    "NashMDConfig",
+    "OnlineDPOConfig",
+    "PPOConfig",
+    "PRMConfig",
+    "RLOOConfig",
+    "XPOConfig",
+];
 
 const LOG_LEVELS: &[&str] = &["debug", "info", "warning", "error", "critical"];
 

@@ -12,12 +12,17 @@ node! {
         alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]])
     derive Default
     {
+        /// the program's own YAML or JSON of arguments; relative to this file
+        pub file: Field<String> = prop("file", Ty::Plain);
         /// precision of the arithmetic; fp8: matrix products in 8 bit, the rest in bf16
         pub precision: Field<String> =
             child("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"])).argument("precision");
         /// fp8: how operands are scaled; default: tensorwise
         pub recipe: Field<String> = prop_of("precision", "recipe", Ty::Word(RECIPES))
             .listed("precision.recipe");
+        /// type in which gradients are stored and reduced
+        pub gradients: Field<String> = prop_of("precision", "gradients", Ty::Word(WIDTHS))
+            .listed("precision.gradients");
         /// tokens in one sequence
         pub sequence_length: Field<u64> = child("sequence-length", Ty::Count);
         /// sequences per model replica and pass
@@ -53,6 +58,8 @@ node! {
     }
 }
 
+/// The types of gradients and of an optimizer's states.
+const WIDTHS: &[&str] = &["fp32", "bf16"];
 const RECIPES: &[&str] = &["tensorwise", "delayed", "current", "rowwise", "blockwise", "mxfp8", "nvfp4"];
 
 /// The scope of activation recomputation.
@@ -86,6 +93,8 @@ node! {
         pub lr: Field<f64> = prop("lr", Ty::Number(0.0, 1e6));
         /// decay rates of both moments, such as "0.9,0.95"
         pub betas: Field<(f64, f64)> = prop("betas", Ty::Plain);
+        /// type in which its states are stored
+        pub states: Field<String> = prop("states", Ty::Word(WIDTHS));
         /// epsilon, for numerical stability
         pub eps: Field<f64> = prop("eps", Ty::Number(0.0, 1.0));
         /// weight decay

@@ -69,10 +69,12 @@ impl PlanValues {
         for (path, value) in [
             ("mesh.world_size", mesh.map(|mesh| mesh.world_size)),
             ("mesh.data_parallel_replicas", mesh.map(|mesh| mesh.replicas.value)),
+            ("mesh.replicate_degree", mesh.map(|mesh| mesh.replicas.value)),
             ("mesh.shard_degree", mesh.map(|mesh| mesh.shard_degree.value)),
             ("mesh.tensor_degree", mesh.map(|mesh| mesh.tensor_degree.value)),
             ("mesh.pipeline_degree", mesh.map(|mesh| mesh.pipeline_degree.value)),
             ("mesh.context_degree", mesh.map(|mesh| mesh.context_degree.value)),
+            ("mesh.ulysses_degree", mesh.map(|mesh| mesh.ulysses_degree.value)),
             ("mesh.expert_degree", mesh.map(|mesh| mesh.expert_degree.value)),
         ] {
             table.put_or_already_reported(path, value);

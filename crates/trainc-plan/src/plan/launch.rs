@@ -21,6 +21,7 @@ pub(super) fn launch(plan: &Plan) -> Launch {
             Launcher::Mpi | Launcher::Smddp | Launcher::SmpV1 => mpi_options(parallel),
             Launcher::Torchrun
             | Launcher::LaunchScript
+            | Launcher::Accelerate
             | Launcher::PytorchDdp
             | Launcher::SmpV2
             | Launcher::ParameterServer
@@ -93,7 +94,8 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
         | Launcher::ParameterServer
         | Launcher::MultiWorkerMirrored
         | Launcher::Plain
-        | Launcher::LaunchScript => None,
+        | Launcher::LaunchScript
+        | Launcher::Accelerate => None,
         _ if is_single => plan.job.container_instance().map(str::to_owned),
         Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2 => {
             plan.job.rank_group()?.instance.value().cloned()
@@ -108,7 +110,7 @@ fn instance(plan: &Plan, launcher: Launcher) -> Option<String> {
 fn group(plan: &Plan, parallel: &Parallel, (launcher, is_rewritten): (Launcher, bool)) -> Option<String> {
     let is_sent = match launcher {
         Launcher::Plain => false,
-        Launcher::LaunchScript => true,
+        Launcher::LaunchScript | Launcher::Accelerate => true,
         Launcher::Torchrun => !parallel.group.is_absent(),
         Launcher::PytorchDdp => is_rewritten || !parallel.group.is_absent(),
         _ => true,

@@ -2,11 +2,12 @@
 
 use super::minimum_nodes::minimum_nodes;
 use crate::plan::divisors::{describe_near_divisors, divisors, largest_divisor, near_divisors};
+use crate::resolve::T0222;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::engine::{Absent, Degree, Law, Ranks};
+use trainc_ir::engine::{Absent, Degree, Inside, Law, Ranks};
 use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Val};
 
 declare_code!(
@@ -185,9 +186,10 @@ impl Layout<'_> {
         for factor in law.factors {
             *mesh.degree_mut(factor.axis) = self.degree(factor, minimum.as_ref(), problems)?;
         }
-        for (degree, _) in law.inside {
+        for Inside { degree, .. } in law.inside {
             *mesh.degree_mut(degree.axis) = self.degree(degree, minimum.as_ref(), problems)?;
         }
+        self.report_axes_of_other_laws(problems)?;
         // Invalid degrees were reported; the others are still checked.
         let unknown = self.reads_bad_value();
         let replicas = self.set_replicas(&mut mesh, problems);
@@ -239,13 +241,56 @@ impl Layout<'_> {
         match (degree.absent, degree.axis.written(self.parallel)) {
             (Absent::AllGpus(rule), _) => Some(Val::derived(self.gpus_per_node, rule)),
             (_, Field::Is(written)) => Some(written.clone()),
-            (absent, _) => Some(self.absent_degree(absent, minimum)),
+            (absent, _) => Some(self.absent_degree(degree.axis, absent, minimum)),
         }
     }
 
-    fn absent_degree(&self, absent: Absent, minimum: Option<&(Val<u64>, Val<u64>)>) -> Val<u64> {
+    /// Reports degrees of axes that only other laws of the engine have: they go with other strategies.
+    fn report_axes_of_other_laws(&self, problems: &mut Problems) -> Option<()> {
+        let (law, front) = (self.law(), self.engine.front);
+        let mut fine = Some(());
+        for axis in Axis::ALL.into_iter().filter(|axis| !law.axes().any(|own| own == *axis)) {
+            let Field::Is(written) = axis.written(self.parallel) else { continue };
+            let takers = front.laws.iter().filter(|law| law.axes().any(|own| own == axis));
+            let words: Vec<&str> =
+                takers.flat_map(|law| law.strategies).map(|strategy| strategy.word).collect();
+            if written.value <= 1 || words.is_empty() {
+                continue;
+            }
+            let node = axis.node();
+            let what = match law.strategy(Some(self.parallel)) {
+                Some(strategy) => format!("strategy `{}`", strategy.word),
+                None => format!("engine `{}` of this version", self.engine.name()),
+            };
+            let mut diagnostic = Diagnostic::new(
+                &T0222,
+                written.span_or(self.parallel.span),
+                format!(
+                    "{what} does not support `{node}`, which is only valid with {}",
+                    text::backtick_list(&words, "or")
+                ),
+            );
+            if let Some(at) = self.parallel.strategy.span() {
+                diagnostic = diagnostic.label(at, "the strategy");
+            }
+            problems.push(diagnostic.remove(node));
+            fine = None;
+        }
+        fine
+    }
+
+    /// Returns what the degrees of the other axes, as written, leave of the world size for an axis.
+    fn rest(&self, axis: Axis) -> u64 {
+        let others = self.law().axes().filter(|other| *other != axis && self.law().inside(*other).is_none());
+        let taken = others.map(|other| other.written(self.parallel).get().unwrap_or(1).max(1));
+        let taken = taken.fold(1, u64::saturating_mul);
+        self.world_size.checked_div(taken).unwrap_or(1).max(1)
+    }
+
+    fn absent_degree(&self, axis: Axis, absent: Absent, minimum: Option<&(Val<u64>, Val<u64>)>) -> Val<u64> {
         match (absent, minimum) {
             (Absent::One(rule), _) => Val::default(1, rule),
+            (Absent::Rest(rule), _) => Val::default(self.rest(axis), rule),
             (Absent::Node(rule), _) => Val::default(self.gpus_per_node, rule),
             (Absent::World(rule), _) | (Absent::Recommended(rule), None) => {
                 Val::default(self.world_size, rule)
@@ -276,14 +321,15 @@ impl Layout<'_> {
             return None;
         }
         let strategy = self.law().strategy(Some(self.parallel));
-        let implied = self.absent_degree(strategy.map_or(absent, |strategy| strategy.degree), minimum);
+        let absent = strategy.map_or(absent, |strategy| strategy.degree);
+        let implied = self.absent_degree(Axis::Shard, absent, minimum);
         let Field::Is(written) = &self.parallel.shard_degree else { return Some(implied) };
         let Some(strategy) = strategy.filter(|one| one.is_fixed && written.value != implied.value) else {
             return Some(written.clone());
         };
         let (world, wanted) = (self.world_size, implied.value);
-        let free = self.law().strategies.iter().find(|strategy| !strategy.is_fixed)?;
-        let other = format!("strategy \"{}\"", free.word);
+        let free = self.law().strategies.iter().find(|strategy| !strategy.is_fixed);
+        let other = free.map(|free| format!("strategy \"{}\"", free.word));
         let at = self.parallel.strategy.span().unwrap_or(self.parallel.span);
         problems.push(
             Diagnostic::new(
@@ -295,27 +341,27 @@ impl Layout<'_> {
                 ),
             )
             .label(at, "strategy")
-            .help(if !world.is_multiple_of(written.value) {
-                Help::remove("shard-degree")
-            } else if wanted == 1 {
-                Help::remove("shard-degree").or_write(other)
-            } else {
-                Help::write(other)
+            .help(match other.filter(|_| world.is_multiple_of(written.value)) {
+                None => Help::remove("shard-degree"),
+                Some(other) if wanted == 1 => Help::remove("shard-degree").or_write(other),
+                Some(other) => Help::write(other)
                     .and_text(&format!(" to shard over {} GPUs", written.value))
-                    .or_remove("shard-degree")
+                    .or_remove("shard-degree"),
             }),
         );
         None
     }
 
-    /// Computes the replicas that the other axes leave; reports degrees that do not divide the world size.
+    /// Computes the replicas: as written, or what the other axes leave. Reports degrees that do not divide the
+    /// world size, or leave another number of replicas.
     fn set_replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
         let world = self.world_size;
+        let chosen = self.chosen_replicas();
         let factors = self.law().factors.iter().map(|factor| factor.axis);
-        let axes: Vec<(&str, &Val<u64>)> = factors
-            .map(|axis| (axis.node(), mesh.degree_val(axis)))
-            .filter(|(_, val)| val.value > 1)
-            .collect();
+        let factors = factors.map(|axis| (axis.node(), mesh.degree_val(axis)));
+        let replicas = chosen.as_ref().map(|val| (Axis::Replica.node(), val));
+        let axes: Vec<(&str, &Val<u64>)> =
+            replicas.into_iter().chain(factors).filter(|(_, val)| val.value > 1).collect();
         let product = axes.iter().try_fold(1_u64, |product, (_, val)| product.checked_mul(val.value));
         let Some(product) = product.filter(|product| *product <= world) else {
             let shown = axes
@@ -347,6 +393,14 @@ impl Layout<'_> {
             self.report_indivisible(world, &axes, problems);
             return None;
         }
+        if let Some(chosen) = &chosen {
+            if product != world {
+                self.report_unfilled(mesh, &axes, product, problems);
+                return None;
+            }
+            mesh.replicas = chosen.clone();
+            return Some(());
+        }
         mesh.replicas = if product == 1 {
             Val::derived(world, format!("world size {world}, not sharded"))
         } else {
@@ -357,6 +411,53 @@ impl Layout<'_> {
             Val::derived(world / product, format!("world size {world} / ({})", shown.join(" × ")))
         };
         Some(())
+    }
+
+    /// Returns the replicas that the manifest or the law sets; `None` if they are what the other axes leave.
+    fn chosen_replicas(&self) -> Option<Val<u64>> {
+        let absent = self.law().replicas?;
+        if let Field::Is(written) = &self.parallel.replicate_degree {
+            return Some(written.clone());
+        }
+        // A shard degree of its own leaves replicas.
+        let leaves = self.law().strategy(Some(self.parallel)).is_some_and(|strategy| !strategy.is_whole());
+        (!leaves).then(|| self.absent_degree(Axis::Replica, absent, None))
+    }
+
+    /// Reports degrees whose product is only a part of the world size.
+    fn report_unfilled(
+        &self,
+        mesh: &Mesh,
+        axes: &[(&str, &Val<u64>)],
+        product: u64,
+        problems: &mut Problems,
+    ) {
+        let (world, p) = (self.world_size, self.parallel);
+        let written = axes.iter().rev().find(|(_, val)| val.origin.span().is_some());
+        let at = written.map_or(p.span, |(_, val)| val.span_or(p.span));
+        let shown: Vec<String> = axes.iter().map(|(name, val)| format!("`{name}` {}", val.value)).collect();
+        let shown = match shown.as_slice() {
+            [] => "all degrees are 1".to_owned(),
+            [one] => format!("{one} is the only degree"),
+            many => format!("{} = {product}", many.join(" × ")),
+        };
+        let more = world / product;
+        let replicas = p.replicate_degree.get().unwrap_or(1).saturating_mul(more);
+        let shards = format!("shard-degree {}", mesh.shard_degree.value.saturating_mul(more));
+        problems.push(
+            Diagnostic::new(
+                &T0301,
+                at,
+                format!("{shown}, but this cluster has {}", text::count(world, self.rank_noun())),
+            )
+            .label(
+                self.cluster_span,
+                format!("{} × {}", text::count(self.nodes, "node"), self.ranks_of_node()),
+            )
+            .help(Help::write(shards).or_write(format!("replicate-degree {replicas}")))
+            .note("the program starts only if the degrees multiply to the number of its processes")
+            .fact("world_size", world),
+        );
     }
 
     fn report_indivisible(&self, world: u64, axes: &[(&str, &Val<u64>)], problems: &mut Problems) {
@@ -404,27 +505,57 @@ impl Layout<'_> {
         }
     }
 
-    /// Checks that the degree of each axis inside another one divides that one's.
+    /// Checks that the degree of each axis inside others divides theirs, and has those whole that it must.
     fn check_degrees_inside_others(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
         let mut fine = Some(());
-        for (degree, outer) in self.law().inside {
+        for Inside { degree, of, whole } in self.law().inside {
             let (name, val) = (degree.axis.node(), mesh.degree_val(degree.axis));
-            let whole = mesh.degree_val(*outer);
-            if outer.written(self.parallel).is_bad() {
+            if of.iter().any(|outer| outer.written(self.parallel).is_bad()) {
                 return None;
             }
-            if val.value > 1 && !whole.value.is_multiple_of(val.value) {
-                problems.push(
-                    Diagnostic::new(
-                        &T0304,
-                        val.span_or(self.parallel.span),
-                        format!("`{name}` {} does not divide `{}` {}", val.value, outer.node(), whole.value),
-                    )
-                    .label(whole.span_or(self.parallel.span), format!("{} degree", outer.word()))
-                    .help(shard_degree_help(self.parallel, mesh, val.value)),
-                );
-                fine = None;
+            let product = |axes: &[Axis]| axes.iter().map(|axis| mesh.degree(*axis)).product::<u64>().max(1);
+            let (room, part) = (product(of), product(whole));
+            if val.value <= 1 || room.is_multiple_of(val.value) && val.value.is_multiple_of(part) {
+                continue;
             }
+            let divides = room.is_multiple_of(val.value);
+            let axes: Vec<Axis> = (if divides { whole } else { of }).to_vec();
+            let others: Vec<Axis> = match axes.as_slice() {
+                [one] => vec![*one],
+                many => many.iter().copied().filter(|axis| mesh.degree(*axis) > 1).collect(),
+            };
+            let shown: Vec<String> =
+                others.iter().map(|axis| format!("`{}` {}", axis.node(), mesh.degree(*axis))).collect();
+            let shown = shown.join(" × ");
+            let mut diagnostic = Diagnostic::new(
+                &T0304,
+                val.span_or(self.parallel.span),
+                match divides {
+                    true => format!("`{name}` {} is not a multiple of {shown}", val.value),
+                    false if others.is_empty() => {
+                        format!("`{name}` {} has no ranks to divide: the other degrees are 1", val.value)
+                    }
+                    false => format!("`{name}` {} does not divide {shown}", val.value),
+                },
+            );
+            for outer in &others {
+                let at = mesh.degree_val(*outer).span_or(self.parallel.span);
+                diagnostic = diagnostic.label(at, format!("{} degree", outer.word()));
+            }
+            problems.push(diagnostic.help(if *of == [Axis::Shard] {
+                shard_degree_help(self.parallel, mesh, val.value)
+            } else {
+                let legal: Vec<String> = divisors(room)
+                    .into_iter()
+                    .filter(|degree| *degree > 1 && degree.is_multiple_of(part))
+                    .map(|degree| format!("{name} {degree}"))
+                    .collect();
+                match legal.as_slice() {
+                    [] => format!("remove `{name}`"),
+                    legal => format!("write {}", text::backtick_list(legal, "or")),
+                }
+            }));
+            fine = None;
         }
         fine
     }

@@ -73,6 +73,12 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
 
 /// Sets the defaults that depend on other values.
 fn set_defaults(job: &mut Job) {
+    let code = trainc_engine::of_job(job).and_then(|engine| engine.front.code);
+    if let (Some(code), Some(program)) = (code, &mut job.program)
+        && program.code.val().is_some_and(|val| matches!(val.origin, Origin::Default(_)))
+    {
+        program.code = Field::Is(Val::default(code.to_owned(), "the program of the engine"));
+    }
     if let Some(cluster) = job.cluster.as_mut().filter(|cluster| cluster.groups.is_empty()) {
         cluster.nodes = mem::take(&mut cluster.nodes).or_default(1, "one instance");
     }

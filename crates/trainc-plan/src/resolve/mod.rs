@@ -24,7 +24,7 @@ use trainc_ir as ir;
 use trainc_syntax::{ast, required_values};
 
 pub use duplicates::{ActiveDuplicate, variant_with_second_duplicates};
-pub(crate) use job::T0220;
+pub(crate) use job::{T0220, T0222};
 pub use layers::{LayerLoader, LoadedLayer, T0207};
 pub use preferred_types::{PreferredType, variants_with_preferred_types};
 pub use set_flag::T0211;

@@ -4,6 +4,7 @@ use super::job::{T0222, T0223};
 use trainc_diag::source::Span;
 use trainc_diag::text as words;
 use trainc_diag::{Diagnostic, Problems};
+use trainc_engine::fronts;
 use trainc_ir::engine::Prefetch;
 use trainc_ir::{Engine, Scalar};
 use trainc_syntax::ast::{Node, Value};
@@ -26,7 +27,7 @@ pub(super) fn needs_program(node: &Node) -> bool {
         Some(written)
     } else {
         engine_alias(written)
-            .map(|(name, _)| name)
+            .and_then(|(name, _)| name)
             .or_else(|| words::nearest(written, ENGINE_NAMES.iter().copied()))
     };
     meant.and_then(trainc_engine::find).is_some_and(|engine| engine.front.runs_program)
@@ -49,7 +50,10 @@ fn engine(node: &Node, problems: &mut Problems) -> Option<Engine> {
     let mut diagnostic =
         Diagnostic::new(&T0223, span, format!("unknown engine `{written}`; expected {known}"));
     if let Some((wanted, why)) = engine_alias(written) {
-        diagnostic = diagnostic.write(format!("engine=\"{wanted}\"")).and_text(why);
+        diagnostic = match wanted {
+            Some(wanted) => diagnostic.write(format!("engine=\"{wanted}\"")).and_text(why),
+            None => diagnostic.help(why),
+        };
     } else if let Some(near) = words::nearest(written, ENGINE_NAMES.iter().copied()) {
         diagnostic =
             diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
@@ -82,8 +86,81 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
     problems.push(Diagnostic::new(&T0222, value.span, message).help(help));
 }
 
+/// Checks `strategy`: a word of one of the engine's laws.
+fn check_strategy(node: &Node, engine: Engine, problems: &mut Problems) {
+    let Some(value) = node.child("strategy").and_then(|child| child.arg(0)) else { return };
+    let Value::Text(word) = &value.value else { return };
+    let known: Vec<&str> = engine.front.strategies().collect();
+    let is_a_strategy = fronts::ALL.iter().any(|front| front.strategies().any(|one| one == word));
+    // Of an engine without strategies the node is reported, and a word that is none by the reader.
+    if known.is_empty() || !is_a_strategy || known.contains(&word.as_str()) {
+        return;
+    }
+    let expected = words::backtick_list(&known, "or");
+    let message =
+        format!("engine `{}` does not support strategy `{word}`: expected {expected}", engine.name());
+    let mut diagnostic = Diagnostic::new(&T0222, value.span, message);
+    if let Some(at) = node.prop("engine").map(|value| value.span) {
+        diagnostic = diagnostic.label(at, "the engine");
+    }
+    let takers = fronts::ALL.iter().filter(|front| front.strategies().any(|one| one == word));
+    let takers: Vec<String> = takers.map(|front| format!("engine=\"{}\"", front.word)).collect();
+    problems.push(match same_sharding(engine, word) {
+        Some(same) => diagnostic.write(format!("strategy \"{same}\"")).and_text(", which shards the same"),
+        None => diagnostic.choose(format!("write {}", words::backtick_list(&takers, "or")), &takers),
+    });
+}
+
+/// Returns the strategy of an engine that shards what a strategy of another engine does.
+fn same_sharding(engine: Engine, word: &str) -> Option<&'static str> {
+    let mut laws = fronts::ALL.iter().flat_map(|front| front.laws);
+    let meant = laws.find_map(|law| law.strategies.iter().find(|strategy| strategy.word == word))?;
+    let mut own = engine.front.laws.iter().flat_map(|law| law.strategies);
+    let same =
+        own.find(|strategy| (strategy.sharding, strategy.is_whole()) == (meant.sharding, meant.is_whole()))?;
+    Some(same.word)
+}
+
+/// Checks `file=` and `version=`, which are of programs with a file of their own, and a word of `offload`.
+fn check_programs(node: &Node, engine: Engine, problems: &mut Problems) {
+    let takers: Vec<&str> =
+        fronts::ALL.iter().filter(|front| front.file.is_some()).map(|front| front.word).collect();
+    let is_taken = engine.front.file.is_some();
+    let written = node.props.iter().filter(|(key, _)| matches!(key.value.as_str(), "file" | "version"));
+    for (key, value) in written.filter(|_| !is_taken) {
+        problems.push(
+            Diagnostic::new(
+                &T0222,
+                key.span.to(value.span),
+                format!(
+                    "engine `{}` does not support `{}`, which is only valid with {}",
+                    engine.name(),
+                    key.value,
+                    words::backtick_list(&takers, "or")
+                ),
+            )
+            .remove(key.value.as_str()),
+        );
+    }
+    let Some(value) = node.child("offload").and_then(|child| child.arg(0)) else { return };
+    let can_offload_optimizer = engine.front.laws.iter().any(|law| law.offloads_optimizer);
+    if matches!(value.value, Value::Text(_)) && !can_offload_optimizer {
+        problems.push(
+            Diagnostic::new(
+                &T0222,
+                value.span,
+                format!("engine `{}` does not move the optimizer states alone to the host", engine.name()),
+            )
+            .write("offload #true")
+            .or_remove("offload"),
+        );
+    }
+}
+
 fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
     check_prefetch(node, engine, problems);
+    check_strategy(node, engine, problems);
+    check_programs(node, engine, problems);
     for child in &node.children {
         let name = child.name.value.as_str();
         let Some(takers) = child.spec.and_then(engines_of) else { continue };

@@ -118,6 +118,7 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
             Axis::Tensor => "tensor rank",
             Axis::Replica => "replica",
             Axis::Context => "context rank",
+            Axis::Ulysses => "sequence rank",
             Axis::Expert => "expert rank",
         })
         .collect();

@@ -5,8 +5,8 @@ use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{
-    Batch, Engine, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run,
-    SourceFile,
+    Axis, Batch, Engine, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region,
+    Run, SourceFile,
 };
 use trainc_plan::plan::minimum_nodes;
 
@@ -209,7 +209,7 @@ fn model(table: &mut OriginTable, plan: &Plan, facts: &ModelFacts) {
 
 fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     let Mesh {
-        law: _,
+        law,
         nodes,
         gpus_per_node,
         processes_per_node,
@@ -219,6 +219,7 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
         tensor_degree,
         pipeline_degree,
         context_degree,
+        ulysses_degree,
         expert_degree,
         data_ranks,
         minimum_nodes,
@@ -237,15 +238,18 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
         "processes that the engine starts on each node",
     );
     for (name, val) in [
-        ("replicas", replicas),
-        ("shard-degree", shard_degree),
-        ("tensor-degree", tensor_degree),
-        ("pipeline-degree", pipeline_degree),
-        ("context-degree", context_degree),
-        ("expert-degree", expert_degree),
-        ("data-ranks", data_ranks),
+        ("replicas", Some(replicas)),
+        ("shard-degree", Some(shard_degree)),
+        ("tensor-degree", Some(tensor_degree)),
+        ("pipeline-degree", Some(pipeline_degree)),
+        ("context-degree", Some(context_degree)),
+        ("ulysses-degree", Some(ulysses_degree).filter(|_| law.has(Axis::Ulysses))),
+        ("expert-degree", Some(expert_degree)),
+        ("data-ranks", Some(data_ranks)),
     ] {
-        table.val(name, val, |n| text::group_digits(*n));
+        if let Some(val) = val {
+            table.val(name, val, |n| text::group_digits(*n));
+        }
     }
     for (name, val) in [("minimum-nodes", minimum_nodes), ("recommended-nodes", recommended_nodes)] {
         match val {
