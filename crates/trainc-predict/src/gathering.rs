@@ -11,16 +11,33 @@ pub struct Gathering {
     pub prefetch: Prefetch,
     /// FSDP: true if the host waits, so that at most two units are gathered (`limit_all_gathers`).
     pub limited: bool,
-    /// SMP v1: maximum number of parameters gathered at a time (`sdp_max_live_parameters`).
+    /// SMP v1 and ZeRO-3: maximum number of parameters gathered at a time (`sdp_max_live_parameters`,
+    /// `stage3_max_live_parameters`).
     pub live_parameters: f64,
-    /// SMP v1: elements of a reduce bucket (`sdp_reduce_bucket_size`).
+    /// SMP v1 and ZeRO: elements of a reduce bucket (`sdp_reduce_bucket_size`, `reduce_bucket_size`).
     pub bucket: f64,
+    /// ZeRO-3: parameters within which a gathered one is kept for its next use
+    /// (`stage3_max_reuse_distance`).
+    pub reuse_distance: f64,
+    /// ZeRO-3: parameters that are gathered ahead (`stage3_prefetch_bucket_size`).
+    pub prefetched_parameters: f64,
+    /// ZeRO-1 and 2: true if buckets are reduced during the backward pass (`overlap_comm`).
+    pub overlapped: bool,
 }
 
 impl Default for Gathering {
-    /// Returns the defaults of PyTorch 2.1 and later and of SMP v1 (SageMaker Python SDK documentation).
+    /// Returns the defaults of PyTorch 2.1 and later, of SMP v1 (SageMaker Python SDK documentation) and of
+    /// DeepSpeed 0.19.8 (runtime/zero/config.py).
     fn default() -> Self {
-        Self { prefetch: Prefetch::Before, limited: true, live_parameters: 1e9, bucket: 5e8 }
+        Self {
+            prefetch: Prefetch::Before,
+            limited: true,
+            live_parameters: 1e9,
+            bucket: 5e8,
+            reuse_distance: 1e9,
+            prefetched_parameters: 5e7,
+            overlapped: false,
+        }
     }
 }
 
@@ -52,6 +69,7 @@ impl Gathering {
             limited: option(parallel, "limit-all-gathers") != Some(&Scalar::Bool(false)),
             live_parameters: count("sdp-max-live-parameters", otherwise.live_parameters),
             bucket: count("sdp-reduce-bucket-size", otherwise.bucket),
+            ..otherwise
         }
     }
 }

@@ -161,4 +161,6 @@ fn has_collectives(layout: &Layout) -> bool {
 }
 
 #[cfg(test)]
+mod law_tests;
+#[cfg(test)]
 mod tests;

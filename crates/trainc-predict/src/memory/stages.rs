@@ -32,13 +32,53 @@ impl Stage {
 pub(super) fn layer_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     let experts = model.expert_parameters / model.layers.max(1.0);
-    (model.layer_parameters - experts) / layout.degrees.tensor + expert_parameters(layout)
+    let whole = if has_whole_norms(layout) {
+        model.layer_parameters - model.linear_parameters / model.layers.max(1.0)
+    } else {
+        0.0
+    };
+    let whole = whole.max(0.0);
+    (model.layer_parameters - experts - whole) / layout.degrees.tensor + whole + expert_parameters(layout)
+}
+
+/// Returns true if norms count as whole on every tensor rank: the plans of torchtitan and transformers divide
+/// matrices and tables alone (torchtitan 0.2.2, models/llama3/infra/parallelize.py, `apply_tp`; transformers
+/// 5.24.0, `base_model_tp_plan`). Other systems replicate them too, and count as dividing all parameters.
+fn has_whole_norms(layout: &Layout) -> bool {
+    layout.system == System::Fsdp && layout.degrees.tensor > 1.0
+}
+
+/// Returns what one tensor rank holds of `count` parameters outside the layers, among them tables of `rows`
+/// rows each, of which the first rank has the most.
+fn outer_parameters(layout: &Layout, count: f64, rows: &[f64]) -> f64 {
+    let (hidden, tensor) = (layout.model.hidden, layout.degrees.tensor);
+    let tables = hidden * rows.iter().sum::<f64>();
+    if !has_whole_norms(layout) || tables > count {
+        return count / tensor;
+    }
+    count - tables + hidden * rows.iter().map(|rows| (rows / tensor).ceil()).sum::<f64>()
 }
 
 /// Returns the part of [`layer_parameters`] in experts.
 fn expert_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     model.expert_parameters / model.layers.max(1.0) / (layout.degrees.expert * layout.degrees.tensor)
+}
+
+/// Returns the parameters of the largest matrix of a layer on one GPU, without experts.
+pub(super) fn largest_matrix(layout: &Layout) -> f64 {
+    let model = &layout.model;
+    let attention = model.heads * model.head_dim;
+    let inside = if model.experts > 0.0 { attention } else { model.ffn.max(attention) };
+    model.hidden * inside / layout.degrees.tensor
+}
+
+/// Returns the parameters of the largest module without submodules on one GPU: a table, the experts of a
+/// layer, a matrix.
+pub(super) fn largest_module(layout: &Layout) -> f64 {
+    let model = &layout.model;
+    let table = model.vocab.max(model.head_vocab) * model.hidden / layout.degrees.tensor;
+    table.max(expert_parameters(layout)).max(largest_matrix(layout))
 }
 
 /// Returns the parameters of the head alone: 0 if it shares the embedding's.
@@ -64,7 +104,6 @@ fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
 /// Returns the stages that can be the fullest: the first, one in the middle, the last.
 pub(super) fn candidate_fullest_stages(layout: &Layout) -> Vec<Stage> {
     let (model, degrees) = (&layout.model, &layout.degrees);
-    let tensor = degrees.tensor;
     let (per_layer, experts) = (layer_parameters(layout), expert_parameters(layout));
     let count = degrees.pipeline.max(1.0);
     let stage = move |index: f64, layers: f64, outer: f64, last: bool| Stage {
@@ -72,20 +111,23 @@ pub(super) fn candidate_fullest_stages(layout: &Layout) -> Vec<Stage> {
         layers,
         layer_parameters: per_layer * layers,
         expert_parameters: experts * layers,
-        outer_parameters: outer / tensor,
+        outer_parameters: outer,
         last,
     };
+    let head_rows = if model.tied { 0.0 } else { model.head_vocab };
     if count <= 1.0 {
-        return vec![stage(0.0, model.layers, model.outer_parameters, true)];
+        let outer = outer_parameters(layout, model.outer_parameters, &[model.vocab, head_rows]);
+        return vec![stage(0.0, model.layers, outer, true)];
     }
     let head = head_parameters(layout);
-    let embedding = model.outer_parameters - head;
+    let embedding = outer_parameters(layout, model.outer_parameters - head, &[model.vocab]);
     // Megatron keeps a second copy of a tied embedding on the last stage (SC21, section 2.3; DeepSpeed's
     // `TiedLayerSpec`); the others keep the head with the embedding.
     let copied = layout.code.is_megatron()
         || layout.code == Code::Nanotron
         || matches!(layout.system, System::SmpV1 | System::DeviceMap);
-    let tail = if model.tied && copied { model.vocab * model.hidden } else { head };
+    let tail_rows = if model.tied && copied { model.vocab } else { head_rows };
+    let tail = outer_parameters(layout, tail_rows * model.hidden, &[tail_rows]);
     if let Some(blocks) = balanced_stages(layout) {
         let all = blocks.iter().enumerate().map(|(at, blocks)| {
             let outer = if at == 0 { embedding } else { 0.0 } + if blocks.head { tail } else { 0.0 };

@@ -10,7 +10,7 @@ use crate::samples::one_gpu;
 use proptest::prelude::*;
 use trainc_ir::architecture::{Architecture, Dimensions, Family};
 
-fn shipped() -> MemoryConstants {
+pub(super) fn shipped() -> MemoryConstants {
     MemoryConstants::from_constants(Constants::shipped())
 }
 
@@ -43,13 +43,13 @@ fn gpt2_30b() -> Architecture {
 }
 
 /// One GPU, mixed precision, no recomputation, AdamW.
-fn layout(architecture: &Architecture, gib: f64) -> Layout {
+pub(super) fn layout(architecture: &Architecture, gib: f64) -> Layout {
     let mut layout = one_gpu(Model::from_architecture(architecture, architecture.default_class()));
     layout.hardware.memory_bytes = Some(gib * GIB);
     layout
 }
 
-fn sharded_layout(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
+pub(super) fn sharded_layout(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
     let mut layout = layout(architecture, gib);
     layout.system = system;
     layout.sharding = Sharding::Full;
@@ -60,7 +60,7 @@ fn sharded_layout(architecture: &Architecture, system: System, gpus: f64, gib: f
     layout
 }
 
-fn assert_near(found: f64, expected: f64, share: f64) {
+pub(super) fn assert_near(found: f64, expected: f64, share: f64) {
     assert!((found / expected - 1.0).abs() <= share, "found {found}, expected {expected}");
 }
 
@@ -81,7 +81,7 @@ fn states_by_recipe() {
         states_per_parameter(&one)
     };
     assert_near(of(&|l| l.precision = Precision::Fp32), 16.0, 1e-9);
-    assert_near(of(&|l| l.system = System::DeepSpeed), 16.0, 1e-9);
+    assert_near(of(&|l| l.system = System::SmpV1), 16.0, 1e-9);
     assert_near(of(&|l| l.precision = Precision::Pure16 { bf16: true }), 8.0, 1e-9);
     let megatron = |l: &mut Layout, bf16: bool| {
         l.system = System::Megatron;
@@ -105,7 +105,7 @@ fn states_by_recipe() {
         1e-9,
     );
     let zero = |l: &mut Layout, sharding| {
-        l.system = System::DeepSpeed;
+        l.system = System::SmpV1;
         l.sharding = sharding;
         l.degrees.shard = 64.0;
     };

@@ -13,10 +13,7 @@ pub(super) struct Units {
     pub(super) buffers: f64,
 }
 
-/// Maximum number of parameters that DeepSpeed keeps live at once (`stage3_max_live_parameters`).
-const LIVE_PARAMETERS: f64 = 1e9;
-
-/// Elements of a reduce bucket of DeepSpeed (`reduce_bucket_size`).
+/// Elements of a reduce bucket of Megatron-DeepSpeed (`reduce_bucket_size`).
 const BUCKET: f64 = 5e8;
 
 /// Returns the bytes of one element when gathered and multiplied.
@@ -45,10 +42,8 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
             Units { gathered: width * (count + unit), buffers: 0.0 }
         }
         System::DeepSpeed => {
-            let bucket = width * BUCKET.min(count);
-            let gathered =
-                if layout.sharding == Sharding::Full { width * LIVE_PARAMETERS.min(count) } else { 0.0 };
-            Units { gathered, buffers: if layout.sharding == Sharding::None { 0.0 } else { bucket } }
+            let gathered = if layout.sharding == Sharding::Full { live_bytes(layout, stage) } else { 0.0 };
+            Units { gathered, buffers: zero_bucket_bytes(layout) }
         }
         System::SmpV1 if layout.sharding == Sharding::Full => {
             // The current layer is gathered regardless of the bound.
@@ -59,6 +54,46 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
         System::Ddp => data_parallel(layout, count),
         _ => Units::default(),
     }
+}
+
+/// Returns the bytes of the parameters that ZeRO-3 has gathered when the loss is computed, and of the largest
+/// gradient before its reduction.
+///
+/// A module is freed after its use unless it is used again within `stage3_max_reuse_distance` elements: after
+/// the forward pass the last half of that distance is whole, each parameter of which is passed once forward
+/// and once backward; always the largest module, and inside the layers the current matrix with what is
+/// prefetched (DeepSpeed 0.19.8, runtime/zero/partitioned_param_coordinator.py, `__params_to_release`,
+/// `fetch_sub_module`). DeepSpeed's own estimators count four bytes for each parameter of the largest module,
+/// which is this with 16-bit weights.
+fn live_bytes(layout: &Layout, stage: &Stage) -> f64 {
+    let width = compute_width(layout);
+    let limits = &layout.gathering;
+    let (largest, matrix) = (stages::largest_module(layout), stages::largest_matrix(layout));
+    let ahead = (0.5 * limits.reuse_distance).max(matrix + limits.prefetched_parameters);
+    let live = ahead.min(limits.live_parameters).max(largest).min(stage.parameters());
+    let frozen = layout.lora.is_some();
+    match layout.quantisation.filter(|_| frozen) {
+        // Matrices are gathered as they are stored, and dequantised one at a time.
+        Some(stored) => {
+            let outer = largest.min(stage.outer_parameters);
+            let of_layers = (live - outer).max(0.0) * frozen_bytes_per_parameter(Some(stored));
+            width * (outer + matrix) + of_layers
+        }
+        None => width * (live + if frozen { 0.0 } else { largest }),
+    }
+}
+
+/// Returns the bytes of ZeRO's buckets of gradients, which are allocated whole: one, or two below stage 3 if
+/// reductions overlap with the backward pass (DeepSpeed 0.19.8, runtime/zero/stage3.py, `ipg_buckets`;
+/// stage_1_and_2.py, `buf_0` and `buf_1`). Updated weights are gathered in place, whatever
+/// `allgather_bucket_size`.
+fn zero_bucket_bytes(layout: &Layout) -> f64 {
+    let buckets = match layout.sharding {
+        Sharding::None => 0.0,
+        Sharding::Optimizer | Sharding::Gradients if layout.gathering.overlapped => 2.0,
+        Sharding::Optimizer | Sharding::Gradients | Sharding::Full => 1.0,
+    };
+    buckets * compute_width(layout) * layout.gathering.bucket
 }
 
 /// Returns the number of units that are gathered at once in the backward pass, together with one unit's
