@@ -204,10 +204,9 @@ fn a_log_without_figures_says_what_to_print() {
 #[test]
 fn a_row_is_of_the_planned_job_or_none() {
     type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Lost<'a>);
-    /// What a table cannot say of a job: nothing, what only its memory depends on, or what its time does too.
+    /// What a table cannot say of a job: nothing, or what its time depends on.
     enum Lost<'a> {
         Nothing,
-        Memory(&'a str),
         Row(&'a str),
     }
     let llama = r#"model "huggyllama/llama-7b""#;
@@ -216,7 +215,7 @@ fn a_row_is_of_the_planned_job_or_none() {
         format!("{llama}\n    adapter \"lora\" rank=64 alpha=16 targets=\"q_proj,k_proj,v_proj,o_proj\"");
     let cases: [Case; 5] = [
         ("plain", "llama-7b-fsdp", vec![], Lost::Nothing),
-        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Lost::Memory("when frozen weights are freed")),
+        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Lost::Nothing),
         // The script wraps its layers by itself.
         ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Lost::Nothing),
         (
@@ -270,15 +269,6 @@ fn a_row_is_of_the_planned_job_or_none() {
                 assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
                 let row = judged();
                 ["step_seconds", "peak_memory_bytes"].iter().for_each(|figure| near(&row, figure));
-                continue;
-            }
-            Lost::Memory(lost) => {
-                assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
-                let notes = ran.json()["notes"].to_string();
-                assert!(notes.contains("its peak memory is omitted") && notes.contains(lost), "{notes}");
-                let row = judged();
-                near(&row, "step_seconds");
-                assert_eq!(row["peak_memory_bytes"], Value::Null, "{name}");
                 continue;
             }
         };

@@ -139,7 +139,7 @@ impl RunRow<'_> {
             },
             smddp: engine.contains("smddp"),
             optimizer_copies: false,
-            frees_frozen: engine.contains("fsdp2"),
+            frees_frozen: engine.contains("fsdp2") || self.frees_frozen(code),
             one_unit: false,
             input: None,
             gathering: trainc_predict::Gathering::default(),
@@ -149,13 +149,23 @@ impl RunRow<'_> {
             gradient_bytes: match self.text("grad_dtype") {
                 "fp32" => Some(4.0),
                 "bf16" | "fp16" => Some(2.0),
-                _ => None,
+                _ => Code::reduces_in_16_bit(self.text("code")).then_some(2.0),
             },
+            narrow_weights: self.text("weight_dtype") == "fp8",
             async_tensor: self.text("async_tp") == "1",
             // As the notes of all rows with an expert degree say.
             balanced_experts: true,
             ulysses: engine.contains("ulysses"),
         })
+    }
+
+    /// Returns true if FSDP frees frozen weights, by the version of PyTorch in `framework`, or else by the
+    /// year: PyTorch 2.1 was released in October 2023.
+    fn frees_frozen(&self, code: Code) -> bool {
+        let framework = self.text("framework").to_ascii_lowercase();
+        let version = framework.split_once("torch ").map(|(_, rest)| rest.split(' ').next().unwrap_or(rest));
+        let is_recent = version.is_some() || self.number("year").is_some_and(|year| year >= 2024.0);
+        is_recent && code.frees_frozen(version)
     }
 
     fn precision(&self) -> Result<Precision, String> {
@@ -178,7 +188,7 @@ impl RunRow<'_> {
     /// Returns true if a column has a word that the cost model does not know: the row is then predicted as if
     /// the cell was empty, with the interval of a setting that was never measured.
     fn has_unknown_word(&self) -> bool {
-        const WORDS: [(&str, &[&str]); 7] = [
+        const WORDS: [(&str, &[&str]); 8] = [
             ("attention", &["eager", "sdpa", "fa2", "fa3", "cudnn", "flex"]),
             ("loss", &["whole", "chunked", "fused", "parallel"]),
             ("compiled", &["0", "1"]),
@@ -186,6 +196,7 @@ impl RunRow<'_> {
             ("async_tp", &["0", "1"]),
             ("grad_dtype", &["fp32", "bf16", "fp16"]),
             ("state_dtype", &["fp32", "bf16"]),
+            ("weight_dtype", &["fp32", "bf16", "fp8"]),
         ];
         let recipe = self.text("fp8_recipe");
         let is_unknown = |(column, words): &(&str, &[&str])| {

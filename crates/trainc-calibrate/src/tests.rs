@@ -1,5 +1,6 @@
 use crate::judge::{fit_and_judge, judge};
 use crate::{Table, read};
+use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
 use trainc_predict::{Constants, GpuKind};
 
 fn shipped_table() -> Table {
@@ -112,4 +113,88 @@ fn a_row_with_a_model_id_has_the_dimensions_of_the_model() {
     assert!(read_with("Qwen/Qwen9-1T", "").unwrap_err().contains("not in the catalogue"));
     let dense = read_with("", "48").unwrap().model;
     assert_eq!(dense.experts, 0.0);
+}
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Returns the peak in GiB that an instrument would show for a row: a common part, and cells of its own.
+fn peak_of_cells(cells: &[(&'static str, &'static str)], kind: MeasuredAs) -> f64 {
+    let common = [("nodes", "1"), ("gpus_per_node", "8"), ("flash", "1"), ("micro_batch", "1"), ("ep", "1")];
+    let cells = common.iter().chain(cells).copied().collect();
+    let layout = crate::layout_of_cells(cells, None).unwrap();
+    peak_by_instrument(&layout, kind, &MemoryConstants::from_constants(Constants::shipped())) / GIB
+}
+
+/// Llama 3.1 8B of NVIDIA/dgxc-benchmarking v25.04 (llama3.1/README.md): 65.97 GiB allocated, with the gradients in
+/// bf16 of NeMo's recipes.
+#[test]
+fn recipes_of_nemo_keep_gradients_in_16_bit() {
+    let cells = [
+        ("code", "nemo"),
+        ("engine", "Megatron TP+PP+SP ZeRO-1"),
+        ("model_id", "llama-3.1-8b"),
+        ("gpu", "H100-80GB"),
+        ("seq", "8192"),
+        ("precision", "bf16"),
+        ("cp", "2"),
+        ("shard_degree", "4"),
+        ("zero_stage", "1"),
+        ("recompute", "none"),
+        ("year", "2025"),
+    ];
+    let peak = peak_of_cells(&cells, MeasuredAs::Allocated);
+    assert!((peak / 65.97 - 1.0).abs() < 0.02, "{peak}");
+    let wide = [&cells[..], &[("grad_dtype", "fp32")]].concat();
+    assert!((peak_of_cells(&wide, MeasuredAs::Allocated) - peak - 2.0 * 8.03e9 / GIB).abs() < 0.1);
+}
+
+/// LoRA of Llama 2 70B on eight B200 and on 64 (mlcommons/training_results_v5.0, NVIDIA and Oracle): 168.83 and 82.32 GiB
+/// reserved, with weights in 8 bit alone.
+#[test]
+fn frozen_weights_may_be_in_8_bit() {
+    for (context, nodes, measured) in [("1", "1", 168.83), ("8", "8", 82.32)] {
+        let cells = [
+            ("code", "nemo"),
+            ("engine", "Megatron TP+PP+SP LoRA"),
+            ("model_id", "llama-2-70b"),
+            ("gpu", "B200"),
+            ("gpu_mem_gib", "180"),
+            ("nodes", nodes),
+            ("seq", "8192"),
+            ("precision", "fp8"),
+            ("cp", context),
+            ("recompute", "none"),
+            ("year", "2025"),
+        ];
+        let narrow = [&cells[..], &[("weight_dtype", "fp8")]].concat();
+        let peak = peak_of_cells(&narrow, MeasuredAs::Reserved);
+        assert!((peak / measured - 1.0).abs() < 0.1, "{peak} of {measured}");
+        assert!(peak_of_cells(&cells, MeasuredAs::Reserved) > 1.5 * measured);
+    }
+}
+
+/// LoRA of Llama 2 70B under FSDP ran on eight H100 of 80 GB (NVIDIA/dgxc-benchmarking v24.11.1, PyTorch 2.x with PEFT):
+/// frozen units are freed. They were not before PyTorch 2.1, and are not where a unit has adapters too.
+#[test]
+fn frozen_units_are_freed_by_version_and_code() {
+    let cells = [
+        ("engine", "FSDP FULL_SHARD LoRA"),
+        ("model_id", "llama-2-70b"),
+        ("gpu", "H100-80GB"),
+        ("seq", "2048"),
+        ("micro_batch", "8"),
+        ("precision", "bf16"),
+        ("recompute", "full"),
+        ("lora_rank", "8"),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| {
+        peak_of_cells(&[&cells[..], more].concat(), MeasuredAs::Whole)
+    };
+    let freed = with(&[("year", "2024")]);
+    assert!(freed < 80.0, "{freed}");
+    assert_eq!(with(&[("framework", "PyTorch 2.1.0"), ("year", "2023")]), freed);
+    let kept = with(&[("year", "2023")]);
+    assert!(kept > 140.0, "{kept}");
+    assert_eq!(with(&[("framework", "PyTorch 2.0.1"), ("year", "2024")]), kept);
+    assert!(with(&[("framework", "litgpt / torch 2.1"), ("code", "litgpt"), ("year", "2024")]) > 130.0);
 }

@@ -113,6 +113,7 @@ impl Layout {
             code,
             code_is_known,
             gradient_bytes: None,
+            narrow_weights: false,
             async_tensor: false,
             balanced_experts: false,
             ulysses: mesh.ulysses_degree.value > 1,
@@ -120,9 +121,7 @@ impl Layout {
             // default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             frees_frozen: matches!(system, System::SmpV2 | System::Worker)
-                || plan.image.as_ref().is_none_or(|image| {
-                    image.pytorch.as_deref().is_none_or(|version| version_at_least(version, (2, 1)))
-                }),
+                || code.frees_frozen(plan.image.as_ref().and_then(|image| image.pytorch.as_deref())),
             one_unit: is_one_fsdp_unit(plan),
             input: super::Input::from_plan(plan).ok(),
             gathering: Gathering::from_parallel(parallel),
@@ -319,7 +318,7 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     if kernel || written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 
-fn version_at_least(version: &str, least: (u64, u64)) -> bool {
+pub(crate) fn version_at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }

@@ -55,6 +55,9 @@ pub struct Layout {
     pub code_is_known: bool,
     /// Bytes of an element of a gradient when it is reduced and stored, if it is not that of the engine.
     pub gradient_bytes: Option<f64>,
+    /// True if the weights of linear layers are kept in 8 bit alone, without a 16-bit copy (`fp8_params` of
+    /// Megatron-Core).
+    pub narrow_weights: bool,
     /// True if tensor-parallel collectives overlap with the products that they belong to (async tensor
     /// parallelism).
     pub async_tensor: bool,
@@ -64,9 +67,7 @@ pub struct Layout {
     /// True if the optimizer's step makes temporary copies of the tensors that it updates (torch's `foreach`
     /// kernels).
     pub optimizer_copies: bool,
-    /// FSDP: true if a unit of frozen weights is freed after its backward pass: if each parameter is sharded
-    /// individually (`fully_shard`), and since PyTorch 2.1 if adapters are wrapped separately from frozen
-    /// weights (pytorch#101982; PEFT's `fsdp_auto_wrap_policy`).
+    /// FSDP: true if a unit of frozen weights is freed after its backward pass ([`Code::frees_frozen`]).
     pub frees_frozen: bool,
     /// FSDP: true if the whole model is one unit, gathered before all computation and scattered after it.
     pub one_unit: bool,

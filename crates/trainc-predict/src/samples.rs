@@ -59,6 +59,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         code: Code::HuggingFace,
         code_is_known: true,
         gradient_bytes: None,
+        narrow_weights: false,
         async_tensor: false,
         balanced_experts: false,
         ulysses: false,

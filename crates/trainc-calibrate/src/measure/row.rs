@@ -89,6 +89,14 @@ pub fn table_cells(
         "fp8_recipe",
         layout.precision.fp8_recipe().map_or_else(String::new, |recipe| recipe.as_str().to_owned()),
     );
+    let narrow = matches!(layout.precision, Precision::Pure16 { bf16: true });
+    put("state_dtype", if narrow { "bf16" } else { "" }.to_owned());
+    put(
+        "grad_dtype",
+        layout
+            .gradient_bytes
+            .map_or_else(String::new, |bytes| if bytes < 4.0 { "bf16" } else { "fp32" }.to_owned()),
+    );
     put("attention", plan.job.train.attention.value().cloned().unwrap_or_default());
     put("loss", plan.job.train.loss.value().cloned().unwrap_or_default());
     put("gated", if model.ffn_matrices > 2.5 { "1" } else { "0" }.to_owned());
@@ -133,6 +141,9 @@ pub fn table_cells(
 fn engine_column(plan: &Plan, layout: &Layout) -> String {
     let law = plan.mesh.as_ref().map_or(&Law::PLAIN, |mesh| mesh.law);
     let mut out = law.measured_as(layout.sharding).to_owned();
+    if layout.ulysses {
+        out.push_str(" + Ulysses");
+    }
     if layout.lora.is_some() {
         out.push_str(" LoRA");
     }

@@ -38,6 +38,8 @@ pub struct Kept {
     pub wide_rotation: bool,
     /// Bytes of an element of a product's input: 1 if it is kept in 8 bit.
     pub input_width: f64,
+    /// Bytes of an element of the non-linearity's input.
+    pub inner_width: f64,
 }
 
 impl Kept {
@@ -70,6 +72,9 @@ impl Kept {
                 Precision::Fp8(_) if code == Code::MegatronCore => 1.0,
                 _ => width,
             },
+            // Recipes with weights in 8 bit alone also set `activation_func_fp8_input_store`
+            // (mlcommons/training_results_v5.0, NVIDIA, llama2_70b_lora, megatron_gpt_peft_tuning_config.yaml).
+            inner_width: if layout.narrow_weights { 1.0 } else { width },
         }
     }
 }
@@ -181,7 +186,7 @@ fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
         1.0 + last
     };
     // The last of them is the input of the second product.
-    let bytes = kept.width * (tensors - last) + kept.input_width * last;
+    let bytes = kept.inner_width * (tensors - last) + kept.input_width * last;
     bytes * experts * model.ffn / split.inside
 }
 

@@ -1,7 +1,7 @@
 //! Model states: weights, gradients and optimizer states that persist between steps.
 
 use super::stages::Stage;
-use crate::layout::{Code, Layout, Moments, Precision, Quantisation, Sharding, System};
+use crate::layout::{Code, Layout, Model, Moments, Precision, Quantisation, Sharding, System};
 
 /// Bytes of the states of one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -126,7 +126,7 @@ fn recipe(layout: &Layout) -> Recipe {
         // Transformer Engine also caches the weights in 8 bit; recipes of NeMo and Megatron-Bridge reduce
         // gradients in bf16 (`grad_reduce_in_fp32 = false`).
         (Precision::Fp8(_), System::Megatron) => Recipe {
-            weights: 3.0,
+            weights: if layout.narrow_weights { narrow_bytes(&layout.model) } else { 3.0 },
             gradients: layout.gradient_bytes.unwrap_or(if layout.code == Code::MegatronCore {
                 2.0
             } else {
@@ -187,13 +187,19 @@ pub fn frozen_bytes_per_parameter(quantisation: Option<Quantisation>) -> f64 {
     }
 }
 
+/// Returns the bytes per parameter of weights of which linear layers are kept in 8 bit alone.
+fn narrow_bytes(model: &Model) -> f64 {
+    2.0 - (model.linear_parameters / model.parameters.max(1.0)).min(1.0)
+}
+
 /// Returns the bytes of a stage's frozen weights on one GPU, before sharding.
 fn frozen_bytes(layout: &Layout, stage: &Stage) -> f64 {
     let model = &layout.model;
     // The worker keeps 32-bit weights regardless of its compute precision.
     let wide = layout.precision == Precision::Fp32 || layout.system == System::Worker;
     let Some(_) = layout.quantisation else {
-        return stage.parameters() * if wide { 4.0 } else { 2.0 };
+        let bytes = if layout.narrow_weights { narrow_bytes(model) } else { 2.0 };
+        return stage.parameters() * if wide { 4.0 } else { bytes };
     };
     // Weights that are not quantised: PEFT's `prepare_model_for_kbit_training` casts them to 32 bit.
     let rest = if layout.code == Code::HuggingFace { 4.0 } else { 2.0 };
