@@ -7,6 +7,7 @@
 //! templates over the same.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -14,11 +15,36 @@ use trainc_diag::Severity;
 
 use super::images::version_key;
 use super::table::Table;
+use trainc_ir::Scalar;
 
 pub(crate) const ACCELERATE: Table =
     Table::new("accelerate-keys", include_str!("data/engines/accelerate.toml"));
 pub(crate) const DEEPSPEED: Table = Table::new("deepspeed-keys", include_str!("data/engines/deepspeed.toml"));
 pub(crate) const RULES: Table = Table::new("engine-rules", include_str!("data/engines/rules.toml"));
+
+/// The table of the arguments of a Trainer.
+pub const ARGUMENTS: &str = "training-arguments";
+
+/// The syntax of a file, as its program reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// YAML 1.1.
+    Yaml,
+    /// JSON.
+    Json,
+    /// TOML.
+    Toml,
+}
+
+impl fmt::Display for Syntax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Yaml => "YAML",
+            Self::Json => "JSON",
+            Self::Toml => "TOML",
+        })
+    }
+}
 
 /// Type of a value in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -32,6 +58,8 @@ pub enum KeyKind {
     Number,
     /// One of `words`.
     Word,
+    /// Text of words, separated by blanks; each is a switch, with a row of its own below the key.
+    Words,
     /// Text.
     Text,
     /// List of any values.
@@ -121,8 +149,12 @@ pub struct KeyRow {
     pub owner: KeyOwner,
     /// For a block: what happens to keys without a row.
     pub unknown: Option<UnknownKeys>,
-    /// Table of the file that the value names.
+    /// Table of the file that the value names, or of the keys in the block.
     pub opens: Option<String>,
+    /// On the row of the whole file: conditions with the name of the law of the engine that they select, in
+    /// order.
+    #[serde(default)]
+    pub laws: Vec<(String, String)>,
     /// The engine's text from the version on that no longer accepts the key.
     pub removed: Option<String>,
     /// The engine's text for a value that it refuses.
@@ -167,6 +199,8 @@ pub struct KeyTable {
     pub name: &'static str,
     /// Package whose versions the rows mean.
     pub package: &'static str,
+    /// The syntax of the file.
+    pub syntax: Syntax,
     /// The rows, in the order in which a file is written.
     pub rows: Vec<KeyRow>,
 }
@@ -177,6 +211,16 @@ impl KeyTable {
         let named = self.rows.iter().find(|row| row.key == path);
         named.or_else(|| self.rows.iter().find(|row| row.aliases.iter().any(|alias| alias == path)))
     }
+
+    /// Returns what the engine does with a key that has no row, in a block or, for an empty path, at the top.
+    pub fn unknown_in(&self, block: &str) -> UnknownKeys {
+        self.find(block).and_then(|row| row.unknown).unwrap_or(UnknownKeys::Passed)
+    }
+
+    /// Returns the conditions that select a law of the engine, with its name.
+    pub fn laws(&self) -> &[(String, String)] {
+        self.find("").map_or(&[], |row| &row.laws)
+    }
 }
 
 /// A rule between keys of a file, the plan, the model and versions.
@@ -186,10 +230,12 @@ pub struct FileRule {
     /// Its name.
     #[serde(skip)]
     pub id: String,
-    /// Table of the file.
-    pub file: String,
+    /// Table of the file that it is about.
+    pub file: Option<String>,
     /// Path of the key to blame.
-    pub at: String,
+    pub at: Option<String>,
+    /// Engine that it is about, whether its file is read or written.
+    pub engine: Option<String>,
     /// Expression: the rule applies where it is true; always if absent.
     pub when: Option<String>,
     /// Expression that holds in a good file; if absent, `when` alone says what is wrong.
@@ -234,18 +280,20 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
 }
 
 /// Name, package and data of each table of keys.
-const TABLES: [(&str, &str, Table); 2] =
-    [("accelerate", "accelerate", ACCELERATE), ("deepspeed", "deepspeed", DEEPSPEED)];
+const TABLES: [(&str, &str, Syntax, Table); 2] = [
+    ("accelerate", "accelerate", Syntax::Yaml, ACCELERATE),
+    ("deepspeed", "deepspeed", Syntax::Json, DEEPSPEED),
+];
 
 /// Returns the keys of a kind of file; `None` for an unknown one.
 pub fn keys(name: &str) -> Option<&'static KeyTable> {
     static ALL: LazyLock<Vec<KeyTable>> = LazyLock::new(|| {
-        let table = |(name, package, table): (&'static str, &'static str, Table)| {
+        let table = |(name, package, syntax, table): (&'static str, &'static str, Syntax, Table)| {
             let row = |key: &str| {
                 let row: KeyRow = toml::from_str(table.row_text(key)?).ok()?;
                 Some(KeyRow { key: key.to_owned(), ..row })
             };
-            KeyTable { name, package, rows: table.keys().filter_map(row).collect() }
+            KeyTable { name, package, syntax, rows: table.keys().filter_map(row).collect() }
         };
         TABLES.into_iter().map(table).collect()
     });
@@ -264,6 +312,20 @@ pub fn rules() -> &'static [FileRule] {
     &ALL
 }
 
+/// Returns the value that a table writes as text: `true`, `none`, a number, or the text itself.
+pub fn scalar(text: &str) -> Scalar {
+    match text {
+        "true" => Scalar::Bool(true),
+        "false" => Scalar::Bool(false),
+        "none" => Scalar::Null,
+        _ => match (text.parse(), text.parse()) {
+            (Ok(n), _) => Scalar::Int(n),
+            (_, Ok(x)) => Scalar::Float(x),
+            _ => Scalar::Text(text.to_owned()),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,7 +339,7 @@ mod tests {
     }
 
     fn tables() -> impl Iterator<Item = (&'static KeyTable, Table)> {
-        TABLES.into_iter().map(|(name, _, table)| (keys(name).unwrap(), table))
+        TABLES.into_iter().map(|(name, _, _, table)| (keys(name).unwrap(), table))
     }
 
     #[test]
@@ -324,7 +386,7 @@ mod tests {
                             row.min.is_none_or(|min| number >= min) && row.max.is_none_or(|max| number <= max)
                         }),
                         KeyKind::Word => row.words.contains(default),
-                        KeyKind::Text | KeyKind::Any => true,
+                        KeyKind::Text | KeyKind::Any | KeyKind::Words => true,
                         KeyKind::List | KeyKind::Map => false,
                     };
                     assert!(fits, "{place}: {default}");
@@ -345,8 +407,11 @@ mod tests {
     #[test]
     fn rules_name_keys_of_their_table() {
         for rule in rules() {
-            let table = keys(&rule.file).unwrap_or_else(|| panic!("{}", rule.id));
-            assert!(table.rows.iter().any(|row| row.key == rule.at), "{}: {}", rule.id, rule.at);
+            assert!(rule.file.is_some() != rule.engine.is_some(), "{}", rule.id);
+            let Some(file) = &rule.file else { continue };
+            let table = keys(file).unwrap_or_else(|| panic!("{}", rule.id));
+            let at = rule.at.as_ref();
+            assert!(table.rows.iter().any(|row| Some(&row.key) == at), "{}: {at:?}", rule.id);
             assert!(rule.when.is_some() || rule.must.is_some(), "{}", rule.id);
             assert_eq!(rule.package.is_some(), rule.since.is_some() || rule.until.is_some(), "{}", rule.id);
             let texts = rule.when.iter().chain(&rule.must).chain(&rule.help).chain([&rule.message]);

@@ -25,6 +25,7 @@ pub mod limits;
 pub mod listing;
 pub mod model_libraries;
 pub mod models;
+pub mod packages;
 pub mod prices;
 pub mod quotas;
 pub mod regions;
@@ -70,6 +71,7 @@ const TABLES: &[table::Table] = &[
     integrations::TABLE,
     model_libraries::TABLE,
     limits::TABLE,
+    packages::TABLE,
     prices::INSTANCES,
     quotas::TABLE,
     quotas::GENERAL,

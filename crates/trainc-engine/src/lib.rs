@@ -9,6 +9,7 @@
 //! A new engine is a file in `fronts/`, a file in `laws/` if its law is new, and a line in the list of
 //! either.
 
+pub mod files;
 pub mod fronts;
 pub mod laws;
 pub mod smp;
@@ -16,7 +17,7 @@ pub mod smp;
 use trainc_catalog::support;
 use trainc_ir::engine::Front;
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Engine, Image, Job};
+use trainc_ir::{Engine, ForeignFile, Image, Job, ProgramVersion};
 
 /// Returns the engine with a name of the language; its generation is not known yet.
 pub fn find(word: &str) -> Option<Engine> {
@@ -28,6 +29,14 @@ pub fn of_job(job: &Job) -> Option<Engine> {
     let parallel = job.parallel.as_ref()?;
     let engine = find(parallel.engine.get()?.as_str())?;
     Some(Engine::by_strategy(engine.front, Some(parallel)))
+}
+
+/// Returns the engine of a job with the law that its files select, or else its node.
+pub fn bind(job: &Job, files: &[ForeignFile], programs: &[ProgramVersion]) -> Option<Engine> {
+    let engine = of_job(job)?;
+    let law = files.iter().find_map(|file| files::law(file, programs));
+    let named = law.and_then(|name| engine.front.law_named(name));
+    Some(named.map_or(engine, |law| Engine { law, ..engine }))
 }
 
 /// Returns true if trainc's own worker runs in place of a program.

@@ -1,6 +1,7 @@
 //! Files of a launcher, a library or the program that the manifest names and trainc reads: an accelerate YAML,
 //! a DeepSpeed config, the arguments of a Trainer.
 
+use super::origin::Val;
 use super::scalar::Scalar;
 use std::sync::Arc;
 use trainc_diag::source::Span;
@@ -22,7 +23,7 @@ pub struct ForeignFile {
     pub text: Arc<str>,
     /// The start of its text, for problems of the file as a whole.
     pub span: Span,
-    /// Its keys and values; maps and lists are members with longer keys.
+    /// Its keys and values, those in maps with longer keys after that of the map.
     pub settings: Vec<FileSetting>,
 }
 
@@ -40,14 +41,37 @@ pub enum FileReader {
 /// A key of a foreign file and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSetting {
-    /// The key with those of the maps around it: `fsdp_config.fsdp_version`. An item of a list has the list's.
+    /// The key with those of the maps around it: `fsdp_config.fsdp_version`.
     pub key: String,
-    /// The value; a date, and a number beyond 128 bits, is a text.
-    pub value: Scalar,
+    /// The value.
+    pub value: FileValue,
     /// Where the key is written.
     pub key_span: Span,
     /// Where the value is written.
     pub value_span: Span,
+    /// Where the key is written before, with a value that this one replaces.
+    pub replaced: Vec<Span>,
+}
+
+/// The value of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileValue {
+    /// A single value; a date, and a number beyond 128 bits, is a text.
+    Scalar(Scalar),
+    /// The single values of a list.
+    List(Vec<Scalar>),
+    /// A map, whose keys are settings of their own.
+    Map,
+}
+
+impl FileValue {
+    /// Returns the single value, if it is one.
+    pub fn scalar(&self) -> Option<&Scalar> {
+        match self {
+            Self::Scalar(value) => Some(value),
+            Self::List(_) | Self::Map => None,
+        }
+    }
 }
 
 impl ForeignFile {
@@ -55,4 +79,15 @@ impl ForeignFile {
     pub fn setting(&self, key: &str) -> Option<&FileSetting> {
         self.settings.iter().find(|setting| setting.key == key)
     }
+}
+
+/// A package that runs in the container, with the version by which its files are read and judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramVersion {
+    /// Its name on PyPI.
+    pub package: &'static str,
+    /// The version, with its origin: pinned by the program, in the image, or the newest known.
+    pub version: Val<String>,
+    /// Whether the container has it: by the program's requirements or in the image; `None` if unknown.
+    pub is_installed: Option<bool>,
 }

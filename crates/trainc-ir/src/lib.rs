@@ -30,7 +30,7 @@ pub use cost::Cost;
 pub use engine::Engine;
 pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
 pub use fleet::{Alternative, Alternatives, Fleet, Part};
-pub use foreign_file::{FileReader, FileSetting, ForeignFile};
+pub use foreign_file::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion};
 pub use image::Image;
 pub use launch::{Launch, Launcher};
 pub use mesh::{Axis, Mesh};

@@ -5,7 +5,7 @@ use super::cost::Cost;
 use super::engine::Engine;
 use super::expectation::Expectation;
 use super::fleet::{Alternative, Fleet, Part};
-use super::foreign_file::ForeignFile;
+use super::foreign_file::{ForeignFile, ProgramVersion};
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::{Budget, Debugger, Job, Storage};
@@ -64,6 +64,8 @@ pub struct Plan {
     /// The files of other programs that the manifest names: that of the engine, those named in it, and the
     /// program's arguments.
     pub files: Vec<ForeignFile>,
+    /// The packages of the training stack in the container, as far as known.
+    pub programs: Vec<ProgramVersion>,
     /// The program's files.
     pub source: Option<SourceTree>,
     /// The error, if the program's directory could not be read.

@@ -308,7 +308,7 @@ fn compare_jobs(
     };
     let (old_figures, new_figures) = (figures(before), figures(after));
     let mut predict = |node: &Node| {
-        let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
+        let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true, ..(**new).clone() };
         let tried = trainc_plan::plan_and_predict(merged, Problems::default(), options, both, sources);
         (tried.problems.errors() == 0).then(|| figures(&tried))
     };

@@ -4,6 +4,7 @@
 //! [`forecast`] runs all three stages and predicts the result. It runs no rule.
 
 pub mod bind;
+mod files;
 pub mod plan;
 pub mod resolve;
 
@@ -25,5 +26,5 @@ use trainc_diag::Code;
 
 /// Returns the codes of these stages.
 pub fn codes() -> Vec<&'static Code> {
-    [resolve::codes(), plan::codes(), bind::codes()].concat()
+    [resolve::codes(), files::CODES.to_vec(), plan::codes(), bind::codes()].concat()
 }

@@ -101,7 +101,9 @@ pub fn plan_and_predict(
 ) -> Compiled {
     let job = resolve::resolve(&merged, &options.choices, sources, &mut problems);
     let name = job.name.value().cloned();
-    let inputs = read_inputs(&job, options, world, sources);
+    let mut inputs = read_inputs(&job, options, world, sources);
+    inputs.files.clone_from(&merged.files);
+    inputs.programs.clone_from(&merged.programs);
     let plan = plan::plan(job, inputs, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
     let plan = plan::decide_bound_values(plan);

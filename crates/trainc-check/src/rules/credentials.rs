@@ -107,6 +107,7 @@ fn manifest_sources(plan: &Plan) -> BTreeSet<SourceId> {
     spans.extend(job.program.as_ref().map(|node| node.span));
     spans.extend(job.image.as_ref().map(|node| node.span));
     spans.extend(job.role.as_ref().map(|node| node.span));
+    spans.extend(plan.files.iter().map(|file| file.span));
     spans.extend(job.overrides.iter().flat_map(|change| [change.from, change.by]));
     spans.extend(s3::uris(plan).into_iter().map(|(_, span, _)| span));
     spans.into_iter().map(|span| span.source).collect()

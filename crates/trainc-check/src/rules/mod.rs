@@ -90,6 +90,7 @@ rules! {
         cuda_only,
         degrees,
         divisibility,
+        engine_files,
         experts,
         fsdp_wrap,
         git_names,

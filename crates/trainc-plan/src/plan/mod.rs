@@ -32,8 +32,8 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Field, Fleet, ForeignFile, Job, Launch, Machine, Origin, Payload, Plan, Price, SourceFile,
-    SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
+    AccountFacts, Field, Fleet, ForeignFile, Job, Launch, Machine, Origin, Payload, Plan, Price,
+    ProgramVersion, SourceFile, SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -59,6 +59,8 @@ pub struct PlanInputs {
     pub worker: Option<SourceFile>,
     /// The files of other programs that the manifest names.
     pub files: Vec<ForeignFile>,
+    /// The packages of the training stack in the container.
+    pub programs: Vec<ProgramVersion>,
 }
 
 /// Plans a job.
@@ -70,7 +72,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let machine = cluster::machine(&job, instance.as_ref(), problems);
     let model = model::model(&job, inputs.model_config.as_ref(), problems);
     let image = image::image(&job, region.as_ref(), problems);
-    let engine = trainc_engine::of_job(&job).map(|engine| match &image {
+    let engine = trainc_engine::bind(&job, &inputs.files, &inputs.programs).map(|engine| match &image {
         Some(image) => trainc_engine::in_image(engine, &image.family, image.pytorch.as_deref()),
         None => engine,
     });
@@ -117,6 +119,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
             .filter_map(|(at, found)| unread_directory(Some(found)).map(|why| (at, why)))
             .collect(),
         files: inputs.files,
+        programs: inputs.programs,
         source: inputs.source.and_then(Result::ok),
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),
         deployable,

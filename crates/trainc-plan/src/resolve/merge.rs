@@ -7,7 +7,7 @@ use trainc_syntax::ast::{Duplicate, Node};
 use trainc_syntax::spec::Repeat;
 
 /// Merges later nodes into earlier ones and records the changes.
-pub(super) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
+pub(crate) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
     let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (at, node) in base.iter().enumerate() {
         index.entry(node_identity(node)).or_insert(at);

@@ -17,6 +17,7 @@ mod set_flag;
 mod sweep;
 mod unreadable_layer;
 
+use crate::{World, files};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -26,6 +27,7 @@ use trainc_syntax::{ast, required_values};
 pub use duplicates::{ActiveDuplicate, variant_with_second_duplicates};
 pub(crate) use job::{T0220, T0222};
 pub use layers::{LayerLoader, LoadedLayer, T0207};
+pub(crate) use merge::merge_nodes;
 pub use preferred_types::{PreferredType, variants_with_preferred_types};
 pub use set_flag::T0211;
 pub use sweep::sweep_suffixes;
@@ -66,24 +68,31 @@ pub struct Merged {
     pub overrides: Vec<ir::Override>,
     /// True if all layers and blocks could be read.
     pub is_whole: bool,
+    /// The files of other programs that the job names; what they set is in the node.
+    pub files: Vec<ir::ForeignFile>,
+    /// The packages of the training stack in the container.
+    pub programs: Vec<ir::ProgramVersion>,
 }
 
-/// Merges the layers of a file into one node. Returns `None` for a layer, which is not compiled alone.
+/// Merges the layers of a file, and what the files of other programs set, into one node. Returns `None` for a
+/// layer, which is not compiled alone.
 pub fn merge_layers(
     file: ast::File,
     source: SourceId,
     choices: &Choices,
-    loader: &mut dyn LayerLoader,
+    world: &mut dyn World,
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Option<Merged> {
-    let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
+    let mut merged = layers::merge(file, source, choices, world, sources, problems)?;
     // A node that seems missing may be in a layer or block that could not be read.
     let is_whole = !merged.incomplete && !recovery::may_hide_nodes(problems, sources);
     if !is_whole {
         unreadable_layer::fill_missing_with_bad(&mut merged.job);
     }
-    Some(Merged { node: merged.job, overrides: merged.overrides, is_whole })
+    let programs = files::programs::versions(&merged.job, world, sources);
+    let files = files::read(&mut merged.job, &programs, world, sources, problems);
+    Some(Merged { node: merged.job, overrides: merged.overrides, is_whole, files, programs })
 }
 
 /// Restores the text of decimal numbers in environment variables: programs read `1.50` as text, not as `1.5`.

@@ -36,6 +36,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         dependencies,
         missing_dependencies: _,
         files: _,
+        programs: _,
         deployable,
         account_facts: _,
         // Derived from the prediction, which the report shows.

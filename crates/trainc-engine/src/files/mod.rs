@@ -1,0 +1,39 @@
+//! Files of the engines and their programs: their keys and values, by the tables of the catalogue, and the
+//! expressions of these tables.
+
+mod expression;
+mod names;
+mod settings;
+
+pub use expression::{Names, compile_error};
+pub use names::plan_names;
+pub use settings::{Part, parts};
+
+use trainc_catalog::engine_files::{self, KeyTable, Syntax};
+use trainc_document::{Error, Limits, Node};
+use trainc_ir::{ForeignFile, ProgramVersion, Scalar};
+
+/// The bounds of a file: those of a document, but of a size that a person writes.
+const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 32, nodes: 20_000, expanded_bytes: 4 << 20 };
+
+/// Reads the text of a file, in the syntax that its program reads.
+pub fn read(table: &KeyTable, text: &str) -> Result<Node, Error> {
+    match table.syntax {
+        Syntax::Yaml => trainc_document::read_yaml(text, &LIMITS),
+        Syntax::Json => trainc_document::read_json(text, &LIMITS),
+        Syntax::Toml => trainc_document::read_toml(text, &LIMITS),
+    }
+}
+
+/// Returns the versions of programs as expressions name them.
+pub fn versions(programs: &[ProgramVersion]) -> impl Iterator<Item = (&'static str, Scalar)> {
+    programs.iter().map(|one| (one.package, Scalar::Text(one.version.value.clone())))
+}
+
+/// Returns the name of the law that a file selects.
+pub fn law(file: &ForeignFile, programs: &[ProgramVersion]) -> Option<&'static str> {
+    let table = engine_files::keys(file.table)?;
+    let names = Names::default().with_file(table, file, programs).with("versions", versions(programs));
+    let (_, law) = table.laws().iter().find(|(when, _)| names.holds(when) == Some(true))?;
+    Some(law)
+}

@@ -1,0 +1,362 @@
+//! Files of other programs that the manifest names: reads them, and merges what they set into the job.
+//!
+//! Input: the merged nodes of a job, and the files through the caller. Output: the nodes with what the files
+//! set, each value at its place in the file; the files; and problems. What a key means is in the tables of the
+//! catalogue. What an engine refuses or ignores is checked once the plan is known.
+
+mod layer;
+mod paths;
+pub(crate) mod programs;
+
+use crate::{ReadError, World};
+use layer::Place;
+use trainc_catalog::engine_files::{self, KeyRow, KeyTable};
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceMap, Span, Spanned};
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_engine::files::{self, Names};
+use trainc_ir::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
+use trainc_syntax::ast::{Node, Value};
+
+declare_code!(
+    T0801,
+    "unreadable-engine-file",
+    Error,
+    "a file of the engine or the program that cannot be read",
+    ends: Speed
+);
+declare_code!(
+    T0802,
+    "conflicting-file-value",
+    Error,
+    "a value of a file that differs from the manifest or another file",
+    ends: Speed
+);
+declare_code!(
+    T0803,
+    "invalid-file-value",
+    Error,
+    "a value of a file that its program refuses",
+    ends: Speed
+);
+declare_code!(
+    T0804,
+    "unresolvable-file",
+    Error,
+    "a file named in a file that the container will not find",
+    ends: Speed
+);
+
+/// The codes of this stage.
+pub(super) static CODES: &[&Code] = &[&T0801, &T0802, &T0803, &T0804];
+
+/// The path at which the training toolkit and the launch script unpack the program.
+const CODE_DIRECTORY: &str = "/opt/ml/code/";
+
+/// The most files that a job reads: bounds the work if each names others.
+const MAX_FILES: usize = 16;
+
+/// Reads the files that a job names, and merges what they set into it.
+pub(super) fn read(
+    job: &mut Node,
+    programs: &[ProgramVersion],
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> Vec<ForeignFile> {
+    let mut reader = Reader { job, programs, world, sources, problems, files: Vec::new() };
+    reader.read_engine_file();
+    reader.read_program_file();
+    reader.files
+}
+
+struct Reader<'a> {
+    job: &'a mut Node,
+    programs: &'a [ProgramVersion],
+    world: &'a mut dyn World,
+    sources: &'a mut SourceMap,
+    problems: &'a mut Problems,
+    files: Vec<ForeignFile>,
+}
+
+/// A file to be read.
+struct Wanted {
+    reader: FileReader,
+    table: &'static KeyTable,
+    /// Its path, relative to the file that names it.
+    path: Spanned<String>,
+    /// The file to which the path is relative.
+    from: String,
+    /// Its path in the source archive, and whether the program's directory has it there.
+    packed: (String, bool),
+}
+
+impl Reader<'_> {
+    fn read_engine_file(&mut self) {
+        let Some(node) = self.job.child("parallel") else { return };
+        let Some(path) = text_of(node.prop("file")) else { return };
+        let Some(Value::Text(engine)) = node.prop("engine").map(|value| &value.value) else { return };
+        let table = trainc_engine::find(engine).and_then(|engine| engine.front.file);
+        let Some(table) = table.and_then(engine_files::keys) else { return };
+        self.read_named(FileReader::Engine, table, path, "engine");
+    }
+
+    fn read_program_file(&mut self) {
+        let Some(path) = self.job.child("train").and_then(|node| text_of(node.prop("file"))) else { return };
+        let Some(table) = engine_files::keys(engine_files::ARGUMENTS) else { return };
+        self.read_named(FileReader::Program, table, path, "args");
+    }
+
+    /// Reads a file that the manifest names.
+    fn read_named(
+        &mut self,
+        reader: FileReader,
+        table: &'static KeyTable,
+        path: Spanned<String>,
+        directory: &str,
+    ) {
+        let from = self.name_of(path.span);
+        let here = paths::join(&from, &path.value);
+        let inside =
+            self.program_directory().and_then(|(from, dir)| paths::inside(&paths::join(&from, &dir), &here));
+        let packed = match inside {
+            Some(inside) => (inside, true),
+            None => (format!("{directory}/{}", paths::file_name(&here)), false),
+        };
+        self.read(Wanted { reader, table, path, from, packed });
+    }
+
+    fn version(&self, table: &KeyTable) -> Option<&str> {
+        let program = self.programs.iter().find(|program| program.package == table.package)?;
+        Some(program.version.value.as_str())
+    }
+
+    /// Returns whether the program hands its arguments to a Trainer, as the manifest says it.
+    fn has_trainer(&self) -> bool {
+        let has = |node, name| self.job.child(node).is_some_and(|node| node.prop(name).is_some());
+        has("train", "file") || has("program", "takes")
+    }
+
+    /// Returns the displayed name of the source with a span.
+    fn name_of(&self, span: Span) -> String {
+        self.sources.get(span.source).map_or_else(String::new, |source| source.name.to_string())
+    }
+
+    /// Returns the program's directory, and the file that names it.
+    fn program_directory(&self) -> Option<(String, String)> {
+        let path = text_of(self.job.child("program")?.prop("source"))?;
+        Some((self.name_of(path.span), path.value))
+    }
+
+    fn read(&mut self, wanted: Wanted) {
+        let Wanted { reader, table, path, from, packed: (packed_as, is_in_source) } = wanted;
+        if self.files.len() >= MAX_FILES {
+            return;
+        }
+        let text = match self.world.read_text(&from, &path.value) {
+            Ok(text) => text,
+            Err(fault) => return self.problems.push(unreadable(&path, &fault)),
+        };
+        let name = paths::join(&from, &path.value);
+        let source = self.sources.add(name, text.clone());
+        let whole = Span::whole(source);
+        let document = match files::read(table, &text) {
+            Ok(document) => document,
+            Err(error) => {
+                let at = Span::new(source, error.span.start, error.span.end);
+                let message = format!("`{}` is not valid {}: {}", path.value, table.syntax, error.message);
+                self.problems.push(Diagnostic::new(&T0801, at, message).label(path.span, "named here"));
+                return;
+            }
+        };
+        if !matches!(document.value, trainc_document::Value::Mapping(_)) {
+            let message = format!("`{}` has no keys: expected a map", path.value);
+            self.problems.push(Diagnostic::new(&T0801, whole, message).label(path.span, "named here"));
+            return;
+        }
+        let text: std::sync::Arc<str> = text.into();
+        for (at, part) in files::parts(table, &document, source).into_iter().enumerate() {
+            let file = ForeignFile {
+                reader: if at == 0 { reader } else { FileReader::OtherFile },
+                table: part.table.name,
+                path: path.value.clone(),
+                packed_as: packed_as.clone(),
+                is_in_source: is_in_source || at > 0,
+                text: text.clone(),
+                span: whole,
+                settings: part.settings,
+            };
+            self.merge(part.table, &file);
+            self.files.push(file.clone());
+            self.read_files_in(part.table, &file);
+        }
+    }
+
+    /// Reads the files that a file names.
+    fn read_files_in(&mut self, table: &'static KeyTable, file: &ForeignFile) {
+        for setting in &file.settings {
+            let named = table.find(&setting.key).and_then(|row| row.opens.as_deref());
+            let Some(other) = named.and_then(engine_files::keys) else { continue };
+            let FileValue::Scalar(Scalar::Text(written)) = &setting.value else { continue };
+            let path = written.strip_prefix(CODE_DIRECTORY).unwrap_or(written);
+            // A file of a channel is known only in the container.
+            if path.starts_with("/opt/ml/input/") || path.is_empty() {
+                continue;
+            }
+            let Some((from, dir)) = self.program_directory() else { continue };
+            let inside = paths::inside(&dir, &paths::join_directory(&dir, path));
+            let found = inside.filter(|_| !path.starts_with('/')).is_some_and(|_| {
+                !matches!(
+                    self.world.read_text(&from, &paths::join_directory(&dir, path)),
+                    Err(ReadError::NotFound | ReadError::OutsideRoot { .. })
+                )
+            });
+            if !found {
+                self.problems.push(
+                    Diagnostic::new(
+                        &T0804,
+                        setting.value_span,
+                        format!("`{written}` is not in the program's directory `{dir}`"),
+                    )
+                    .help(format!("move the file into `{dir}`, and write its path from there"))
+                    .note("the job reads the path in its working directory, which has what `source` has"),
+                );
+                continue;
+            }
+            let path = paths::join_directory(&dir, path);
+            let packed = (paths::inside(&dir, &path).unwrap_or_default(), true);
+            self.read(Wanted {
+                reader: FileReader::OtherFile,
+                table: other,
+                path: Spanned::new(path, setting.value_span),
+                from,
+                packed,
+            });
+        }
+    }
+
+    /// Merges what a file sets into the job.
+    fn merge(&mut self, table: &'static KeyTable, file: &ForeignFile) {
+        let engine = self.job.child("parallel").and_then(|node| text_of(node.prop("engine")));
+        let known = [
+            ("has_trainer", Scalar::Bool(self.has_trainer())),
+            ("engine", engine.map_or(Scalar::Null, |engine| Scalar::Text(engine.value))),
+        ];
+        let names = Names::default()
+            .with_file(table, file, self.programs)
+            .with("versions", files::versions(self.programs))
+            .with("plan", known);
+        for setting in &file.settings {
+            let Some(row) = table.find(&setting.key) else { continue };
+            self.merge_setting(row, setting, &names);
+        }
+        for row in table.rows.iter().filter(|row| row.implied && file.setting(&row.key).is_none()) {
+            let around = row.key.rsplit_once('.').map(|(around, _)| file.setting(around));
+            let Some(default) = row.default_in(self.version(table)) else { continue };
+            let span = match around {
+                Some(Some(map)) => map.key_span,
+                Some(None) => continue,
+                None => file.span,
+            };
+            let setting = FileSetting {
+                key: row.key.clone(),
+                value: FileValue::Scalar(engine_files::scalar(default)),
+                key_span: span,
+                value_span: span,
+                replaced: Vec::new(),
+            };
+            self.merge_setting(row, &setting, &names);
+        }
+    }
+
+    fn merge_setting(&mut self, row: &KeyRow, setting: &FileSetting, names: &Names) {
+        let Some(place) = row.word.as_deref().and_then(Place::parse) else { return };
+        let written = match &setting.value {
+            FileValue::Scalar(value) => value.clone(),
+            FileValue::List(items) => match items.first() {
+                Some(first) => first.clone(),
+                None => return,
+            },
+            FileValue::Map => return,
+        };
+        if written == Scalar::Null {
+            return;
+        }
+        let names = names.clone().with_value("value", &written);
+        if row.read_when.as_deref().is_some_and(|when| names.holds(when) != Some(true)) {
+            return;
+        }
+        let meant = match (&row.gives, row.values.get(&written.as_variable())) {
+            (Some(gives), _) => names.value(gives),
+            (None, Some(meant)) => Some(engine_files::scalar(meant)),
+            (None, None) => Some(written.clone()),
+        };
+        let Some(meant) = meant.filter(|meant| *meant != Scalar::Null) else { return };
+        let value = match place.value(&meant) {
+            Ok(value) => value,
+            // The manifest has no word for it; a rule reports values that the program refuses.
+            Err(_) if matches!(meant, Scalar::Text(_)) => return,
+            Err(fault) => {
+                let problem = place.describe_fault(&fault, &written, setting.value_span);
+                self.problems.push(Diagnostic { code: &T0803, ..problem });
+                return;
+            }
+        };
+        if let Some((other, other_place)) = place.find_alternative(self.job) {
+            self.problems.push(conflict(&place, setting, (other, &other_place), self.sources));
+            return;
+        }
+        match place.find(self.job) {
+            Some(written) if layer::is_same(&written.value, &value) || written.value == Value::Bad => {}
+            Some(other) => {
+                let shown = place.shown();
+                self.problems.push(conflict(&place, setting, (other.span, &shown), self.sources));
+            }
+            None => {
+                let node = place.node(Spanned::new(value, setting.value_span), setting.key_span);
+                if let Some(node) = node {
+                    crate::resolve::merge_nodes(&mut self.job.children, vec![node], "", &mut Vec::new());
+                }
+            }
+        }
+    }
+}
+
+/// Reports a fact that is written twice with two values.
+fn conflict(
+    place: &Place,
+    setting: &FileSetting,
+    (other, other_place): (Span, &str),
+    sources: &SourceMap,
+) -> Diagnostic {
+    let (written, shown) = (sources.slice(setting.value_span), sources.slice(other));
+    let key = setting.key.rsplit('.').next().unwrap_or(&setting.key);
+    let sets = place.shown();
+    let message = if sets == other_place {
+        format!("`{key}` is {written} in this file, but `{sets}` is {shown} in the job")
+    } else {
+        format!("`{key}` {written} in this file sets `{sets}`, but the job has `{other_place}` {shown}")
+    };
+    Diagnostic::new(&T0802, setting.key_span.to(setting.value_span), message)
+        .label(other, "the other value")
+        .help("remove one of the two, or give both the same value")
+        .note("the program reads its file as it is; trainc changes no file that is not a manifest")
+}
+
+fn unreadable(path: &Spanned<String>, fault: &ReadError) -> Diagnostic {
+    let why = match fault {
+        ReadError::NotFound => "not found".to_owned(),
+        ReadError::OutsideRoot { .. } => "is outside the root directory".to_owned(),
+        ReadError::Unreadable(why) => format!("cannot be read: {why}"),
+    };
+    Diagnostic::new(&T0801, path.span, format!("`{}` {why}", path.value))
+        .help("write a path of a file, relative to the file that names it")
+}
+
+fn text_of(value: Option<&Spanned<Value>>) -> Option<Spanned<String>> {
+    let value = value?;
+    match &value.value {
+        Value::Text(text) => Some(Spanned::new(text.clone(), value.span)),
+        _ => None,
+    }
+}
