@@ -235,6 +235,7 @@ impl RunRow<'_> {
             parameters: text.contains("param") || text == "cpu",
             optimizer,
             paged: text.contains("paged"),
+            ..Offload::default()
         }
     }
 

@@ -1,6 +1,7 @@
 //! Conversion of a plan to a layout.
 
 use super::LayerActivations;
+use super::file_settings::{FileSize, is_on_disk};
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
     Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, System, Work, WorkerSettings,
@@ -99,7 +100,7 @@ impl Layout {
             loss: train.loss.value().and_then(|word| Loss::parse(word)),
             compiled: train.compile.get() == Some(true),
             sequence_parallel: false,
-            offload: offload(parallel, train),
+            offload: offload(plan),
             lora,
             quantisation: plan.job.quantize.as_ref().and_then(|quantize| {
                 match quantize.kind.value().map(String::as_str) {
@@ -112,7 +113,7 @@ impl Layout {
             smddp: law.smddp,
             code,
             code_is_known,
-            gradient_bytes: None,
+            gradient_bytes: train.gradients.value().map(|word| if word == "fp32" { 4.0 } else { 2.0 }),
             narrow_weights: false,
             async_tensor: false,
             balanced_experts: false,
@@ -124,7 +125,7 @@ impl Layout {
                 || code.frees_frozen(plan.image.as_ref().and_then(|image| image.pytorch.as_deref())),
             one_unit: is_one_fsdp_unit(plan),
             input: super::Input::from_plan(plan).ok(),
-            gathering: Gathering::from_parallel(parallel),
+            gathering: Gathering::from_plan(plan),
             worker: worker(plan),
         })
     }
@@ -355,6 +356,7 @@ fn precision(train: &Train) -> Result<Precision, Unknown> {
         return Err(Unknown("the precision is unknown"));
     }
     Ok(match train.precision.value().map(String::as_str) {
+        Some("bf16") if has_narrow_states(train) => Precision::Pure16 { bf16: true },
         Some("bf16") => Precision::Mixed { bf16: true },
         Some("fp8") => {
             let recipe = train.recipe.value().and_then(|word| Fp8Recipe::parse(word));
@@ -365,11 +367,18 @@ fn precision(train: &Train) -> Result<Precision, Unknown> {
     })
 }
 
+/// Returns true if weights, gradients and moments are all kept in bf16, without a 32-bit copy.
+fn has_narrow_states(train: &Train) -> bool {
+    let states = train.optimizer.as_ref().and_then(|optimizer| optimizer.states.value());
+    states.is_some_and(|word| word == "bf16")
+}
+
 fn is_option_on(parallel: Option<&Parallel>, name: &str) -> bool {
     option(parallel, name) == Some(&Scalar::Bool(true))
 }
 
-fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
+fn offload(plan: &Plan) -> Offload {
+    let parallel = plan.job.parallel.as_ref();
     let states = is_option_on(parallel, "offload");
     let optimizer_alone = option(parallel, "offload") == Some(&Scalar::Text("optimizer".to_owned()));
     Offload {
@@ -377,7 +386,9 @@ fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
         horizon: parallel.and_then(|parallel| parallel.offload_horizon.get()).map(|n| n as f64),
         parameters: states,
         optimizer: states || optimizer_alone,
-        paged: optimizer(train).starts_with("paged"),
+        paged: optimizer(&plan.job.train).starts_with("paged"),
+        parameters_on_disk: is_on_disk(plan, FileSize::ParameterDevice),
+        optimizer_on_disk: is_on_disk(plan, FileSize::OptimizerDevice),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Sizes of gathered and reduced buckets, from the parameters of an engine.
 
 use super::code::Code;
+use super::file_settings::{FileSize, is_on, is_on_disk, number};
 use super::from_plan::option;
-use trainc_ir::{ModelFacts, Parallel, Plan, Recompute, Scalar};
+use trainc_ir::{ModelFacts, Plan, Recompute, Scalar};
 
 /// Limits on gathered sharded weights and on the size of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,12 +54,14 @@ pub enum Prefetch {
 }
 
 impl Gathering {
-    /// Returns the setting of a manifest's `parallel`.
-    pub fn from_parallel(parallel: Option<&Parallel>) -> Self {
+    /// Returns the setting of a plan: of the manifest's `parallel`, or else of the engine's file.
+    pub fn from_plan(plan: &Plan) -> Self {
         let otherwise = Self::default();
-        let count = |name, otherwise| match option(parallel, name) {
+        let parallel = plan.job.parallel.as_ref();
+        let size = |what, otherwise| number(plan, what).unwrap_or(otherwise);
+        let count = |name, what, otherwise| match option(parallel, name) {
             Some(Scalar::Int(count)) => *count as f64,
-            _ => otherwise,
+            _ => size(what, otherwise),
         };
         Self {
             prefetch: match option(parallel, "prefetch") {
@@ -67,9 +70,15 @@ impl Gathering {
                 _ => otherwise.prefetch,
             },
             limited: option(parallel, "limit-all-gathers") != Some(&Scalar::Bool(false)),
-            live_parameters: count("sdp-max-live-parameters", otherwise.live_parameters),
-            bucket: count("sdp-reduce-bucket-size", otherwise.bucket),
-            ..otherwise
+            live_parameters: count(
+                "sdp-max-live-parameters",
+                FileSize::LiveParameters,
+                otherwise.live_parameters,
+            ),
+            bucket: count("sdp-reduce-bucket-size", FileSize::Bucket, otherwise.bucket),
+            reuse_distance: size(FileSize::ReuseDistance, otherwise.reuse_distance),
+            prefetched_parameters: size(FileSize::PrefetchedParameters, otherwise.prefetched_parameters),
+            overlapped: is_on(plan, FileSize::Overlapped).unwrap_or(otherwise.overlapped),
         }
     }
 }
@@ -105,6 +114,10 @@ pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
     if plan.is_worker() && gpu {
         let words = "engine `worker` is timed by the constants of FSDP: no run of it was measured on any GPU";
         out.push(("speed.step_seconds", words.to_owned()));
+    }
+    if is_on_disk(plan, FileSize::OptimizerDevice) || is_on_disk(plan, FileSize::ParameterDevice) {
+        let words = "states on local disks are timed as states in host memory".to_owned();
+        out.push(("speed.parts.offload", words));
     }
     // One traffic figure for all optimizers, fitted to runs of AdamW; their memory is modelled separately.
     if let Some(name) = optimizer.filter(|name| !name.starts_with("adam") || name.contains("8bit")) {

@@ -400,6 +400,10 @@ pub struct Offload {
     pub optimizer: bool,
     /// Optimizer states in pages that may be moved to host memory.
     pub paged: bool,
+    /// True if the offloaded parameters are on disks (NVMe) and not in host memory.
+    pub parameters_on_disk: bool,
+    /// The same of optimizer states, and of the gradients that go with them.
+    pub optimizer_on_disk: bool,
 }
 
 /// Trained adapter with frozen weights.

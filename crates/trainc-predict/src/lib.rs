@@ -12,6 +12,7 @@ mod expectation;
 mod experts;
 mod extrapolation;
 mod figures;
+mod file_settings;
 mod from_plan;
 mod gathering;
 mod gpu;

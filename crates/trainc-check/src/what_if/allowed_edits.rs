@@ -3,9 +3,9 @@
 use crate::queries::optimizer::requires_cuda_tensors;
 use crate::queries::torchrun::uses_torchrun;
 use trainc_engine::smp::splits_sequences;
-use trainc_ir::engine::{Quantized, States};
+use trainc_ir::engine::{Absent, Law, Quantized, States};
 use trainc_ir::hardware::AcceleratorKind;
-use trainc_ir::{Axis, Plan};
+use trainc_ir::{Axis, Parallel, Plan};
 use trainc_plan::plan::divisors::divisors;
 use trainc_predict::{self as predict, memory::remedies::Freedom};
 
@@ -28,7 +28,7 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
         States::Whole => false,
     };
     let data = mesh.replicas.value * mesh.shard_degree.value;
-    let shard_degrees = if free {
+    let shard_degrees = if free && law.replicas.is_none() {
         divisors(data)
             .into_iter()
             .filter(|degree| *degree > mesh.shard_degree.value && whole_nodes(degree))
@@ -39,7 +39,7 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
     // A shard group that is the whole world grows with the nodes.
     let grows = mesh.replicas.value == 1
         && law.can_shard()
-        && parallel.is_some_and(|parallel| parallel.shard_degree.is_absent());
+        && parallel.is_some_and(|parallel| shards_follow(law, parallel));
     let global = plan.job.train.global_batch.get();
     let per_pass = batch.per_replica;
     let nodes = if grows && plan.instance.is_some() {
@@ -66,12 +66,21 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
         context_degrees: context_degrees(plan).unwrap_or_default(),
         pipeline_degrees: pipeline_degrees(plan).unwrap_or_default(),
         sharded_engine: can_switch_to_fsdp(plan),
+        full_shard: law.whole_world_strategy().is_some(),
         wrap: architecture.is_some() && predict::is_one_fsdp_unit(plan),
         nf4: can_use_nf4(plan),
-        offload_states: !requires_cuda_tensors(optimizer),
+        offload_states: law.offloads_states && !requires_cuda_tensors(optimizer),
         nodes,
         ..Freedom::default()
     }
+}
+
+/// Returns true if the shard degree follows from the other degrees: none is written, and where each axis has a
+/// degree of its own, it is not 1 then.
+fn shards_follow(law: &Law, parallel: &Parallel) -> bool {
+    let shard = law.factors.iter().find(|factor| factor.axis == Axis::Shard);
+    let is_one = shard.is_some_and(|factor| matches!(factor.absent, Absent::One(_)));
+    parallel.shard_degree.is_absent() && !(law.replicas.is_some() && is_one)
 }
 
 /// Returns the tensor degrees above the present one inside a node that divide heads and widths, the data
@@ -82,6 +91,9 @@ fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let parallel = plan.job.parallel.as_ref()?;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
     let (shard, own) = (mesh.shard_degree.value.max(1), mesh.tensor_degree.value.max(1));
+    if mesh.law.replicas.is_some() && !shards_follow(mesh.law, parallel) {
+        return None;
+    }
     if mesh.law.tensor_reads && (shard > 1 || mesh.law.reads_by_tensor(Some(parallel))) {
         return None;
     }

@@ -95,7 +95,12 @@ fn lines_of_edit(plan: &Plan, edit: Edit) -> Vec<EditLine> {
         Edit::FlashAttention => vec![EditLine::child("train", "flash-attention", "#true")],
         Edit::Checkpointing => vec![EditLine::child("train", "activation-checkpointing", "#true")],
         Edit::MicroBatch(micro) => micro_batch_lines(plan, micro),
-        Edit::FullShard => vec![EditLine::child("parallel", "strategy", "\"full-shard\"")],
+        Edit::FullShard => {
+            let word = plan.mesh.as_ref().and_then(|mesh| mesh.law.whole_world_strategy());
+            word.map(|word| EditLine::child("parallel", "strategy", format!("\"{word}\"")))
+                .into_iter()
+                .collect()
+        }
         Edit::Wrap => wrap_line(plan).into_iter().collect(),
         Edit::ShardedEngine => {
             let launcher = plan.job.parallel.as_ref().is_some_and(|one| !one.launcher.is_absent());

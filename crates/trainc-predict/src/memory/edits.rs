@@ -11,7 +11,7 @@ pub enum Edit {
     Wrap,
     /// `flash-attention #true`.
     FlashAttention,
-    /// `strategy "full-shard"`.
+    /// `strategy "full-shard"`, or the law's word for it.
     FullShard,
     /// `shard-degree N`: the states of a replica over more ranks.
     ShardDegree(u64),
@@ -79,6 +79,8 @@ pub struct Freedom {
     pub pipeline_degrees: Vec<u64>,
     /// True if the launcher of the ranks can also start FSDP, and the layers' class is known.
     pub sharded_engine: bool,
+    /// True if the law has a strategy that shards everything over all data ranks.
+    pub full_shard: bool,
     /// True if the layers' class is known and `wrap` is not written.
     pub wrap: bool,
     /// True if the frozen weights may be stored as NF4.
@@ -112,7 +114,7 @@ pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
             new.attention = Attention::Flash;
         }
         Edit::FullShard => {
-            if layout.system != System::Fsdp
+            if !matches!(layout.system, System::Fsdp | System::DeepSpeed)
                 || layout.sharding == Sharding::Full
                 || layout.degrees.data_parallel_ranks() <= 1.0
             {
@@ -198,7 +200,12 @@ pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
             }
         }
         Edit::OffloadStates => {
-            if layout.system != System::Fsdp || layout.offload.parameters || layout.lora.is_some() {
+            let offloads = match layout.system {
+                System::Fsdp => true,
+                System::DeepSpeed => layout.sharding != Sharding::None,
+                _ => false,
+            };
+            if !offloads || layout.offload.parameters || layout.lora.is_some() {
                 return None;
             }
             new.offload.parameters = true;
@@ -237,7 +244,7 @@ pub(super) fn candidates(freedom: &Freedom) -> Vec<Vec<Edit>> {
         if freedom.wrap { vec![Edit::Wrap] } else { Vec::new() },
         vec![Edit::FlashAttention],
         vec![Edit::ShardOptimizerState],
-        vec![Edit::FullShard],
+        if freedom.full_shard { vec![Edit::FullShard] } else { Vec::new() },
         smallest_first(&freedom.shard_degrees).into_iter().map(Edit::ShardDegree).collect(),
         largest_first(&freedom.micro_batches).into_iter().map(Edit::MicroBatch).collect(),
         vec![Edit::Checkpointing],

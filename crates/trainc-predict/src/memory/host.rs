@@ -70,9 +70,10 @@ fn offloaded_per_gpu(layout: &Layout) -> f64 {
     let kept = Layout { offload: crate::layout::Offload::default(), ..layout.clone() };
     let on_gpu = states::states(&kept, &stage);
     let left = states::states(layout, &stage);
-    let moved = (on_gpu.parameters - left.parameters)
-        + (on_gpu.gradients - left.gradients)
-        + (on_gpu.optimizer - left.optimizer);
+    let in_memory = |is_on_disk: bool, bytes: f64| if is_on_disk { 0.0 } else { bytes };
+    let with_optimizer = (on_gpu.gradients - left.gradients) + (on_gpu.optimizer - left.optimizer);
+    let moved = in_memory(layout.offload.parameters_on_disk, on_gpu.parameters - left.parameters)
+        + in_memory(layout.offload.optimizer_on_disk, with_optimizer);
     let activations = if moments::offloads_activations(layout) {
         let work = &layout.work;
         let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;

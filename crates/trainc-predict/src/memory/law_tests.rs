@@ -80,6 +80,10 @@ fn each_stage_divides_more() {
     let narrow = Precision::Pure16 { bf16: true };
     assert_near(of(Sharding::Gradients, narrow, &|_| ()), 2.0 + (2.0 + 2.0 + 4.0) / 8.0, 1e-12);
     assert_near(of(Sharding::Full, narrow, &|_| ()), (2.0 + 2.0 + 4.0) / 8.0, 1e-12);
+    // `grad_accum_dtype` fp32: gradients are 32-bit at once.
+    let wide = |one: &mut Layout| one.gradient_bytes = Some(4.0);
+    assert_near(of(Sharding::Gradients, mixed, &wide), 2.0 + (4.0 + 12.0) / 8.0, 1e-12);
+    assert_near(of(Sharding::Full, mixed, &wide), 18.0 / 8.0, 1e-12);
     // One moment, and none.
     assert_near(of(Sharding::Full, mixed, &|one| one.moments = Moments::One), 14.0 / 8.0, 1e-12);
     assert_near(of(Sharding::Full, mixed, &|one| one.moments = Moments::Zero), 10.0 / 8.0, 1e-12);
@@ -96,8 +100,13 @@ fn each_stage_divides_more() {
     for (weights, bytes) in [(true, 18.0), (false, 16.0)] {
         let mut one = zero("llama-3.1-8b", Sharding::Full, 2.0, 8.0);
         (one.offload.optimizer, one.offload.parameters) = (true, weights);
-        let found = host_parts(&one, &shipped()).offloaded;
-        assert_near(found, bytes * one.model.parameters / 2.0, 1e-9);
+        let found = |one: &Layout| host_parts(one, &shipped()).offloaded;
+        assert_near(found(&one), bytes * one.model.parameters / 2.0, 1e-9);
+        // On disks they leave the host's memory, too.
+        one.offload.optimizer_on_disk = true;
+        assert!((found(&one) - (bytes - 16.0) * one.model.parameters / 2.0).abs() < 8.0);
+        one.offload.parameters_on_disk = true;
+        assert_eq!(found(&one), 0.0);
     }
 }
 

@@ -100,15 +100,21 @@ fn recipe(layout: &Layout) -> Recipe {
     if layout.system == System::DeepSpeed {
         return zero_recipe(layout);
     }
+    let gradients = |of_engine: f64| layout.gradient_bytes.unwrap_or(of_engine);
     let wide = Recipe {
         weights: 4.0,
-        gradients: 4.0,
+        gradients: gradients(4.0),
         step_gradients: 0.0,
         copies: 0.0,
         moments: moment_bytes(layout.moments, 4.0),
     };
-    let master = Recipe { weights: 2.0, gradients: 2.0, copies: 4.0, ..wide };
-    let narrow = Recipe { weights: 2.0, gradients: 2.0, moments: moment_bytes(layout.moments, 2.0), ..wide };
+    let master = Recipe { weights: 2.0, gradients: gradients(2.0), copies: 4.0, ..wide };
+    let narrow = Recipe {
+        weights: 2.0,
+        gradients: gradients(2.0),
+        moments: moment_bytes(layout.moments, 2.0),
+        ..wide
+    };
     match (layout.precision, layout.system) {
         (Precision::Fp32, _) => wide,
         (Precision::Pure16 { .. }, _) => narrow,
@@ -116,7 +122,7 @@ fn recipe(layout: &Layout) -> Recipe {
             let main_gradients = match layout.code {
                 Code::MegatronDeepspeed => 0.0,
                 // Products accumulate into the buffer of gradients.
-                Code::MegatronCore => layout.gradient_bytes.unwrap_or(4.0) - 2.0,
+                Code::MegatronCore => gradients(4.0) - 2.0,
                 _ if bf16 => 2.0,
                 _ => 4.0,
             };
@@ -127,11 +133,7 @@ fn recipe(layout: &Layout) -> Recipe {
         // gradients in bf16 (`grad_reduce_in_fp32 = false`).
         (Precision::Fp8(_), System::Megatron) => Recipe {
             weights: if layout.narrow_weights { narrow_bytes(&layout.model) } else { 3.0 },
-            gradients: layout.gradient_bytes.unwrap_or(if layout.code == Code::MegatronCore {
-                2.0
-            } else {
-                4.0
-            }),
+            gradients: gradients(if layout.code == Code::MegatronCore { 2.0 } else { 4.0 }),
             ..master
         },
         (Precision::Mixed { .. } | Precision::Fp8(_), _) => wide,
@@ -151,15 +153,15 @@ fn recipe(layout: &Layout) -> Recipe {
 fn zero_recipe(layout: &Layout) -> Recipe {
     let model = if layout.precision == Precision::Fp32 { 4.0 } else { 2.0 };
     let master = if matches!(layout.precision, Precision::Pure16 { .. }) { 2.0 } else { 4.0 };
-    let is_copied = master > model;
-    let copy = if is_copied { master } else { 0.0 };
+    let stored = layout.gradient_bytes.unwrap_or(model);
+    let copy_of = |width: f64| if master > width { master } else { 0.0 };
     let cloned = matches!(layout.sharding, Sharding::Optimizer | Sharding::Gradients);
     let at_stage_3 = layout.sharding == Sharding::Full;
     Recipe {
         weights: model,
-        gradients: if at_stage_3 { master } else { model },
-        step_gradients: if at_stage_3 { 0.0 } else { copy },
-        copies: if cloned { master } else { copy },
+        gradients: if at_stage_3 { master.max(stored) } else { stored },
+        step_gradients: if at_stage_3 { 0.0 } else { copy_of(stored) },
+        copies: if cloned { master } else { copy_of(model) },
         moments: moment_bytes(layout.moments, master),
     }
 }
