@@ -20,6 +20,12 @@ use trainc_ir::Scalar;
 pub(crate) const ACCELERATE: Table =
     Table::new("accelerate-keys", include_str!("data/engines/accelerate.toml"));
 pub(crate) const DEEPSPEED: Table = Table::new("deepspeed-keys", include_str!("data/engines/deepspeed.toml"));
+pub(crate) const DISTRIBUTED: Table =
+    Table::new("distributed-config-keys", include_str!("data/engines/distributed-config.toml"));
+pub(crate) const TORCHTITAN: Table =
+    Table::new("torchtitan-keys", include_str!("data/engines/torchtitan.toml"));
+pub(crate) const TRAINER: Table =
+    Table::new("training-arguments-keys", include_str!("data/engines/training-arguments.toml"));
 pub(crate) const RULES: Table = Table::new("engine-rules", include_str!("data/engines/rules.toml"));
 
 /// The table of the arguments of a Trainer.
@@ -280,9 +286,12 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
 }
 
 /// Name, package and data of each table of keys.
-const TABLES: [(&str, &str, Syntax, Table); 2] = [
+const TABLES: [(&str, &str, Syntax, Table); 5] = [
     ("accelerate", "accelerate", Syntax::Yaml, ACCELERATE),
     ("deepspeed", "deepspeed", Syntax::Json, DEEPSPEED),
+    ("distributed-config", "transformers", Syntax::Json, DISTRIBUTED),
+    ("torchtitan", "torchtitan", Syntax::Toml, TORCHTITAN),
+    (ARGUMENTS, "transformers", Syntax::Yaml, TRAINER),
 ];
 
 /// Returns the keys of a kind of file; `None` for an unknown one.

@@ -57,6 +57,7 @@ const TABLES: &[table::Table] = &[
     cuda::TABLE,
     debugger_rules::TABLE,
     engine_files::DEEPSPEED,
+    engine_files::DISTRIBUTED,
     efa::TABLE,
     engine_files::RULES,
     environment_effects::TABLE,
@@ -83,6 +84,8 @@ const TABLES: &[table::Table] = &[
     smp::TABLE,
     prices::STORAGE,
     support::TABLE,
+    engine_files::TORCHTITAN,
+    engine_files::TRAINER,
     usual_ranges::TABLE,
     worker_gpu::TABLE,
 ];
