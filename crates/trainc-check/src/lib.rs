@@ -10,6 +10,7 @@
 mod across_jobs;
 mod allow;
 mod compile;
+mod file_values;
 mod preferred_types;
 mod queries;
 pub mod rules;
@@ -104,6 +105,7 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         rules::run(groups, &context, problems);
     }
     superseded::remove(problems);
+    file_values::point_to_files(plan, problems);
     // Users know the date of their own price.
     if plan.instance_prices().any(|price| price.date.is_some()) {
         let today = context.today_in_days();

@@ -385,6 +385,11 @@ impl Problems {
         }
     }
 
+    /// Calls `change` with each problem.
+    pub fn update(&mut self, change: impl FnMut(&mut Diagnostic)) {
+        self.list.iter_mut().for_each(change);
+    }
+
     /// Keeps the problems that pass the test.
     pub fn retain(&mut self, keep: impl FnMut(&Diagnostic) -> bool) {
         self.list.retain(keep);

@@ -140,6 +140,12 @@ impl Help {
         Self { text, suggestions: self.suggestions.clone(), parts: Vec::new() }
     }
 
+    /// Returns the help as text only, whose edits nothing applies.
+    #[must_use]
+    pub fn without_suggestions(self) -> Self {
+        Self { suggestions: Vec::new(), ..self }
+    }
+
     /// Returns the edits that the text describes. Several are a choice.
     pub fn suggestions(&self) -> &[Suggestion] {
         &self.suggestions

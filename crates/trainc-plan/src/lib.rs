@@ -12,6 +12,9 @@ pub mod resolve;
 pub mod codes {
     pub use crate::plan::T0320;
     pub use crate::resolve::{T0207, T0211};
+
+    /// The codes about files of other programs.
+    pub static OF_FILES: &[&trainc_diag::Code] = crate::files::CODES;
 }
 
 mod options;

@@ -5,7 +5,7 @@ use super::codes::T0129;
 use super::nodes::{ALLOW, SWEEP};
 use super::schema::property_type;
 use super::spec::{Arg, Ty};
-use trainc_diag::source::Spanned;
+use trainc_diag::source::{SourceId, Spanned};
 use trainc_diag::{Diagnostic, Problems};
 
 /// Returns an example of a value of a type.
@@ -44,11 +44,13 @@ fn with_example(node: &ast::Node, missing: &Arg) -> String {
     words.join(" ")
 }
 
-/// Reports the required arguments and properties that a node and its children are missing.
-pub fn check_required(node: &ast::Node, problems: &mut Problems) {
+/// Reports the required arguments and properties that a node and its children are missing. A node that only a
+/// source of `partial` writes, a file of another program, may lack them.
+pub fn check_required(node: &ast::Node, partial: &[SourceId], problems: &mut Problems) {
     let Some(spec) = node.spec else { return };
+    let is_partial = partial.contains(&node.name.span.source);
     for (at, arg) in spec.args.iter().enumerate() {
-        if arg.required && node.args.len() <= at {
+        if arg.required && node.args.len() <= at && !is_partial {
             problems.push(
                 Diagnostic::new(
                     &T0129,
@@ -62,7 +64,7 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
         }
     }
     for prop in spec.props {
-        if prop.required && node.prop(prop.name).is_none() {
+        if prop.required && node.prop(prop.name).is_none() && !is_partial {
             let ty = property_type(spec, prop.name, prop.ty);
             problems.push(
                 Diagnostic::new(
@@ -93,6 +95,6 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
         );
     }
     for child in &node.children {
-        check_required(child, problems);
+        check_required(child, partial, problems);
     }
 }

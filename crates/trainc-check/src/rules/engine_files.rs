@@ -55,16 +55,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let about = |check: &&FileCheck| rule.file.as_deref() == Some(check.table.name);
         for check in checked.iter().filter(about) {
             let at = rule.at.as_deref().map_or_else(|| check.place(), |key| check.place_of(key));
-            if let Some(problem) = broken(rule, &check.names, at) {
-                problems.push(problem);
-            }
+            problems.extend_with(broken(rule, &check.names, at));
         }
         if rule.engine.is_some() && rule.engine.as_deref() == engine {
             let parallel = plan.job.parallel.as_ref();
             let at = parallel.map_or_else(Span::default, |it| it.engine.span().unwrap_or(it.span));
-            if let Some(problem) = broken(rule, &plan_names(plan), at) {
-                problems.push(problem);
-            }
+            problems.extend_with(broken(rule, &plan_names(plan), at));
         }
     }
 }
@@ -145,8 +141,8 @@ impl FileCheck<'_> {
             if row.is_none_or(|row| self.check_key(row, setting, problems)) {
                 ignored.push(&setting.key);
             }
-            if let Some(problem) = self.unknown_key(setting).filter(|_| row.is_none()) {
-                problems.push(problem);
+            if row.is_none() {
+                problems.extend_with(self.unknown_key(setting));
             }
         }
     }

@@ -197,3 +197,8 @@ pub(super) fn is_same_rule(a: &Code, b: &Code) -> bool {
 pub(super) fn is_of_rule(code: &Code) -> bool {
     CODES.iter().any(|codes| codes.contains(&code))
 }
+
+/// Returns the codes about files of other programs as such: their problems name the key already.
+pub(crate) fn codes_of_files() -> Vec<&'static Code> {
+    [engine_files::CODES, trainc_plan::codes::OF_FILES].concat()
+}

@@ -211,7 +211,7 @@ impl Layers<'_> {
         for node in extends {
             if node.args.is_empty() {
                 self.incomplete = true;
-                trainc_syntax::required_values::check_required(node, self.problems);
+                trainc_syntax::required_values::check_required(node, &[], self.problems);
             }
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();

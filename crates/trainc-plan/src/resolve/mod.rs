@@ -118,7 +118,8 @@ pub fn resolve(
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> ir::Job {
-    required_values::check_required(&merged.node, problems);
+    let of_files: Vec<SourceId> = merged.files.iter().map(|file| file.span.source).collect();
+    required_values::check_required(&merged.node, &of_files, problems);
     sweep::check(&merged.node, problems);
     let mut job = job::job(&merged.node, problems);
     job.is_whole = merged.is_whole;

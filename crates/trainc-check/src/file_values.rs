@@ -1,0 +1,69 @@
+//! Problems about values that a file of another program sets: they are changed there, and by the user.
+
+use trainc_catalog::engine_files;
+use trainc_diag::source::Span;
+use trainc_diag::{Diagnostic, Help, Problems, Suggestion};
+use trainc_ir::{FileSetting, ForeignFile, Plan};
+
+/// Makes the help of each problem about a value of a file say where to change it. No edit of such a problem is
+/// applied: trainc changes no file that is not a manifest.
+pub(crate) fn point_to_files(plan: &Plan, problems: &mut Problems) {
+    if plan.files.is_empty() {
+        return;
+    }
+    let tables = |code| crate::rules::codes_of_files().contains(&code);
+    problems.update(|problem| {
+        if tables(problem.code) {
+            return;
+        }
+        match set_at(plan, problem.subject.unwrap_or(problem.span)) {
+            Some((file, setting)) => {
+                problem.fix = None;
+                replace_help(problem, file, setting);
+            }
+            None => note_on_other_values(plan, problem),
+        }
+    });
+}
+
+/// Returns the setting whose key or value has a span, with its file.
+fn set_at(plan: &Plan, span: Span) -> Option<(&ForeignFile, &FileSetting)> {
+    let of_source = plan.files.iter().filter(|file| file.span.source == span.source);
+    let mut settings = of_source.flat_map(|file| file.settings.iter().map(move |setting| (file, setting)));
+    settings.find(|(_, setting)| setting.value_span.covers(span) || setting.key_span.covers(span))
+}
+
+/// Replaces an edit of the manifest by the key to change; what the manifest would say becomes a note.
+fn replace_help(problem: &mut Diagnostic, file: &ForeignFile, setting: &FileSetting) {
+    let key = setting.key.rsplit('.').next().unwrap_or(&setting.key);
+    let help = format!("change `{key}` in `{}`", file.path);
+    if let Some(before) = problem.help.replace(help.into()) {
+        problem.notes.push(format!("in words of the manifest: {before}").into());
+    }
+}
+
+/// Adds to a help that writes a node which a file sets that the file must be changed.
+fn note_on_other_values(plan: &Plan, problem: &mut Diagnostic) {
+    let writes = |suggestion: &Suggestion, name: &str| match suggestion {
+        Suggestion::Write { code, .. } => code.split([' ', '=']).next() == Some(name),
+        Suggestion::Remove(Some(removed)) => removed == name,
+        Suggestion::Move(_) | Suggestion::Remove(None) | Suggestion::Other => false,
+    };
+    let suggestions = problem.help.as_ref().map(Help::suggestions).unwrap_or_default();
+    let mut notes = Vec::new();
+    for file in &plan.files {
+        let Some(table) = engine_files::keys(file.table) else { continue };
+        for setting in &file.settings {
+            let word = table.find(&setting.key).and_then(|row| row.word.as_deref());
+            let Some(name) = word.and_then(|word| word.rsplit(['/', '.']).next()) else { continue };
+            if suggestions.iter().any(|suggestion| writes(suggestion, name)) {
+                notes.push(format!("`{name}` is `{}` of `{}`: change it there", setting.key, file.path));
+            }
+        }
+    }
+    if !notes.is_empty() {
+        problem.fix = None;
+        problem.help = problem.help.take().map(Help::without_suggestions);
+        problem.notes.extend(notes.into_iter().map(Into::into));
+    }
+}
