@@ -2,6 +2,8 @@
 
 mod host;
 mod larger_cluster;
+#[cfg(test)]
+mod law_tests;
 
 use crate::Context;
 use crate::queries::memory::{
