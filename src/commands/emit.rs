@@ -223,7 +223,7 @@ async fn resolve_marks<C: Observe, K: Clock>(
     if let Some(other) = verdict::account_mismatch(plan, &caller) {
         return Err(other);
     }
-    let Some(desired) = Desired::new(plan, &caller) else { return Ok(None) };
+    let Ok(desired) = Desired::new(plan, &caller) else { return Ok(None) };
     let marks = look.placeholders(&desired).await.map_err(failed)?;
     Ok(Some((caller.account, marks)))
 }

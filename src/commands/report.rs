@@ -141,8 +141,8 @@ fn find_logs(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
     if !args.logs.is_empty() || args.job.account.simulate.is_some() {
         return args.logs.clone();
     }
-    let plan = manifest.compiled.plan.as_ref();
-    let Some(job) = plan.filter(|plan| !plan.deployable).and_then(|plan| plan.job.name.value()) else {
+    let plan = manifest.compiled.other_cluster_plan();
+    let Some(job) = plan.and_then(|plan| plan.job.name.value()) else {
         return Vec::new();
     };
     let found = Path::new("runs").join(job).join("output/metrics.jsonl");
@@ -151,7 +151,8 @@ fn find_logs(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
 
 /// Returns the error for a local job without a log.
 fn describe_missing_log(args: &Args, manifest: &Manifest) -> Option<String> {
-    let plan = manifest.compiled.plan_without_errors().filter(|plan| !plan.deployable)?;
+    let plan = manifest.compiled.other_cluster_plan()?;
+    manifest.compiled.plan_without_errors()?;
     if args.job.account.simulate.is_some() {
         return None;
     }

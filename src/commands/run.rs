@@ -105,7 +105,7 @@ fn write_local_config(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<P
     let out = absolute(&args.out.clone().unwrap_or_else(|| Path::new("runs").join(job)))?;
     let beside = Path::new(&manifest.path).parent().unwrap_or_else(|| Path::new(""));
     let here = |written: &str| absolute(&beside.join(written));
-    let local = !plan.deployable;
+    let local = manifest.compiled.sagemaker_plan().is_none();
     let data = match &args.data {
         Some(data) => absolute(data)?,
         None => here(config.pointer("/data/train").and_then(Value::as_str).unwrap_or_default())?,

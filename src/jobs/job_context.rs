@@ -339,10 +339,9 @@ pub(crate) fn job_contexts(
         if sound.is_none() {
             about.report_ignored_errors(io, command);
         }
-        if plan.deployable {
-            out.push(about);
-        } else {
-            codes.push(about.fail(io, verdict::not_deployable(plan)));
+        match verdict::require_sagemaker(plan) {
+            Ok(()) => out.push(about),
+            Err(verdict) => codes.push(about.fail(io, *verdict)),
         }
     }
     Ok((accounts, out, codes))

@@ -1,6 +1,7 @@
 //! The resources that a plan requires in an account: the emitted definitions with the values of the account.
 
 use super::account::{Caller, Tags, Upload};
+use super::verdict::{self, Verdict};
 use serde_json::Value;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use trainc_emit::iam::{self, CreateRole};
@@ -109,12 +110,13 @@ pub struct WantedKey {
 pub const MOST_RUNS: u32 = 999;
 
 impl Desired {
-    /// Returns the resources that a checked plan requires in the caller's account; `None` for a cluster
-    /// outside SageMaker.
-    pub fn new(plan: &Plan, caller: &Caller) -> Option<Self> {
-        if !plan.deployable {
-            return None;
-        }
+    /// Returns the resources that a checked plan requires in the caller's account.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a cluster outside SageMaker.
+    pub fn new(plan: &Plan, caller: &Caller) -> Result<Self, Box<Verdict>> {
+        verdict::require_sagemaker(plan)?;
         let account = caller.account.as_str();
         let identity = emit::identity(plan);
         let mut here = Box::new(plan.clone().with_account(account));
@@ -134,7 +136,7 @@ impl Desired {
         let file_systems = file_systems(plan, &identity);
         here.account_facts.role_arn = Some(role_arn.clone());
         let plan = &*here;
-        Some(Self {
+        Ok(Self {
             job: plan.job.name.value().cloned().unwrap_or_default(),
             region: plan.job.region.value().cloned().unwrap_or_default(),
             account: account.to_owned(),

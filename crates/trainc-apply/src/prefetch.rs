@@ -89,9 +89,6 @@ impl Prefetch {
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Makes all these calls concurrently; subnets are read only if given.
     pub(super) async fn prefetch(&self, plan: &Plan, subnets: &[String]) -> Prefetch {
-        if !plan.deployable {
-            return Prefetch::default();
-        }
         let Identity { digest, training_job: name } = emit::identity(plan);
         let (role, stem) =
             (emit::iam::create_role(plan, &digest).map(|role| role.role_name), emit::run_name_prefix(plan));

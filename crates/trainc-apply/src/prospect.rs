@@ -150,7 +150,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             join!(self.ask(async |cloud| cloud.caller_identity().await), self.prefetch(plan, subnets));
         // If the identity call fails, all other calls failed for the same reason.
         let caller = caller?;
-        let Some(mut desired) = Desired::new(plan, &caller) else { return Ok(None) };
+        let Ok(mut desired) = Desired::new(plan, &caller) else { return Ok(None) };
         let taken = prefetched.lustre_gib_in_use(&desired);
         let first = FirstAnswers {
             taken: &taken,

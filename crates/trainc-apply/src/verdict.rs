@@ -419,6 +419,15 @@ fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {
     (diagnostic.help("run the same command again in a minute"), exit::INCOMPLETE)
 }
 
+/// Checks that the cluster of a plan is on SageMaker.
+///
+/// # Errors
+///
+/// Fails with the diagnostic for a cluster outside SageMaker.
+pub fn require_sagemaker(plan: &Plan) -> Result<(), Box<Verdict>> {
+    if plan.on_sagemaker.is_some() { Ok(()) } else { Err(Box::new(not_deployable(plan))) }
+}
+
 /// Returns the diagnostic for a cluster outside SageMaker.
 pub fn not_deployable(plan: &Plan) -> Verdict {
     let span = plan.job.cluster.as_ref().map_or(plan.job.span, |cluster| cluster.span);

@@ -150,11 +150,8 @@ fn links_with(storage: &Storage, fill: Fill) -> Vec<Link> {
 
 /// Returns the `storage` nodes for which trainc creates a file system.
 pub(super) fn created_storages(plan: &Plan) -> impl Iterator<Item = &Storage> {
-    plan.job.storage.iter().filter(|storage| {
-        plan.deployable
-            && storage.id.value().is_none()
-            && storage.kind.value().is_some_and(|kind| kind == "lustre")
-    })
+    let each = plan.created_file_systems().map(|(storage, _)| storage);
+    each.filter(|storage| storage.kind.value().is_some_and(|kind| kind == "lustre"))
 }
 
 /// Returns all file systems that trainc creates for the plan. The job's digest is only in links and tags that

@@ -210,11 +210,16 @@ pub fn archive_base_prefix(plan: &Plan) -> String {
     if prefix.contains(DIGEST_MARK) { Fill::Digest(&identity(plan).digest).text(&prefix) } else { prefix }
 }
 
+/// Returns whether SageMaker is asked for the job.
+fn is_requested(plan: &Plan) -> bool {
+    plan.on_sagemaker.is_some()
+}
+
 /// Emits all files of a plan, except its reports.
 pub fn emit(plan: &Plan) -> Bundle {
     let identity = identity(plan);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    let training_job = plan.deployable.then(|| training_job_request(plan, &identity));
+    let training_job = is_requested(plan).then(|| training_job_request(plan, &identity));
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical_json::pretty(request).into_bytes()));
         if let Some(script) = estimator::script(plan, &identity, request) {

@@ -39,7 +39,7 @@ pub struct Resource {
 /// Returns the AWS resources of a plan, in the order of their creation; none for a cluster that is not a
 /// SageMaker cluster.
 pub fn resources(plan: &Plan) -> Vec<Resource> {
-    if !plan.deployable {
+    if !super::is_requested(plan) {
         return Vec::new();
     }
     let identity = super::identity(plan);

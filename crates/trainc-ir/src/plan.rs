@@ -55,12 +55,6 @@ pub struct Plan {
     pub worker: Option<Worker>,
     /// The instances that the job may run on, with their prices.
     pub fleet: Fleet,
-    /// Prices of the file systems, in the order of the job's storages; `None` where the price is unknown.
-    pub storage_prices: Vec<Option<StoragePrice>>,
-    /// Price of the training volumes, if known.
-    pub volume_price: Option<StoragePrice>,
-    /// Price of S3 Standard in the job's region, if known.
-    pub s3_price: Option<StoragePrice>,
     /// The files of other programs that the manifest names: that of the engine, those named in it, and the
     /// program's arguments.
     pub files: Vec<ForeignFile>,
@@ -74,13 +68,24 @@ pub struct Plan {
     pub missing_dependencies: Vec<(usize, UnreadDirectory)>,
     /// Further directories of the program.
     pub dependencies: Vec<SourceTree>,
-    /// Whether the cluster runs on SageMaker, so that `apply` supports it.
-    pub deployable: bool,
+    /// What exists on SageMaker alone; `None` for a custom or local cluster, which `apply` does not support.
+    pub on_sagemaker: Option<OnSagemaker>,
     /// Facts of the account, once known.
     pub account_facts: AccountFacts,
     /// The planned figures that the job's start script receives; `None` unless `probe` or an enforced budget
     /// needs them.
     pub expectation: Option<Box<Expectation>>,
+}
+
+/// What a job uses besides its instances that exists on SageMaker alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OnSagemaker {
+    /// Prices of the file systems, in the order of the job's storages; `None` where the price is unknown.
+    pub storage_prices: Vec<Option<StoragePrice>>,
+    /// Price of the training volumes, if known.
+    pub volume_price: Option<StoragePrice>,
+    /// Price of S3 Standard in the job's region, if known.
+    pub s3_price: Option<StoragePrice>,
 }
 
 impl Plan {
@@ -219,10 +224,18 @@ impl Plan {
     }
 
     /// Returns the file systems that the job creates, each with its price if known. Existing ones are no cost
-    /// of the job.
+    /// of the job, and a cluster that is not on SageMaker gets none.
     pub fn created_file_systems(&self) -> impl Iterator<Item = (&Storage, Option<&StoragePrice>)> {
-        let prices = self.storage_prices.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        self.job.storage.iter().zip(prices).filter(|(storage, _)| storage.id.is_absent())
+        let each = self.on_sagemaker.iter().flat_map(|known| {
+            let prices = known.storage_prices.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+            self.job.storage.iter().zip(prices)
+        });
+        each.filter(|(storage, _)| storage.id.is_absent())
+    }
+
+    /// Returns the price of the training volumes, if known.
+    pub fn volume_price(&self) -> Option<&StoragePrice> {
+        self.on_sagemaker.as_ref()?.volume_price.as_ref()
     }
 
     /// Returns the noun for one accelerator: `GPU` unless the catalogue has another one.

@@ -4,6 +4,7 @@ use super::architecture::RopeScaling;
 use super::origin::Val;
 use super::source_tree::SourceFile;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The channel with packed tokens to train on.
 pub const TRAIN_CHANNEL: &str = "train";
@@ -67,10 +68,36 @@ pub struct WorkerRunSettings {
     pub checkpoint_interval_steps: Option<u64>,
     /// The directory of the checkpoints.
     pub checkpoint_directory: String,
+    /// What starts the binary where it is installed; `None` in a container, which gets it through a channel.
+    pub installed: Option<WorkerCommand>,
+    /// The directories of its channels, in which the worker reads, by the channel's name.
+    pub input_directories: BTreeMap<String, String>,
+    /// Where the worker writes what it leaves.
+    pub output: WorkerOutput,
     /// Seconds after which the worker saves and stops, before SageMaker stops the job at max-run.
     pub save_and_stop_seconds: Option<u64>,
     /// The adapter, if only it is trained.
     pub adapter: Option<WorkerAdapter>,
+}
+
+/// What starts a worker that is installed on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerCommand {
+    /// The program and its leading arguments.
+    pub entry_point: &'static [&'static str],
+    /// Further arguments.
+    pub arguments: &'static [&'static str],
+}
+
+/// Paths of what a worker leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerOutput {
+    /// The directory of the trained model.
+    pub model: &'static str,
+    /// The directory of everything else.
+    pub data: &'static str,
+    /// The file with the reason of a failure.
+    pub failure: &'static str,
 }
 
 /// An adapter that the worker trains.

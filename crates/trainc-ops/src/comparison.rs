@@ -88,9 +88,6 @@ async fn compare_one<C: Observe, K: Clock>(
         }
         (Comparison { prospect: None, findings, obstacles: Vec::new(), exit, quotas: Vec::new() }, None)
     };
-    if !plan.deployable {
-        return failed(vec![verdict::not_deployable(plan)]);
-    }
     let (survey, facts) = look.survey_with_facts(plan, choices).await;
     let unseen: Vec<Verdict> = survey.faults.iter().map(|fault| verdict::read_failed(plan, fault)).collect();
     let (Some(prospect), Some(facts)) = (&survey.prospect, facts) else {

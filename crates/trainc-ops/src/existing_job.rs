@@ -28,7 +28,7 @@ pub async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> R
     if let Some(other) = verdict::account_mismatch(plan, &caller) {
         return Err(other);
     }
-    let Some(desired) = Desired::new(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
+    let desired = Desired::new(plan, &caller).map_err(|verdict| *verdict)?;
     let runs = look.runs(&desired, trainc_apply::diff::Choices::default()).await.map_err(failed)?;
     // What a repository holds decides the digest, and nothing was fetched: the newest run of the name is
     // meant.

@@ -28,9 +28,7 @@ pub async fn find_job_resources_below<C: Cloud, K: Clock>(
     if let Some(other) = verdict::account_mismatch(plan, &caller) {
         return Err(other);
     }
-    let Some(desired) = Desired::new(plan, &caller) else {
-        return Err(verdict::not_deployable(plan));
-    };
+    let desired = Desired::new(plan, &caller).map_err(|verdict| *verdict)?;
     let homes: Vec<String> =
         homes.iter().map(|home| home.replace(trainc_ir::ACCOUNT_MARK, &caller.account)).collect();
     look.inventory(&desired, &homes).await.map_err(failed)

@@ -84,10 +84,15 @@ impl Compiled {
         self.plan.as_deref().filter(|_| self.problems.errors() == 0)
     }
 
+    /// Returns the plan if its cluster is not on SageMaker, also if it has errors.
+    pub fn other_cluster_plan(&self) -> Option<&Plan> {
+        self.plan.as_deref().filter(|plan| plan.on_sagemaker.is_none())
+    }
+
     /// Returns the plan if it has no errors and its cluster is on SageMaker, so that an account has its
     /// resources.
     pub fn sagemaker_plan(&self) -> Option<&Plan> {
-        self.plan_without_errors().filter(|plan| plan.deployable)
+        self.plan_without_errors().filter(|plan| plan.on_sagemaker.is_some())
     }
 }
 

@@ -29,9 +29,6 @@ pub(super) struct Bills {
 impl Bills {
     /// Reads the prices of a plan; `price` is that of an instance that runs ranks.
     pub(super) fn from_plan(plan: &Plan, price: Option<&Price>, volume_is_free: bool) -> Self {
-        if !plan.deployable {
-            return Self { file_systems: Cost::ZERO, ..Self::default() };
-        }
         // The spot price is unknown in advance, unless the user gave a discount.
         let is_spot = plan.is_spot();
         let hourly = |price: Option<&Price>| {
@@ -75,7 +72,7 @@ fn volume_per_month(plan: &Plan, is_free: bool) -> Cost {
         return Cost::ZERO;
     }
     let bytes = plan.job.cluster.as_ref().and_then(|cluster| cluster.volume_bytes.get());
-    let price = plan.volume_price.as_ref();
+    let price = plan.volume_price();
     Cost::of_item(bytes.zip(price).map(|(bytes, price)| bytes as f64 / GIB as f64 * price.usd_per_gb_month))
 }
 

@@ -31,7 +31,7 @@ const DELETED: &str = "deleted";
 /// read 2026-11-26).
 pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
     let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
-    let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return Vec::new() };
+    let (Some(known), Some(cluster)) = (&plan.on_sagemaker, &plan.job.cluster) else { return Vec::new() };
     let mut out: Vec<AfterEnd> = plan
         .created_file_systems()
         .map(|(storage, price)| {
@@ -72,7 +72,7 @@ pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
         let keep = keep.filter(|keep| written.is_none_or(|written| *keep < written));
         let count = keep.or(written);
         let bytes = checkpoint_bytes.zip(count).map(|(bytes, count)| round_to_u64(bytes * count as f64));
-        let price = plan.s3_price.as_ref();
+        let price = known.s3_price.as_ref();
         out.push(AfterEnd {
             count,
             keep,

@@ -28,7 +28,7 @@ pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec
     let mut out = Vec::new();
     // A missing price is reported once, with the option that sets it.
     if !price.starts_with(UNKNOWN) {
-        out.extend(expected(document, plan));
+        out.push(expected(document, plan));
     }
     out.extend(upper_bound(plan));
     out.push(price);
@@ -57,7 +57,7 @@ pub(super) fn between(ends: &Interval, most: Option<f64>) -> String {
 
 /// Returns the expected cost with its interval; for spot instances without a known price its on-demand upper
 /// bound.
-fn expected(document: &Document, plan: &Plan) -> Option<String> {
+fn expected(document: &Document, plan: &Plan) -> String {
     let run = &document.run;
     let with_interval = |usd: f64, interval: Option<&Interval>| {
         let between = interval.map(|ends| format!(" ({})", between(ends, run.most_usd)));
@@ -66,24 +66,24 @@ fn expected(document: &Document, plan: &Plan) -> Option<String> {
     let is_cut = run.seconds.zip(max_run_seconds(plan)).is_some_and(|(run, most)| run > most);
     let cut = if is_cut { ", of which max-run allows only a part" } else { "" };
     if let [_, _, ..] = document.choices.as_slice() {
-        return Some(expected_by_type(&document.choices));
+        return expected_by_type(&document.choices);
     }
     if let Some(usd) = run.cost_usd {
-        return Some(format!("expected {}{cut}", with_interval(usd, run.cost_usd_interval.as_ref())));
+        return format!("expected {}{cut}", with_interval(usd, run.cost_usd_interval.as_ref()));
     }
     if let Some(usd) = run.on_demand_usd {
         let usd = with_interval(usd, run.on_demand_usd_interval.as_ref()) + cut;
-        return Some(format!("expected {usd} at the on-demand price: the spot price is not known"));
+        return format!("expected {usd} at the on-demand price: the spot price is not known");
     }
     let reason = match run.seconds {
         Some(_) => unknown_with_reason(document, "run.cost_usd"),
         None => format!("{UNKNOWN}: the run time is not predicted"),
     };
     let least = reason.strip_prefix(UNKNOWN).and_then(|rest| rest.strip_prefix(": at least "));
-    plan.deployable.then(|| match least {
+    match least {
         Some(least) => format!("expected at least {least}"),
         None => format!("expected cost {reason}"),
-    })
+    }
 }
 
 /// Returns the expected cost on each preferred instance type.
@@ -127,16 +127,15 @@ fn own_price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
         if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
             return group_prices(plan, today);
         }
-        let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
-        return match instance {
-            Some(name) if plan.deployable => {
+        return match plan.unpriced_instance_types().first() {
+            Some(name) => {
                 let region = plan.job.region.value().map_or("its region", String::as_str);
                 format!(
                     "{UNKNOWN}: the catalogue has no price of {name} in {region}; set it with \
                         `--price {name}=USD`"
                 )
             }
-            _ => UNKNOWN.to_owned(),
+            None => UNKNOWN.to_owned(),
         };
     };
     let mut line = format!("{} per instance-hour", text::dollars(price.usd_per_hour));
@@ -299,7 +298,7 @@ pub(super) fn excluded_costs(plan: &Plan) -> Vec<&'static str> {
             group.instance.value().and_then(|name| instances::get(name)).is_some_and(|row| local(&row))
         })
     };
-    if plan.deployable && !nvme && plan.volume_price.is_none() {
+    if !nvme && plan.volume_price().is_none() {
         out.push("volumes");
     }
     if !unpriced_file_systems(plan).is_empty() {

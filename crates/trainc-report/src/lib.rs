@@ -63,3 +63,10 @@ pub struct Subject<'a> {
     /// All texts that spans point into.
     pub sources: &'a SourceMap,
 }
+
+impl<'a> Subject<'a> {
+    /// Returns the plan, if its cluster is on SageMaker, so that an account has its resources.
+    pub(crate) fn sagemaker_plan(&self) -> Option<&'a Plan> {
+        self.plan.filter(|plan| plan.on_sagemaker.is_some())
+    }
+}

@@ -260,8 +260,6 @@ fn reason<'a>(
             }
             say(if plan.is_some_and(|plan| plan.price().is_none() && !has_groups(plan)) {
                 "the catalogue has no price of this instance type in this region; set it with `--price`"
-            } else if plan.is_some_and(|plan| !plan.deployable) {
-                "the cluster is not a SageMaker cluster"
             } else {
                 "spot prices are not known; set `--discount`"
             })

@@ -43,7 +43,7 @@ fn describe_storage(storage: &Storage) -> String {
 /// Returns the policy statements of the role that trainc creates; none if it creates no role or the plan has
 /// errors.
 pub(super) fn statements(subject: &super::Subject) -> Vec<trainc_emit::iam::Statement> {
-    let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable);
+    let plan = subject.sagemaker_plan().filter(|_| subject.identity.is_some());
     let made = |plan: &&Plan| plan.job.role.as_ref().and_then(|role| role.create.get()) == Some(true);
     plan.filter(made).map(trainc_emit::iam::statements).unwrap_or_default()
 }

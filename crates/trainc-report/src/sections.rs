@@ -106,7 +106,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
         let _ = write!(first, "; without capacity {}", text::list(&further, "or"));
     }
     let mut how = Vec::new();
-    let on_sagemaker = plan.deployable;
+    let on_sagemaker = plan.on_sagemaker.is_some();
     match (&cluster.spot, on_sagemaker) {
         (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
             Some(wait) => format!("spot (max-wait {})", text::duration(wait)),

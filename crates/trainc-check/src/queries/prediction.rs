@@ -15,7 +15,7 @@ pub(crate) const NEGLIGIBLE: f64 = 0.01;
 /// Predicts the run of the plan; `None` if a part of it is unknown or the job cannot run.
 pub(crate) fn predicted_run(context: &Context) -> Option<(Layout, Run)> {
     let plan = context.plan;
-    if !plan.deployable || !plan.job.is_whole || exceeds_positions(plan) {
+    if plan.on_sagemaker.is_none() || !plan.job.is_whole || exceeds_positions(plan) {
         return None;
     }
     let layout = Layout::from_plan(plan).ok().filter(|layout| excess_states(layout).is_none())?;

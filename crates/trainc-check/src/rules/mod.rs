@@ -26,7 +26,7 @@ pub fn run(groups: &[Group], context: &Context, problems: &mut Problems) {
 
 /// Returns whether the cluster is on SageMaker, so that a request is sent.
 fn is_on_sagemaker(plan: &Plan) -> bool {
-    plan.deployable
+    plan.on_sagemaker.is_some()
 }
 
 /// Declares the rules, one file each: those about every plan, those about what SageMaker is asked for, files

@@ -40,7 +40,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// Checks what only SageMaker does with a value.
 pub(super) fn sagemaker_rule(context: &Context, problems: &mut Problems) {
     if context.plan.job.is_whole {
-        UnusedCheck { context, problems }.copies_of_checkpoints();
+        let mut check = UnusedCheck { context, problems };
+        check.copies_of_checkpoints();
+        check.program_without_source();
     }
 }
 
@@ -166,12 +168,6 @@ impl UnusedCheck<'_, '_> {
                 "`program` has no entry point",
                 Help::write("program \"train.py\" source=\"./scripts\"").or_else("add `entrypoint`"),
             );
-        } else if program.source.is_absent()
-            && program.git.is_absent()
-            && program.s3.is_absent()
-            && self.context.plan.deployable
-        {
-            self.report_incomplete(program.span, "`program` has no source", Help::add("source=\"./scripts\""));
         }
     }
 
@@ -418,6 +414,21 @@ impl UnusedCheck<'_, '_> {
     }
 
     /// Reports a local directory of checkpoints that nothing copies.
+    /// Reports a program whose file is in no directory; elsewhere than on SageMaker it is found by its path.
+    fn program_without_source(&mut self) {
+        let plan = self.context.plan;
+        let Some(program) = &plan.job.program else { return };
+        let has_own_program = plan.job.serverless_member().is_some()
+            || plan.is_worker()
+            || (plan.image.is_none() && plan.job.has_algorithm_name());
+        let is_file = program.entrypoint.is_empty() && !program.entry.is_absent();
+        let has_source =
+            !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
+        if is_file && !has_own_program && !has_source {
+            self.report_incomplete(program.span, "`program` has no source", Help::add("source=\"./scripts\""));
+        }
+    }
+
     fn copies_of_checkpoints(&mut self) {
         let job = &self.context.plan.job;
         let Some(checkpoint) = job.checkpoint.as_ref().filter(|checkpoint| checkpoint.s3.is_absent()) else {

@@ -234,8 +234,8 @@ pub(super) fn config(plan: &Plan, fill: Fill) -> Option<Config> {
         },
         log: Log { every_steps: run.log_interval_steps, evaluate_every_steps: run.evaluation_interval_steps },
         data: Data {
-            train: directory(plan, TRAIN_CHANNEL, fill)?,
-            validation: directory(plan, VALIDATION_CHANNEL, fill),
+            train: directory(worker, TRAIN_CHANNEL, fill)?,
+            validation: directory(worker, VALIDATION_CHANNEL, fill),
             seed: worker.seed.value,
             // The plan converts epochs to steps.
             epochs: None,
@@ -252,11 +252,7 @@ pub(super) fn config(plan: &Plan, fill: Fill) -> Option<Config> {
             max_age_intervals: MAX_AGE_INTERVALS,
             accept_changes: worker.accept_changes.value,
         },
-        output: if plan.deployable {
-            Output { model: "/opt/ml/model", data: "/opt/ml/output/data", failure: "/opt/ml/output/failure" }
-        } else {
-            Output { model: "model", data: "output", failure: "failure" }
-        },
+        output: Output { model: run.output.model, data: run.output.data, failure: run.output.failure },
         communication: Communication {
             backend: "auto",
             rendezvous_port: RENDEZVOUS_PORT,
@@ -307,7 +303,7 @@ fn model(plan: &Plan, worker: &Worker, fill: Fill) -> Option<Model> {
         parallel_residual: a.parallel,
         tied_embeddings: a.tied,
         initializer_range: parts.initializer_range.value,
-        weights: directory(plan, WEIGHTS_CHANNEL, fill),
+        weights: directory(worker, WEIGHTS_CHANNEL, fill),
         adapter: worker.run.adapter.as_ref().map(|adapter| Adapter {
             kind: adapter.kind.clone(),
             rank: adapter.rank,
@@ -326,12 +322,7 @@ fn has_gpus(plan: &Plan) -> bool {
     plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some())
 }
 
-/// Returns the directory of a channel: in the container, or as the manifest names it.
-fn directory(plan: &Plan, name: &str, fill: Fill) -> Option<String> {
-    let channel =
-        plan.job.channels.iter().find(|channel| channel.name.value().is_some_and(|other| other == name))?;
-    if plan.deployable {
-        return Some(format!("/opt/ml/input/data/{name}"));
-    }
-    Some(fill.field(&channel.path).unwrap_or_else(|| name.to_owned()))
+/// Returns the directory of a channel.
+fn directory(worker: &Worker, name: &str, fill: Fill) -> Option<String> {
+    worker.run.input_directories.get(name).map(|directory| fill.text(directory))
 }

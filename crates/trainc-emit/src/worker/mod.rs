@@ -1,4 +1,4 @@
-//! Engine `worker` on SageMaker: a channel contains the binary and its config, and the entry point starts it.
+//! Engine `worker`: on SageMaker a channel contains the binary and its config, and the entry point starts it.
 
 mod config;
 
@@ -25,23 +25,21 @@ struct Launch {
 /// Returns `worker/worker.json` and `worker/launch.json` for engine `worker`.
 pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let Some(config) = config(plan, digest) else { return Vec::new() };
+    let installed = plan.worker.as_ref().and_then(|worker| worker.run.installed);
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let launch = if plan.deployable {
-        let (entry_point, arguments) = container::command(plan, Fill::Digest(digest));
-        Launch { entry_point, arguments, environment: plan.payload.environment.iter().cloned().collect() }
+    let (launch, scripts) = if let Some(command) = installed {
+        let (entry_point, arguments) = (words(command.entry_point), words(command.arguments));
+        (Launch { entry_point, arguments, environment: BTreeMap::new() }, Vec::new())
     } else {
-        Launch {
-            entry_point: words(&["trainc-worker", "launch"]),
-            arguments: words(&["worker.json"]),
-            environment: BTreeMap::new(),
-        }
+        let (entry_point, arguments) = container::command(plan, Fill::Digest(digest));
+        let environment = plan.payload.environment.iter().cloned().collect();
+        (Launch { entry_point, arguments, environment }, added::to_worker_channel(plan))
     };
     let mut out = vec![
         ("worker/launch.json".to_owned(), canonical_json::to_file_bytes(&launch)),
         ("worker/worker.json".to_owned(), canonical_json::to_file_bytes(&config)),
     ];
-    let scripts = added::to_worker_channel(plan).into_iter().filter(|_| plan.deployable);
-    out.extend(scripts.map(|file| (format!("worker/{}", file.path), file.bytes.to_vec())));
+    out.extend(scripts.into_iter().map(|file| (format!("worker/{}", file.path), file.bytes.to_vec())));
     out
 }
 

@@ -55,16 +55,10 @@ impl PlanValues {
         let mut table = Self { entries: BTreeMap::new() };
         let job = &plan.job;
         table.put("job.digest", Some(DIGEST_MARK), "");
-        let reported = |field: &Field<String>| {
-            if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() }
-        };
-        table.insert_text_field(
-            "job.name",
-            &if job.name.is_absent() { Field::Bad } else { job.name.clone() },
-            "",
-        );
-        table.insert_text_field("job", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
-        table.insert_text_field("job.region", &reported(&job.region), "the job has no region");
+        let reported = |field: &Field<String>| if field.is_absent() { Field::Bad } else { field.clone() };
+        table.insert_text_field("job.name", &reported(&job.name), "");
+        table.insert_text_field("job", &reported(&job.name), "");
+        table.insert_text_field("job.region", &job.region, "the job has no region");
         let mesh = plan.mesh.as_ref();
         for (path, value) in [
             ("mesh.world_size", mesh.map(|mesh| mesh.world_size)),

@@ -4,11 +4,11 @@ use trainc_catalog::{images, support};
 use trainc_ir::{Launch, Launcher, Parallel, Plan};
 
 /// Returns the launch of a bound plan; before binding, options may contain placeholders.
-pub(super) fn launch(plan: &Plan) -> Launch {
+pub(super) fn launch(plan: &Plan, in_container: bool) -> Launch {
     let Some(parallel) = &plan.job.parallel else { return Launch::default() };
     let front = plan.engine.map(|engine| engine.front);
     let launcher = match front.map_or(Launcher::Plain, |front| front.launcher(parallel)) {
-        Launcher::Torchrun if needs_launch_script(plan) => Launcher::LaunchScript,
+        Launcher::Torchrun if in_container && needs_launch_script(plan) => Launcher::LaunchScript,
         launcher => launcher,
     };
     let is_huggingface = plan.image.as_ref().is_some_and(|image| image.family == "huggingface");
@@ -53,7 +53,6 @@ fn needs_launch_script(plan: &Plan) -> bool {
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
     is_by_aws
         && packed_here
-        && plan.deployable
         && plan.chip_noun() == "GPU"
         && pytorch.is_some_and(support::is_newer_than_torch_distributed)
 }

@@ -32,7 +32,7 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Field, Fleet, ForeignFile, Job, Launch, Machine, Origin, Payload, Plan, Price,
+    AccountFacts, Field, Fleet, ForeignFile, Job, Launch, Machine, OnSagemaker, Origin, Payload, Plan, Price,
     ProgramVersion, SourceFile, SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
@@ -83,15 +83,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
     let gpu = worker::Gpu::from_machine(machine.as_ref(), instance.as_ref());
     let worker = worker::worker(&job, model.as_ref(), gpu, &run, inputs.worker.clone(), problems);
     let fleet = fleet(&job, &inputs);
-    let storage_prices = storage_prices(&job, &inputs);
-    let volume_price =
-        job.region.value().and_then(|region| storage_price(&prices::volume_key(region), &inputs.prices));
-    let s3_price =
-        job.region.value().and_then(|region| storage_price(&prices::s3_key(region), &inputs.prices));
-    let deployable = !matches!(
-        job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
-        Some("custom" | "local")
-    );
+    let on_sagemaker = on_sagemaker(&job, &inputs);
     Plan {
         job,
         instance,
@@ -108,9 +100,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         payload: Payload::default(),
         worker,
         fleet,
-        storage_prices,
-        volume_price,
-        s3_price,
+        on_sagemaker,
         missing: unread_directory(inputs.source.as_ref()),
         missing_dependencies: inputs
             .dependencies
@@ -122,7 +112,6 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         programs: inputs.programs,
         source: inputs.source.and_then(Result::ok),
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),
-        deployable,
         account_facts: AccountFacts::default(),
         expectation: None,
     }
@@ -130,9 +119,10 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
 
 /// Decides the values of a bound plan that its texts determine.
 pub fn decide_bound_values(mut plan: Plan) -> Plan {
-    plan.launch = launch::launch(&plan);
-    plan.payload = payload::payload(&plan);
-    let run = worker_run::worker_run_settings(&plan);
+    let in_container = plan.on_sagemaker.is_some();
+    plan.launch = launch::launch(&plan, in_container);
+    plan.payload = payload::payload(&plan, in_container);
+    let run = worker_run::worker_run_settings(&plan, in_container);
     if let Some(worker) = &mut plan.worker {
         worker.run = run;
     }
@@ -156,6 +146,21 @@ fn unread_directory(source: Option<&Result<SourceTree, ReadError>>) -> Option<Un
 fn fleet(job: &Job, inputs: &PlanInputs) -> Fleet {
     let region = job.region.value();
     Fleet::from_job(job, |name| hourly_price(name, region?, &inputs.prices, inputs.discount))
+}
+
+/// Returns what the job uses on SageMaker alone; `None` for a custom or local cluster.
+fn on_sagemaker(job: &Job, inputs: &PlanInputs) -> Option<OnSagemaker> {
+    let instance = job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+    if matches!(instance.map(String::as_str), Some("custom" | "local")) {
+        return None;
+    }
+    let region = job.region.value();
+    let price = |key: fn(&str) -> String| storage_price(&key(region?), &inputs.prices);
+    Some(OnSagemaker {
+        storage_prices: storage_prices(job, inputs),
+        volume_price: price(prices::volume_key),
+        s3_price: price(prices::s3_key),
+    })
 }
 
 /// Returns the price of each storage that the job creates.

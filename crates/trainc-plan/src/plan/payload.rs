@@ -9,7 +9,7 @@ const CODE_CHANNEL: &str = "code";
 const WORKER_CHANNEL: &str = "worker";
 
 /// Returns the payload of a bound plan whose launcher is decided.
-pub(super) fn payload(plan: &Plan) -> Payload {
+pub(super) fn payload(plan: &Plan, in_container: bool) -> Payload {
     let program = plan.job.program.as_ref();
     let starts = starts(plan, program);
     let archive = program.and_then(|program| archive(plan, program, &starts));
@@ -34,7 +34,7 @@ pub(super) fn payload(plan: &Plan) -> Payload {
         out.added.push(AddedFile::LaunchScript);
     }
     out.key = match out.starts {
-        _ if !plan.deployable => None,
+        _ if !in_container => None,
         Starts::Worker { .. } => Some(KeyPlace::Worker),
         _ => (plan.enforced_budget().is_some() && is_watched).then_some(KeyPlace::Archive),
     };

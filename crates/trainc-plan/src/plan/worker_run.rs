@@ -1,28 +1,47 @@
 //! Decides intervals, paths and adapter of engine `worker`.
 
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
-use trainc_ir::worker::{GRACE_SECONDS, VALIDATION_CHANNEL, WorkerAdapter, WorkerRunSettings};
-use trainc_ir::{Adapter, CheckpointInterval, Cluster, Plan};
+use trainc_ir::worker::{
+    GRACE_SECONDS, VALIDATION_CHANNEL, WorkerAdapter, WorkerCommand, WorkerOutput, WorkerRunSettings,
+};
+use trainc_ir::{Adapter, Channel, CheckpointInterval, Cluster, Plan};
 
 /// Default seconds between checkpoints: an interruption then costs a quarter of an hour on average.
 const CHECKPOINT_SECONDS: u64 = 1800;
 /// Steps between log lines on SageMaker; a local run logs every step.
 const LOG_STEPS: u64 = 10;
 
-/// Returns the run of a bound plan; before binding, the checkpoint directory may contain placeholders.
-pub(super) fn worker_run_settings(plan: &Plan) -> WorkerRunSettings {
-    let (job, on_sagemaker) = (&plan.job, plan.deployable);
+/// Where a training job's container has its channels, and where SageMaker reads what it leaves.
+const INPUT: &str = "/opt/ml/input/data";
+const OUTPUT_IN_CONTAINER: WorkerOutput =
+    WorkerOutput { model: "/opt/ml/model", data: "/opt/ml/output/data", failure: "/opt/ml/output/failure" };
+/// What starts the worker on another machine, in the directory of its config.
+const INSTALLED: WorkerCommand =
+    WorkerCommand { entry_point: &["trainc-worker", "launch"], arguments: &["worker.json"] };
+/// Where a run on another machine leaves them, below its directory.
+const OUTPUT_ON_MACHINE: WorkerOutput = WorkerOutput { model: "model", data: "output", failure: "failure" };
+
+/// Returns the run of a bound plan; before binding, directories may contain placeholders.
+pub(super) fn worker_run_settings(plan: &Plan, in_container: bool) -> WorkerRunSettings {
+    let job = &plan.job;
     let (checkpoint_interval_seconds, checkpoint_interval_steps) = checkpoint_interval(plan);
     let has_validation =
         job.channels.iter().any(|one| one.name.value().is_some_and(|name| name == VALIDATION_CHANNEL));
     let tenth_of_steps = plan.run.steps.as_ref().map(|steps| steps.value.div_ceil(10).max(1));
     WorkerRunSettings {
-        log_interval_steps: if on_sagemaker { LOG_STEPS } else { 1 },
+        log_interval_steps: if in_container { LOG_STEPS } else { 1 },
         evaluation_interval_steps: checkpoint_interval_steps.or(tenth_of_steps).filter(|_| has_validation),
         checkpoint_interval_seconds,
         checkpoint_interval_steps,
-        checkpoint_directory: checkpoint_directory(plan, on_sagemaker),
-        save_and_stop_seconds: job.cluster.as_ref().filter(|_| on_sagemaker).and_then(save_and_stop_seconds),
+        checkpoint_directory: checkpoint_directory(plan, in_container),
+        installed: (!in_container).then_some(INSTALLED),
+        input_directories: job
+            .channels
+            .iter()
+            .filter_map(|channel| input_directory(channel, in_container))
+            .collect(),
+        output: if in_container { OUTPUT_IN_CONTAINER } else { OUTPUT_ON_MACHINE },
+        save_and_stop_seconds: job.cluster.as_ref().filter(|_| in_container).and_then(save_and_stop_seconds),
         adapter: job.adapter.as_ref().and_then(adapter),
     }
 }
@@ -39,10 +58,21 @@ fn adapter(written: &Adapter) -> Option<WorkerAdapter> {
     })
 }
 
-fn checkpoint_directory(plan: &Plan, on_sagemaker: bool) -> String {
+fn checkpoint_directory(plan: &Plan, in_container: bool) -> String {
     let written = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.local.value()).cloned();
-    let default = if on_sagemaker { DEFAULT_CHECKPOINT_PATH } else { "checkpoints" };
+    let default = if in_container { DEFAULT_CHECKPOINT_PATH } else { "checkpoints" };
     written.unwrap_or_else(|| default.to_owned())
+}
+
+/// Returns the name and the directory of a channel: in the container, or as the manifest names it.
+fn input_directory(channel: &Channel, in_container: bool) -> Option<(String, String)> {
+    let name = channel.name.value()?.clone();
+    let directory = if in_container {
+        format!("{INPUT}/{name}")
+    } else {
+        channel.path.value().map_or_else(|| name.clone(), ToString::to_string)
+    };
+    Some((name, directory))
 }
 
 /// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the

@@ -65,6 +65,10 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     // `plan` reports what depends on the catalogue: `parallel`, `train`, `program` and `image`.
     let mut job = Job::read(node).unwrap_or_default();
     job.needs_program = needs_program;
+    if job.region.is_absent() && !is_off_account {
+        // Reported above.
+        job.region = Field::Bad;
+    }
     job.allows = Vec::new();
     collect_allows(node, &mut job.allows);
     set_defaults(&mut job);

@@ -24,7 +24,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
         title: format!("{name}: plan"),
         kicker,
         heading: name.to_owned(),
-        lead: subject.plan.map(|plan| lead_sentence(document, plan)).unwrap_or_default(),
+        lead: subject.plan.map(|plan| lead_sentence(subject, document, plan)).unwrap_or_default(),
         tiles: tiles(document),
         verdict: Some(verdict(subject, document)),
         sections: Vec::new(),
@@ -33,7 +33,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
 }
 
 /// Describes model, instances and region in a sentence.
-fn lead_sentence(document: &Document, plan: &Plan) -> String {
+fn lead_sentence(subject: &Subject, document: &Document, plan: &Plan) -> String {
     let model = document.model.as_ref().map(|model| {
         let billions = model.parameters as f64 / 1e9;
         let size = if billions >= 1.0 {
@@ -53,7 +53,8 @@ fn lead_sentence(document: &Document, plan: &Plan) -> String {
         (Some(instance), Some(nodes), _, _) => Some(format!("on {nodes} × {instance}")),
         _ => None,
     };
-    let place = document.region.as_ref().filter(|_| plan.deployable).map(|region| match &document.account {
+    let region = subject.sagemaker_plan().and(document.region.as_ref());
+    let place = region.map(|region| match &document.account {
         Some(account) => format!("in {region}, account {account}"),
         None => format!("in {region}, in the account of the credentials at apply"),
     });

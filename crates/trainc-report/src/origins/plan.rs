@@ -28,16 +28,13 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         payload: _,
         worker: worker_settings,
         fleet,
-        storage_prices: _,
-        volume_price,
-        s3_price,
         source,
         missing,
         dependencies,
         missing_dependencies: _,
         files: _,
         programs: _,
-        deployable,
+        on_sagemaker,
         account_facts: _,
         // Derived from the prediction, which the report shows.
         expectation: _,
@@ -76,7 +73,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         }
     }
     table.set_prefix("cluster");
-    if !deployable {
+    if on_sagemaker.is_none() {
         table.push("deployable", "#false", "clusters `custom` and `local` are only valid for plan and run");
     }
     if let Some(facts) = model {
@@ -111,9 +108,11 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     let stored = plan.created_file_systems().filter_map(|(storage, price)| {
         Some((format!("storage {}.usd-per-gb-month", storage.name.value()?), price?))
     });
-    let volumes = volume_price.iter().map(|price| ("volume.usd-per-gb-month".to_owned(), price));
-    let s3 = s3_price.iter().map(|price| ("s3.usd-per-gb-month".to_owned(), price));
-    for (name, price) in stored.chain(volumes).chain(s3) {
+    let known = on_sagemaker.iter().flat_map(|known| {
+        [("volume", &known.volume_price), ("s3", &known.s3_price)]
+            .map(|(name, price)| Some((format!("{name}.usd-per-gb-month"), price.as_ref()?)))
+    });
+    for (name, price) in stored.chain(known.flatten()) {
         let source = &price.source;
         let why = price.catalogue_row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
         table.push(&name, format!("{}", price.usd_per_gb_month), why);

@@ -111,7 +111,8 @@ impl Figures {
         };
         let why = [prediction.no_run, prediction.no_speed, prediction.no_memory].into_iter().flatten().next();
         let unknown = why.map(|why| why.0.to_owned()).or_else(|| {
-            run.filter(|run| run.cost_usd.is_none() && plan.deployable)?;
+            plan.fleet.first()?;
+            run.filter(|run| run.cost_usd.is_none())?;
             let systems = unpriced_file_systems(plan);
             if run.is_some_and(|run| run.least_usd.is_some()) && !systems.is_empty() {
                 let names: Vec<String> = systems.iter().map(|name| format!("`{name}`")).collect();
