@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic};
 
-declare_code!(T0612, "stale-plan", Error, "a saved plan that is out of date");
+declare_code!(T0612, "stale-plan", Error, "a saved plan that is out of date", found_in: Account);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0612];

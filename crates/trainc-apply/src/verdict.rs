@@ -27,53 +27,113 @@ use region::with_region_flag;
 use worker::{T0617, T0620, T0643};
 pub use worker::{worker, worker_experimental};
 
-declare_code!(T0601, "access-denied", Error, "a missing permission of the caller");
-declare_code!(T0602, "no-credentials", Error, "missing, invalid or expired credentials");
-declare_code!(T0603, "quota-exceeded", Error, "an exhausted quota of the account");
-declare_code!(T0604, "no-capacity", Error, "no capacity for the instance type", explains: [Capacity]);
-declare_code!(T0605, "unmanaged-resource", Error, "an existing resource that does not belong to this job");
-declare_code!(T0606, "digest-mismatch", Error, "a run of another version of the job");
-declare_code!(T0607, "role-not-assumable", Error, "a role that SageMaker cannot assume or use");
-declare_code!(T0608, "request-refused", Error, "a request that the service rejects");
-declare_code!(T0609, "service-unavailable", Error, "a service that does not answer");
+declare_code!(T0601, "access-denied", Error, "a missing permission of the caller", found_in: Account);
+declare_code!(T0602, "no-credentials", Error, "missing, invalid or expired credentials", found_in: Account);
+declare_code!(T0603, "quota-exceeded", Error, "an exhausted quota of the account", found_in: Account);
+declare_code!(
+    T0604,
+    "no-capacity",
+    Error,
+    "no capacity for the instance type",
+    found_in: Account,
+    explains: [Capacity]
+);
+declare_code!(
+    T0605,
+    "unmanaged-resource",
+    Error,
+    "an existing resource that does not belong to this job",
+    found_in: Account
+);
+declare_code!(T0606, "digest-mismatch", Error, "a run of another version of the job", found_in: Account);
+declare_code!(
+    T0607,
+    "role-not-assumable",
+    Error,
+    "a role that SageMaker cannot assume or use",
+    found_in: Account
+);
+declare_code!(T0608, "request-refused", Error, "a request that the service rejects", found_in: Account);
+declare_code!(T0609, "service-unavailable", Error, "a service that does not answer", found_in: Account);
 declare_code!(
     T0610,
     "replacement-required",
     Error,
-    "a change that requires replacing a resource, and would destroy its data"
+    "a change that requires replacing a resource, and would destroy its data",
+    found_in: Account
 );
-declare_code!(T0611, "resource-failed", Error, "a resource that failed or is misconfigured");
-declare_code!(T0613, "client-token-reused", Error, "a client token that was used with other settings");
-declare_code!(T0614, "wait-timed-out", Error, "a wait that timed out");
-declare_code!(T0615, "resource-in-use", Error, "a resource that is in use");
-declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not on SageMaker");
+declare_code!(
+    T0611,
+    "resource-failed",
+    Error,
+    "a resource that failed or is misconfigured",
+    found_in: Account
+);
+declare_code!(
+    T0613,
+    "client-token-reused",
+    Error,
+    "a client token that was used with other settings",
+    found_in: Account
+);
+declare_code!(T0614, "wait-timed-out", Error, "a wait that timed out", found_in: Account);
+declare_code!(T0615, "resource-in-use", Error, "a resource that is in use", found_in: Account);
+declare_code!(
+    T0616,
+    "cluster-not-deployable",
+    Error,
+    "a cluster that is not on SageMaker",
+    found_in: Account
+);
 declare_code!(
     T0618,
     "concurrent-change",
     Error,
-    "a resource that was changed by someone else during the command"
+    "a resource that was changed by someone else during the command",
+    found_in: Account
 );
 declare_code!(
     T0645,
     "concurrent-versions",
     Error,
-    "two versions of the job that run at the same time without `--new-run`"
+    "two versions of the job that run at the same time without `--new-run`",
+    found_in: Account
 );
-declare_code!(T0670, "hard-limit-exceeded", Error, "a service limit that no quota increase can raise");
-declare_code!(T0669, "run-numbers-exhausted", Error, "a digest with no run number left");
-declare_code!(T0671, "too-many-sharing-jobs", Error, "a file system that is shared by too many jobs");
-declare_code!(T0672, "started-during-destroy", Error, "a training job that was started during `destroy`");
+declare_code!(
+    T0670,
+    "hard-limit-exceeded",
+    Error,
+    "a service limit that no quota increase can raise",
+    found_in: Account
+);
+declare_code!(T0669, "run-numbers-exhausted", Error, "a digest with no run number left", found_in: Account);
+declare_code!(
+    T0671,
+    "too-many-sharing-jobs",
+    Error,
+    "a file system that is shared by too many jobs",
+    found_in: Account
+);
+declare_code!(
+    T0672,
+    "started-during-destroy",
+    Error,
+    "a training job that was started during `destroy`",
+    found_in: Account
+);
 declare_code!(
     T0673,
     "became-sole-user",
     Error,
-    "a file system that other jobs stopped using during `destroy`"
+    "a file system that other jobs stopped using during `destroy`",
+    found_in: Account
 );
 declare_code!(
     T0619,
     "credentials-account-mismatch",
     Error,
-    "credentials for another account than the manifest's"
+    "credentials for another account than the manifest's",
+    found_in: Account
 );
 
 /// The codes of this file and its submodules.

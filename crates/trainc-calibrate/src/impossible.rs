@@ -7,7 +7,13 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic};
 
-declare_code!(T0528, "impossible-measurement", Warning, "a measurement that is physically impossible");
+declare_code!(
+    T0528,
+    "impossible-measurement",
+    Warning,
+    "a measurement that is physically impossible",
+    found_in: Measurements
+);
 
 /// Codes of this stage.
 pub(super) static CODES: &[&Code] = &[&T0528];

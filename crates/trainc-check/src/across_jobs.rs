@@ -14,12 +14,19 @@ use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Address, Allow, Plan, Val};
 use trainc_plan::Compiled;
 
-declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs with the same name");
+declare_code!(
+    T0142,
+    "duplicate-job",
+    Error,
+    "two manifests describe jobs with the same name",
+    found_in: SeveralJobs
+);
 declare_code!(
     T0144,
     "shared-file-system-mismatch",
     Warning,
-    "jobs that share a file system request different settings for it"
+    "jobs that share a file system request different settings for it",
+    found_in: SeveralJobs
 );
 // Several jobs write to the prefix, not only several versions of one.
 declare_code!(
@@ -27,6 +34,7 @@ declare_code!(
     "prefix-shared-by-jobs",
     Warning,
     "two jobs that write to the same S3 prefix",
+    found_in: SeveralJobs,
     supersedes: { Value: [codes::T0448] }
 );
 

@@ -4,26 +4,58 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic};
 
-declare_code!(T0520, "invalid-data-line", Error, "a line of training data that is not a JSON object");
+declare_code!(
+    T0520,
+    "invalid-data-line",
+    Error,
+    "a line of training data that is not a JSON object",
+    found_in: Data
+);
 declare_code!(
     T0521,
     "data-fields-missing",
     Error,
-    "a line of training data without the fields of a document"
+    "a line of training data without the fields of a document",
+    found_in: Data
 );
-declare_code!(T0522, "chat-template-unusable", Error, "a chat template that cannot be read or rendered");
-declare_code!(T0523, "tokenizer-unreadable", Error, "a tokenizer file that cannot be read");
-declare_code!(T0524, "unknown-eos-token", Error, "an end-of-document token that the tokenizer does not have");
-declare_code!(T0525, "nothing-to-pack", Error, "too little data for one sequence");
+declare_code!(
+    T0522,
+    "chat-template-unusable",
+    Error,
+    "a chat template that is missing, unreadable or rejects a conversation",
+    found_in: Data
+);
+declare_code!(T0523, "tokenizer-unreadable", Error, "a tokenizer file that cannot be read", found_in: Data);
+declare_code!(
+    T0524,
+    "unknown-eos-token",
+    Error,
+    "an end-of-document token that the tokenizer does not have",
+    found_in: Data
+);
+declare_code!(T0525, "nothing-to-pack", Error, "too little data for one sequence", found_in: Data);
 declare_code!(
     T0526,
     "answers-not-found",
     Error,
-    "a template whose answers cannot be separated from the rest"
+    "a template whose answers cannot be separated from the rest",
+    found_in: Data
 );
-declare_code!(T0690, "document-too-large", Error, "a document over 8 MiB in training data");
-declare_code!(T0770, "tokenization-failed", Error, "a document that the tokenizer cannot tokenize");
-declare_code!(T0527, "token-outside-vocabulary", Error, "a token outside the model's vocabulary");
+declare_code!(T0690, "document-too-large", Error, "a document over 8 MiB in training data", found_in: Data);
+declare_code!(
+    T0770,
+    "tokenization-failed",
+    Error,
+    "a document that the tokenizer cannot tokenize",
+    found_in: Data
+);
+declare_code!(
+    T0527,
+    "token-outside-vocabulary",
+    Error,
+    "a token outside the model's vocabulary",
+    found_in: Data
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] =

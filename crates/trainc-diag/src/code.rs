@@ -67,6 +67,31 @@ pub enum Tag {
     TimeOrCost,
 }
 
+/// What a problem is found in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundIn {
+    /// A manifest, with the files that it names.
+    Manifest,
+    /// A file that cannot be read as a manifest's text.
+    Bytes,
+    /// Several jobs of one command.
+    SeveralJobs,
+    /// A file of a program beside its script.
+    ProgramFile,
+    /// A git repository that is fetched.
+    Repository,
+    /// Documents and their tokenizer.
+    Data,
+    /// Rows of measured runs.
+    Measurements,
+    /// A request or a script that is imported.
+    Import,
+    /// A command that does not support the job.
+    Command,
+    /// An AWS account, or a run in it.
+    Account,
+}
+
 /// The kind of a cause that ends a job. Kinds that follow from other kinds come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
@@ -147,6 +172,8 @@ pub struct Code {
     pub package: &'static str,
     /// In use, or a tombstone.
     pub status: Status,
+    /// What it is found in.
+    pub found_in: FoundIn,
     /// What an error of this code leaves open; `None` if mending it changes neither layout nor container.
     pub ends: Option<Ends>,
     /// Why an `allow` accepts an error of this code. `None`: AWS, the container or PyTorch refuses such a
@@ -196,6 +223,7 @@ impl Eq for Code {}
 macro_rules! declare_code {
     (
         $id:ident, $name:literal, $severity:ident, $summary:literal
+        $(, found_in: $found_in:ident)?
         $(, ends: $ends:ident)?
         $(, allowable: $allowable:ident)?
         $(, supersedes: { $($scope:ident: [$($covered:path),+ $(,)?]),+ $(,)? })?
@@ -212,6 +240,7 @@ macro_rules! declare_code {
             page: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/codes/", stringify!($id), ".md")),
             package: env!("CARGO_PKG_NAME"),
             status: $crate::Status::Active,
+            found_in: [$($crate::FoundIn::$found_in,)? $crate::FoundIn::Manifest][0],
             ends: [$(Some($crate::Ends::$ends),)? None][0],
             allowable: [$(Some($crate::Allowable::$allowable),)? None][0],
             supersedes: &[$($($crate::Supersedes {

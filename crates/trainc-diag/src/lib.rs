@@ -33,7 +33,7 @@ pub mod text;
 mod truncate;
 
 pub use code::{
-    Allowable, Code, Ends, FailureKind, Scope, Status, Supersedes, Tag, codes_that_explain, find,
+    Allowable, Code, Ends, FailureKind, FoundIn, Scope, Status, Supersedes, Tag, codes_that_explain, find,
 };
 pub use detail::{Detail, MissingNode};
 pub use escape::{escape_control_characters, escape_json, escape_line, escape_output, is_direction_mark};

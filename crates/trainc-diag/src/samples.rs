@@ -1,6 +1,6 @@
 //! Codes and runs for the tests of the output formats.
 
-use super::{Code, Diagnostic, ManifestReport, Problems, Run, Severity, Status};
+use super::{Code, Diagnostic, FoundIn, ManifestReport, Problems, Run, Severity, Status};
 use crate::source::{SourceId, SourceMap, Span};
 
 pub(super) static WORLD: Code = Code {
@@ -11,6 +11,7 @@ pub(super) static WORLD: Code = Code {
     page: "# T0301\n\nThe degrees multiply to the GPUs of the cluster.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
+    found_in: FoundIn::Manifest,
     ends: None,
     allowable: None,
     supersedes: &[],
@@ -26,6 +27,7 @@ pub(super) static UNUSED: Code = Code {
     page: "# T0207\n\nRemove it.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
+    found_in: FoundIn::Manifest,
     ends: None,
     allowable: None,
     supersedes: &[],
@@ -41,6 +43,7 @@ pub(super) static QUOTA: Code = Code {
     page: "# T0402\n\nAsk the account.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
+    found_in: FoundIn::Manifest,
     ends: None,
     allowable: None,
     supersedes: &[],

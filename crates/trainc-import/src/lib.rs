@@ -54,16 +54,35 @@ use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
 use unsupported::{Unsupported, header};
 
-declare_code!(T0530, "unreadable-import", Error, "a file to import that is neither JSON nor YAML");
+declare_code!(
+    T0530,
+    "unreadable-import",
+    Error,
+    "a file to import that is neither JSON nor YAML",
+    found_in: Import
+);
 declare_code!(
     T0531,
     "import-not-training-job",
     Error,
-    "a file to import that does not contain one training job"
+    "a file to import that does not contain one training job",
+    found_in: Import
 );
-declare_code!(T0691, "import-script-failed", Error, "a script to import that failed");
-declare_code!(T0692, "import-script-sent-no-job", Error, "a script to import that creates no training job");
-declare_code!(T0693, "import-script-timeout", Error, "a script to import that did not end in time");
+declare_code!(T0691, "import-script-failed", Error, "a script to import that failed", found_in: Import);
+declare_code!(
+    T0692,
+    "import-script-sent-no-job",
+    Error,
+    "a script to import that creates no training job",
+    found_in: Import
+);
+declare_code!(
+    T0693,
+    "import-script-timeout",
+    Error,
+    "a script to import that did not end in time",
+    found_in: Import
+);
 
 /// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

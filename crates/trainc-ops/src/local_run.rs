@@ -4,7 +4,7 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic};
 use trainc_project::manifests::Manifest;
 
-declare_code!(T0544, "run-needs-worker", Error, "`run` on a job with another engine");
+declare_code!(T0544, "run-needs-worker", Error, "`run` on a job with another engine", found_in: Command);
 
 /// The codes of this file.
 pub(crate) static CODES: &[&Code] = &[&T0544];

@@ -10,7 +10,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0141, "no-manifest", Error, "a path that contains no manifest");
+declare_code!(T0141, "no-manifest", Error, "a path that contains no manifest", found_in: SeveralJobs);
 
 /// Display name of standard input (`-`).
 pub const STDIN: &str = "<stdin>";

@@ -21,9 +21,15 @@ use trainc_plan::codes::T0211;
 use trainc_plan::resolve::sweep_suffixes;
 use trainc_syntax::document;
 
-declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
-declare_code!(T0646, "saved-plan-as-manifest", Error, "a saved plan where a manifest is expected");
-declare_code!(T0143, "sweep-too-large", Error, "a sweep has too many combinations");
+declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read", found_in: SeveralJobs);
+declare_code!(
+    T0646,
+    "saved-plan-as-manifest",
+    Error,
+    "a saved plan where a manifest is expected",
+    found_in: Account
+);
+declare_code!(T0143, "sweep-too-large", Error, "a sweep has too many combinations", found_in: SeveralJobs);
 
 /// The codes of this file.
 pub static CODES: &[&Code] = &[&T0140, &T0143, &T0646];

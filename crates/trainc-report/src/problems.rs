@@ -5,7 +5,7 @@ use super::Subject;
 use super::human::{Depth, Problems};
 use super::terminal_page::{BLUE, RED, TerminalPage, YELLOW};
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Severity};
+use trainc_diag::{Diagnostic, FoundIn, Severity};
 use unicode_width::UnicodeWidthStr as _;
 
 /// The most errors and warnings that the short plan shows; others, and notes, are counted.
@@ -109,9 +109,9 @@ fn cut_at_separator(message: &str, room: usize) -> &str {
         .unwrap_or(message)
 }
 
-/// Returns whether a problem was found in an account: apply has the codes T06xx.
+/// Returns whether a problem was found in an account.
 fn is_of_account(problem: &Diagnostic) -> bool {
-    problem.code.id.starts_with("T06")
+    problem.code.found_in == FoundIn::Account
 }
 
 fn style(severity: Severity) -> &'static str {

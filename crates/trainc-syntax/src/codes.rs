@@ -8,11 +8,11 @@ declare_code!(T0103, "keyword-needs-hash", Error, "a keyword is missing its `#`"
 declare_code!(T0104, "unclosed-brace", Error, "a block is never closed");
 declare_code!(T0105, "unmatched-brace", Error, "a closing brace has no matching opening brace");
 declare_code!(T0106, "unclosed-string", Error, "a string is never closed");
-declare_code!(T0107, "file-too-large", Error, "the file is too large for a manifest");
-declare_code!(T0108, "nesting-too-deep", Error, "blocks are nested too deeply");
+declare_code!(T0107, "file-too-large", Error, "the file is too large for a manifest", found_in: Bytes);
+declare_code!(T0108, "nesting-too-deep", Error, "blocks are nested too deeply", found_in: Bytes);
 declare_code!(T0109, "number-too-large", Error, "a number is too large");
-declare_code!(T0110, "not-utf8", Error, "the file is not valid UTF-8");
-declare_code!(T0111, "too-many-entries", Error, "a list is too long for a manifest");
+declare_code!(T0110, "not-utf8", Error, "the file is not valid UTF-8", found_in: Bytes);
+declare_code!(T0111, "too-many-entries", Error, "a list is too long for a manifest", found_in: Bytes);
 declare_code!(T0112, "unclosed-comment", Error, "a comment is never closed");
 declare_code!(T0120, "unknown-node", Error, "a node name that is not valid here");
 declare_code!(T0121, "unknown-property", Error, "a property that the node does not support");

@@ -7,31 +7,99 @@ use trainc_diag::{Code, FailureKind, Help, NextCommand, declare_code, help};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{EngineOption, Parallel, Plan, Scalar};
 
-declare_code!(T0650, "job-failed", Error, "a training job that failed for an unknown reason");
-declare_code!(T0651, "job-out-of-memory", Error, "a training job that ran out of GPU or host memory");
-declare_code!(T0652, "job-collective-failed", Error, "a training job with a failed collective operation");
-declare_code!(T0653, "job-disk-full", Error, "a training job whose volume was full");
-declare_code!(T0654, "job-program-failed", Error, "a training job whose program raised an error");
-declare_code!(T0655, "job-access-denied", Error, "a training job whose role lacks a permission");
-declare_code!(T0656, "job-image-failed", Error, "a training job whose image could not be pulled or started");
-declare_code!(T0657, "job-without-capacity", Error, "a training job for which no capacity was available");
-declare_code!(T0658, "job-stopped", Error, "a training job that was stopped");
-declare_code!(T0659, "job-timed-out", Error, "a training job that reached its maximum run time or wait time");
-declare_code!(T0662, "job-over-quota", Error, "a training job that failed because of an exhausted quota");
-declare_code!(T0660, "job-service-failed", Error, "a training job that failed inside SageMaker");
+declare_code!(
+    T0650,
+    "job-failed",
+    Error,
+    "a training job that failed for an unknown reason",
+    found_in: Account
+);
+declare_code!(
+    T0651,
+    "job-out-of-memory",
+    Error,
+    "a training job that ran out of GPU or host memory",
+    found_in: Account
+);
+declare_code!(
+    T0652,
+    "job-collective-failed",
+    Error,
+    "a training job with a failed collective operation",
+    found_in: Account
+);
+declare_code!(T0653, "job-disk-full", Error, "a training job whose volume was full", found_in: Account);
+declare_code!(
+    T0654,
+    "job-program-failed",
+    Error,
+    "a training job whose program raised an error",
+    found_in: Account
+);
+declare_code!(
+    T0655,
+    "job-access-denied",
+    Error,
+    "a training job whose role lacks a permission",
+    found_in: Account
+);
+declare_code!(
+    T0656,
+    "job-image-failed",
+    Error,
+    "a training job whose image could not be pulled or started",
+    found_in: Account
+);
+declare_code!(
+    T0657,
+    "job-without-capacity",
+    Error,
+    "a training job for which no capacity was available",
+    found_in: Account
+);
+declare_code!(T0658, "job-stopped", Error, "a training job that was stopped", found_in: Account);
+declare_code!(
+    T0659,
+    "job-timed-out",
+    Error,
+    "a training job that reached its maximum run time or wait time",
+    found_in: Account
+);
+declare_code!(
+    T0662,
+    "job-over-quota",
+    Error,
+    "a training job that failed because of an exhausted quota",
+    found_in: Account
+);
+declare_code!(
+    T0660,
+    "job-service-failed",
+    Error,
+    "a training job that failed inside SageMaker",
+    found_in: Account
+);
 declare_code!(
     T0661,
     "job-data-transfer-failed",
     Error,
-    "a training job that could not read its input or write its output"
+    "a training job that could not read its input or write its output",
+    found_in: Account
 );
 declare_code!(
     T0680,
     "probe-below-minimum",
     Error,
-    "a training job that its probe ended before the program started"
+    "a training job that its probe ended before the program started",
+    found_in: Account
 );
-declare_code!(T0681, "stopped-by-budget", Error, "a training job that its enforced budget stopped");
+declare_code!(
+    T0681,
+    "stopped-by-budget",
+    Error,
+    "a training job that its enforced budget stopped",
+    found_in: Account
+);
 
 /// The codes of this file.
 pub(crate) static CODES: &[&Code] = &[

@@ -12,7 +12,8 @@ declare_code!(
     T0648,
     "combined-policy-too-long",
     Error,
-    "a role policy that is too long for two versions of the job"
+    "a role policy that is too long for two versions of the job",
+    found_in: Account
 );
 
 /// The codes of this file.

@@ -9,31 +9,60 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Access, Location, Plan, s3};
 
-declare_code!(T0628, "bucket-missing", Error, "a bucket that does not exist", explains: [Input]);
-declare_code!(T0630, "channel-empty", Error, "an input without any data", explains: [Input]);
-declare_code!(T0631, "key-unusable", Error, "a KMS key that does not exist or is not enabled");
+declare_code!(
+    T0628,
+    "bucket-missing",
+    Error,
+    "a bucket that does not exist",
+    found_in: Account,
+    explains: [Input]
+);
+declare_code!(
+    T0630,
+    "channel-empty",
+    Error,
+    "an input without any data",
+    found_in: Account,
+    explains: [Input]
+);
+declare_code!(
+    T0631,
+    "key-unusable",
+    Error,
+    "a KMS key that does not exist or is not enabled",
+    found_in: Account
+);
 declare_code!(
     T0634,
     "image-missing",
     Error,
     "an image that does not exist in its registry",
+    found_in: Account,
     explains: [Image]
 );
-declare_code!(T0635, "secret-missing", Error, "a secret that does not exist in the account");
+declare_code!(
+    T0635,
+    "secret-missing",
+    Error,
+    "a secret that does not exist in the account",
+    found_in: Account
+);
 declare_code!(
     T0637,
     "file-system-missing",
     Error,
-    "a file system that does not exist, is not available or has another mount name"
+    "a file system that does not exist, is not available or has another mount name",
+    found_in: Account
 );
 declare_code!(
     T0638,
     "file-system-zone-mismatch",
     Warning,
-    "a Lustre file system in none of the job's subnets"
+    "a Lustre file system in none of the job's subnets",
+    found_in: Account
 );
 
-declare_code!(T0642, "bucket-of-other-account", Error, "a bucket of another account");
+declare_code!(T0642, "bucket-of-other-account", Error, "a bucket of another account", found_in: Account);
 
 pub(super) static CODES: &[&Code] = &[&T0628, &T0629, &T0630, &T0631, &T0634, &T0635, &T0637, &T0638, &T0642];
 

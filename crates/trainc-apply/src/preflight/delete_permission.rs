@@ -15,7 +15,8 @@ declare_code!(
     T0641,
     "delete-not-permitted",
     Warning,
-    "a file system that the caller cannot delete after the job"
+    "a file system that the caller cannot delete after the job",
+    found_in: Account
 );
 
 pub(super) static CODES: &[&Code] = &[&T0641];

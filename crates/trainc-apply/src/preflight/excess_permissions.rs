@@ -8,7 +8,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::iam::POLICY_NAME;
 use trainc_ir::Plan;
 
-declare_code!(T0667, "role-policies-added", Warning, "a created role to which someone added policies");
+declare_code!(
+    T0667,
+    "role-policies-added",
+    Warning,
+    "a created role to which someone added policies",
+    found_in: Account
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0667];

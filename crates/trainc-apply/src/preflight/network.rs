@@ -16,21 +16,47 @@ declare_code!(
     T0622,
     "zone-without-instances",
     Error,
-    "subnets in availability zones that do not offer the instance type"
+    "subnets in availability zones that do not offer the instance type",
+    found_in: Account
 );
-declare_code!(T0623, "subnet-missing", Error, "a subnet that does not exist in the account");
-declare_code!(T0624, "subnet-full", Error, "a subnet with too few free addresses");
-declare_code!(T0625, "security-group-missing", Error, "a security group that does not exist in the account");
-declare_code!(T0626, "lustre-ports-closed", Error, "security groups that block Lustre traffic");
+declare_code!(
+    T0623,
+    "subnet-missing",
+    Error,
+    "a subnet that does not exist in the account",
+    found_in: Account
+);
+declare_code!(T0624, "subnet-full", Error, "a subnet with too few free addresses", found_in: Account);
+declare_code!(
+    T0625,
+    "security-group-missing",
+    Error,
+    "a security group that does not exist in the account",
+    found_in: Account
+);
+declare_code!(
+    T0626,
+    "lustre-ports-closed",
+    Error,
+    "security groups that block Lustre traffic",
+    found_in: Account
+);
 declare_code!(
     T0627,
     "efa-self-rule-missing",
     Error,
     "no security group that allows all traffic to and from itself for EFA",
+    found_in: Account,
     explains: [Collective]
 );
-declare_code!(T0640, "s3-unreachable", Error, "subnets from which S3 cannot be reached");
-declare_code!(T0639, "vpc-mismatch", Error, "subnets and security groups in different VPCs");
+declare_code!(T0640, "s3-unreachable", Error, "subnets from which S3 cannot be reached", found_in: Account);
+declare_code!(
+    T0639,
+    "vpc-mismatch",
+    Error,
+    "subnets and security groups in different VPCs",
+    found_in: Account
+);
 
 pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639, &T0640];
 

@@ -10,15 +10,28 @@ use trainc_diag::{Code, Detail, Diagnostic, Problems};
 use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
-declare_code!(T0649, "mounted-file-system-deleted", Warning, "a running job whose file system was deleted");
+declare_code!(
+    T0649,
+    "mounted-file-system-deleted",
+    Warning,
+    "a running job whose file system was deleted",
+    found_in: Account
+);
 declare_code!(
     T0644,
     "orphaned-file-system",
     Warning,
-    "a file system of the job that is no longer in the manifest"
+    "a file system of the job that is no longer in the manifest",
+    found_in: Account
 );
 
-declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is no longer in the sweep");
+declare_code!(
+    T0668,
+    "orphaned-sweep-job",
+    Warning,
+    "resources of a job that is no longer in the sweep",
+    found_in: Account
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];

@@ -13,6 +13,7 @@ declare_code!(
     "quota-too-small",
     Error,
     "a quota of the account that is too small for the job",
+    found_in: Account,
     explains: [Quota]
 );
 

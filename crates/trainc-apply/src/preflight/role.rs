@@ -9,12 +9,19 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 
-declare_code!(T0632, "role-unusable", Error, "a role that does not exist or that SageMaker cannot assume");
+declare_code!(
+    T0632,
+    "role-unusable",
+    Error,
+    "a role that does not exist or that SageMaker cannot assume",
+    found_in: Account
+);
 declare_code!(
     T0633,
     "role-lacks-permissions",
     Error,
     "a role without all permissions that the job needs",
+    found_in: Account,
     explains: [Permission]
 );
 

@@ -11,7 +11,8 @@ declare_code!(
     T0636,
     "check-skipped",
     Note,
-    "a check that was skipped because of missing permissions or no answer"
+    "a check that was skipped because of missing permissions or no answer",
+    found_in: Account
 );
 
 pub(super) static CODES: &[&Code] = &[&T0636];

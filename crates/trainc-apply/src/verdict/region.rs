@@ -7,7 +7,13 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_ir::Plan;
 
-declare_code!(T0629, "bucket-region-mismatch", Error, "a bucket in another region than the job");
+declare_code!(
+    T0629,
+    "bucket-region-mismatch",
+    Error,
+    "a bucket in another region than the job",
+    found_in: Account
+);
 
 /// Returns the diagnostic for a bucket in another region; `what` names its subject, followed by a space.
 pub(super) fn bucket_in_other_region(fault: &Fault, what: &str, span: Span) -> Diagnostic {

@@ -8,18 +8,26 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::checkpoint_parts::split_checkpoint;
 
-declare_code!(T0617, "worker-binary-missing", Error, "no binary of the Rust worker to upload");
+declare_code!(
+    T0617,
+    "worker-binary-missing",
+    Error,
+    "no binary of the Rust worker to upload",
+    found_in: Account
+);
 declare_code!(
     T0620,
     "worker-gpu-experimental",
     Warning,
-    "the Rust worker on a GPU type on which trainc's authors have not run it"
+    "the Rust worker on a GPU type on which trainc's authors have not run it",
+    found_in: Account
 );
 declare_code!(
     T0643,
     "worker-checkpoints-not-shared",
     Error,
-    "the Rust worker on hosts that do not share a checkpoint directory"
+    "the Rust worker on hosts that do not share a checkpoint directory",
+    found_in: Account
 );
 
 /// Returns the reason why a job of engine `worker` cannot be started, if any.

@@ -13,7 +13,8 @@ declare_code!(
     T0470,
     "pip-install-in-vpc",
     Note,
-    "packages from the internet in a VPC that may have no internet access"
+    "packages from the internet in a VPC that may have no internet access",
+    found_in: ProgramFile
 );
 declare_code!(
     T0471,

@@ -9,7 +9,13 @@ use trainc_emit as emit;
 use trainc_ir::{AddedFile, Program, SourceTree, UnreadCause, UnreadDirectory};
 
 declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
-declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");
+declare_code!(
+    T0503,
+    "source-fetch-failed",
+    Error,
+    "a program in a git repository that cannot be fetched",
+    found_in: Repository
+);
 declare_code!(T0510, "reserved-file-name", Error, "a program file with a name that trainc uses itself");
 declare_code!(
     T0502,
