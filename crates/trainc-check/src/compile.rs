@@ -7,7 +7,7 @@ use trainc_diag::{Diagnostic, Ends, Problems, Severity};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
 use trainc_plan::resolve::missing_node::join_missing_nodes;
-use trainc_plan::resolve::{self, LayerLoader, Merged};
+use trainc_plan::resolve::{self, ActiveDuplicate, Change, LayerLoader, Merged, Variant};
 use trainc_plan::{Compiled, Options, World, plan_and_predict};
 use trainc_predict::UNDECIDED_LAYOUT;
 use trainc_syntax as syntax;
@@ -36,8 +36,7 @@ pub fn compile(
     if let Some(plan) = &compiled.plan {
         check(plan, options, sources, &mut compiled.problems);
     }
-    check_duplicates(&mut compiled, options, world, sources);
-    preferred_types::check(&mut compiled, options, world, sources);
+    check_variants(&mut compiled, options, world, sources);
     discard_speed_of_unknown_layout(&mut compiled);
     join_missing_nodes(compiled.job.as_deref().unwrap_or_default(), &mut compiled.problems);
     // Hidden last: the rules read secrets, but nothing may show them.
@@ -57,18 +56,29 @@ fn discard_speed_of_unknown_layout(compiled: &mut Compiled) {
     (compiled.prediction.run, compiled.prediction.no_run) = (None, Some(UNDECIDED_LAYOUT));
 }
 
-/// Reports the errors of duplicates: compiles once more with the second of each duplicate in effect.
-fn check_duplicates(
+/// Compiles the other jobs of the file, and reports what is wrong with them alone.
+fn check_variants(
     compiled: &mut Compiled,
     options: &Options,
     world: &mut dyn World,
     sources: &mut SourceMap,
 ) {
-    let Some((other, seconds)) = compiled.merged.as_deref().and_then(resolve::variant_with_second_duplicates)
-    else {
-        return;
-    };
-    let second = compile_variant(other, options, world, sources);
+    let mut types = Vec::new();
+    for Variant { change, merged } in compiled.merged.as_deref().map(resolve::variants).unwrap_or_default() {
+        match change {
+            Change::SecondDuplicates(seconds) => {
+                let second = compile_variant(merged, options, world, sources);
+                report_duplicates(compiled, &seconds, &second);
+            }
+            Change::PreferredType(instance) => types.push((instance, merged)),
+        }
+    }
+    let mut compile = |merged| compile_variant(merged, options, world, sources);
+    preferred_types::check(compiled, types, &mut compile);
+}
+
+/// Reports the errors of the second duplicates, which the variant has in effect.
+fn report_duplicates(compiled: &mut Compiled, seconds: &[ActiveDuplicate], second: &Compiled) {
     for one in second.problems.iter() {
         // A layer that is merged twice has the same problem twice.
         let is_reported = compiled.problems.iter().any(|reported| reported == one);
@@ -84,7 +94,7 @@ fn check_duplicates(
 }
 
 /// Compiles another job of the same file, without fetching the repositories again.
-pub(crate) fn compile_variant(
+fn compile_variant(
     merged: Merged,
     options: &Options,
     world: &mut dyn World,

@@ -1,14 +1,13 @@
 //! Plans of a job on its further preferred instance types.
 
-use crate::compile::compile_variant;
 use crate::queries::memory::format_bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use trainc_diag::source::{SourceMap, Span};
+use trainc_diag::source::{Span, Spanned};
 use trainc_diag::{Code, Diagnostic, Severity, declare_code, text};
 use trainc_ir::{ExpectedType, Launcher, Plan};
-use trainc_plan::resolve::{self, PreferredType};
-use trainc_plan::{Choice, Choices, Compiled, Options, World};
+use trainc_plan::resolve::Merged;
+use trainc_plan::{Choice, Choices, Compiled};
 use trainc_predict::prediction::Prediction;
 
 declare_code!(T0564, "preferred-type", Note, "memory, time and cost with a further preferred instance type");
@@ -23,12 +22,11 @@ declare_code!(
 /// The codes of this file.
 pub(crate) static CODES: &[&Code] = &[&T0564, &T0710];
 
-/// Plans the job for each preferred type after the first, and reports what differs.
+/// Compiles the job for each preferred type after the first, and reports what differs.
 pub(crate) fn check(
     compiled: &mut Compiled,
-    options: &Options,
-    world: &mut dyn World,
-    sources: &mut SourceMap,
+    types: Vec<(Spanned<String>, Merged)>,
+    compile: &mut dyn FnMut(Merged) -> Compiled,
 ) {
     let Some(first) = compiled.plan.as_deref().filter(|plan| plan.job.is_instance_preferred()) else {
         return;
@@ -36,9 +34,8 @@ pub(crate) fn check(
     let of_first = first.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
     compiled.problems.sort();
     let mut choices = Choices { problems_of_first: compiled.problems.clone(), further: Vec::new() };
-    let types = compiled.merged.as_deref().map(resolve::variants_with_preferred_types).unwrap_or_default();
-    for PreferredType { instance, span, merged } in types {
-        let other = compile_variant(merged, options, world, sources);
+    for (Spanned { value: instance, span }, merged) in types {
+        let other = compile(merged);
         if other.plan.is_none() {
             continue;
         }
@@ -137,10 +134,11 @@ fn expected_type(choice: &Choice) -> ExpectedType {
 
 /// Returns a problem of the plan for a preferred type, at that type.
 fn with_type(one: &Diagnostic, instance: &str, span: Span) -> Diagnostic {
-    let message = format!("with `{instance}`: {}", one.message);
-    let mut out = Diagnostic::new(one.code, span, message).severity(one.severity);
+    let mut out = Diagnostic::new(one.code, span, one.message.clone())
+        .severity(one.severity)
+        .with_instance_type(instance);
     out.help.clone_from(&one.help);
-    out.undated = one.undated.as_ref().map(|message| format!("with `{instance}`: {message}"));
+    out.undated.clone_from(&one.undated);
     out.notes.clone_from(&one.notes);
     out.detail.clone_from(&one.detail);
     out.facts.clone_from(&one.facts);
@@ -167,12 +165,8 @@ fn planned_type(instance: &str, span: Span, prediction: &Prediction) -> Diagnost
         ));
         parts.extend(run.cost_usd.map(text::dollars));
     }
-    let message = if parts.is_empty() {
-        format!("with `{instance}`: memory and time are unknown")
-    } else {
-        format!("with `{instance}`: {}", parts.join(", "))
-    };
-    Diagnostic::new(&T0564, span, message).note(
+    let message = if parts.is_empty() { "memory and time are unknown".to_owned() } else { parts.join(", ") };
+    Diagnostic::new(&T0564, span, message).with_instance_type(instance).note(
         "the plan is for the first type of `InstancePreferences`; SageMaker uses the first with capacity",
     )
 }

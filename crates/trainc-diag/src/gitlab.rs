@@ -53,7 +53,8 @@ fn finding(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>, prints: &
     Finding {
         description: short::join_lines(&format!(
             "{}: {}{source}{help}{also}",
-            problem.code.id, problem.message
+            problem.code.id,
+            problem.text()
         )),
         check_name: problem.code.name,
         fingerprint: prints.fingerprint(run, problem, &path),

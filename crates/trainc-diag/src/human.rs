@@ -178,7 +178,7 @@ fn render_title(problem: &Diagnostic, title: &str, options: Options) -> String {
     let taken = code.len() + title.width() + 3;
     let mut out = format!("{} {title}: ", options.paint(style(problem.severity), &code));
     for (at, line) in
-        text::wrap(&escape_line(&problem.message), options.width_at_least_40().saturating_sub(2), taken)
+        text::wrap(&escape_line(&problem.text()), options.width_at_least_40().saturating_sub(2), taken)
             .iter()
             .enumerate()
     {

@@ -147,7 +147,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic) -> Problem {
         code: problem.code.id,
         name: problem.code.name,
         severity: problem.severity,
-        message: problem.message.clone(),
+        message: problem.text().into_owned(),
         place: place(sources, problem.span),
         label: (!problem.label.is_empty()).then(|| problem.label.clone()),
         labels: problem

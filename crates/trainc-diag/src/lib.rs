@@ -46,6 +46,7 @@ pub use sparkline::sparkline;
 pub use suggestion::Suggestion;
 
 use crate::source::{SourceMap, Span};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use truncate::{HELP_LIMIT, MESSAGE_LIMIT, quote_empty, truncate_quotes};
 
@@ -108,8 +109,10 @@ pub struct Diagnostic {
     pub span: Span,
     /// The text at the primary span; may be empty.
     pub label: String,
-    /// The problem: what was expected and what was found.
+    /// The problem: what was expected and what was found. Outputs show [`Self::text`].
     pub message: String,
+    /// The preferred instance type with which the job has the problem; `None` if it has it with the first.
+    pub instance_type: Option<String>,
     /// The secondary spans.
     pub labels: Vec<Label>,
     /// Advice on what to type, only if it is certain.
@@ -155,6 +158,7 @@ impl Diagnostic {
             span,
             label: String::new(),
             message: truncate_quotes(quote_empty(message.into()), MESSAGE_LIMIT),
+            instance_type: None,
             labels: Vec::new(),
             help: None,
             undated: None,
@@ -188,7 +192,23 @@ impl Diagnostic {
 
     /// Returns whether severity, code and words are equal, wherever the problems are.
     pub fn has_same_words(&self, other: &Self) -> bool {
-        (self.severity, self.code, &self.message) == (other.severity, other.code, &other.message)
+        (self.severity, self.code, &self.message, &self.instance_type)
+            == (other.severity, other.code, &other.message, &other.instance_type)
+    }
+
+    /// Sets the instance type with which the job has the problem, if that is not the first preferred one.
+    #[must_use]
+    pub fn with_instance_type(mut self, name: &str) -> Self {
+        self.instance_type = Some(name.to_owned());
+        self
+    }
+
+    /// Returns the message as outputs show it, with the instance type that it is about.
+    pub fn text(&self) -> Cow<'_, str> {
+        match &self.instance_type {
+            Some(name) => format!("with `{name}`: {}", self.message).into(),
+            None => self.message.as_str().into(),
+        }
     }
 
     /// Sets the span of the value that the problem concerns, if it is not `span`: a problem of that value may
@@ -414,12 +434,8 @@ impl Problems {
     /// Sorts by span, then code, and removes duplicates.
     pub fn sort(&mut self) {
         self.list.sort_by(|a, b| {
-            (a.span, a.code.id, std::cmp::Reverse(a.severity), &a.message).cmp(&(
-                b.span,
-                b.code.id,
-                std::cmp::Reverse(b.severity),
-                &b.message,
-            ))
+            let key = |one: &Diagnostic| (one.span, one.code.id, std::cmp::Reverse(one.severity));
+            key(a).cmp(&key(b)).then_with(|| a.text().cmp(&b.text()))
         });
         self.list.dedup_by(|a, b| a.is_same_problem(b));
     }

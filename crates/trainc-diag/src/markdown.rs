@@ -103,7 +103,7 @@ fn location(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> Strin
 
 fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
     let also = one.also_in_note().map(|also| format!("; {also}")).unwrap_or_default();
-    let what = escape_cell(&format!("{}{also}", one.problem.message));
+    let what = escape_cell(&format!("{}{also}", one.problem.text()));
     let place = location(run, one, paths);
     let place = if place.is_empty() { place } else { code_span(&place) };
     let problem = &one.problem;
@@ -118,7 +118,7 @@ fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
 fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
     let options = human::Options::default();
     let drawn = human::draw(run.sources, &one.problem, one.also_in_note().as_deref(), options);
-    let title = escape(&short::join_lines(&one.problem.message), "&<>");
+    let title = escape(&short::join_lines(&one.problem.text()), "&<>");
     format!(
         "<details><summary><code>{}</code> {title}</summary>\n\n{}\n</details>\n",
         one.problem.code.id,

@@ -57,7 +57,7 @@ impl ReportedProblem<'_> {
             .map(ToString::to_string)
             .chain(self.also_in_note())
             .map(|note| format!("note: {note}"));
-        let first = std::iter::once(self.problem.message.clone());
+        let first = std::iter::once(self.problem.text().into_owned());
         first.chain(source).chain(help).chain(notes).collect::<Vec<_>>().join("\n")
     }
 }
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
             {
                 let file = position::source_name(self.sources, problem.span);
                 let place = (file, problem.span.start, problem.span.end);
-                let key = (place, problem.severity, problem.code.id, problem.message.as_str());
+                let key = (place, problem.severity, problem.code.id, problem.text());
                 if let Some(shown) = seen.get(&key).and_then(|&at: &usize| out.get_mut(at)) {
                     if !shown.also_in.contains(&manifest.path) {
                         shown.also_in.push(manifest.path);

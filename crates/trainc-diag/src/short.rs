@@ -22,7 +22,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) ->
         let at = position::position(source, problem.span.start as usize, Columns::Characters);
         format!("{}:{}:{}: ", source.name, at.line, at.column)
     });
-    let mut out = format!("{place}{}[{}]: {}", severity.word(), problem.code.id, problem.message);
+    let mut out = format!("{place}{}[{}]: {}", severity.word(), problem.code.id, problem.text());
     if let Some(help) = &problem.help {
         let _ = write!(out, " (help: {help})");
     }

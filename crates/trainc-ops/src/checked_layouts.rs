@@ -170,7 +170,7 @@ pub fn check_layouts(
                 let count = blamed.entry((site, error.code.id)).or_default();
                 *count += usize::from(at_instance);
                 let whole_site = *count >= REFUSALS_PER_TYPE;
-                let (code, message) = (error.code.id.to_owned(), error.message.clone());
+                let (code, message) = (error.code.id.to_owned(), error.text().into_owned());
                 let alike = |(_, one): &&mut (usize, Refusal)| one.code == code && one.message == message;
                 match out.refused.iter_mut().find(alike) {
                     Some((_, refusal)) => refusal.layouts += 1,

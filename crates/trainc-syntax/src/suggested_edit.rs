@@ -21,7 +21,7 @@ pub fn suggested_fix(
     let source = problem.span.source;
     let document = document::parse(source, text, &mut Problems::default())?;
     let cursor = Cursor::at(&document, text, problem.span.start as usize);
-    let is_same = |one: &&Diagnostic| one.code == problem.code && one.message == problem.message;
+    let is_same = |one: &&Diagnostic| one.code == problem.code && one.text() == problem.text();
     let count = |problems: &Problems| problems.iter().filter(is_same).count();
     let solves = |new: &String| {
         let after = compile(new);

@@ -144,5 +144,5 @@ fn replan_shard_degree(plan: &Plan, nodes: u64) -> Result<(LayoutChange, Plan), 
 }
 
 fn first_error(problems: &Problems) -> Option<String> {
-    problems.iter().find(|one| one.severity == Severity::Error).map(|one| one.message.clone())
+    problems.iter().find(|one| one.severity == Severity::Error).map(|one| one.text().into_owned())
 }

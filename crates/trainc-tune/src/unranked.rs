@@ -103,7 +103,7 @@ impl<'a> Unranked<'a> {
                     Err(rejection) => {
                         let (error, is_at_instance) = *rejection;
                         *refusals.entry((site, error.code.id)).or_default() += usize::from(is_at_instance);
-                        out.record_refusal(&fitting, error.code.id, error.message);
+                        out.record_refusal(&fitting, error.code.id, error.text().into_owned());
                     }
                 }
             }

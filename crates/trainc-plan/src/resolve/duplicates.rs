@@ -1,8 +1,6 @@
-//! The variant of a job with duplicates in which each second duplicate replaces the first, so that the rules
-//! check it too.
-//!
-//! The user may keep either duplicate, so the problems of both are reported in one run.
+//! The variant of a job with duplicates in which each second duplicate replaces the first.
 
+use super::variants::{Change, Variant};
 use super::{Merged, unreadable_layer};
 use trainc_diag::source::{Span, Spanned};
 use trainc_diag::{Diagnostic, Severity};
@@ -25,26 +23,26 @@ impl ActiveDuplicate {
     }
 }
 
-/// Returns the job with the second of each set of duplicates, and those seconds; `None` without duplicates. A
-/// third duplicate is not checked until one of the others is removed.
-pub fn variant_with_second_duplicates(merged: &Merged) -> Option<(Merged, Vec<ActiveDuplicate>)> {
+/// Returns the job with the second of each set of duplicates; `None` without duplicates. A third duplicate is
+/// not checked until one of the others is removed.
+pub(super) fn activate_second_duplicates(merged: &Merged) -> Option<Variant> {
     if !has_duplicates(&merged.node) {
         return None;
     }
     let mut seconds = Vec::new();
     let mut other = merged.clone();
-    activate_second_duplicates(&mut other.node, &mut seconds);
+    activate_in_node(&mut other.node, &mut seconds);
     if !other.is_whole {
         unreadable_layer::fill_missing_with_bad(&mut other.node);
     }
-    Some((other, seconds))
+    Some(Variant { change: Change::SecondDuplicates(seconds), merged: other })
 }
 
 fn has_duplicates(node: &Node) -> bool {
     !node.duplicates.is_empty() || node.children.iter().any(has_duplicates)
 }
 
-fn activate_second_duplicates(node: &mut Node, seconds: &mut Vec<ActiveDuplicate>) {
+fn activate_in_node(node: &mut Node, seconds: &mut Vec<ActiveDuplicate>) {
     let mut properties: Vec<(Spanned<String>, Spanned<Value>)> = Vec::new();
     for duplicate in std::mem::take(&mut node.duplicates) {
         match duplicate {
@@ -53,7 +51,7 @@ fn activate_second_duplicates(node: &mut Node, seconds: &mut Vec<ActiveDuplicate
                 seconds
                     .push(ActiveDuplicate { span: second.span, name: (!is_job).then_some(second.name.span) });
                 *node = second;
-                return activate_second_duplicates(node, seconds);
+                return activate_in_node(node, seconds);
             }
             Duplicate::Property(name, _) if properties.iter().any(|(one, _)| one.value == name.value) => {}
             Duplicate::Property(name, value) => properties.push((name, value)),
@@ -64,5 +62,5 @@ fn activate_second_duplicates(node: &mut Node, seconds: &mut Vec<ActiveDuplicate
         node.props.retain(|(key, _)| key.value != name.value);
         node.props.push((name, value));
     }
-    node.children.iter_mut().for_each(|child| activate_second_duplicates(child, seconds));
+    node.children.iter_mut().for_each(|child| activate_in_node(child, seconds));
 }

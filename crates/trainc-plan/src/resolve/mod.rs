@@ -16,6 +16,7 @@ mod recovery;
 mod set_flag;
 mod sweep;
 mod unreadable_layer;
+mod variants;
 
 use crate::{World, files};
 use trainc_diag::declare_code;
@@ -24,13 +25,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir as ir;
 use trainc_syntax::{ast, required_values};
 
-pub use duplicates::{ActiveDuplicate, variant_with_second_duplicates};
+pub use duplicates::ActiveDuplicate;
 pub(crate) use job::{T0220, T0222};
 pub use layers::{LayerLoader, LoadedLayer, T0207};
 pub(crate) use merge::merge_nodes;
-pub use preferred_types::{PreferredType, variants_with_preferred_types};
 pub use set_flag::T0211;
 pub use sweep::sweep_suffixes;
+pub use variants::{Change, Variant, variants};
 
 declare_code!(T0212, "account-mismatch", Error, "`--account` differs from the account in the manifest");
 

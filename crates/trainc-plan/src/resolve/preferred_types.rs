@@ -1,30 +1,20 @@
 //! Variants of a job, one for each further type of `InstancePreferences`.
 
 use super::Merged;
-use trainc_diag::source::Span;
+use super::variants::{Change, Variant};
+use trainc_diag::source::Spanned;
 use trainc_syntax::ast::{Node, Value};
 
-/// A job for which another of its preferred types is the first.
-#[derive(Debug)]
-pub struct PreferredType {
-    /// The instance type.
-    pub instance: String,
-    /// Its span.
-    pub span: Span,
-    /// The job.
-    pub merged: Merged,
-}
-
 /// Returns a variant for each preferred type after the first, for which the job is planned.
-pub fn variants_with_preferred_types(merged: &Merged) -> Vec<PreferredType> {
+pub(super) fn preferred_types(merged: &Merged) -> Vec<Variant> {
     let Some(types) = preferences(&merged.node) else { return Vec::new() };
     let further = types.children.iter().enumerate().skip(1);
     further
         .filter_map(|(at, item)| {
-            let (instance, span) = instance_type(item)?;
+            let instance = instance_type(item)?;
             let mut merged = merged.clone();
             preferences_mut(&mut merged.node)?.children.swap(0, at);
-            Some(PreferredType { instance, span, merged })
+            Some(Variant { change: Change::PreferredType(instance), merged })
         })
         .collect()
 }
@@ -40,12 +30,12 @@ fn preferences_mut(job: &mut Node) -> Option<&mut Node> {
 }
 
 /// Returns the type of a list item, which is a property or a child.
-fn instance_type(item: &Node) -> Option<(String, Span)> {
+fn instance_type(item: &Node) -> Option<Spanned<String>> {
     let child = || item.children.iter().find(|child| child.name.value == "InstanceType")?.args.first();
     let property = item.props.iter().find(|(name, _)| name.value == "InstanceType").map(|(_, value)| value);
     let value = property.or_else(child)?;
     match &value.value {
-        Value::Text(text) => Some((text.clone(), value.span)),
+        Value::Text(text) => Some(Spanned { value: text.clone(), span: value.span }),
         _ => None,
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn errors(sources: &SourceMap, seen: &JobSide) -> Vec<String> {
         .take(SHOWN)
         .map(|problem| {
             let place = Place { at: problem.span, text: problem.span };
-            format!("{} {}: {}", format_line(sources, place), problem.code.id, problem.message)
+            format!("{} {}: {}", format_line(sources, place), problem.code.id, problem.text())
         })
         .collect();
     if errors.len() > SHOWN {

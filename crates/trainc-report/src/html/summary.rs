@@ -209,7 +209,7 @@ fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
     Problem {
         severity: one.severity.word(),
         code: one.code.id,
-        message: one.message.clone(),
+        message: one.text().into_owned(),
         place: origins::format_place(sources, one.span),
         line: split_source_line(sources, one),
         help: one.help.as_ref().map(ToString::to_string),
