@@ -84,6 +84,8 @@ pub struct Declared {
     pub is_last: bool,
     /// The engines that support a child of `parallel`.
     pub engines: Option<&'static [&'static str]>,
+    /// Whether it has an effect on SageMaker alone.
+    pub only_sagemaker: bool,
     /// Its name among the origins of a plan; `None` if it is not listed.
     pub listed: Option<&'static str>,
     /// Whether `request` gets a copy, in which placeholders are replaced.
@@ -105,6 +107,7 @@ impl Declared {
             repeat: Repeat::Once,
             is_last: false,
             engines: None,
+            only_sagemaker: false,
             listed: Some(name),
             is_copied: false,
             member: None,
@@ -134,6 +137,11 @@ impl Declared {
     /// Only these engines support it.
     pub(crate) const fn engines(self, engines: &'static [&'static str]) -> Self {
         Self { engines: Some(engines), ..self }
+    }
+
+    /// Has an effect on SageMaker alone.
+    pub(crate) const fn only_sagemaker(self) -> Self {
+        Self { only_sagemaker: true, ..self }
     }
 
     /// Has another name among the origins of a plan; none: that of its node.

@@ -25,7 +25,7 @@ pub use address::{ACCOUNT_MARK, Address};
 pub use declared::{Declared, Member, Place, Unit};
 pub use kind::{Kind, Shown, pair_of_fractions};
 pub use locations::{Access, Location, LocationField};
-pub use node::{Leaf, NodeType, Slot};
+pub use node::{Leaf, NodeType, NodeVisitor, Slot};
 pub use nodes::*;
 pub use number::python_float;
 pub use origin::{Field, Origin, Val};

@@ -26,6 +26,9 @@ pub struct Leaf<'a> {
 /// Receives the values of a job.
 pub type Visitor<'a> = &'a mut dyn FnMut(&Leaf<'_>);
 
+/// Receives the nodes of a job: the table of each, and the span of its word.
+pub type NodeVisitor<'a> = &'a mut dyn FnMut(&'static NodeSpec, Span);
+
 /// A text of a job, for changes in place.
 pub enum Slot<'a> {
     /// A value.
@@ -85,8 +88,22 @@ pub trait NodeType: Sized {
     /// Shows its values; `path` is that of the node.
     fn visit(&self, path: &str, with: Visitor);
 
+    /// Shows the nodes in it.
+    fn visit_nodes(&self, with: NodeVisitor);
+
+    /// Returns the span of its word; `None` if it is not written.
+    fn span(&self) -> Option<Span>;
+
     /// Passes its texts.
     fn visit_texts(&mut self, with: TextVisitor);
+}
+
+/// Shows a node, then those in it.
+fn show_node<N: NodeType>(node: &N, with: NodeVisitor) {
+    if let Some(span) = node.span() {
+        with(N::SPEC, span);
+    }
+    node.visit_nodes(with);
 }
 
 /// A part of a node: one value or several, or other nodes.
@@ -104,6 +121,9 @@ pub trait Part: Sized {
 
     /// Shows its values; `path` is that of the node that it is a part of.
     fn visit(&self, _declared: &'static Declared, _path: &str, _with: Visitor) {}
+
+    /// Shows the nodes that it consists of.
+    fn visit_nodes(&self, _with: NodeVisitor) {}
 
     /// Passes its texts.
     fn visit_texts(&mut self, _declared: &'static Declared, _with: TextVisitor) {}
@@ -167,6 +187,12 @@ impl<N: NodeType> Part for Option<N> {
         }
     }
 
+    fn visit_nodes(&self, with: NodeVisitor) {
+        if let Some(node) = self {
+            show_node(node, with);
+        }
+    }
+
     fn visit_texts(&mut self, _: &'static Declared, with: TextVisitor) {
         if let Some(node) = self {
             node.visit_texts(with);
@@ -184,6 +210,12 @@ impl<N: NodeType> Part for Vec<N> {
     fn visit(&self, declared: &'static Declared, path: &str, with: Visitor) {
         for (node, spec) in self.iter().zip(tables(declared).iter().cycle()) {
             node.visit(&child_path(path, spec, node.key()), with);
+        }
+    }
+
+    fn visit_nodes(&self, with: NodeVisitor) {
+        for node in self {
+            show_node(node, with);
         }
     }
 
@@ -489,6 +521,14 @@ macro_rules! node {
                 $(if let Some(field) = fields.next() {
                     $crate::node::Part::visit(&self.$field, field, path, with);
                 })*
+            }
+
+            fn visit_nodes(&self, with: $crate::node::NodeVisitor) {
+                $($crate::node::Part::visit_nodes(&self.$field, with);)*
+            }
+
+            fn span(&self) -> Option<trainc_diag::source::Span> {
+                self.span.into()
             }
 
             fn visit_texts(&mut self, with: $crate::node::TextVisitor) {

@@ -164,6 +164,8 @@ pub struct NodeSpec {
     pub of_first: &'static [&'static str],
     /// The engines that support a child of `parallel`; `None` for other nodes.
     pub engines: Option<&'static [&'static str]>,
+    /// Whether it has an effect on SageMaker alone, with all that is in it.
+    pub only_sagemaker: bool,
     /// The paths of its values among the origins of a plan.
     pub rows: Rows,
     /// The declarations of its values, if it was declared with `node!`.
@@ -184,6 +186,7 @@ impl NodeSpec {
         alternatives: &[],
         of_first: &[],
         engines: None,
+        only_sagemaker: false,
         rows: Rows::Keyed,
         declared: &[],
     };

@@ -24,6 +24,7 @@ node! {
             .estimator("instance_count");
         /// EBS volume of each instance
         pub volume_bytes: Field<u64> = child("volume", Ty::Bytes)
+            .only_sagemaker()
             .sent_as("ResourceConfig.VolumeSizeInGB")
             .called("`volume` in GiB")
             .example("cluster { volume \"500GiB\" }")
@@ -39,25 +40,30 @@ node! {
         /// maximum run time, after which the service stops the job
         // The default is the service's (botocore, StoppingCondition).
         pub max_run_seconds: Field<u64> = child("max-run", Ty::Duration)
+            .only_sagemaker()
             .sent_as("StoppingCondition.MaxRuntimeInSeconds")
             .estimator("max_run"),
             default (86_400_u64, "SageMaker default, 1d");
         /// maximum wait for capacity
         pub max_pending_seconds: Field<u64> = child("max-pending", Ty::Duration)
+            .only_sagemaker()
             .sent_as("StoppingCondition.MaxPendingTimeInSeconds");
         pub spot: Option<Spot>;
         /// keep-alive period of the instances after the job
         pub warm_pool_seconds: Field<u64> = child("warm-pool", Ty::Duration)
+            .only_sagemaker()
             .sent_as("ResourceConfig.KeepAlivePeriodInSeconds")
             .example("cluster { warm-pool \"30m\" }")
             .estimator("keep_alive_period_in_seconds");
         /// retries after internal server errors
         pub retry: Field<u64> = child("retry", Ty::Count)
+            .only_sagemaker()
             .sent_as("RetryStrategy.MaximumRetryAttempts")
             .whole()
             .estimator("max_retry_attempts");
         /// ARN of a training plan that reserves the capacity
         pub training_plan: Field<Address> = child("training-plan", Ty::Text)
+            .only_sagemaker()
             .sent_as("ResourceConfig.TrainingPlanArn")
             .example("cluster { training-plan \"arn:…\" }")
             .estimator("training_plan");
@@ -91,7 +97,7 @@ impl Cluster {
 
 node! {
     /// managed spot training
-    pub struct Spot("spot") {
+    pub struct Spot("spot"; only_sagemaker: true) {
         /// maximum run time plus waiting time
         pub max_wait_seconds: Field<u64> = prop("max-wait", Ty::Duration)
             .required()
@@ -104,7 +110,7 @@ node! {
 
 node! {
     /// UltraServers that the instances run on
-    pub struct Placement("placement") {
+    pub struct Placement("placement"; only_sagemaker: true) {
         /// other jobs may run on the same UltraServers
         pub multiple_jobs: Field<bool> = prop("multiple-jobs", Ty::Bool)
             .sent_as("ResourceConfig.InstancePlacementConfig.EnableMultipleJobs");
@@ -146,7 +152,7 @@ node! {
 
 node! {
     /// VPC settings
-    pub struct Network("network") {
+    pub struct Network("network"; only_sagemaker: true) {
         /// subnets of the job
         pub subnets: Vec<Val<String>> = words("subnets", "subnet", Ty::Plain);
         /// security groups of the job

@@ -12,6 +12,7 @@ node! {
     /// a file system: an existing one (id, mount) or a new one (capacity, deployment, throughput)
     pub struct Storage("storage";
         repeat: Repeat::ByName;
+        only_sagemaker: true;
         alternatives: &[
             &["id", "mount"],
             &[
@@ -189,7 +190,7 @@ pub enum CheckpointInterval {
 
 node! {
     /// location of the model
-    pub struct Output("output") {
+    pub struct Output("output"; only_sagemaker: true) {
         /// S3 prefix
         pub s3: Field<Address> = prop("s3", Ty::Text)
             .required()

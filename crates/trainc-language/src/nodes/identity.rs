@@ -9,7 +9,7 @@ use trainc_diag::source::Span;
 
 node! {
     /// the job's IAM role: `create=#true`, or `arn=` of an existing role
-    pub struct Role("role"; alternatives: &[&["create", "boundary", "path", "read"], &["arn"]]) {
+    pub struct Role("role"; alternatives: &[&["create", "boundary", "path", "read"], &["arn"]]; only_sagemaker: true) {
         /// create a role with least privilege
         pub create: Field<bool> = prop("create", Ty::Bool);
         /// ARN of an existing role
@@ -36,7 +36,7 @@ node! {
 
 node! {
     /// SageMaker Debugger; off by default
-    pub struct Debugger("debugger") {
+    pub struct Debugger("debugger"; only_sagemaker: true) {
         /// S3 prefix of the tensors; default: the output prefix
         pub s3: Field<Address> = prop("s3", Ty::Text);
         /// path in the container
@@ -77,7 +77,7 @@ impl MonitoringRule {
 
 node! {
     /// SageMaker Profiler; off by default
-    pub struct Profiler("profiler") {
+    pub struct Profiler("profiler"; only_sagemaker: true) {
         /// S3 prefix of its data; default: the output prefix
         pub s3: Field<Address> = prop("s3", Ty::Text);
         /// interval of system metrics, such as "500ms"
@@ -92,7 +92,7 @@ node! {
 
 node! {
     /// TensorBoard output
-    pub struct Tensorboard("tensorboard") {
+    pub struct Tensorboard("tensorboard"; only_sagemaker: true) {
         /// S3 prefix of the event files
         pub s3: Field<Address> = prop("s3", Ty::Text)
             .required()
@@ -106,7 +106,7 @@ node! {
 
 node! {
     /// association with an experiment
-    pub struct Experiment("experiment") {
+    pub struct Experiment("experiment"; only_sagemaker: true) {
         /// experiment
         pub name: Field<String> = prop("name", Ty::Text)
             .sent_as("ExperimentConfig.ExperimentName").whole()

@@ -2,7 +2,7 @@
 
 use crate::ast::Node;
 use crate::declared::{Declared, arg, beside, child, children, prop, props_of};
-use crate::node::{Leaf, NodeType, Pair, Part, TextVisitor, Visitor, node};
+use crate::node::{Leaf, NodeType, NodeVisitor, Pair, Part, TextVisitor, Visitor, node};
 use crate::nodes::{
     Adapter, Bucket, Channel, Checkpoint, Cluster, Debugger, Experiment, ImageRequest, Model, Network,
     Output, Parallel, Profiler, Program, Quantize, Role, Storage, Tensorboard, Train,
@@ -47,14 +47,17 @@ node! {
         pub experiment: Option<Experiment>;
         /// shell access to the containers
         pub remote_debug: Field<bool> = child("remote-debug", Ty::Bool)
+            .only_sagemaker()
             .sent_as("RemoteDebugConfig.EnableRemoteDebug").whole()
             .estimator("enable_remote_debug");
         /// infrastructure check before the job starts
         pub health_check: Field<bool> = child("health-check", Ty::Bool)
+            .only_sagemaker()
             .sent_as("InfraCheckConfig.EnableInfraCheck").whole()
             .estimator("enable_infra_check");
         /// pass the job's tags as session tags of its role
         pub session_chaining: Field<bool> = child("session-chaining", Ty::Bool)
+            .only_sagemaker()
             .sent_as("SessionChainingConfig.EnableSessionTagChaining").whole()
             .estimator("enable_session_tag_chaining");
         pub probe: Option<Probe>;
@@ -87,6 +90,10 @@ impl Part for Train {
 
     fn visit(&self, _: &'static Declared, _: &str, with: Visitor) {
         NodeType::visit(self, Self::SPEC.name, with);
+    }
+
+    fn visit_nodes(&self, with: NodeVisitor) {
+        NodeType::visit_nodes(self, with);
     }
 
     fn visit_texts(&mut self, _: &'static Declared, with: TextVisitor) {
@@ -139,7 +146,7 @@ impl Job {
 
 node! {
     /// measures the cluster for 60 to 90 seconds before the program starts
-    pub struct Probe("probe") {
+    pub struct Probe("probe"; only_sagemaker: true) {
         /// share of the planned rate below which the job ends before training, also for a single slow node
         pub minimum: Field<f64> = prop("minimum", Ty::Number(0.01, 1.0));
     }
