@@ -73,7 +73,7 @@ struct Pack {
     /// (default 0), or files
     #[arg(long, value_name = "FRACTION|FILE", num_args = 1)]
     validation: Vec<String>,
-    /// Number of threads; does not affect the result
+    /// Number of threads (default: the number of processors); does not affect the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// JSON lines (.jsonl, .json, .ndjson) or plain text; `-` for standard input

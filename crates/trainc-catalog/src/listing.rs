@@ -366,7 +366,7 @@ pub fn support_listing() -> Listing {
 /// Returns the documented limits.
 pub fn limits_listing() -> Listing {
     let rows = limits::keys().filter_map(|key| Some((key, limits::get(key)?)));
-    Listing::from_items(&["key", "limit", "unit", "of", "recalled"], rows, |(key, row)| {
+    Listing::from_items(&["key", "limit", "unit", "of", "not checked"], rows, |(key, row)| {
         let cells = vec![
             (*key).to_owned(),
             row.value.to_string(),

@@ -61,8 +61,8 @@ impl Maker {
             }
             Record::Messages { messages, record } => {
                 let Some(template) = &self.template else {
-                    return Err(Fault::new(&T0522, "a conversation needs a template, and none was given")
-                        .help("`--template FILE`; questions and answers have `--template eli5`")
+                    return Err(Fault::new(&T0522, "conversations require a chat template")
+                        .help("pass `--template FILE`, or `--template eli5` for questions and answers")
                         .note(
                             "the `chat_template` of a `tokenizer_config.json` next to the tokenizer \
                             is used automatically",

@@ -67,9 +67,10 @@ pub fn rule_source(page: &str) -> Option<(String, Option<String>)> {
     let rationale = rationale(page);
     let (_, source) = rationale.rsplit_once("Source: ")?;
     let source = source.trim_end_matches('.');
-    // A recalled source was not opened when the page was written.
+    // A source from memory was not opened when the page was written.
     let dated = source.strip_suffix(')');
-    let dated = dated.and_then(|it| it.rsplit_once(" (read ").or_else(|| it.rsplit_once(" (recalled ")));
+    let dated = dated
+        .and_then(|it| it.rsplit_once(" (read ").or_else(|| it.rsplit_once(" (from memory, not checked, ")));
     Some(match dated {
         Some((source, date)) => (source.to_owned(), Some(date.to_owned())),
         None => (source.to_owned(), None),

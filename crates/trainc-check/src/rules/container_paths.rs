@@ -102,6 +102,11 @@ impl Use<'_> {
         format!("{}{}", if self.by_variable { VARIABLE } else { CHANNELS }, self.name)
     }
 
+    /// Returns what it is without its channel.
+    fn consequence(&self) -> &'static str {
+        if self.by_variable { "is not set" } else { "does not exist" }
+    }
+
     /// Returns how to refer to another channel.
     fn instead(&self, channel: &str) -> String {
         if self.by_variable { format!("{VARIABLE}{}", channel.to_uppercase()) } else { format!("{CHANNELS}{channel}") }
@@ -129,7 +134,7 @@ fn unknown_channel(used: &Use, span: Span, channels: &[&str]) -> Diagnostic {
     let diagnostic = Diagnostic::new(
         &T0582,
         span,
-        format!("`{shown}` belongs to channel `{}`, which the job does not have", used.name_of_channel()),
+        format!("the job has no channel `{}`: `{shown}` {}", used.name_of_channel(), used.consequence()),
     )
     .note("SageMaker creates a directory under `/opt/ml/input/data`, and the training toolkit a \
         variable, for each channel of the job");
@@ -142,7 +147,7 @@ fn unknown_channel(used: &Use, span: Span, channels: &[&str]) -> Diagnostic {
         None if channels.is_empty() => {
             diagnostic.help(format!("add `channel \"{}\" s3=\"s3://BUCKET/PREFIX/\"`", used.name_of_channel()))
         }
-        None => diagnostic.help(format!("the job has {}", text::backtick_list(channels, "and"))),
+        None => diagnostic.help(format!("use {}, or add the channel", text::backtick_list(channels, "or"))),
     }
 }
 

@@ -142,7 +142,7 @@ fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, proble
         Diagnostic::new(
             &T0389,
             first.span_or(parallel.span),
-            format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group_digits(parameters), first.value),
+            format!("`{name}` {} splits `{}`, which has only {} parameters{gain}", first.value, model.name, text::group_digits(parameters)),
         )
         .help(if plan.is_worker() {
             Help::write("shard-degree 1")

@@ -24,7 +24,7 @@ declare_code!(
     "an image whose name says that it is for another processor"
 );
 declare_code!(T0588, "inference-image", Warning, "an image for inference in a training job");
-declare_code!(T0589, "registry-of-other-region", Error, "an AWS registry that does not have the image");
+declare_code!(T0589, "image-not-in-registry", Error, "an AWS registry that does not have the image");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0587, &T0588, &T0589, &T0592, &T0594];

@@ -35,14 +35,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let other = if let Some(spot) = &cluster.spot {
             Some((spot.span, "spot capacity"))
         } else {
-            cluster.groups.first().map(|group| (group.span, "a cluster of instance groups"))
+            cluster.groups.first().map(|group| (group.span, "instance groups"))
         };
         if let Some((span, words)) = other {
             problems.push(
                 Diagnostic::new(
                     &T0424,
                     pool.span_or(cluster.span),
-                    format!("{words} does not support warm pools"),
+                    format!("`warm-pool` is not supported with {words}"),
                 )
                 .label(span, words)
                 .remove("warm-pool")
