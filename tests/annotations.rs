@@ -105,7 +105,7 @@ impl Annotations<'_> {
             let problem = problem.masked(&self.outcome.sources);
             let (at, mark) = self.place(problem.span, "^");
             let out = self.under.entry(at).or_default();
-            let head = format!("{}[{}]: {}", problem.severity.word(), problem.code.id, problem.message);
+            let head = format!("{}[{}]: {}", problem.severity.word(), problem.code.id, problem.text());
             say(out, &mark, &head);
             if !problem.label.is_empty() {
                 say(out, "//  label: ", &problem.label);

@@ -232,7 +232,7 @@ impl Outcome {
                     d.severity.word(),
                     d.code.id,
                     self.sources.slice(d.span),
-                    d.message
+                    d.text()
                 )
             })
             .collect()

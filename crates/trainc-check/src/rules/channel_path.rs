@@ -83,7 +83,7 @@ fn check_path(
     }
     if let Some(fixed) = file_system::remove_empty_components(&path.value) {
         let diagnostic =
-            Diagnostic::new(&T0486, span, format!("path `{}` has an extra `/`", path.value));
+            Diagnostic::new(&T0486, span, format!("path `{}` is not normalized", path.value));
         return reject(with_fix(diagnostic, format!("\"{fixed}\"")));
     }
     let mut parts = path.value.split('/').filter(|part| !part.is_empty());

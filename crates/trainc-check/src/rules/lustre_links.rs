@@ -59,10 +59,10 @@ fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
         } else if let Some(fixed) = file_system::remove_empty_components(&path.value) {
             let fixed = format!("\"{fixed}\"");
             problems.push(
-                Diagnostic::new(&T0477, span, format!("path `{}` has an extra `/`", path.value))
+                Diagnostic::new(&T0477, span, format!("path `{}` is not normalized", path.value))
                     .help(format!("write `path={fixed}`"))
                     .fix(span, fixed)
-                    .note("Lustre ignores it, but trainc compares paths literally"),
+                    .note("Lustre ignores empty components and `.`, but trainc compares paths literally"),
             );
         } else if shape.as_ref().is_some_and(|shape| !shape.takes_text(&path.value)) {
             problems.push(
