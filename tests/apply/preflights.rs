@@ -678,7 +678,7 @@ fn every_example_asks_fewer_than_25_times() {
             continue;
         }
         let plan = plan(&example, &[]);
-        if !plan.deployable {
+        if plan.on_sagemaker.is_none() {
             continue;
         }
         for quota in [None, Some(1_000_000.0)] {
