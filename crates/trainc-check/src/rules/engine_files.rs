@@ -45,6 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let check = FileCheck { plan, table, file, names };
         check.check_keys(problems);
         check.check_required(problems);
+        check.check_law(problems);
         checked.push(check);
     }
     let engine = plan.engine.map(|engine| engine.front.word);
@@ -145,6 +146,24 @@ impl FileCheck<'_> {
                 problems.extend_with(self.unknown_key(setting));
             }
         }
+    }
+
+    /// Reports a file that selects what the engine does not start.
+    fn check_law(&self, problems: &mut Problems) {
+        let Some(engine) = self.plan.engine else { return };
+        let Some(law) = trainc_engine::files::law(self.file, &self.plan.programs) else { return };
+        if engine.front.law_named(law).is_some() {
+            return;
+        }
+        let starters = trainc_engine::fronts::ALL.iter().filter(|front| front.law_named(law).is_some());
+        let mut words: Vec<String> = starters.map(|front| format!("`engine=\"{}\"`", front.word)).collect();
+        words.dedup();
+        let message = format!("this file selects `{law}`, which engine `{}` does not start", engine.name());
+        let mut problem = Diagnostic::new(&T0807, self.place(), message);
+        if let Some(parallel) = &self.plan.job.parallel {
+            problem = problem.label(parallel.engine.span().unwrap_or(parallel.span), "the engine");
+        }
+        problems.push(problem.help(format!("write {}", text::list(&words, "or"))));
     }
 
     fn check_required(&self, problems: &mut Problems) {

@@ -53,6 +53,9 @@ pub fn plan_names(plan: &Plan) -> Names {
     values.push(("has_adapter".to_owned(), Scalar::Bool(plan.job.adapter.is_some())));
     values.push(("is_quantized".to_owned(), Scalar::Bool(plan.job.quantize.is_some())));
     let mut model: Vec<(&str, Scalar)> = Vec::new();
+    if let Some(facts) = &plan.model {
+        model.push(("parameters", Scalar::Int(facts.parameters.value.into())));
+    }
     if let Some(a) = plan.model.as_ref().and_then(|model| model.architecture.as_ref()) {
         let of_model = [
             ("heads", a.heads),

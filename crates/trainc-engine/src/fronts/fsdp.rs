@@ -9,6 +9,8 @@ pub static FSDP: Front = Front {
     word: "fsdp",
     title: "fsdp",
     laws: &[&laws::FSDP],
+    // What the arguments of a Trainer select.
+    laws_of_files: &[&laws::FSDP1, &laws::FSDP2, &laws::ZERO],
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,
     // The values of PyTorch's `BackwardPrefetch`, and `none`.

@@ -1,9 +1,13 @@
 //! torchtitan: replicas, FSDP2, context and tensor parallelism and stages, each with its degree.
 
 use trainc_ir::Axis;
-use trainc_ir::engine::{Absent, Degree, Inside, Law, Order, Quantized, Ranks, Sharding, States, System};
+use trainc_ir::engine::{
+    Absent, Degree, Inside, Law, Order, Quantized, Ranks, Sharding, States, Strategy, System,
+};
 
 const ONE: Absent = Absent::One("torchtitan: 1 unless set");
+
+const REST: Absent = Absent::Rest("torchtitan: the ranks that the other degrees leave");
 
 const fn one(axis: Axis) -> Degree {
     Degree { axis, absent: ONE }
@@ -18,10 +22,7 @@ pub static TITAN: Law = Law {
     system: System::Fsdp,
     ranks: Ranks::PerAccelerator,
     factors: &[
-        Degree {
-            axis: Axis::Shard,
-            absent: Absent::Rest("torchtitan: the ranks that the other degrees leave"),
-        },
+        Degree { axis: Axis::Shard, absent: REST },
         one(Axis::Context),
         one(Axis::Tensor),
         one(Axis::Pipeline),
@@ -33,14 +34,19 @@ pub static TITAN: Law = Law {
         whole: &[Axis::Context, Axis::Tensor],
     }],
     order: Order::Axes(&[Axis::Pipeline, Axis::Replica, Axis::Shard, Axis::Context, Axis::Tensor]),
-    states: States::Sharded,
+    states: States::ByStrategy,
+    // `fsdp_reshard_after_forward`: always, or never.
+    strategies: &[
+        Strategy { word: "full-shard", degree: REST, is_fixed: false, sharding: Sharding::Full },
+        Strategy { word: "shard-grad-op", degree: REST, is_fixed: false, sharding: Sharding::Gradients },
+    ],
     states_over: &[Axis::Shard, Axis::Context],
     whole_model: false,
     varies: &[Axis::Tensor, Axis::Context],
     offloads_states: true,
     unscalable: None,
     quantized: Quantized::None("torchtitan trains all weights, in a floating-point type"),
-    measured_as: &[(Sharding::Full, "FSDP2")],
+    measured_as: &[(Sharding::Gradients, "FSDP2 shard_grad_op"), (Sharding::Full, "FSDP2")],
     ..Law::PLAIN
 };
 

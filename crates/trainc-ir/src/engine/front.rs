@@ -16,6 +16,8 @@ pub struct Front {
     /// The laws that a job of it may have, the usual one first. A strategy chooses the first law that has it,
     /// a file of the engine any of them.
     pub laws: &'static [&'static Law],
+    /// Further laws that a file of the program selects.
+    pub laws_of_files: &'static [&'static Law],
     /// The table of the keys of its file, if it has one.
     pub file: Option<&'static str>,
     /// Whose modules and kernels run, where the program does not say it; none: the default of the language.
@@ -63,6 +65,7 @@ impl Front {
         title: "plain script",
         generation: None,
         laws: &[&Law::PLAIN],
+        laws_of_files: &[],
         code: None,
         in_image: |_, _| None,
         launchers: &[("", Launcher::Plain)],
@@ -95,7 +98,7 @@ impl Front {
 
     /// Returns the law with a name.
     pub fn law_named(&self, name: &str) -> Option<&'static Law> {
-        self.laws.iter().copied().find(|law| law.name == name)
+        self.laws.iter().chain(self.laws_of_files).copied().find(|law| law.name == name)
     }
 
     /// Returns the words of `strategy`, of all its laws.

@@ -75,7 +75,7 @@ node! {
         /// fsdp, accelerate: sharding strategy; accelerate, deepspeed: stage of ZeRO, `zero-0` to `zero-3`
         pub strategy: Field<String> = child("strategy", Ty::Word(STRATEGIES))
             .argument("strategy")
-            .engines(&["fsdp", "accelerate", "deepspeed"]);
+            .engines(&["fsdp", "accelerate", "deepspeed", "torchtitan"]);
         /// copies of the states, each on GPUs of its own
         pub replicate_degree: Field<u64> = child("replicate-degree", Ty::Count).engines(REPLICATES);
         /// GPUs that the states of one replica are sharded over

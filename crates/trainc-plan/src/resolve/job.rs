@@ -5,6 +5,7 @@ use super::{betas, parallel};
 use std::mem;
 use trainc_catalog::arn::{self, Arn};
 use trainc_diag::declare_code;
+use trainc_diag::source::SourceId;
 use trainc_diag::{Code, Problems};
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::{Address, Allow, Field, Job, Origin, Role, Val};
@@ -24,10 +25,10 @@ declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist", e
 /// The codes of this file and of `parallel.rs`.
 pub(super) static CODES: &[&Code] = &[&T0220, &T0222, &T0223];
 
-/// Reads the whole job.
-pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
+/// Reads the whole job. `of_files` are the sources of its nodes that are files of other programs.
+pub(super) fn job(node: &Node, of_files: &[SourceId], problems: &mut Problems) -> Job {
     let span = node.name.span;
-    parallel::check(node, problems);
+    parallel::check(node, of_files, problems);
     betas::check(node, problems);
     // SageMaker chooses instances, container and code of a serverless job from its model and technique.
     let serverless = node

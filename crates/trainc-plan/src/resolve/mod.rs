@@ -122,7 +122,7 @@ pub fn resolve(
     let of_files: Vec<SourceId> = merged.files.iter().map(|file| file.span.source).collect();
     required_values::check_required(&merged.node, &of_files, problems);
     sweep::check(&merged.node, problems);
-    let mut job = job::job(&merged.node, problems);
+    let mut job = job::job(&merged.node, &of_files, problems);
     job.is_whole = merged.is_whole;
     job.apply_first_preference();
     job.overrides.clone_from(&merged.overrides);

@@ -1,7 +1,7 @@
 //! Checks the engine of `parallel`, and that it supports what is written with it.
 
 use super::job::{T0222, T0223};
-use trainc_diag::source::Span;
+use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text as words;
 use trainc_diag::{Diagnostic, Problems};
 use trainc_engine::fronts;
@@ -12,10 +12,10 @@ use trainc_syntax::nodes::{ENGINE_NAMES, engines_of};
 use trainc_syntax::suggestions::engine_alias;
 
 /// Checks the engine and whether it supports what is written with it.
-pub(super) fn check(job: &Node, problems: &mut Problems) {
+pub(super) fn check(job: &Node, of_files: &[SourceId], problems: &mut Problems) {
     let Some(node) = job.child("parallel") else { return };
     if let Some(engine) = engine(node, problems) {
-        check_options(node, engine, problems);
+        check_options(node, engine, of_files, problems);
     }
 }
 
@@ -87,10 +87,14 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
 }
 
 /// Checks `strategy`: a word of one of the engine's laws.
-fn check_strategy(node: &Node, engine: Engine, problems: &mut Problems) {
+fn check_strategy(node: &Node, engine: Engine, of_files: &[SourceId], problems: &mut Problems) {
     let Some(value) = node.child("strategy").and_then(|child| child.arg(0)) else { return };
     let Value::Text(word) = &value.value else { return };
-    let known: Vec<&str> = engine.front.strategies().collect();
+    let mut known: Vec<&str> = engine.front.strategies().collect();
+    if of_files.contains(&value.span.source) {
+        let laws = engine.front.laws_of_files.iter().flat_map(|law| law.strategies);
+        known.extend(laws.map(|strategy| strategy.word));
+    }
     let is_a_strategy = fronts::ALL.iter().any(|front| front.strategies().any(|one| one == word));
     // Of an engine without strategies the node is reported, and a word that is none by the reader.
     if known.is_empty() || !is_a_strategy || known.contains(&word.as_str()) {
@@ -157,14 +161,15 @@ fn check_programs(node: &Node, engine: Engine, problems: &mut Problems) {
     }
 }
 
-fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
+fn check_options(node: &Node, engine: Engine, of_files: &[SourceId], problems: &mut Problems) {
     check_prefetch(node, engine, problems);
-    check_strategy(node, engine, problems);
+    check_strategy(node, engine, of_files, problems);
     check_programs(node, engine, problems);
     for child in &node.children {
         let name = child.name.value.as_str();
         let Some(takers) = child.spec.and_then(engines_of) else { continue };
-        if !takers.contains(&engine.name()) {
+        // The law that a file selects may have more than the engine's own.
+        if !takers.contains(&engine.name()) && !of_files.contains(&child.name.span.source) {
             let mut diagnostic = Diagnostic::new(
                 &T0222,
                 child.name.span,
