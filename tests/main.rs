@@ -28,6 +28,7 @@ mod hostile;
 mod house;
 mod intervals;
 mod knobs;
+mod laws;
 mod lsp;
 mod many;
 mod packing;

@@ -39,7 +39,12 @@ fn jobs() -> Vec<(&'static str, String)> {
             "    parallel engine=\"fsdp\" {{ // how\n        wrap \"LlamaDecoderLayer\"\n        {inside}\n    }}\n"
         )
     };
-    let smp = |inside: &str| format!("    parallel engine=\"smp\" {{\n        {inside}\n    }}\n");
+    let engine =
+        |name: &str, inside: &str| format!("    parallel engine=\"{name}\" {{\n        {inside}\n    }}\n");
+    let smp = |inside: &str| engine("smp", inside);
+    let of = |name: &str, inside: &str| {
+        [p4d(2), engine(name, inside), mixed.clone(), image("2.7.1", "py312")].concat()
+    };
     vec![
         ("fsdp, nothing written", [p4d(2), fsdp(""), mixed.clone(), new.clone()].concat()),
         (
@@ -99,6 +104,20 @@ fn jobs() -> Vec<(&'static str, String)> {
                 new,
             ]
             .concat(),
+        ),
+        ("accelerate, full-shard", of("accelerate", "strategy \"full-shard\"")),
+        (
+            "accelerate, replicas",
+            of("accelerate", "strategy \"full-shard\"\n        replicate-degree 2\n        shard-degree 8"),
+        ),
+        ("accelerate, hybrid-shard", of("accelerate", "strategy \"hybrid-shard\"\n        context-degree 2")),
+        ("accelerate, zero-3", of("accelerate", "strategy \"zero-3\"\n        ulysses-degree 2")),
+        ("deepspeed, zero-1", of("deepspeed", "strategy \"zero-1\"\n        offload \"optimizer\"")),
+        ("deepspeed, zero-0", of("deepspeed", "strategy \"zero-0\"")),
+        ("distributed-config", of("distributed-config", "shard-degree 8\n        tensor-degree 2")),
+        (
+            "distributed-config, replicas",
+            of("distributed-config", "replicate-degree 16\n        pipeline-degree 1"),
         ),
         ("smp v2, experts", [p4d(2), smp("shard-degree 8\n        expert-degree 2"), mixed.clone(), image("2.5.1", "py311")].concat()),
         ("smp v2, sequences whole", [p4d(2), smp("shard-degree 8"), mixed, image("2.5.1", "py311")].concat()),
@@ -192,6 +211,7 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
             (all(|point| point.choice.degrees.context), all(|point| point.choice.degrees.expert));
         let expected: (&[u64], &[u64]) = match name {
             "smp v2" | "smp v2, sequences whole" => (&[1, 2, 4, 8], &[1]),
+            name if name.starts_with("accelerate") && !name.ends_with("zero-3") => (&[1, 2, 4, 8], &[1]),
             "smp v2, experts" => (&[1], &[1, 2, 4, 8]),
             _ => (&[1], &[1]),
         };
@@ -281,6 +301,57 @@ fn the_front_under_fsdp_is_what_trying_everything_finds() {
         axis("parallel.offload", &["#true", "#false"]),
     ];
     tries_everything(&text, &axes, &Limits { max_nodes: Some(2), ..Limits::default() });
+}
+
+#[test]
+fn the_front_under_zero_is_what_trying_everything_finds() {
+    let nodes = &jobs().into_iter().find(|(name, _)| *name == "deepspeed, zero-1").unwrap().1;
+    let text = job(&nodes.replace("global-batch 64", "global-batch 16"));
+    let axes = [
+        axis("cluster.nodes", &["1", "2"]),
+        axis("parallel.strategy", &["zero-0", "zero-1", "zero-2", "zero-3"]),
+        axis("parallel.ulysses-degree", &["1", "2", "3", "4", "8"]),
+        axis("train.micro-batch", &["1", "2", "4"]),
+        axis("train.activation-checkpointing", &["#true", "#false"]),
+        axis("parallel.offload", &["#true", "#false", "optimizer"]),
+    ];
+    tries_everything(&text, &axes, &Limits { max_nodes: Some(2), ..Limits::default() });
+}
+
+#[test]
+fn the_front_under_accelerate_is_what_trying_everything_finds() {
+    let nodes = &jobs().into_iter().find(|(name, _)| *name == "accelerate, replicas").unwrap().1;
+    let text = job(&nodes.replace("global-batch 64", "global-batch 16"));
+    let mut meshes = Vec::new();
+    for strategy in ["full-shard", "shard-grad-op"] {
+        for replicas in [1, 2, 4, 8, 16] {
+            for shard in [1, 2, 3, 4, 8, 16] {
+                for context in [1, 2, 4, 8] {
+                    meshes.push(vec![
+                        format!("parallel.strategy={strategy}"),
+                        format!("parallel.replicate-degree={replicas}"),
+                        format!("parallel.shard-degree={shard}"),
+                        format!("parallel.context-degree={context}"),
+                    ]);
+                }
+            }
+        }
+    }
+    for context in [1, 2, 4, 8] {
+        meshes.push(vec![
+            "parallel.strategy=no-shard".to_owned(),
+            "parallel.shard-degree=1".to_owned(),
+            format!("parallel.replicate-degree={}", 16 / context),
+            format!("parallel.context-degree={context}"),
+        ]);
+    }
+    let axes = [
+        meshes,
+        axis("train.micro-batch", &["1", "2"]),
+        axis("train.activation-checkpointing", &["#true", "#false"]),
+        axis("parallel.offload", &["#true", "#false"]),
+    ];
+    tries_everything(&text, &axes, &Limits::default());
 }
 
 #[test]

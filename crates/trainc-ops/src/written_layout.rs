@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use trainc_diag::source::is_file;
+use trainc_ir::Axis;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_project::files::write_in_root;
@@ -85,11 +86,7 @@ fn is_same_plan(new: &Compiled, shown: &Compiled) -> bool {
     let figures = |compiled: &Compiled| {
         let plan = compiled.plan.as_ref();
         plan.map(|plan| {
-            let mesh = plan.mesh.as_ref().map(|mesh| {
-                let degrees =
-                    [&mesh.replicas, &mesh.shard_degree, &mesh.tensor_degree, &mesh.pipeline_degree];
-                (mesh.nodes, degrees.map(|degree| degree.value))
-            });
+            let mesh = plan.mesh.as_ref().map(|mesh| (mesh.nodes, Axis::ALL.map(|axis| mesh.degree(axis))));
             let batch = plan.batch.as_ref().map(|batch| {
                 (
                     batch.micro_batch_size.value,

@@ -125,11 +125,9 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
     parts.extend(new);
     let unseen = beyond.setting.map(|unseen| {
         let fitted = if unseen.runs < 1.0 { "was not fitted to runs" } else { "was fitted to only one run" };
-        let nearest = unseen.nearest.map_or_else(String::new, |nearest| {
-            format!(
-                " (the most similar runs differ in {})",
-                text::list(&unseen.setting.differences(&nearest), "and")
-            )
+        let differences = unseen.nearest.map(|nearest| unseen.setting.differences(&nearest));
+        let nearest = differences.filter(|all| !all.is_empty()).map_or_else(String::new, |differences| {
+            format!(" (the most similar runs differ in {})", text::list(&differences, "and"))
         });
         format!("the cost model {fitted} of {}{nearest}", unseen.setting.describe())
     });

@@ -167,7 +167,13 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
 
 /// Returns the mesh in a line: `smp: 2 replicas × shard 128 = 256 GPUs`.
 pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
-    let engine = plan.engine.map_or("", |engine| engine.front.title);
+    let mut engine = plan.engine.map_or("", |engine| engine.front.title).to_owned();
+    // What a program's file decides is not in the words of the manifest.
+    let reads_file = plan.engine.is_some_and(|engine| engine.front.file.is_some());
+    let parallel = plan.job.parallel.as_ref();
+    if let Some(strategy) = mesh.law.strategy(parallel).filter(|_| reads_file) {
+        let _ = write!(engine, " {}", strategy.word);
+    }
     let what = if mesh.law.is_script() { "host" } else { "replica" };
     if mesh.law.is_device_map() {
         return format!(

@@ -1,22 +1,73 @@
 //! One layout of the space.
 
-use trainc_predict::{Recompute, Sharding};
+use trainc_ir::Axis;
+use trainc_ir::engine::Law;
+use trainc_predict::{Layout, Recompute, Sharding};
 
-/// Parallel degrees, and the states sharded over the shard group. The rest of the world size is replicas.
+/// Parallel degrees, and the sharded states. The rest of the world size is replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Degrees {
-    /// Ranks that one copy of the states is sharded over.
+    /// Ranks of the shard axis.
     pub shard: u64,
     /// Ranks that each layer is split over.
     pub tensor: u64,
     /// Pipeline stages.
     pub pipeline: u64,
-    /// Parts of the sequence; divides the shard degree.
+    /// Parts of the sequence.
     pub context: u64,
-    /// Parts of the experts; divides the shard degree.
+    /// Parts of the sequence outside attention, and of the heads inside it.
+    pub ulysses: u64,
+    /// Parts of the experts.
     pub expert: u64,
     /// Sharded states.
     pub sharding: Sharding,
+}
+
+impl Degrees {
+    /// Nothing is split.
+    pub(super) const ONE: Self = Self {
+        shard: 1,
+        tensor: 1,
+        pipeline: 1,
+        context: 1,
+        ulysses: 1,
+        expert: 1,
+        sharding: Sharding::None,
+    };
+
+    /// Returns the degree of an axis; 1 for replicas, which the others leave.
+    pub(super) fn degree(&self, axis: Axis) -> u64 {
+        match axis {
+            Axis::Replica => 1,
+            Axis::Shard => self.shard,
+            Axis::Tensor => self.tensor,
+            Axis::Pipeline => self.pipeline,
+            Axis::Context => self.context,
+            Axis::Ulysses => self.ulysses,
+            Axis::Expert => self.expert,
+        }
+    }
+
+    /// Returns the ranks of each replica and shard: the product of the degrees of the law's other factors.
+    pub(super) fn beside_shards(&self, law: &Law) -> u64 {
+        let axes = law.factors.iter().map(|factor| factor.axis).filter(|axis| *axis != Axis::Shard);
+        axes.map(|axis| self.degree(axis)).product()
+    }
+
+    /// Returns the ranks over which one copy of the states is divided.
+    pub(super) fn states(&self, law: &Law) -> u64 {
+        law.states_over.iter().map(|axis| self.degree(*axis)).product()
+    }
+
+    /// Returns true if the degrees of axes inside others divide theirs.
+    pub(super) fn are_parts_whole(&self, law: &Law) -> bool {
+        let product = |axes: &[Axis]| axes.iter().map(|axis| self.degree(*axis)).product::<u64>().max(1);
+        law.inside.iter().all(|inside| {
+            let part = self.degree(inside.degree.axis);
+            let (room, whole) = (product(inside.of), product(inside.whole));
+            part <= 1 || room.is_multiple_of(part) && part.is_multiple_of(whole)
+        })
+    }
 }
 
 /// State offloaded to host memory.
@@ -26,6 +77,20 @@ pub struct HostOffload {
     pub activations: bool,
     /// Parameters and optimizer states.
     pub states: bool,
+    /// Optimizer states alone.
+    pub optimizer: bool,
+}
+
+impl HostOffload {
+    /// Returns what a layout offloads.
+    pub(super) fn of_layout(layout: &Layout) -> Self {
+        let offload = &layout.offload;
+        Self {
+            activations: offload.activations,
+            states: offload.parameters,
+            optimizer: offload.optimizer && !offload.parameters,
+        }
+    }
 }
 
 /// A layout: one value on each axis of the space.

@@ -17,8 +17,9 @@ impl Space<'_> {
     pub fn describe_layout(&self, choice: &Choice) -> String {
         let degrees = &choice.degrees;
         let mut out = vec![format!("{} × {}", choice.nodes, self.instance_name(choice.site))];
-        let world = choice.nodes * self.gpus_per_node(choice.site);
-        let strategy = self.rules.law.strategy_of(degrees.sharding, degrees.shard == world);
+        let law = self.rules.law;
+        let data = choice.nodes * self.gpus_per_node(choice.site) / degrees.beside_shards(law).max(1);
+        let strategy = law.strategy_of(degrees.sharding, degrees.shard == data);
         match (strategy, degrees.sharding) {
             (Some(strategy), _) if strategy.is_fixed => out.push(strategy.word.to_owned()),
             (Some(strategy), _) => out.push(format!("{} {}", strategy.word, degrees.shard)),
@@ -31,6 +32,9 @@ impl Space<'_> {
         }
         if degrees.context > 1 {
             out.push(format!("context {}", degrees.context));
+        }
+        if degrees.ulysses > 1 {
+            out.push(format!("ulysses {}", degrees.ulysses));
         }
         if degrees.expert > 1 {
             out.push(format!("experts over {}", degrees.expert));
@@ -53,6 +57,9 @@ impl Space<'_> {
         }
         if choice.host_offload.states {
             out.push("states offloaded".to_owned());
+        }
+        if choice.host_offload.optimizer {
+            out.push("optimizer states offloaded".to_owned());
         }
         out.join(", ")
     }

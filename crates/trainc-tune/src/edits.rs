@@ -2,8 +2,8 @@
 
 use super::choice::Choice;
 use super::space::Space;
-use trainc_ir::Field;
-use trainc_ir::engine::States;
+use trainc_ir::engine::{Absent, States};
+use trainc_ir::{Axis, Field};
 use trainc_predict::{Recompute, Sharding};
 
 /// One value of the manifest.
@@ -59,8 +59,16 @@ impl Space<'_> {
 
     fn push_degrees(&self, choice: &Choice, out: &mut Vec<Set>) {
         let (new, old) = (&choice.degrees, &self.written.degrees);
+        if self.rules.law.replicas.is_some() {
+            self.push_replicas_and_shards(choice, out);
+            self.push_other_degrees(choice, out);
+            return;
+        }
         match self.rules.law.states {
-            States::ByStrategy => self.push_strategy(choice, out),
+            States::ByStrategy => {
+                self.push_strategy(choice, out);
+                self.push_other_degrees(choice, out);
+            }
             States::Sharded => {
                 // An unwritten value follows from the cluster: it is written as soon as either changes.
                 let moved = choice.nodes != self.written.nodes || choice.site != self.written.site;
@@ -72,18 +80,7 @@ impl Space<'_> {
                 if new.shard != old.shard {
                     out.push(Set::new("parallel.shard-degree", new.shard));
                 }
-                if new.tensor != old.tensor {
-                    out.push(Set::new("parallel.tensor-degree", new.tensor));
-                }
-                if new.pipeline != old.pipeline {
-                    out.push(Set::new("parallel.pipeline-degree", new.pipeline));
-                }
-                if new.context != old.context {
-                    out.push(Set::new("parallel.context-degree", new.context));
-                }
-                if new.expert != old.expert {
-                    out.push(Set::new("parallel.expert-degree", new.expert));
-                }
+                self.push_other_degrees(choice, out);
                 if choice.num_micro_batches != self.written.num_micro_batches {
                     out.push(Set::new("parallel.pipeline-degree.microbatches", choice.num_micro_batches));
                 }
@@ -97,6 +94,56 @@ impl Space<'_> {
         }
     }
 
+    /// Adds the degrees beside those of replicas and shards that differ.
+    fn push_other_degrees(&self, choice: &Choice, out: &mut Vec<Set>) {
+        for (axis, path) in [
+            (Axis::Tensor, "parallel.tensor-degree"),
+            (Axis::Pipeline, "parallel.pipeline-degree"),
+            (Axis::Context, "parallel.context-degree"),
+            (Axis::Ulysses, "parallel.ulysses-degree"),
+            (Axis::Expert, "parallel.expert-degree"),
+        ] {
+            let degree = choice.degrees.degree(axis);
+            if degree != self.written.degrees.degree(axis) {
+                out.push(Set::new(path, degree));
+            }
+        }
+    }
+
+    /// Adds strategy, replicas and shard degree of a law whose degrees multiply to the world size.
+    fn push_replicas_and_shards(&self, choice: &Choice, out: &mut Vec<Set>) {
+        let (law, parallel) = (self.rules.law, self.plan.job.parallel.as_ref());
+        let per_node = self.gpus_per_node(choice.site);
+        let data = choice.nodes * per_node / choice.degrees.beside_shards(law).max(1);
+        let (shard, sharding) = (choice.degrees.shard, choice.degrees.sharding);
+        let replicas = data / shard.max(1);
+        let stands = law.strategy(parallel).or_else(|| law.strategies.first());
+        let wanted = law.strategy_of(sharding, shard == data);
+        // A strategy for the whole world has replicas beside it, one for groups is changed to it without.
+        let stays = stands.filter(|stands| {
+            stands.sharding == sharding && (stands.is_whole() || wanted.is_some_and(|one| !one.is_whole()))
+        });
+        let strategy = stays.or(wanted);
+        if let Some(strategy) = strategy.filter(|one| stands.is_none_or(|stands| stands.word != one.word)) {
+            out.push(Set::new("parallel.strategy", strategy.word));
+        }
+        let leaves = strategy.is_some_and(|strategy| !strategy.is_whole());
+        let written = parallel.and_then(|parallel| parallel.replicate_degree.get());
+        if written.map_or(!leaves && replicas != 1, |written| written != replicas) {
+            out.push(Set::new("parallel.replicate-degree", replicas));
+        }
+        let factor = law.factors.iter().find(|factor| factor.axis == Axis::Shard);
+        let absent = strategy.map(|strategy| strategy.degree).or(factor.map(|factor| factor.absent));
+        let implied = match absent {
+            Some(Absent::One(_)) | None => 1,
+            Some(Absent::Node(_) | Absent::AllGpus(_)) => per_node,
+            Some(Absent::World(_) | Absent::Recommended(_) | Absent::Rest(_)) => shard,
+        };
+        if self.shard_degree().get().unwrap_or(implied) != shard {
+            out.push(Set::new("parallel.shard-degree", shard));
+        }
+    }
+
     fn shard_degree(&self) -> &Field<u64> {
         static ABSENT: Field<u64> = Field::Absent;
         self.plan.job.parallel.as_ref().map_or(&ABSENT, |parallel| &parallel.shard_degree)
@@ -106,7 +153,7 @@ impl Space<'_> {
     fn push_strategy(&self, choice: &Choice, out: &mut Vec<Set>) {
         let (law, parallel) = (self.rules.law, self.plan.job.parallel.as_ref());
         let per_node = self.gpus_per_node(choice.site);
-        let world = choice.nodes * per_node;
+        let world = choice.nodes * per_node / choice.degrees.beside_shards(law).max(1);
         let shard = choice.degrees.shard;
         let degree = self.shard_degree().get();
         let written = law.strategy(parallel);
@@ -140,8 +187,10 @@ impl Space<'_> {
         if choice.host_offload.activations != self.written.host_offload.activations {
             out.push(Set::new("parallel.offload-activations", kdl_boolean(choice.host_offload.activations)));
         }
-        if choice.host_offload.states != self.written.host_offload.states {
-            out.push(Set::new("parallel.offload", kdl_boolean(choice.host_offload.states)));
+        let states = |choice: &Choice| (choice.host_offload.states, choice.host_offload.optimizer);
+        if states(choice) != states(&self.written) {
+            let (states, optimizer) = states(choice);
+            out.push(Set::new("parallel.offload", if optimizer { "optimizer" } else { kdl_boolean(states) }));
         }
     }
 

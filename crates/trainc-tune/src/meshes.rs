@@ -19,8 +19,9 @@ pub struct Rules {
     tensor: Vec<u64>,
     /// Stages, the manifest's own first.
     pipeline: Vec<u64>,
-    /// Context and expert degrees, the manifest's own first; the shard group is a multiple of both.
+    /// Context, Ulysses and expert degrees, the manifest's own first.
     context: Vec<u64>,
+    ulysses: Vec<u64>,
     expert: Vec<u64>,
     /// Recomputation, the manifest's own first.
     pub(super) recompute: Vec<Recompute>,
@@ -38,14 +39,17 @@ impl Rules {
         let varies = |axis| law.varies.contains(&axis);
         let mut recompute = vec![layout.recompute, Recompute::None, Recompute::Full];
         dedup(&mut recompute);
-        let own = HostOffload { activations: layout.offload.activations, states: layout.offload.parameters };
+        let own = HostOffload::of_layout(layout);
         let mut host_offload = vec![own, HostOffload::default()];
         if law.offloads_activations {
             host_offload.push(HostOffload { activations: true, ..own });
         }
         // Frozen weights have no optimizer state to move.
         if law.offloads_states && layout.lora.is_none() {
-            host_offload.push(HostOffload { states: true, ..own });
+            host_offload.push(HostOffload { states: true, optimizer: false, ..own });
+            if law.offloads_optimizer {
+                host_offload.push(HostOffload { states: false, optimizer: true, ..own });
+            }
         }
         dedup(&mut host_offload);
         Self {
@@ -55,6 +59,7 @@ impl Rules {
             tensor: if varies(Axis::Tensor) { tensor_degrees(layout, mesh) } else { vec![1] },
             pipeline: if varies(Axis::Pipeline) { pipeline_degrees(plan, layout, mesh) } else { vec![1] },
             context: context_degrees(plan, layout, mesh),
+            ulysses: ulysses_degrees(layout, mesh),
             expert: expert_degrees(layout, mesh),
             recompute,
             host_offload,
@@ -66,8 +71,7 @@ impl Rules {
     /// Returns every mesh on `nodes` nodes that the engine supports.
     pub(super) fn valid_degrees(&self, nodes: u64, per_node: u64) -> Vec<Degrees> {
         let world = nodes * per_node;
-        let plain =
-            Degrees { shard: 1, tensor: 1, pipeline: 1, context: 1, expert: 1, sharding: Sharding::None };
+        let plain = Degrees::ONE;
         if self.law.is_script() && world != 1 {
             return Vec::new();
         }
@@ -77,12 +81,15 @@ impl Rules {
         let mut out = Vec::new();
         for &tensor in &self.tensor {
             for &pipeline in &self.pipeline {
-                if world.is_multiple_of(tensor * pipeline) {
-                    let split = Degrees { tensor, pipeline, ..plain };
-                    for &context in &self.context {
+                let split = Degrees { tensor, pipeline, ..plain };
+                for &context in &self.context {
+                    for &ulysses in &self.ulysses {
+                        let split = Degrees { context, ulysses, ..split };
+                        if !world.is_multiple_of(split.beside_shards(self.law)) {
+                            continue;
+                        }
                         for &expert in &self.expert {
-                            let split = Degrees { context, expert, ..split };
-                            self.add_sharding(split, world, per_node, &mut out);
+                            self.add_sharding(Degrees { expert, ..split }, world, per_node, &mut out);
                         }
                     }
                 }
@@ -94,37 +101,44 @@ impl Rules {
     /// Adds the sharding that is valid with these degrees.
     fn add_sharding(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
         let sharded = |shard| Degrees { shard, sharding: Sharding::Full, ..plain };
+        let fits = |degrees: &Degrees| degrees.are_parts_whole(self.law);
+        let beside = plain.beside_shards(self.law);
+        // Replicas and shards together are what the other axes leave.
+        let data = world / beside;
         match self.law.states {
             States::Whole => out.push(plain),
-            States::Sharded => out.extend(node_aligned_group_sizes(world, 1, per_node).map(sharded)),
+            States::Sharded => {
+                out.extend(node_aligned_group_sizes(data, beside, per_node).map(sharded).filter(fits));
+            }
             States::ByStrategy => {
                 // On one rank all strategies are the same.
                 let strategies = self.law.strategies.iter().take(if world > 1 { usize::MAX } else { 1 });
                 for strategy in strategies {
                     let with = |shard| Degrees { shard, sharding: strategy.sharding, ..plain };
+                    let sizes = node_aligned_group_sizes(data, beside, per_node);
                     if strategy.is_fixed {
-                        out.push(with(strategy.shard_degree(world, per_node)));
-                    } else {
-                        let between = node_aligned_group_sizes(world, 1, per_node)
-                            .filter(|shard| *shard > 1 && *shard < world);
-                        out.extend(between.map(with));
+                        out.push(with(strategy.shard_degree(data, per_node)));
+                    } else if self.law.replicas.is_none() {
+                        out.extend(sizes.filter(|shard| *shard > 1 && *shard < data).map(with));
+                    } else if strategy.is_whole() {
+                        // Replicas are set beside it, so that no other strategy is needed for groups. One
+                        // rank alone shards nothing.
+                        out.extend(sizes.filter(|shard| *shard > 1 || data == 1).map(with));
                     }
                 }
             }
             States::ByDegree => {
                 let (tensor, pipeline, limits) = (plain.tensor, plain.pipeline, self.limits);
-                let data = world / (tensor * pipeline);
-                let parts =
-                    |shard: &u64| shard.is_multiple_of(plain.context) && shard.is_multiple_of(plain.expert);
                 let can_shard = limits.shards
                     && (pipeline == 1 || limits.pipeline_with_shards)
                     && (tensor == 1 || limits.tensor_with_shards);
                 if can_shard {
                     let all = node_aligned_group_sizes(data, tensor, per_node)
-                        .filter(|shard| *shard > 1 && parts(shard));
-                    out.extend(all.map(sharded));
+                        .filter(|shard| *shard > 1)
+                        .map(sharded);
+                    out.extend(all.filter(fits));
                 }
-                if parts(&1) && !limits.must_shard {
+                if fits(&plain) && !limits.must_shard {
                     out.push(plain);
                     if self.law.shards_optimizer && (data > 1 || self.shards_optimizer) {
                         out.push(Degrees { sharding: Sharding::Optimizer, ..plain });
@@ -136,7 +150,7 @@ impl Rules {
 
     /// Returns the number of ranks that read their own data; 0 if the degrees do not divide the world.
     pub(super) fn data_readers(&self, world: u64, degrees: &Degrees) -> u64 {
-        let split = degrees.tensor * degrees.pipeline;
+        let split = degrees.beside_shards(self.law);
         if split == 0 || !world.is_multiple_of(split) {
             return 0;
         }
@@ -144,11 +158,7 @@ impl Rules {
             Axis::Replica => world / split,
             // Replicas and shards together are what the other axes leave.
             Axis::Shard => 1,
-            Axis::Tensor => degrees.tensor,
-            Axis::Pipeline => degrees.pipeline,
-            Axis::Context => degrees.context,
-            Axis::Ulysses => 1,
-            Axis::Expert => degrees.expert,
+            axis => degrees.degree(axis),
         };
         self.law.data_ranks(degree, self.tensor_reads)
     }
@@ -181,12 +191,20 @@ impl Rules {
     /// under some engines only between the micro-batches of one batch. Offload without effect is allowed only
     /// if the manifest has it.
     pub(super) fn is_offload_allowed(&self, choice: &Choice, written: &Choice) -> bool {
-        if !choice.host_offload.activations {
+        let (moved, sharding) = (choice.host_offload, choice.degrees.sharding);
+        // ZeRO moves parameters in stage 3 alone, and the optimizer's states from stage 1 on.
+        let has_effect = !self.law.offloads_optimizer
+            || (!moved.states || sharding == Sharding::Full)
+                && (!moved.optimizer || sharding != Sharding::None);
+        if !has_effect && choice != written {
+            return false;
+        }
+        if !moved.activations {
             return true;
         }
         let between = self.law.offloads_between_micro_batches;
-        let moved = !between || choice.num_micro_batches > 1 && !self.one_in_flight;
-        choice == written || choice.recompute == Recompute::Full && moved
+        let can_move = !between || choice.num_micro_batches > 1 && !self.one_in_flight;
+        choice == written || choice.recompute == Recompute::Full && can_move
     }
 
     /// Lists the axes on which the engine leaves a choice for this model, in words.
@@ -199,13 +217,15 @@ impl Rules {
         };
         put(!self.law.strategies.is_empty(), "strategy");
         put(self.law.can_shard() && self.limits.shards, "shard-degree");
+        put(self.law.replicas.is_some(), "replicate-degree");
         put(self.law.shards_optimizer && !self.limits.must_shard, "shard-optimizer-state");
         put(self.tensor.len() > 1 && self.tensor_is_free(), "tensor-degree");
         put(self.context.len() > 1, "context-degree");
+        put(self.ulysses.len() > 1, "ulysses-degree");
         put(self.expert.len() > 1, "expert-degree");
         put(self.pipeline.len() > 1 && !self.limits.must_shard, "pipeline-degree");
         put(self.host_offload.iter().any(|waiting| waiting.activations), "offload-activations");
-        put(self.host_offload.iter().any(|waiting| waiting.states), "offload");
+        put(self.host_offload.iter().any(|waiting| waiting.states || waiting.optimizer), "offload");
         out
     }
 
@@ -236,16 +256,36 @@ fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Returns the context degrees inside a node, under SMP v2 for the families that it splits, plus the
-/// manifest's own.
+/// Returns the context degrees inside a node that the engine and the kernel of attention support for the
+/// model, plus the manifest's own.
 fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let own = mesh.context_degree.value.max(1);
     let mut out = vec![own];
-    if own > 1 || splits_sequences(plan) {
+    // PyTorch's context parallelism splits its own attention, and no other (`torch.distributed.tensor
+    // .experimental.context_parallel`); SMP v2 splits the families that it knows.
+    let kernel = plan.job.train.attention.value().map(String::as_str);
+    let is_splittable = match mesh.law.inside(Axis::Context) {
+        Some(_) => splits_sequences(plan),
+        None => mesh.law.varies.contains(&Axis::Context) && matches!(kernel, None | Some("sdpa")),
+    };
+    if own > 1 || is_splittable {
         // Each rank has two pieces, an early and a late one, so that all have equal work under a causal mask.
         let tokens = round_to_count(layout.work.sequence_length);
         let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
         out.extend(inside.filter(|parts| *parts == 1 || tokens.is_multiple_of(2 * parts)));
+    }
+    dedup(&mut out);
+    out
+}
+
+/// Returns the Ulysses degrees inside a node that divide heads and sequence, plus the manifest's own.
+fn ulysses_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    let mut out = vec![mesh.ulysses_degree.value.max(1)];
+    if mesh.law.varies.contains(&Axis::Ulysses) {
+        let (heads, tokens) =
+            (round_to_count(layout.model.heads), round_to_count(layout.work.sequence_length));
+        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
+        out.extend(inside.filter(|parts| heads.is_multiple_of(*parts) && tokens.is_multiple_of(*parts)));
     }
     dedup(&mut out);
     out

@@ -38,8 +38,10 @@ pub(super) fn recompute_rank(recompute: Recompute) -> u64 {
 }
 
 /// Returns the value on each axis, tagged with the axis.
-fn axis_values(choice: &Choice) -> [(u8, u64); 11] {
+fn axis_values(choice: &Choice) -> [(u8, u64); 12] {
     let degrees = &choice.degrees;
+    let offload =
+        [choice.host_offload.activations, choice.host_offload.states, choice.host_offload.optimizer];
     [
         (0, choice.site as u64),
         (1, choice.nodes),
@@ -48,10 +50,11 @@ fn axis_values(choice: &Choice) -> [(u8, u64); 11] {
         (4, degrees.tensor),
         (5, degrees.pipeline),
         (6, recompute_rank(choice.recompute)),
-        (7, u64::from(choice.host_offload.activations) + 2 * u64::from(choice.host_offload.states)),
+        (7, offload.into_iter().rev().fold(0, |bits, on| 2 * bits + u64::from(on))),
         (8, choice.micro_batch_size),
         (9, degrees.context),
         (10, degrees.expert),
+        (11, degrees.ulysses),
     ]
 }
 

@@ -88,6 +88,7 @@ impl<'a> Space<'a> {
                     tensor: mesh.tensor_degree.value,
                     pipeline: mesh.pipeline_degree.value,
                     context: mesh.context_degree.value.max(1),
+                    ulysses: mesh.ulysses_degree.value.max(1),
                     expert: mesh.expert_degree.value.max(1),
                     sharding: base.sharding,
                 },
@@ -95,10 +96,7 @@ impl<'a> Space<'a> {
                 num_micro_batches: batch.num_micro_batches,
                 passes: batch.num_micro_batches * batch.accumulation.value,
                 recompute: base.recompute,
-                host_offload: HostOffload {
-                    activations: base.offload.activations,
-                    states: base.offload.parameters,
-                },
+                host_offload: HostOffload::of_layout(&base),
             },
             sites,
             nodes: Vec::new(),
@@ -192,13 +190,15 @@ impl<'a> Space<'a> {
         layout.hardware.nodes = choice.nodes as f64;
         let degrees = &choice.degrees;
         let world = choice.nodes * round_to_count(site.hardware.gpus_per_node);
-        let copy = degrees.shard * degrees.tensor * degrees.pipeline;
+        let states = degrees.states(self.rules.law);
+        let copy = states * degrees.tensor * degrees.pipeline;
         layout.degrees.replicas = world.checked_div(copy)? as f64;
-        layout.degrees.shard = degrees.shard as f64;
+        layout.degrees.shard = states as f64;
         layout.degrees.tensor = degrees.tensor as f64;
         layout.work.tensor_readers = self.rules.tensor_readers(degrees) as f64;
         layout.degrees.pipeline = degrees.pipeline as f64;
-        layout.degrees.context = degrees.context as f64;
+        layout.degrees.context = (degrees.context * degrees.ulysses) as f64;
+        layout.ulysses = degrees.ulysses > 1;
         layout.degrees.expert = degrees.expert as f64;
         layout.sharding = degrees.sharding;
         apply_choice(&mut layout, choice);
@@ -217,6 +217,7 @@ impl<'a> Space<'a> {
             a.degrees.tensor != b.degrees.tensor,
             a.degrees.pipeline != b.degrees.pipeline,
             a.degrees.context != b.degrees.context,
+            a.degrees.ulysses != b.degrees.ulysses,
             a.degrees.expert != b.degrees.expert,
             a.micro_batch_size != b.micro_batch_size,
             a.num_micro_batches != b.num_micro_batches,
@@ -234,7 +235,7 @@ impl<'a> Space<'a> {
         if degrees.sharding == Sharding::None {
             return 1;
         }
-        (degrees.shard * degrees.tensor).div_ceil(self.gpus_per_node(choice.site).max(1))
+        (degrees.states(self.rules.law) * degrees.tensor).div_ceil(self.gpus_per_node(choice.site).max(1))
     }
 }
 
@@ -246,7 +247,7 @@ fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.recompute = choice.recompute;
     layout.offload.activations = choice.host_offload.activations;
     layout.offload.parameters = choice.host_offload.states;
-    layout.offload.optimizer = choice.host_offload.states;
+    layout.offload.optimizer = choice.host_offload.states || choice.host_offload.optimizer;
 }
 
 /// Returns the machines to compare. A type without accelerators in the catalogue is omitted: its compilation

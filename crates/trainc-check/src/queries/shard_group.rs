@@ -8,7 +8,7 @@ pub(crate) const STATE_BYTES: u64 = 16;
 
 /// Returns the number of GPUs in a shard group.
 pub(crate) fn group_gpus(mesh: &Mesh) -> u64 {
-    mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value
+    mesh.states_degree() * mesh.tensor_degree.value * mesh.pipeline_degree.value
 }
 
 /// Returns the place of the value that decides the size of the group.

@@ -39,12 +39,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_tensor_across_nodes(context, parallel, mesh, problems);
 }
 
-fn named_degrees(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
+fn named_degrees(mesh: &Mesh) -> [(&'static str, &Val<u64>); 6] {
     [
         ("shard-degree", &mesh.shard_degree),
         ("tensor-degree", &mesh.tensor_degree),
         ("pipeline-degree", &mesh.pipeline_degree),
         ("context-degree", &mesh.context_degree),
+        ("ulysses-degree", &mesh.ulysses_degree),
         ("expert-degree", &mesh.expert_degree),
     ]
 }
@@ -182,11 +183,15 @@ fn replicate(layout: &mut Layout) {
 /// Returns the names of the written children of `parallel` that engine `ddp` under torchrun does not accept.
 fn children_without_ddp(parallel: &Parallel) -> Vec<&'static str> {
     let own = [
+        ("file", !parallel.file.is_absent()),
+        ("version", !parallel.version.is_absent()),
         ("strategy", !parallel.strategy.is_absent()),
         ("shard-degree", !parallel.shard_degree.is_absent()),
         ("tensor-degree", !parallel.tensor_degree.is_absent()),
         ("pipeline-degree", !parallel.pipeline_degree.is_absent()),
+        ("replicate-degree", !parallel.replicate_degree.is_absent()),
         ("context-degree", !parallel.context_degree.is_absent()),
+        ("ulysses-degree", !parallel.ulysses_degree.is_absent()),
         ("expert-degree", !parallel.expert_degree.is_absent()),
         ("wrap", !parallel.wrap.is_absent()),
         ("placement", !parallel.placement.is_absent()),

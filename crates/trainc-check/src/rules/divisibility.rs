@@ -7,7 +7,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::architecture::{Architecture, Positions};
-use trainc_ir::{Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
+use trainc_ir::{Axis, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
 use trainc_plan::plan::divisors::near_divisors;
 
 declare_code!(
@@ -130,8 +130,10 @@ fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems:
     if degree.value <= 1 || length.value.is_multiple_of(degree.value) {
         return;
     }
-    // The context degree must divide the shard degree too.
-    let legal = nearest_divisors(gcd(length.value, mesh.shard_degree.value), degree.value);
+    // Inside the shard axis it must divide the shard degree too, beside it what both have.
+    let beside = if mesh.law.inside(Axis::Context).is_some() { 1 } else { degree.value };
+    let room = mesh.shard_degree.value.saturating_mul(beside);
+    let legal = nearest_divisors(gcd(length.value, room), degree.value);
     problems.push(
         Diagnostic::new(
             &T0391,

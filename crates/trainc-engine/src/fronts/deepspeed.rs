@@ -2,13 +2,14 @@
 
 use crate::laws;
 use trainc_ir::Launcher;
-use trainc_ir::engine::Front;
+use trainc_ir::engine::{Front, Needs};
 
 /// DeepSpeed under torchrun, whose configuration the Trainer or `deepspeed.initialize` reads.
 pub static DEEPSPEED: Front = Front {
     word: "deepspeed",
     title: "deepspeed",
     laws: &[&laws::ZERO],
+    needs: Needs::StrategyOrFile,
     file: Some("deepspeed"),
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,

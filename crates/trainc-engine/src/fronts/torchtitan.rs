@@ -2,13 +2,14 @@
 
 use crate::laws;
 use trainc_ir::Launcher;
-use trainc_ir::engine::Front;
+use trainc_ir::engine::{Front, Needs};
 
 /// torchtitan under torchrun.
 pub static TORCHTITAN: Front = Front {
     word: "torchtitan",
     title: "torchtitan",
     laws: &[&laws::TITAN, &laws::TITAN_SPLIT_EXPERTS],
+    needs: Needs::File,
     file: Some("torchtitan"),
     code: Some("torchtitan"),
     launchers: &[("", Launcher::Torchrun)],

@@ -14,8 +14,8 @@ const fn one(axis: Axis) -> Degree {
 }
 
 /// The mesh of torchtitan (0.2.2, `distributed/parallel_dims.py`): stages, replicas, shards, context and
-/// tensor ranks, slowest first. The shard degree −1, its default, is what the others leave. Experts are spread
-/// over shards, context and tensor ranks, and over whole context and tensor groups of them
+/// tensor ranks, slowest first. The shard degree −1, its default, is what the others leave. Experts are
+/// spread over shards, context and tensor ranks, and over whole context and tensor groups of them
 /// (`expert_tensor_parallel_degree` 1, its default).
 pub static TITAN: Law = Law {
     name: "titan",

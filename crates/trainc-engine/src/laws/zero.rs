@@ -37,6 +37,8 @@ pub static ZERO: Law = Law {
         stage("zero-2", Sharding::Gradients),
         stage("zero-3", Sharding::Full),
     ],
+    // `stage` of `zero_optimization` (`runtime/zero/config.py`).
+    usual_strategy: Some("zero-0"),
     whole_model: false,
     varies: &[Axis::Ulysses],
     offloads_states: true,

@@ -18,6 +18,8 @@ pub struct Front {
     pub laws: &'static [&'static Law],
     /// Further laws that a file of the program selects.
     pub laws_of_files: &'static [&'static Law],
+    /// What the manifest must say of it.
+    pub needs: Needs,
     /// The table of the keys of its file, if it has one.
     pub file: Option<&'static str>,
     /// Whose modules and kernels run, where the program does not say it; none: the default of the language.
@@ -49,6 +51,17 @@ pub struct Front {
     pub prefetch: Option<Prefetch>,
 }
 
+/// What a manifest must say of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: all has defaults.
+    Nothing,
+    /// A strategy, or the file that names one.
+    StrategyOrFile,
+    /// The file, which trainc reads and does not write.
+    File,
+}
+
 /// The values of `prefetch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefetch {
@@ -66,6 +79,7 @@ impl Front {
         generation: None,
         laws: &[&Law::PLAIN],
         laws_of_files: &[],
+        needs: Needs::Nothing,
         code: None,
         in_image: |_, _| None,
         launchers: &[("", Launcher::Plain)],
@@ -92,7 +106,8 @@ impl Front {
 
     /// Returns the law by the strategy of the manifest; without one, the usual law.
     pub fn law_by_strategy(&self, parallel: Option<&Parallel>) -> &'static Law {
-        let law = self.laws.iter().find(|law| law.strategy(parallel).is_some());
+        let word = parallel.and_then(|parallel| parallel.strategy.value());
+        let law = word.and_then(|word| self.laws.iter().find(|law| law.strategy_named(word).is_some()));
         law.copied().unwrap_or_else(|| self.law())
     }
 

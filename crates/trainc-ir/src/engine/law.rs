@@ -40,6 +40,8 @@ pub struct Law {
     pub states_over: &'static [Axis],
     /// The values of `strategy`.
     pub strategies: &'static [Strategy],
+    /// The strategy of its program where none is set; `None` if everything is sharded then.
+    pub usual_strategy: Option<&'static str>,
     /// True if `shard-optimizer-state` shards the states of the optimizer alone.
     pub shards_optimizer: bool,
     /// True if every rank has the whole model, or the script alone decides: the manifest describes no
@@ -239,6 +241,7 @@ impl Law {
         states: States::Whole,
         states_over: &[Axis::Shard],
         strategies: &[],
+        usual_strategy: None,
         shards_optimizer: false,
         whole_model: true,
         node_rule: false,
@@ -294,9 +297,14 @@ impl Law {
         self.factors.iter().any(|factor| factor.axis == axis) || self.inside(axis).is_some()
     }
 
-    /// Returns the strategy that the manifest names.
+    /// Returns the strategy that the manifest names, or the program's usual one.
     pub fn strategy(&self, parallel: Option<&Parallel>) -> Option<&'static Strategy> {
-        let word = parallel?.strategy.value()?;
+        let written = parallel?.strategy.value().map(String::as_str);
+        self.strategy_named(written.or(self.usual_strategy)?)
+    }
+
+    /// Returns the strategy with a name.
+    pub fn strategy_named(&self, word: &str) -> Option<&'static Strategy> {
         self.strategies.iter().find(|strategy| strategy.word == word)
     }
 

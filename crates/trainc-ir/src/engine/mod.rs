@@ -5,7 +5,7 @@ mod front;
 mod law;
 mod system;
 
-pub use front::{Front, Prefetch};
+pub use front::{Front, Needs, Prefetch};
 pub use law::{Absent, Bf16, Degree, Inside, Law, Limits, Order, Quantized, Ranks, States, Strategy};
 pub use system::{Sharding, System};
 

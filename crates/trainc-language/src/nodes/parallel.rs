@@ -59,8 +59,8 @@ const LAUNCHERS: &[&str] = &["torchrun", "pytorchddp", "mpi", "parameter-server"
 node! {
     /// parallelism: the engine and its degrees
     pub struct Parallel("parallel") derive Default {
-        /// fsdp, accelerate, deepspeed, distributed-config, torchtitan, smp, smddp, ddp, device-map, worker or
-        /// none
+        /// fsdp, accelerate, deepspeed, distributed-config, torchtitan, smp, smddp, ddp, device-map, worker
+        /// or none
         pub engine: Field<EngineName> = prop("engine", Ty::Plain).required();
         /// ddp: `torchrun`, `pytorchddp` or `mpi`; none: a strategy of TensorFlow, `parameter-server` or
         /// `multi-worker-mirrored`
@@ -201,8 +201,8 @@ options! {
     MIN_PARAMETERS = "min-parameters" COUNT, &["fsdp"], "fsdp: minimum parameters of a unit";
     PREFETCH = "prefetch" &[arg("value", Ty::Scalar)], &["fsdp", "worker"],
         "fsdp: `backward-pre`, `backward-post` or `none`; worker: units gathered ahead";
-    OFFLOAD = "offload" OFFLOADED, OFFLOADS, "keep parameters and optimizer states in host memory; accelerate, \
-        deepspeed: `optimizer` keeps only the optimizer states there";
+    OFFLOAD = "offload" OFFLOADED, OFFLOADS, "keep parameters and optimizer states in host memory; \
+        accelerate, deepspeed: `optimizer` keeps only the optimizer states there";
     LIMIT_ALL_GATHERS = "limit-all-gathers" ON, &["fsdp"], "fsdp: gather at most two units at a time";
     RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after the forward pass and \
         gather it again";

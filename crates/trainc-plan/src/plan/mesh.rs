@@ -352,8 +352,8 @@ impl Layout<'_> {
         None
     }
 
-    /// Computes the replicas: as written, or what the other axes leave. Reports degrees that do not divide the
-    /// world size, or leave another number of replicas.
+    /// Computes the replicas: as written, or what the other axes leave. Reports degrees that do not divide
+    /// the world size, or leave another number of replicas.
     fn set_replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
         let world = self.world_size;
         let chosen = self.chosen_replicas();

@@ -1,10 +1,12 @@
 //! The nodes that a job requires. They follow from its image and its cluster: a built-in algorithm needs no
 //! program, and a plain script needs neither an engine nor training settings.
 
+use crate::resolve::T0220;
 use crate::resolve::missing_node::missing_node;
 use trainc_catalog::{images, instances};
-use trainc_diag::Problems;
+use trainc_diag::{Diagnostic, Help, Problems};
 use trainc_engine::of_job;
+use trainc_ir::engine::Needs;
 use trainc_ir::{EngineName, Field, Job, Parallel, Val};
 
 /// The origin of the engine of a job without `parallel`.
@@ -12,6 +14,7 @@ const PLAIN: &str = "one plain process on each host: the job has no `parallel`";
 
 /// Sets the engine of a plain job, and reports `parallel`, `train` and `program` where the job needs them.
 pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
+    report_missing_settings(&job, problems);
     let name = job.name.value().cloned().unwrap_or_default();
     let mut missing = |span, what: &str, example: String, note: Option<&str>| {
         let diagnostic = missing_node(span, &name, what, &example);
@@ -52,6 +55,25 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
         missing(job.span, "program", "program \"train.py\" source=\"./scripts\"".to_owned(), None);
     }
     job
+}
+
+/// Reports an engine without the strategy or the file that it needs.
+fn report_missing_settings(job: &Job, problems: &mut Problems) {
+    let (Some(engine), Some(parallel)) = (of_job(job), &job.parallel) else { return };
+    let has_strategy = !parallel.strategy.is_absent();
+    let name = engine.name();
+    let (what, help) = match engine.front.needs {
+        _ if !parallel.file.is_absent() => return,
+        Needs::StrategyOrFile if !has_strategy => {
+            let last = engine.front.strategies().last().unwrap_or_default();
+            let help = Help::write(format!("strategy \"{last}\"")).or_write("file=\"ds_config.json\"");
+            ("neither a `strategy` nor a `file`", help)
+        }
+        Needs::File => ("no `file`", Help::write("file=\"train.toml\"").and_text(", the program's own file")),
+        Needs::Nothing | Needs::StrategyOrFile => return,
+    };
+    let at = parallel.engine.span().unwrap_or(parallel.span);
+    problems.push(Diagnostic::new(&T0220, at, format!("engine `{name}` has {what}")).help(help));
 }
 
 fn instance(job: &Job) -> Option<&str> {
