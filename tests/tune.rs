@@ -306,7 +306,7 @@ fn the_front_under_fsdp_is_what_trying_everything_finds() {
 #[test]
 fn the_front_under_zero_is_what_trying_everything_finds() {
     let nodes = &jobs().into_iter().find(|(name, _)| *name == "deepspeed, zero-1").unwrap().1;
-    let text = job(&nodes.replace("global-batch 64", "global-batch 16"));
+    let text = job(&nodes.replace("global-batch 64", "global-batch 32"));
     let axes = [
         axis("cluster.nodes", &["1", "2"]),
         axis("parallel.strategy", &["zero-0", "zero-1", "zero-2", "zero-3"]),
@@ -321,7 +321,7 @@ fn the_front_under_zero_is_what_trying_everything_finds() {
 #[test]
 fn the_front_under_accelerate_is_what_trying_everything_finds() {
     let nodes = &jobs().into_iter().find(|(name, _)| *name == "accelerate, replicas").unwrap().1;
-    let text = job(&nodes.replace("global-batch 64", "global-batch 16"));
+    let text = job(&nodes.replace("global-batch 64", "global-batch 32"));
     let mut meshes = Vec::new();
     for strategy in ["full-shard", "shard-grad-op"] {
         for replicas in [1, 2, 4, 8, 16] {

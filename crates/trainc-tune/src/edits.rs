@@ -116,6 +116,10 @@ impl Space<'_> {
         let per_node = self.gpus_per_node(choice.site);
         let data = choice.nodes * per_node / choice.degrees.beside_shards(law).max(1);
         let (shard, sharding) = (choice.degrees.shard, choice.degrees.sharding);
+        let mesh = |choice: &Choice| (choice.site, choice.nodes, choice.degrees);
+        if mesh(choice) == mesh(&self.written) {
+            return;
+        }
         let replicas = data / shard.max(1);
         let stands = law.strategy(parallel).or_else(|| law.strategies.first());
         let wanted = law.strategy_of(sharding, shard == data);
