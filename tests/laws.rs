@@ -13,8 +13,15 @@ use trainc_plan::Compiled;
 fn compiled(ranks: u64, parallel: &str) -> Compiled {
     let text = format!(
         "job \"laws\" {{
-    cluster \"custom\" nodes=1 {{ gpu \"A100-SXM4-80GB\" per-node={ranks}; intra \"600GB/s\"; inter \"50GB/s\" }}
-    model \"llama\" {{ hidden 64; layers 2; heads 8; kv-heads 8; ffn 128; vocab 256; positions 4096; experts 8; active-experts 2 }}
+    cluster \"custom\" nodes=1 {{
+        gpu \"A100-SXM4-80GB\" per-node={ranks}
+        intra \"600GB/s\"
+        inter \"50GB/s\"
+    }}
+    model \"llama\" {{
+        hidden 64; layers 2; heads 8; kv-heads 8; ffn 128; vocab 256; positions 4096
+        experts 8; active-experts 2
+    }}
     {parallel}
     train {{ precision \"bf16\"; sequence-length 64; micro-batch 1; steps 10 }}
 }}
@@ -164,10 +171,62 @@ fn ranks_are_in_the_order_of_the_programs() {
     assert_eq!(zero.groups(Axis::Shard), [[0, 4], [1, 5], [2, 6], [3, 7]]);
     let stages = mesh(
         8,
-        "parallel engine=\"torchtitan\" { shard-degree 2; tensor-degree 2; pipeline-degree 2; expert-degree 2 }",
+        "parallel engine=\"torchtitan\" {
+            shard-degree 2; tensor-degree 2; pipeline-degree 2; expert-degree 2
+        }",
     );
     assert_eq!(stages.groups(Axis::Pipeline), [[0, 4], [1, 5], [2, 6], [3, 7]]);
     assert_eq!(stages.groups(Axis::Tensor), [[0, 1], [2, 3], [4, 5], [6, 7]]);
     // Experts are spread over whole tensor groups.
     assert_eq!(stages.groups(Axis::Expert), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+}
+
+/// Ranks that split the sequences hold the activations of their part, and pay for it with exchanges; of the
+/// states they hold what as many shards would.
+#[test]
+fn sequences_are_split_over_context_and_ulysses_ranks() {
+    let predicted = |parallel: &str| {
+        let text = format!(
+            "job \"laws\" {{
+    cluster \"custom\" nodes=2 {{
+        gpu \"A100-SXM4-80GB\" per-node=8
+        intra \"600GB/s\"
+        inter \"50GB/s\"
+    }}
+    model \"meta-llama/Llama-3.1-8B\"
+    parallel {parallel}
+    train {{
+        precision \"bf16\"; sequence-length 8192; micro-batch 1; steps 10
+        activation-checkpointing #true
+    }}
+}}
+"
+        );
+        let found = compile_in(Memory::default(), "job.kdl", &text, &options("")).compiled;
+        let prediction = found.prediction;
+        (prediction.memory.unwrap().parts, prediction.speed.unwrap().communication)
+    };
+    for (whole, split) in [
+        (
+            "engine=\"accelerate\" { wrap \"LlamaDecoderLayer\" }",
+            "engine=\"accelerate\" { wrap \"LlamaDecoderLayer\"; context-degree 4 }",
+        ),
+        (
+            "engine=\"accelerate\" { strategy \"zero-3\" }",
+            "engine=\"accelerate\" { strategy \"zero-3\"; ulysses-degree 4 }",
+        ),
+    ] {
+        let ((whole_memory, whole_links), (memory, links)) = (predicted(whole), predicted(split));
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
+        assert!(near(memory.activations * 4.0, whole_memory.activations), "{split}: {memory:?}");
+        assert!(near(memory.logits * 4.0, whole_memory.logits), "{split}: {memory:?}");
+        assert!(near(memory.parameters, whole_memory.parameters), "{split}: {memory:?}");
+        assert!(near(memory.optimizer, whole_memory.optimizer), "{split}: {memory:?}");
+        assert!(links.context > 0.0 && whole_links.context == 0.0, "{split}: {links:?}");
+    }
+    // All of them reduce the gradients of the same weights.
+    let (_, whole) = predicted("engine=\"deepspeed\" { strategy \"zero-1\" }");
+    let (_, split) = predicted("engine=\"deepspeed\" { strategy \"zero-1\"; ulysses-degree 4 }");
+    assert_eq!(split.gradients, whole.gradients);
+    assert!(whole.gradients > 0.0);
 }

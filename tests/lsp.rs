@@ -300,7 +300,7 @@ fn completion_knows_the_language_and_the_catalogue() {
     let job = complete("    che|");
     assert!(labels(&job).contains(&"checkpoint") && labels(&job).contains(&"channel"), "{job}");
     let engines = complete("    parallel engine=\"|\"");
-    assert_eq!(labels(&engines), ["fsdp", "smp", "smddp", "ddp", "device-map", "worker", "none"]);
+    assert_eq!(labels(&engines), trainc_syntax::nodes::ENGINE_NAMES);
     assert_eq!(engines[0]["textEdit"]["newText"], "\"fsdp\"");
     let of_engine = complete("    parallel engine=\"fsdp\" {\n        |\n    }");
     assert!(

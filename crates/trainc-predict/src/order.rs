@@ -78,6 +78,43 @@ mod tests {
     use super::*;
     use trainc_ir::engine::Law;
 
+    /// Of a law whose context ranks hold different shards, these are the fastest part of the states' group.
+    #[test]
+    fn groups_of_context_ranks_lie_where_the_mesh_has_them() {
+        static BESIDE: Law = Law { states_over: &[Axis::Shard, Axis::Context], ..Law::PLAIN };
+        for (replicas, shard, context, tensor) in
+            [(2, 4, 2, 2), (1, 8, 4, 1), (4, 1, 8, 1), (1, 4, 8, 1), (2, 1, 8, 2)]
+        {
+            let order = [
+                (Axis::Replica, replicas),
+                (Axis::Shard, shard),
+                (Axis::Context, context),
+                (Axis::Tensor, tensor),
+            ];
+            let mesh = Mesh::new(&BESIDE, (4, 8), &order, "test");
+            assert_eq!(mesh.states_degree(), shard * context);
+            let degrees = Degrees {
+                replicas: replicas as f64,
+                shard: (shard * context) as f64,
+                tensor: tensor as f64,
+                pipeline: 1.0,
+                virtual_stages: 1.0,
+                context: context as f64,
+                expert: 1.0,
+            };
+            for (axis, degree) in
+                [(Axis::Replica, replicas), (Axis::Context, context), (Axis::Tensor, tensor)]
+            {
+                let found = Order::from_mesh(&mesh).group_placement(&degrees, 4.0, 8.0, axis, degree as f64);
+                assert_eq!(found.nodes, mesh.nodes_of_group(axis) as f64, "{axis:?} {mesh:?}");
+            }
+            // The ranks over which the states are divided are adjacent but for the tensor ranks.
+            let states = mesh.states_degree() as f64;
+            let found = Order::from_mesh(&mesh).group_placement(&degrees, 4.0, 8.0, Axis::Shard, states);
+            assert_eq!(found.nodes, (states * tensor as f64 / 8.0).max(1.0), "{mesh:?}");
+        }
+    }
+
     /// The closed form compared with the mesh's own rank groups, one by one.
     #[test]
     fn groups_lie_where_the_mesh_has_them() {

@@ -95,20 +95,20 @@ impl Rules {
                 }
             }
         }
+        out.retain(|degrees| degrees.are_parts_whole(self.law));
         out
     }
 
     /// Adds the sharding that is valid with these degrees.
     fn add_sharding(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
         let sharded = |shard| Degrees { shard, sharding: Sharding::Full, ..plain };
-        let fits = |degrees: &Degrees| degrees.are_parts_whole(self.law);
         let beside = plain.beside_shards(self.law);
         // Replicas and shards together are what the other axes leave.
         let data = world / beside;
         match self.law.states {
             States::Whole => out.push(plain),
             States::Sharded => {
-                out.extend(node_aligned_group_sizes(data, beside, per_node).map(sharded).filter(fits));
+                out.extend(node_aligned_group_sizes(data, beside, per_node).map(sharded));
             }
             States::ByStrategy => {
                 // On one rank all strategies are the same.
@@ -133,12 +133,10 @@ impl Rules {
                     && (pipeline == 1 || limits.pipeline_with_shards)
                     && (tensor == 1 || limits.tensor_with_shards);
                 if can_shard {
-                    let all = node_aligned_group_sizes(data, tensor, per_node)
-                        .filter(|shard| *shard > 1)
-                        .map(sharded);
-                    out.extend(all.filter(fits));
+                    let all = node_aligned_group_sizes(data, tensor, per_node).filter(|shard| *shard > 1);
+                    out.extend(all.map(sharded));
                 }
-                if fits(&plain) && !limits.must_shard {
+                if !limits.must_shard {
                     out.push(plain);
                     if self.law.shards_optimizer && (data > 1 || self.shards_optimizer) {
                         out.push(Degrees { sharding: Sharding::Optimizer, ..plain });

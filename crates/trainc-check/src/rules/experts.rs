@@ -4,7 +4,7 @@ use super::divisibility::degree_help;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_plan::plan::divisors::near_divisors;
 
 declare_code!(
@@ -31,15 +31,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let span = degree.span_or(parallel.span);
     if experts == 0 {
-        problems.push(
-            Diagnostic::new(
-                &T0377,
-                span,
-                format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name),
-            )
-            .remove("expert-degree")
-            .note("SMP v2 supports expert parallelism only for mixture-of-experts models"),
-        );
+        let is_ignored = plan.engine.is_some_and(|engine| engine.law.ignores_experts_of_dense);
+        let diagnostic = Diagnostic::new(
+            &T0377,
+            span,
+            format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name),
+        )
+        .severity(if is_ignored { Severity::Warning } else { Severity::Error })
+        .remove("expert-degree");
+        let name = plan.engine.map_or("", |engine| engine.front.title);
+        problems.push(diagnostic.note(if trainc_engine::smp::version(plan).is_some() {
+            "SMP v2 supports expert parallelism only for mixture-of-experts models".to_owned()
+        } else if is_ignored {
+            format!("{name} ignores it and trains the model without")
+        } else {
+            format!("{name} spreads experts over ranks and refuses a model that has none")
+        }));
         return;
     }
     let (below, above) = near_divisors(experts, degree.value);

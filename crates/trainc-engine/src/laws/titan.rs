@@ -33,6 +33,7 @@ pub static TITAN: Law = Law {
         of: &[Axis::Shard, Axis::Context, Axis::Tensor],
         whole: &[Axis::Context, Axis::Tensor],
     }],
+    ignores_experts_of_dense: true,
     order: Order::Axes(&[Axis::Pipeline, Axis::Replica, Axis::Shard, Axis::Context, Axis::Tensor]),
     states: States::ByStrategy,
     // `fsdp_reshard_after_forward`: always, or never.

@@ -23,6 +23,8 @@ pub struct Law {
     pub replicas: Option<Absent>,
     /// Axes that are a part of others: their degree divides that of the others and multiplies nothing.
     pub inside: &'static [Inside],
+    /// True if the program ignores an expert degree where the model has no experts.
+    pub ignores_experts_of_dense: bool,
     /// Axes that the language has for the engine and that this law does not support above degree 1; a rule
     /// reports them.
     pub unsupported: &'static [Axis],
@@ -233,6 +235,7 @@ impl Law {
         factors: &[],
         replicas: None,
         inside: &[],
+        ignores_experts_of_dense: false,
         unsupported: &[],
         order: Order::Axes(&[Axis::Replica]),
         reads: &[Axis::Replica, Axis::Shard],

@@ -191,7 +191,10 @@ pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 
 /// Returns the time to reduce gradients over all data ranks, once per step; with ZeRO-1 the same bytes as
 /// scatter and gather.
 pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
-    let ranks = layout.degrees.data_parallel_ranks() / layout.degrees.context.max(1.0);
+    // The ranks that split sequences hold the same weights and reduce their gradients too; Megatron's
+    // constants were fitted without them.
+    let parts = if megatron(layout) { layout.degrees.context.max(1.0) } else { 1.0 };
+    let ranks = layout.degrees.data_parallel_ranks() / parts;
     if ranks <= 1.0 {
         return 0.0;
     }
