@@ -296,6 +296,11 @@ const TABLES: [(&str, &str, Syntax, Table); 5] = [
 
 /// Returns the keys of a kind of file; `None` for an unknown one.
 pub fn keys(name: &str) -> Option<&'static KeyTable> {
+    tables().iter().find(|table| table.name == name)
+}
+
+/// Returns the keys of all kinds of files.
+pub fn tables() -> &'static [KeyTable] {
     static ALL: LazyLock<Vec<KeyTable>> = LazyLock::new(|| {
         let table = |(name, package, syntax, table): (&'static str, &'static str, Syntax, Table)| {
             let row = |key: &str| {
@@ -306,7 +311,7 @@ pub fn keys(name: &str) -> Option<&'static KeyTable> {
         };
         TABLES.into_iter().map(table).collect()
     });
-    ALL.iter().find(|table| table.name == name)
+    &ALL
 }
 
 /// Returns all rules, in the order of the file.

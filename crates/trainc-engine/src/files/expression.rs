@@ -186,6 +186,26 @@ mod tests {
     }
 
     #[test]
+    fn expressions_and_texts_of_the_tables_compile() {
+        for table in engine_files::tables() {
+            for row in &table.rows {
+                let laws = row.laws.iter().map(|(when, _)| when);
+                for expression in row.gives.iter().chain(&row.read_when).chain(&row.write).chain(laws) {
+                    assert_eq!(compile_error(Some(expression), None), None, "{} {}", table.name, row.key);
+                }
+            }
+        }
+        for rule in engine_files::rules() {
+            for expression in rule.when.iter().chain(&rule.must) {
+                assert_eq!(compile_error(Some(expression), None), None, "{}", rule.id);
+            }
+            for text in rule.help.iter().chain([&rule.message]) {
+                assert_eq!(compile_error(None, Some(text)), None, "{}", rule.id);
+            }
+        }
+    }
+
+    #[test]
     fn conditions_over_known_values() {
         assert_eq!(names().holds("plan.world_size % 8 == 0"), Some(true));
         assert_eq!(names().holds("plan.world_size % 3 == 0 or plan.precision is none"), Some(true));
