@@ -129,7 +129,8 @@ impl RunRow<'_> {
             flash: self.flash_kernel(&engine),
             loss: Loss::parse(self.text("loss")),
             compiled: self.is_compiled(),
-            sequence_parallel: engine.contains("+sp") || engine.contains("fsdp2") && tensor > 1.0,
+            sequence_parallel: engine.contains("+sp")
+                || engine.contains("fsdp2") && tensor > 1.0 && code.splits_sequences(),
             offload: self.offload(),
             quantisation: self.quantisation(),
             moments: if engine.contains("8-bit") {

@@ -41,6 +41,8 @@ struct CodeRow {
     wraps_adapters_with_weights: bool,
     #[serde(default)]
     reduces_in_16_bit: Vec<String>,
+    #[serde(default)]
+    splits_sequences: bool,
     #[serde(rename = "source")]
     _source: String,
 }
@@ -122,6 +124,12 @@ impl Code {
     pub fn reduces_in_16_bit(name: &str) -> bool {
         let name = name.trim().to_ascii_lowercase();
         rows().iter().any(|row| row.reduces_in_16_bit.contains(&name))
+    }
+
+    /// Returns true if its plan of tensor parallelism splits the tensors between the split matrices along the
+    /// sequence.
+    pub fn splits_sequences(self) -> bool {
+        rows().iter().any(|row| row.code == self && row.splits_sequences)
     }
 
     /// Returns true for Megatron's layers, under whichever engine.

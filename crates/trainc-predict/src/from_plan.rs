@@ -99,7 +99,9 @@ impl Layout {
             flash: flash_kernel(plan),
             loss: train.loss.value().and_then(|word| Loss::parse(word)),
             compiled: train.compile.get() == Some(true),
-            sequence_parallel: false,
+            sequence_parallel: system == System::Fsdp
+                && mesh.tensor_degree.value > 1
+                && code.splits_sequences(),
             offload: offload(plan),
             lora,
             quantisation: plan.job.quantize.as_ref().and_then(|quantize| {

@@ -2,7 +2,7 @@
 
 use super::tests::{assert_near, layout, sharded_layout, shipped};
 use super::*;
-use crate::layout::{AdapterKind, Lora, Moments, Precision};
+use crate::layout::{AdapterKind, Code, Lora, Moments, Precision};
 use trainc_ir::architecture::{Architecture, Dimensions, Family};
 
 fn parts_of_states(layout: &Layout) -> states::StateBytes {
@@ -125,6 +125,19 @@ fn adapters_under_zero() {
     let trained = gathered(&one);
     one.lora = Some(Lora { trainable: 1e6, kind: AdapterKind::LowRank });
     assert_eq!(trained - gathered(&one), 2.0 * 525_336_576.0);
+}
+
+/// The plans of transformers gather the logits of a tensor group, those of torchtitan split them up to the loss.
+#[test]
+fn logits_of_a_tensor_group() {
+    let logits = |code, tensor: f64| {
+        let mut one = zero("llama-3.1-8b", Sharding::Full, 1.0, 8.0);
+        (one.system, one.code, one.degrees.shard) = (System::Fsdp, code, 8.0 / tensor);
+        one.degrees.tensor = tensor;
+        memory(&one).parts.logits
+    };
+    assert_eq!(logits(Code::HuggingFace, 2.0), logits(Code::HuggingFace, 1.0));
+    assert_eq!(logits(Code::Torchtitan, 2.0), logits(Code::Torchtitan, 1.0) / 2.0);
 }
 
 /// By hand: at the loss the last 5e8 parameters of Llama 2 7B are kept for their next use, and the gradient of a table

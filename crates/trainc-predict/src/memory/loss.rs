@@ -40,7 +40,8 @@ fn bytes_per_logit(layout: &Layout) -> f64 {
 }
 
 /// Returns the bytes of logits and loss of one micro-batch on one GPU: the tensor degree divides a split
-/// head.
+/// head, unless the logits are gathered for the loss, as by the plans of transformers (5.24.0,
+/// `models/llama/modeling_llama.py`, `_tp_plan`: `colwise_gather_output`).
 pub(super) fn logits_and_loss_bytes(layout: &Layout) -> f64 {
     let work = &layout.work;
     let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;
@@ -53,5 +54,6 @@ pub(super) fn logits_and_loss_bytes(layout: &Layout) -> f64 {
         let chunk = (tokens * model.hidden / model.head_vocab.max(1.0)).clamp(1.0, tokens);
         return model.head_vocab * (bytes * chunk + HALF * model.hidden) + HALF * tokens * model.hidden;
     }
-    bytes * tokens * model.head_vocab / layout.degrees.tensor
+    let is_gathered = layout.system == System::Fsdp && layout.code == Code::HuggingFace;
+    bytes * tokens * model.head_vocab / if is_gathered { 1.0 } else { layout.degrees.tensor }
 }
