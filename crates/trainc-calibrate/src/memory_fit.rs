@@ -8,19 +8,24 @@ use std::collections::BTreeMap;
 use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
 use trainc_predict::{Constants, MemorySetting, PeakEnds};
 
-/// Key, prior value and physical bounds of each constant.
+const ML_ENGINEERING: &str = "ml-engineering, training/performance";
+
+/// Key, prior value, physical bounds and their source of each constant.
 ///
 /// Slack: close to 0 to a quarter. Context: 0.47 (lazy loading, torch 2.1) to 1.78 GiB (torch 1.10). NCCL:
-/// 0.5 to 2 GiB after the first collective. Both from ml-engineering, training/performance.
-const PRIORS: [(&str, f64, f64, f64); 3] = [
-    ("memory.slack", 0.1, 0.02, 0.25),
-    ("memory.context_bytes", 0.8e9, 0.5e9, 1.9e9),
-    ("memory.nccl_bytes", 1.2e9, 0.5e9, 2.1e9),
+/// 0.5 to 2 GiB after the first collective. Both from ml-engineering, training/performance. Pools of ZeRO-3:
+/// from a bucket to what its limits allow, `stage3_max_live_parameters` and a bucket on each of two streams,
+/// twice (DeepSpeed 0.19.8, defaults).
+const PRIORS: [(&str, f64, f64, f64, &str); 4] = [
+    ("memory.slack", 0.1, 0.02, 0.25, ML_ENGINEERING),
+    ("memory.context_bytes", 0.8e9, 0.5e9, 1.9e9, ML_ENGINEERING),
+    ("memory.nccl_bytes", 1.2e9, 0.5e9, 2.1e9, ML_ENGINEERING),
+    ("memory.zero_pool_bytes", 4e9, 1e9, 8e9, "DeepSpeed 0.19.8, runtime/zero/config.py"),
 ];
 
 /// Returns key, lower bound, upper bound and source of each memory constant.
 pub(super) fn bounds() -> impl Iterator<Item = (&'static str, f64, f64, &'static str)> {
-    PRIORS.iter().map(|(key, _, low, high)| (*key, *low, *high, "ml-engineering, training/performance"))
+    PRIORS.iter().map(|(key, _, low, high, source)| (*key, *low, *high, *source))
 }
 
 /// Error added for a factor of e from the prior: the rows hardly distinguish the three constants.
@@ -83,7 +88,7 @@ pub fn fit(runs: &[&Run], constants: &mut Constants) {
     let (beyond_allocated, all) = (count(true), count(false));
     if beyond_allocated >= MIN_ROWS {
         for _ in 0..ROUNDS {
-            for (key, likely, low, high) in PRIORS {
+            for (key, likely, low, high, _) in PRIORS {
                 let values = (0..=GRID).map(|step| low + (high - low) * f64::from(step) / f64::from(GRID));
                 let mut best: Option<(f64, f64)> = None;
                 for value in values {

@@ -216,6 +216,8 @@ names! {
     MemoryContext = "memory.context_bytes";
     /// NCCL's buffers and communicators if there are collectives, bytes.
     MemoryNccl = "memory.nccl_bytes";
+    /// Freed blocks that the allocator holds for the streams on which ZeRO-3 gathers and reduces, bytes.
+    MemoryZeroPools = "memory.zero_pool_bytes";
     /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten
     /// measurements.
     MemoryBelow = "memory.below";
@@ -264,6 +266,7 @@ const YOUNGER: &[Name] = &[
     Name::Unseen,
     Name::AroundLow,
     Name::AroundHigh,
+    Name::MemoryZeroPools,
     Name::HostProcess,
     Name::HostProcessLow,
     Name::HostProcessHigh,

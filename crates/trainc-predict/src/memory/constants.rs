@@ -11,7 +11,9 @@ const MAX_OWN_ENDS: usize = 24;
 ///
 /// Context: 0.47 to 0.92 GiB with torch 2.1, 1.78 with 1.10 (ml-engineering, training/performance). NCCL:
 /// 0.55 to 2.0 GiB after the first barrier (the same). Slack: fitted on what nvidia-smi and
-/// `max_memory_reserved` showed.
+/// `max_memory_reserved` showed. Pools of ZeRO-3: blocks of one stream are not given to another (PyTorch,
+/// CUDA semantics), and each of its streams frees gathered weights or reduced gradients; fitted on runs of
+/// TRL and Qwen under ZeRO-3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryConstants {
     /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has
@@ -23,6 +25,8 @@ pub struct MemoryConstants {
     pub context_bytes: f64,
     /// NCCL's buffers and communicators if there are collectives, bytes.
     pub nccl_bytes: f64,
+    /// Freed blocks that the allocator holds for the streams on which ZeRO-3 gathers and reduces, bytes.
+    pub zero_pool_bytes: f64,
     /// Lower end of the interval of a peak: the fraction below the prediction that contains nine in ten
     /// measurements.
     pub below: f64,
@@ -51,6 +55,7 @@ impl MemoryConstants {
             fragments: constants.get(Name::MemoryFragments),
             context_bytes: constants.get(Name::MemoryContext),
             nccl_bytes: constants.get(Name::MemoryNccl),
+            zero_pool_bytes: constants.get(Name::MemoryZeroPools),
             below: constants.get(Name::MemoryBelow),
             above: constants.get(Name::MemoryAbove),
             own_ends: std::array::from_fn(|at| constants.peak_ends().get(at).copied()),

@@ -2,7 +2,7 @@
 
 use super::constants::MemoryConstants;
 use super::has_collectives;
-use crate::layout::{Layout, System};
+use crate::layout::{Layout, Sharding, System};
 
 /// Memory in addition to the allocations, bytes.
 pub(super) struct Reserve {
@@ -64,7 +64,8 @@ pub(super) fn reserve(
     if has_collectives(layout) {
         context += constants.nccl_bytes;
     }
-    let slack = constants.slack * allocated;
+    let has_pools = layout.system == System::DeepSpeed && layout.sharding == Sharding::Full;
+    let slack = constants.slack * allocated + if has_pools { constants.zero_pool_bytes } else { 0.0 };
     // Allocations on a card that is exactly full.
     let most = capacity.map(|capacity| (capacity - driver - context).max(0.0) / (1.0 + constants.fragments));
     let held =
