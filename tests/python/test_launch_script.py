@@ -1,4 +1,4 @@
-"""The launch script of a job runs as a script: with a fake SageMaker directory, a fake torchrun and a fake fi_info."""
+"""The launch script of a job runs as a script: with a fake SageMaker directory, fake launchers and a fake fi_info."""
 
 import json
 import os
@@ -15,11 +15,13 @@ import pytest
 from artefacts import jobs
 
 JOBS = [job for job in jobs() if job.has("source/trainc_launch.py")]
+# `accelerate launch` starts the ranks of these, torchrun those of the others.
+ACCELERATE = [job for job in JOBS if '"accelerate"' in job.path("source/trainc_launch.py").read_text()]
 
 # Records its arguments and environment, writes what a failing rank writes, and exits as the test wants.
-TORCHRUN = """#!{python}
+LAUNCHER = """#!{python}
 import json, os, pathlib, signal, sys, time
-record = {{"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}
+record = {{"launcher": os.path.basename(sys.argv[0]), "argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}
 pathlib.Path(os.environ["RECORD"]).write_text(json.dumps(record))
 if os.environ.get("LEAVE"):
     import subprocess
@@ -40,7 +42,8 @@ class Container:
         self.root, self.base, self.bin = root, root / "ml", root / "bin"
         self.job, self.record = job, root / "record.json"
         self.bin.mkdir()
-        self.script("torchrun", TORCHRUN.format(python=sys.executable))
+        for name in ("torchrun", "accelerate"):
+            self.script(name, LAUNCHER.format(python=sys.executable))
         (self.bin / "python3").symlink_to(sys.executable)
         # Installs nothing; fails for what is not a requirement.
         self.script("pip", "#!/bin/sh\n! grep '!' requirements.txt >&2\n")
@@ -104,7 +107,7 @@ class Container:
         )
 
     def run(self):
-        """Returns exit code, stderr and what torchrun recorded, if it was started."""
+        """Returns exit code, stderr and what the launcher recorded, if it was started."""
         process = self.start()
         _, stderr = process.communicate(timeout=60)
         recorded = json.loads(self.record.read_text()) if self.record.exists() else None
@@ -145,8 +148,13 @@ def test_one_host_starts_all_ranks(job, tmp_path):
     container.hosts(1, "algo-1", ["algo-1"])
     status, stderr, recorded = container.run()
     assert status == 0, stderr
-    assert recorded["argv"][0] == "--nnodes=1" and recorded["argv"][1].startswith("--nproc-per-node=")
-    assert not [word for word in recorded["argv"] if word.startswith("--master")]
+    if job in ACCELERATE:
+        assert recorded["launcher"] == "accelerate" and recorded["argv"][0] == "launch"
+        assert "--num_machines=1" in recorded["argv"] and "--machine_rank=0" in recorded["argv"]
+    else:
+        assert recorded["launcher"] == "torchrun"
+        assert recorded["argv"][0] == "--nnodes=1" and recorded["argv"][1].startswith("--nproc-per-node=")
+        assert not [word for word in recorded["argv"] if word.startswith("--master")]
     assert container.failure is None
 
 
@@ -312,3 +320,54 @@ def test_other_groups_run_the_script_once(container):
     _, _, recorded = container.run()
     assert recorded["argv"] == ["--nnodes=1", "--nproc-per-node=8", "train.py"]
     assert os.path.basename(recorded["cwd"]) == "code"
+
+
+def test_accelerate_of_twelve_hosts(container):
+    """The command line states the topology, whatever the file says; ranks are in the order of the hosts' numbers."""
+    container = container("accelerate-file")
+    container.hosts(12, "algo-10")
+    status, stderr, recorded = container.run()
+    assert status == 0, stderr
+    assert recorded["argv"][:12] == [
+        "launch",
+        "--config_file=zero3.yaml",
+        "--num_processes=96",
+        "--num_machines=12",
+        "--machine_rank=9",
+        "--main_process_ip=algo-1",
+        "--main_process_port=7777",
+        "--rdzv_backend=static",
+        "--deepspeed_multinode_launcher=standard",
+        "--gpu_ids=all",
+        "train.py",
+        "--batch",
+    ]
+    assert pathlib.Path(recorded["cwd"]) == container.base / "code"
+    assert (container.base / "code/zero3.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("job", ACCELERATE, ids=str)
+def test_the_file_of_accelerate_is_in_the_archive(job, tmp_path):
+    container = Container(tmp_path, job)
+    container.hosts(2, "algo-2", ["algo-1", "algo-2"])
+    _, stderr, recorded = container.run()
+    assert recorded, stderr
+    config = next(word for word in recorded["argv"] if word.startswith("--config_file="))
+    assert (pathlib.Path(recorded["cwd"]) / config.partition("=")[2]).is_file()
+    assert "--machine_rank=1" in recorded["argv"]
+
+
+def test_a_container_without_accelerate_ends_the_job(container):
+    container = container("accelerate-file")
+    (container.bin / "accelerate").unlink()
+    status, _, recorded = container.run()
+    assert (status, recorded) == (1, None)
+    assert container.failure == "the container has no `accelerate`: add it to the program's requirements.txt"
+
+
+def test_accelerate_without_efa_ends_the_job(container):
+    container = container("accelerate-file")
+    container.script("fi_info", "#!/bin/sh\necho 'fi_getinfo: -61' >&2\nexit 61\n")
+    status, _, recorded = container.run()
+    assert (status, recorded) == (1, None)
+    assert container.failure == "no EFA device on this host: fi_getinfo: -61"

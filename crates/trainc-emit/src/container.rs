@@ -1,6 +1,7 @@
 //! What containers start that do not use the training toolkit of their image, and paths inside of containers.
 
 use super::fill::Fill;
+use trainc_ir::payload::CODE_DIRECTORY;
 use trainc_ir::{AddedFile, Payload, Plan, Starts};
 
 /// Directory of the input channels in a container.
@@ -34,8 +35,8 @@ pub(super) fn command(plan: &Plan, fill: Fill) -> (Vec<String>, Vec<String>) {
             let channel = plan.payload.code_channel().unwrap_or_default();
             let script = AddedFile::LaunchScript.name();
             by_shell(format!(
-                "mkdir -p /opt/ml/code && tar -xzf {INPUT}/{channel}/{ARCHIVE} -C /opt/ml/code \
-                    && exec python3 /opt/ml/code/{script}"
+                "mkdir -p {CODE_DIRECTORY} && tar -xzf {INPUT}/{channel}/{ARCHIVE} -C {CODE_DIRECTORY} \
+                    && exec python3 {CODE_DIRECTORY}/{script}"
             ))
         }
         Starts::Toolkit | Starts::Container => {

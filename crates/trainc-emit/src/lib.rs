@@ -188,6 +188,12 @@ pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
     })
 }
 
+/// Returns the command that starts the ranks of a job with the file of its engine, as far as it is the same on
+/// all hosts; `None` if torchrun or the job's own program starts them.
+pub fn launch_command(plan: &Plan) -> Option<String> {
+    launch_script::command(plan)
+}
+
 /// Returns the S3 prefix of the worker's files of all versions of the job.
 pub fn worker_home(plan: &Plan) -> String {
     names::worker_base_prefix(plan)

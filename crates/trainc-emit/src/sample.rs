@@ -82,6 +82,10 @@ pub(crate) fn plan(text: &str) -> Plan {
     *compiled.plan.unwrap()
 }
 
+/// A file of accelerate.
+const ACCELERATE_YAML: &str =
+    "distributed_type: DEEPSPEED\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 3\n";
+
 struct Small;
 
 impl LayerLoader for Small {
@@ -102,7 +106,9 @@ impl World for Small {
         let file = SourceFile::new("train.py", *b"print()\n", false);
         Ok(SourceTree { dir: path.to_owned(), files: vec![file] })
     }
-    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
-        Err(ReadError::NotFound)
+    fn read_text(&mut self, _: &str, path: &str) -> Result<String, ReadError> {
+        // Two files of one name differ.
+        let is_yaml = path.ends_with("zero3.yaml");
+        is_yaml.then(|| format!("# {path}\n{ACCELERATE_YAML}")).ok_or(ReadError::NotFound)
     }
 }

@@ -27,8 +27,10 @@ pub(super) fn secrets_script(secrets: &[(String, String)], entry: &str) -> Optio
 
 /// Values of the launch script.
 pub(super) struct LaunchScript<'a> {
-    /// The file that torchrun starts.
+    /// The file that each rank runs.
     pub(super) entry: &'a str,
+    /// The file of `accelerate launch`, which starts the ranks in place of torchrun.
+    pub(super) config: Option<&'a str>,
     /// Ranks of a host.
     pub(super) ranks: u64,
     /// The instance group that runs the ranks.
@@ -39,7 +41,7 @@ pub(super) struct LaunchScript<'a> {
     pub(super) channel: &'a str,
 }
 
-/// Renders the script that starts torchrun.
+/// Renders the script that starts the ranks.
 pub(super) fn launch_script(script: &LaunchScript) -> Option<String> {
     let environment: Vec<(String, String)> = script
         .environment
@@ -51,6 +53,7 @@ pub(super) fn launch_script(script: &LaunchScript) -> Option<String> {
         context! {
             entry => script.entry,
             entry_literal => python::text_literal(script.entry),
+            config => script.config.map(python::text_literal),
             ranks => script.ranks,
             group => script.group.map_or_else(|| "None".to_owned(), python::text_literal),
             environment => Value::from(Serde(&environment)),

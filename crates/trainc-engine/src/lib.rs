@@ -13,6 +13,7 @@ pub mod files;
 pub mod fronts;
 pub mod laws;
 pub mod smp;
+pub mod write;
 
 use trainc_catalog::support;
 use trainc_ir::engine::Front;

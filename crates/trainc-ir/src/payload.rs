@@ -1,5 +1,10 @@
 //! The payload of a job: what its containers start, from which code, and what trainc adds to it.
 
+use std::sync::Arc;
+
+/// The directory in which a container has the content of the archive. Programs start in it.
+pub const CODE_DIRECTORY: &str = "/opt/ml/code";
+
 /// What the containers of a job start, from which code, and what trainc adds to it. It is decided once, when
 /// the plan is bound; requests, scripts, archives and policies are rendered from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +66,7 @@ pub enum ArchiveOrigin {
 }
 
 /// A file that trainc adds to the code, or to the channel of engine `worker`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddedFile {
     /// The script that fetches secrets and then starts the program.
     SecretsScript,
@@ -71,18 +76,27 @@ pub enum AddedFile {
     StartSettings,
     /// The script that measures the cluster.
     Probe,
-    /// The script that starts torchrun in containers whose training toolkit is not used.
+    /// The script that starts the ranks in containers whose training toolkit is not used.
     LaunchScript,
+    /// A file that the launcher, a library or the program reads: one that the manifest names and the source
+    /// does not contain, or one that trainc writes.
+    Settings {
+        /// Its path in the archive.
+        path: String,
+        /// Its content.
+        text: Arc<str>,
+    },
 }
 
 impl AddedFile {
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
+    /// Returns its path in the archive.
+    pub fn name(&self) -> &str {
         match self {
             Self::SecretsScript | Self::StartScript => "trainc_start.py",
             Self::StartSettings => "trainc_start.json",
             Self::Probe => "trainc_probe.py",
             Self::LaunchScript => "trainc_launch.py",
+            Self::Settings { path, .. } => path,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::cost::Cost;
 use super::engine::Engine;
 use super::expectation::Expectation;
 use super::fleet::{Alternative, Fleet, Part};
-use super::foreign_file::{ForeignFile, ProgramVersion};
+use super::foreign_file::{FileReader, ForeignFile, ProgramVersion};
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::{Budget, Debugger, Job, Storage};
@@ -141,6 +141,24 @@ impl Plan {
     /// Returns true if a plain script distributes the work.
     pub fn is_script(&self) -> bool {
         self.engine.is_some_and(|engine| engine.law.is_script())
+    }
+
+    /// Returns the path in the archive of the file that the engine reads: one that the manifest names, otherwise
+    /// the one that trainc writes.
+    pub fn engine_file(&self) -> Option<&str> {
+        self.file_of(FileReader::Engine).map(|file| file.packed_as.as_str()).or(self.written_file())
+    }
+
+    /// Returns the path in the archive of the file that trainc writes for the engine; `None` if the manifest
+    /// names one, or the engine reads none that trainc writes.
+    pub fn written_file(&self) -> Option<&'static str> {
+        let names_file = self.job.parallel.as_ref().is_some_and(|parallel| !parallel.file.is_absent());
+        self.engine?.front.writes.filter(|_| !names_file)
+    }
+
+    /// Returns the file that the manifest names for a program.
+    pub fn file_of(&self, reader: FileReader) -> Option<&ForeignFile> {
+        self.files.iter().find(|file| file.reader == reader)
     }
 
     /// Returns the noun for a rank: the accelerator, or `rank` where the machine has none.

@@ -126,7 +126,7 @@ fn find_reserved(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Res
     let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.library_generation().is_some());
     // The container uses one runner for both.
     let smddp = matches!(launcher, Launcher::Smddp | Launcher::PytorchDdp);
-    let pytorch = launcher != Launcher::LaunchScript
+    let pytorch = !plan.payload.is_launched_by_script()
         && plan.image.as_ref().is_some_and(|image| PYTORCH.contains(&image.family.as_str()));
     let kinds = [
         (Kind::Environment, true),

@@ -156,7 +156,7 @@ fn check_patch_window(context: &Context, ask: &ImageRequest, problems: &mut Prob
         .iter()
         .chain(newer.iter().filter(|_| family == ImageFamily::PyTorch))
         .filter(is_patched)
-        .filter(|_| matches!(context.plan.launch.launcher, Launcher::Torchrun | Launcher::LaunchScript))
+        .filter(|_| matches!(context.plan.launch.launcher, Launcher::Torchrun | Launcher::LaunchScript | Launcher::Accelerate))
         .max_by_key(|row| images::version_key(&row.pytorch));
     let version = image.pytorch.as_deref().unwrap_or("");
     let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);

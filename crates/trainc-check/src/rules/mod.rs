@@ -158,6 +158,7 @@ rules! {
         preferences,
         role,
         s3_uris,
+        settings_files,
         shared_checkpoints,
         spot,
         storage_kind,

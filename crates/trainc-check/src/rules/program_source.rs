@@ -5,7 +5,7 @@ use crate::queries::program::{is_outside_source, is_python};
 use crate::queries::torchrun::uses_torchrun;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Program;
+use trainc_ir::{Launcher, Program};
 
 declare_code!(
     T0263,
@@ -106,6 +106,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             format!("`{}` is not a `.tar.gz` archive", s3.value),
             "pack the directory's content with `tar -czf sourcedir.tar.gz -C DIR .`, or use `source=`",
             "the toolkit unpacks one gzipped tar (aws/sagemaker-python-sdk#1494, #835)",
+        );
+    }
+    if let Some(s3) = program.s3.val().filter(|_| plan.launch.launcher == Launcher::Accelerate) {
+        reject(
+            s3.span_or(program.span),
+            format!("`{}` has no script that starts `accelerate launch`", s3.value),
+            "write `source=` with the directory of the program",
+            "the training toolkit does not start it; trainc adds its launch script to the archives that it packs",
         );
     }
     if let Some(git) = program.git.val() {

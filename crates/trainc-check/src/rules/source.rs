@@ -115,9 +115,13 @@ fn check_added_files(context: &Context, program: &Program, problems: &mut Proble
     let image = plan.job.image.as_ref();
     for file in &plan.payload.added {
         let added = file.name();
+        // They have paths of their own, and a rule of their own.
+        if matches!(file, AddedFile::Settings { .. }) {
+            continue;
+        }
         let (user, label, does) = match (program.secrets.first(), &plan.job.probe, plan.enforced_budget(), image) {
             (.., Some(image)) if *file == AddedFile::LaunchScript => {
-                (image.span, "trainc's file starts torchrun in this container", "")
+                (image.span, "trainc's file starts the ranks in this container", "")
             }
             _ if !program.entrypoint.is_empty() => continue,
             (Some(secret), ..) => {

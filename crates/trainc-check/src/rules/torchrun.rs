@@ -39,18 +39,19 @@ pub(super) static CODES: &[&Code] = &[&T0350, &T0351, &T0352, &T0354];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     check_trainium(plan, problems);
-    if !uses_torchrun(plan) {
-        return;
+    if uses_torchrun(plan) {
+        check_version(plan, problems);
+        check_entry(plan, problems, "torchrun", "the SageMaker SDK rejects it when the estimator is created");
+    } else if plan.launch.launcher == Launcher::Accelerate {
+        check_entry(plan, problems, "accelerate launch", "it starts each rank with `python`");
     }
-    check_version(plan, problems);
-    check_entry(plan, problems);
 }
 
 fn check_version(plan: &Plan, problems: &mut Problems) {
     let Some(version) = pytorch_version(plan) else { return };
     let program = plan.job.program.as_ref();
     // The launch script or the job's own entry point starts it.
-    if plan.launch.launcher == Launcher::LaunchScript
+    if plan.payload.is_launched_by_script()
         || program.is_some_and(|program| !program.entrypoint.is_empty())
     {
         return;
@@ -160,7 +161,7 @@ fn nearest<'a>(full: &str, usable: &'a [String]) -> Option<&'a String> {
     usable.iter().find(|version| images::version_key(version) > key).or(usable.last())
 }
 
-fn check_entry(plan: &Plan, problems: &mut Problems) {
+fn check_entry(plan: &Plan, problems: &mut Problems, launcher: &str, note: &'static str) {
     let Some(program) = &plan.job.program else { return };
     // The toolkit does not run with a custom entry point.
     if !program.entrypoint.is_empty() {
@@ -174,15 +175,17 @@ fn check_entry(plan: &Plan, problems: &mut Problems) {
             Diagnostic::new(
                 &T0352,
                 span,
-                format!("torchrun requires a Python file, but `{}` does not end in `.py`", entry.value),
+                format!("{launcher} requires a Python file, but `{}` does not end in `.py`", entry.value),
             )
-            .help("write the `.py` file that the script starts, and remove `torchrun` from the script")
-            .note("the SageMaker SDK rejects it when the estimator is created"),
+            .help(format!(
+                "write the `.py` file that the script starts, and remove `{launcher}` from the script"
+            ))
+            .note(note),
         );
     }
     // The launch script also starts a file of a package.
     if let Some(tree) = &plan.source
-        && plan.launch.launcher != Launcher::LaunchScript
+        && !plan.payload.is_launched_by_script()
         && tree.get("setup.py").is_some()
     {
         problems.push(

@@ -1,7 +1,8 @@
 //! The values of a plan by the names that the expressions of the tables use.
 
 use super::{Names, versions};
-use trainc_ir::{Axis, FileReader, Plan, Scalar};
+use trainc_ir::engine::States;
+use trainc_ir::{Axis, FileReader, Mesh, Plan, Scalar};
 
 /// Returns the names of expressions that are about the plan, without a file.
 pub fn plan_names(plan: &Plan) -> Names {
@@ -27,7 +28,8 @@ pub fn plan_names(plan: &Plan) -> Names {
     put("sequence_length", train.sequence_length.get());
     put("steps", plan.run.steps.as_ref().map(|steps| steps.value));
     let optimizer = train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
-    let strategy = plan.job.parallel.as_ref().and_then(|parallel| parallel.strategy.value());
+    let strategy = plan.job.parallel.as_ref().and_then(|parallel| parallel.strategy.value().cloned());
+    let strategy = strategy.or_else(|| default_strategy(plan));
     let parallel = plan.job.parallel.as_ref();
     let words = [
         ("engine", parallel.and_then(|parallel| parallel.engine.get()).map(|name| name.as_str().to_owned())),
@@ -35,7 +37,7 @@ pub fn plan_names(plan: &Plan) -> Names {
         ("precision", train.precision.value().cloned()),
         ("attention", train.attention.value().cloned()),
         ("optimizer", optimizer.cloned()),
-        ("strategy", strategy.cloned()),
+        ("strategy", strategy),
     ];
     for (name, word) in words {
         values.push((name.to_owned(), word.map_or(Scalar::Null, Scalar::Text)));
@@ -45,6 +47,9 @@ pub fn plan_names(plan: &Plan) -> Names {
     let clip = train.optimizer.as_ref().and_then(|optimizer| optimizer.clip.get());
     values.push(("clip".to_owned(), clip.map_or(Scalar::Null, Scalar::Float)));
     values.push(("compile".to_owned(), train.compile.get().map_or(Scalar::Null, Scalar::Bool)));
+    if let Some(mesh) = &plan.mesh {
+        values.push(("has_degrees".to_owned(), Scalar::Bool(has_degrees(mesh))));
+    }
     let law = plan.engine.map_or("", |engine| engine.law.name);
     values.push(("law".to_owned(), Scalar::Text(law.to_owned())));
     let has_trainer = plan.files.iter().any(|file| file.reader == FileReader::Program)
@@ -75,4 +80,18 @@ pub fn plan_names(plan: &Plan) -> Names {
         .with("model", model)
         .with("versions", versions(&plan.programs))
         .with("installed", installed)
+}
+
+/// Returns the strategy of a law that takes one, where the manifest names none: everything is sharded.
+fn default_strategy(plan: &Plan) -> Option<String> {
+    let law = plan.engine?.law;
+    (law.states == States::ByStrategy).then(|| law.whole_world_strategy().map(str::to_owned)).flatten()
+}
+
+/// Returns whether the ranks are arranged in more than one axis, or in one that the strategy does not name.
+fn has_degrees(mesh: &Mesh) -> bool {
+    let is_above_one = |axis: &Axis| mesh.degree(*axis) > 1;
+    let of_strategy = [Axis::Replica, Axis::Shard];
+    of_strategy.iter().all(is_above_one)
+        || Axis::ALL.iter().filter(|axis| !of_strategy.contains(axis)).any(is_above_one)
 }

@@ -11,6 +11,7 @@ pub static ACCELERATE: Front = Front {
     title: "accelerate",
     laws: &[&laws::FSDP2, &laws::ZERO, &laws::FSDP1, &laws::DDP, &laws::SCRIPT],
     file: Some("accelerate"),
+    writes: Some("engine/accelerate.yaml"),
     launchers: &[("", Launcher::Accelerate)],
     takes_group: true,
     ..Front::PLAIN

@@ -11,6 +11,7 @@ pub static DEEPSPEED: Front = Front {
     laws: &[&laws::ZERO],
     needs: Needs::StrategyOrFile,
     file: Some("deepspeed"),
+    writes: Some("engine/ds_config.json"),
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,
     ..Front::PLAIN

@@ -10,6 +10,7 @@ pub static DISTRIBUTED_CONFIG: Front = Front {
     title: "distributed-config",
     laws: &[&laws::DISTRIBUTED, &laws::DISTRIBUTED_AUTO],
     file: Some("distributed-config"),
+    writes: Some("engine/distributed.json"),
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,
     ..Front::PLAIN

@@ -30,6 +30,8 @@ pub struct Front {
     pub launchers: &'static [(&'static str, Launcher)],
     /// The launcher's parameters by the names of the engine, in the order in which they are sent.
     pub parameters: fn(&Plan, &Parallel, &Mesh) -> Vec<(&'static str, Scalar)>,
+    /// The path in the archive of the file that trainc writes for the engine, if the manifest names none.
+    pub writes: Option<&'static str>,
     /// The prefix of the engine's own parameters in the catalogue.
     pub table: Option<&'static str>,
     /// AWS libraries of which the image must have one, by their names in the catalogue's table of supported
@@ -85,6 +87,7 @@ impl Front {
         launchers: &[("", Launcher::Plain)],
         parameters: |_, _, _| Vec::new(),
         file: None,
+        writes: None,
         table: None,
         libraries: &[],
         has_versioned_parameters: false,

@@ -3,8 +3,9 @@
 use minijinja::value::Value;
 use std::collections::BTreeMap;
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
+use trainc_ir::payload::CODE_DIRECTORY;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Field, Plan, Warmup};
+use trainc_ir::{Field, FileReader, Plan, Warmup};
 
 /// The value of a path.
 pub(super) enum ValueEntry {
@@ -125,6 +126,7 @@ impl PlanValues {
             }
         }
         table.insert_checkpoint(plan);
+        table.insert_files(plan);
         table.put_or_already_reported(
             "cluster.gpus_per_node",
             plan.machine.as_ref().map(|machine| machine.gpus_per_node),
@@ -259,6 +261,26 @@ impl PlanValues {
                     "the job has no `checkpoint`",
                 );
             }
+        }
+    }
+
+    /// Adds the paths in the container of the files that the launcher, a library or the program reads.
+    fn insert_files(&mut self, plan: &Plan) {
+        let in_container = |path: &str| format!("{CODE_DIRECTORY}/{path}");
+        let parallel = plan.job.parallel.as_ref();
+        if plan.engine.is_none() || parallel.is_some_and(|parallel| parallel.file.is_bad()) {
+            self.insert_already_reported("engine.file");
+        } else {
+            let has_none = plan.engine.is_none_or(|engine| engine.front.file.is_none());
+            let why =
+                if has_none { "the engine of the job reads no file" } else { "`parallel` has no `file`" };
+            self.put("engine.file", plan.engine_file().map(in_container), why);
+        }
+        let program = plan.file_of(FileReader::Program).map(|file| in_container(&file.packed_as));
+        if program.is_none() && !plan.job.train.file.is_absent() {
+            self.insert_already_reported("train.file");
+        } else {
+            self.put("train.file", program, "`train` has no `file`");
         }
     }
 

@@ -351,7 +351,7 @@ pub(super) fn is_startable(job: &Job, query: &ImageQuery, found: &images::Image)
     let front = parallel.and_then(|parallel| Some((parallel, of_job(job)?.front)));
     let by_script = front.filter(|(_, front)| front.runs_program).is_some_and(|(parallel, front)| {
         match front.launcher(parallel) {
-            Launcher::Torchrun => true,
+            Launcher::Torchrun | Launcher::Accelerate => true,
             // The toolkit of the image starts a plain script.
             Launcher::Plain | Launcher::ParameterServer | Launcher::MultiWorkerMirrored => true,
             _ => false,

@@ -13,7 +13,8 @@ pub(super) fn payload(plan: &Plan, in_container: bool) -> Payload {
     let program = plan.job.program.as_ref();
     let starts = starts(plan, program);
     let archive = program.and_then(|program| archive(plan, program, &starts));
-    let mut out = Payload { starts, archive, environment: environment(plan), ..Payload::default() };
+    let environment = environment(plan, &starts);
+    let mut out = Payload { starts, archive, environment, ..Payload::default() };
     let is_watched = (plan.is_probed() || plan.enforced_budget().is_some()) && out.can_start_script();
     let watching = [AddedFile::StartScript, AddedFile::StartSettings]
         .into_iter()
@@ -33,6 +34,9 @@ pub(super) fn payload(plan: &Plan, in_container: bool) -> Payload {
     if out.is_launched_by_script() {
         out.added.push(AddedFile::LaunchScript);
     }
+    if out.is_packed() {
+        out.added.extend(settings_files(plan));
+    }
     out.key = match out.starts {
         _ if !in_container => None,
         Starts::Worker { .. } => Some(KeyPlace::Worker),
@@ -45,10 +49,31 @@ fn starts(plan: &Plan, program: Option<&Program>) -> Starts {
     if plan.is_worker() {
         return Starts::Worker { channel: free_channel_name(plan, WORKER_CHANNEL), added: Vec::new() };
     }
-    if plan.launch.launcher == Launcher::LaunchScript {
+    let is_by_script = match plan.launch.launcher {
+        Launcher::LaunchScript => true,
+        // No toolkit starts it. A rule reports an archive that trainc does not pack.
+        Launcher::Accelerate => {
+            plan.on_sagemaker.is_some()
+                && program.is_some_and(|program| has_file(program) && program.s3.is_absent())
+        }
+        _ => false,
+    };
+    if is_by_script {
         return Starts::LaunchScript { has_other_hosts: plan.launch.group.is_some() };
     }
     if program.is_some_and(has_file) { Starts::Toolkit } else { Starts::Container }
+}
+
+/// Returns the files of launchers, libraries and the program that the source does not contain: those that the
+/// manifest names, and the one that trainc writes for the engine.
+fn settings_files(plan: &Plan) -> impl Iterator<Item = AddedFile> {
+    let named = plan.files.iter().filter(|file| !file.is_in_source);
+    let named =
+        named.map(|file| AddedFile::Settings { path: file.packed_as.clone(), text: file.text.clone() });
+    let written = plan.written_file().and_then(|path| {
+        Some(AddedFile::Settings { path: path.to_owned(), text: trainc_engine::write::file(plan)?.into() })
+    });
+    named.chain(written)
 }
 
 /// Returns whether the program is a file that the toolkit or the launch script starts, instead of an entry
@@ -87,11 +112,11 @@ fn free_channel_name(plan: &Plan, name: &str) -> String {
 }
 
 /// Returns the variables that communication over EFA requires.
-fn environment(plan: &Plan) -> Vec<(String, String)> {
-    let starter = match plan.launch.launcher {
-        Launcher::LaunchScript => Starter::LaunchScript,
-        _ if plan.is_worker() => Starter::Worker,
-        _ => return Vec::new(),
+fn environment(plan: &Plan, starts: &Starts) -> Vec<(String, String)> {
+    let starter = match starts {
+        Starts::LaunchScript { .. } => Starter::LaunchScript,
+        Starts::Worker { .. } => Starter::Worker,
+        Starts::Container | Starts::Toolkit => return Vec::new(),
     };
     let hosts = plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes);
     plan.instance.as_ref().map(|instance| efa::environment(instance, starter, hosts)).unwrap_or_default()

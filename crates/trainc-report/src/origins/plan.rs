@@ -5,8 +5,8 @@ use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{
-    Axis, Batch, Engine, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region,
-    Run, SourceFile,
+    Axis, Batch, Engine, FileReader, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan,
+    Price, Region, Run, SourceFile,
 };
 use trainc_plan::plan::minimum_nodes;
 
@@ -83,6 +83,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         self::mesh(table, plan, mesh);
     }
     launcher(table, *engine, launch, library.as_deref());
+    engine_file(table, plan);
     if let Some(it) = worker_settings {
         worker(table, it);
     }
@@ -276,6 +277,23 @@ fn launcher(table: &mut OriginTable, engine: Option<Engine>, launch: &Launch, li
     if let Some(generation) = engine.front.generation {
         let version = library.map(|version| format!(" ({version})")).unwrap_or_default();
         table.push(engine.name(), format!("{generation}{version}"), "the PyTorch version of the image");
+    }
+}
+
+/// Adds the file that the engine reads, and the command that starts its ranks with it.
+fn engine_file(table: &mut OriginTable, plan: &Plan) {
+    let Some(path) = plan.engine_file() else { return };
+    let why = match plan.file_of(FileReader::Engine) {
+        Some(file) => format!("`parallel file=\"{}\"`", file.path),
+        None => "written by trainc".to_owned(),
+    };
+    table.push("file", path, why);
+    if let Some(command) = trainc_emit::launch_command(plan) {
+        table.push(
+            "command",
+            command,
+            "on each host with its `--machine_rank`; replaces the file's topology",
+        );
     }
 }
 
