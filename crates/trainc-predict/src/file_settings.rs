@@ -19,6 +19,8 @@ pub(crate) enum FileSize {
     ReuseDistance,
     /// Parameters that are gathered ahead.
     PrefetchedParameters,
+    /// Ranks over which a second copy of the weights is divided.
+    SecondaryShard,
     /// Where offloaded states of the optimizer are.
     OptimizerDevice,
     /// Where offloaded parameters are.
@@ -97,6 +99,7 @@ mod tests {
             LiveParameters,
             ReuseDistance,
             PrefetchedParameters,
+            SecondaryShard,
             OptimizerDevice,
             ParameterDevice,
         ];

@@ -22,6 +22,9 @@ pub struct Gathering {
     pub reuse_distance: f64,
     /// ZeRO-3: parameters that are gathered ahead (`stage3_prefetch_bucket_size`).
     pub prefetched_parameters: f64,
+    /// ZeRO-3: ranks over which a second copy of the weights is divided (`zero_hpz_partition_size`); 1 if there
+    /// is none.
+    pub secondary_shard: f64,
     /// ZeRO-1 and 2: true if buckets are reduced during the backward pass (`overlap_comm`).
     pub overlapped: bool,
 }
@@ -37,6 +40,7 @@ impl Default for Gathering {
             bucket: 5e8,
             reuse_distance: 1e9,
             prefetched_parameters: 5e7,
+            secondary_shard: 1.0,
             overlapped: false,
         }
     }
@@ -78,6 +82,7 @@ impl Gathering {
             bucket: count("sdp-reduce-bucket-size", FileSize::Bucket, otherwise.bucket),
             reuse_distance: size(FileSize::ReuseDistance, otherwise.reuse_distance),
             prefetched_parameters: size(FileSize::PrefetchedParameters, otherwise.prefetched_parameters),
+            secondary_shard: size(FileSize::SecondaryShard, otherwise.secondary_shard).max(1.0),
             overlapped: is_on(plan, FileSize::Overlapped).unwrap_or(otherwise.overlapped),
         }
     }

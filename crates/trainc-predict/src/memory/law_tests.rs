@@ -2,7 +2,7 @@
 
 use super::tests::{assert_near, layout, sharded_layout, shipped};
 use super::*;
-use crate::layout::{AdapterKind, Code, Lora, Moments, Precision};
+use crate::layout::{AdapterKind, Code, Lora, Moments, Precision, Sharding};
 use trainc_ir::architecture::{Architecture, Dimensions, Family};
 
 fn parts_of_states(layout: &Layout) -> states::StateBytes {
@@ -96,6 +96,10 @@ fn each_stage_divides_more() {
     let weights = |one: &mut Layout| one.offload.parameters = true;
     assert_near(of(Sharding::Gradients, mixed, &weights), 2.0 + 18.0 / 8.0, 1e-12);
     assert_near(of(Sharding::Full, mixed, &weights), 16.0 / 8.0, 1e-12);
+    // A second copy of the weights over the ranks of a node.
+    let twice = |one: &mut Layout| one.gathering.secondary_shard = 8.0;
+    assert_near(of(Sharding::Full, mixed, &twice), (18.0 + 2.0) / 8.0, 1e-12);
+    assert_near(of(Sharding::Gradients, mixed, &twice), 2.0 + 18.0 / 8.0, 1e-12);
     // What leaves the GPUs of a node is on its host: 18 bytes a parameter, and 16 without the weights.
     for (weights, bytes) in [(true, 18.0), (false, 16.0)] {
         let mut one = zero("llama-3.1-8b", Sharding::Full, 2.0, 8.0);
@@ -107,6 +111,9 @@ fn each_stage_divides_more() {
         assert!((found(&one) - (bytes - 16.0) * one.model.parameters / 2.0).abs() < 8.0);
         one.offload.parameters_on_disk = true;
         assert_eq!(found(&one), 0.0);
+        // A copy of them needs no memory of GPUs or hosts either.
+        let left = if weights { 0.0 } else { 2.0 };
+        assert_near(1.0 + super::all_states(&one), 1.0 + left * one.model.parameters, 1e-9);
     }
 }
 

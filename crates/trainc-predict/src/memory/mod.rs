@@ -33,7 +33,7 @@ pub use states::{
 
 use super::constants::Constants;
 use super::experts::{EXPERT_OVERLOAD, may_be_uneven};
-use super::layout::{Layout, Offload, Quantisation, Sharding, System};
+use super::layout::{Layout, Offload, Quantisation, System};
 use super::part_intervals;
 use super::prediction::{Interval, Memory, MemoryParts};
 
@@ -56,9 +56,17 @@ pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<
 }
 
 /// Returns the bytes of one copy of the model's states: weights, gradients, master copies and moments,
-/// unsharded. Frozen weights that are not quantised count as the 4 bits in which they could be stored.
+/// unsharded, without those on disks. Frozen weights that are not quantised count as the 4 bits in which they
+/// could be stored.
 pub fn all_states(layout: &Layout) -> f64 {
-    let mut whole = Layout { sharding: Sharding::None, offload: Offload::default(), ..layout.clone() };
+    let away = layout.offload;
+    let on_disk = Offload {
+        parameters: away.parameters && away.parameters_on_disk,
+        optimizer: away.optimizer && away.optimizer_on_disk,
+        ..Offload::default()
+    };
+    let mut whole = Layout { offload: on_disk, ..layout.clone() };
+    whole.gathering.secondary_shard = 1.0;
     let degrees = &mut whole.degrees;
     (degrees.tensor, degrees.pipeline, degrees.shard) = (1.0, 1.0, 1.0);
     (degrees.replicas, degrees.context, degrees.expert) = (1.0, 1.0, 1.0);

@@ -219,7 +219,7 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
         let recipe = recipe(layout);
         let groups = Groups::from_layout(layout);
         let states = Divided {
-            weights: (frozen + recipe.weights * own) / groups.weights,
+            weights: (frozen + recipe.weights * own) * (1.0 / groups.weights + second_copy(layout)),
             gradients: recipe.gradients * own / groups.gradients,
             step_gradients: recipe.step_gradients * own / groups.optimizer,
             optimizer: (recipe.copies + recipe.moments) * own / groups.optimizer,
@@ -238,6 +238,14 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
         optimizer: moment_bytes(layout.moments, width) * own / shard,
     };
     StateBytes { gradients_stay: true, ..states.on_gpu(layout) }
+}
+
+/// Returns the part of the weights that a rank of ZeRO-3 holds again for gathers inside its node (ZeRO++'s
+/// hierarchical partitioning, Wang et al. 2023, section 3.2).
+fn second_copy(layout: &Layout) -> f64 {
+    let ranks = layout.gathering.secondary_shard;
+    let has_copy = layout.system == System::DeepSpeed && layout.sharding == Sharding::Full && ranks > 1.0;
+    if has_copy { 1.0 / ranks } else { 0.0 }
 }
 
 /// States of a rank, bytes, wherever they are.
@@ -305,7 +313,7 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
         };
     }
     let states = Divided {
-        weights: recipe.weights * shard_of(groups.weights),
+        weights: recipe.weights * (shard_of(groups.weights) + count * second_copy(layout)),
         gradients,
         step_gradients: recipe.step_gradients * shard_of(groups.optimizer),
         optimizer: (recipe.copies + recipe.moments) * shard_of(groups.optimizer) + wide / groups.optimizer,
