@@ -191,6 +191,15 @@ impl KeyRow {
         newest.or(self.default.as_ref()).map(String::as_str)
     }
 
+    /// Returns the same as a value: `none` is text where the key is a word, and null where it is not.
+    pub fn default_value(&self, version: Option<&str>) -> Option<Scalar> {
+        let default = self.default_in(version)?;
+        Some(match self.kind {
+            KeyKind::Word | KeyKind::Text => Scalar::Text(default.to_owned()),
+            _ => scalar(default),
+        })
+    }
+
     /// Returns whether a version of the engine has the key; the newest one if the version is unknown.
     pub fn is_in(&self, version: Option<&str>) -> bool {
         let before = |bound: &str| version.is_some_and(|version| version_key(version) < version_key(bound));
@@ -216,6 +225,11 @@ impl KeyTable {
     pub fn find(&self, path: &str) -> Option<&KeyRow> {
         let named = self.rows.iter().find(|row| row.key == path);
         named.or_else(|| self.rows.iter().find(|row| row.aliases.iter().any(|alias| alias == path)))
+    }
+
+    /// Returns the package whose versions a row means.
+    pub fn package_of<'a>(&'a self, row: &'a KeyRow) -> &'a str {
+        row.package.as_deref().unwrap_or(self.package)
     }
 
     /// Returns what the engine does with a key that has no row, in a block or, for an empty path, at the top.
@@ -453,6 +467,9 @@ mod tests {
         let clip = deepspeed.find("gradient_clipping").unwrap();
         let defaults = [Some("0.19.2"), Some("0.19.3"), Some("0.19.8"), None].map(|at| clip.default_in(at));
         assert_eq!(defaults, [Some("0.0"), Some("1.0"), Some("1.0"), Some("1.0")]);
+        assert_eq!(clip.default_value(None), Some(Scalar::Float(1.0)));
+        let device = deepspeed.find("zero_optimization.offload_param.device").unwrap();
+        assert_eq!(device.default_value(None), Some(Scalar::Text("none".to_owned())));
         let micro = deepspeed.find("zero_optimization.mics_shard_size").unwrap();
         assert_eq!([Some("0.19.2"), Some("0.19.8"), None].map(|at| micro.is_in(at)), [true, false, false]);
         let aligned = deepspeed.find("zero_optimization.parameter_alignment").unwrap();

@@ -3,9 +3,9 @@
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, UndefinedBehavior};
 use std::collections::{BTreeMap, HashSet};
-use trainc_catalog::engine_files::{self, KeyKind, KeyTable};
+use trainc_catalog::engine_files::{KeyKind, KeyTable};
 use trainc_catalog::images;
-use trainc_ir::{FileValue, ForeignFile, ProgramVersion, Scalar};
+use trainc_ir::{FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
 
 /// The names that expressions use, with their values: `file.…` for the keys of a file, and the groups that the
 /// caller adds, such as `plan.…` and `versions.…`.
@@ -39,14 +39,13 @@ impl Names {
         programs: &[ProgramVersion],
     ) -> Self {
         let mut root = Tree::default();
-        let version = programs.iter().find(|one| one.package == table.package);
-        let version = version.map(|one| one.version.value.as_str());
         for row in table.rows.iter().filter(|row| !row.key.is_empty()) {
             if row.kind == KeyKind::Map {
                 root.at(&row.key);
                 continue;
             }
-            let default = row.default_in(version).map(engine_files::scalar);
+            let program = programs.iter().find(|one| one.package == table.package_of(row));
+            let default = row.default_value(program.map(|one| one.version.value.as_str()));
             root.insert(&row.key, default.as_ref().map_or(Value::from(()), template_value));
         }
         for setting in &file.settings {
@@ -60,7 +59,8 @@ impl Names {
             }
         }
         self.groups.insert("file".to_owned(), root.into_value());
-        let keys: Value = file.settings.iter().map(|setting| Value::from(setting.key.as_str())).collect();
+        let keys = file.settings.iter().filter(|setting| is_said(file, setting));
+        let keys: Value = keys.map(|setting| Value::from(setting.key.as_str())).collect();
         self.groups.insert("keys".to_owned(), keys);
         self
     }
@@ -114,6 +114,17 @@ impl Names {
     /// Returns a text with its `{{ expressions }}` replaced, or `None` if a value in it is unknown.
     pub fn text(&self, template: &str) -> Option<String> {
         environment().render_str(template, Value::from(self.groups.clone())).ok()
+    }
+}
+
+/// Returns whether a setting says anything: null and a block without keys are as good as absent.
+fn is_said(file: &ForeignFile, setting: &FileSetting) -> bool {
+    match &setting.value {
+        FileValue::Scalar(value) => *value != Scalar::Null,
+        FileValue::List(_) => true,
+        FileValue::Map => file.settings.iter().any(|other| {
+            other.key.strip_prefix(setting.key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+        }),
     }
 }
 
@@ -178,6 +189,7 @@ fn template_value(value: &Scalar) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainc_catalog::engine_files;
 
     fn names() -> Names {
         let versions = [("transformers", Scalar::Text("5.13.1".to_owned()))];

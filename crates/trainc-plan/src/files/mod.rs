@@ -126,8 +126,8 @@ impl Reader<'_> {
         self.read(Wanted { reader, table, path, from, packed });
     }
 
-    fn version(&self, table: &KeyTable) -> Option<&str> {
-        let program = self.programs.iter().find(|program| program.package == table.package)?;
+    fn version(&self, package: &str) -> Option<&str> {
+        let program = self.programs.iter().find(|program| program.package == package)?;
         Some(program.version.value.as_str())
     }
 
@@ -251,16 +251,12 @@ impl Reader<'_> {
             self.merge_setting(row, setting, &names);
         }
         for row in table.rows.iter().filter(|row| row.implied && file.setting(&row.key).is_none()) {
-            let around = row.key.rsplit_once('.').map(|(around, _)| file.setting(around));
-            let Some(default) = row.default_in(self.version(table)) else { continue };
-            let span = match around {
-                Some(Some(map)) => map.key_span,
-                Some(None) => continue,
-                None => file.span,
-            };
+            let Some(default) = row.default_value(self.version(table.package_of(row))) else { continue };
+            let around = row.key.rsplit_once('.').and_then(|(around, _)| file.setting(around));
+            let span = around.map_or(file.span, |map| map.key_span);
             let setting = FileSetting {
                 key: row.key.clone(),
-                value: FileValue::Scalar(engine_files::scalar(default)),
+                value: FileValue::Scalar(default),
                 key_span: span,
                 value_span: span,
                 replaced: Vec::new(),
@@ -329,7 +325,14 @@ fn conflict(
     (other, other_place): (Span, &str),
     sources: &SourceMap,
 ) -> Diagnostic {
-    let (written, shown) = (sources.slice(setting.value_span), sources.slice(other));
+    // A key that is absent has the place of the block around it.
+    let is_default = setting.key_span == setting.value_span;
+    let default = setting.value.scalar().filter(|_| is_default);
+    let written = default.map_or_else(
+        || sources.slice(setting.value_span).to_owned(),
+        |value| format!("{} by default", value.as_variable()),
+    );
+    let shown = sources.slice(other);
     let key = setting.key.rsplit('.').next().unwrap_or(&setting.key);
     let sets = place.shown();
     let message = if sets == other_place {
