@@ -29,8 +29,11 @@ pub(crate) fn point_to_files(plan: &Plan, problems: &mut Problems) {
 /// Returns the setting whose key or value has a span, with its file.
 fn set_at(plan: &Plan, span: Span) -> Option<(&ForeignFile, &FileSetting)> {
     let of_source = plan.files.iter().filter(|file| file.span.source == span.source);
-    let mut settings = of_source.flat_map(|file| file.settings.iter().map(move |setting| (file, setting)));
-    settings.find(|(_, setting)| setting.value_span.covers(span) || setting.key_span.covers(span))
+    let settings = of_source.flat_map(|file| file.settings.iter().map(move |setting| (file, setting)));
+    // The innermost: the value of a block covers those of its keys.
+    settings
+        .filter(|(_, setting)| setting.value_span.covers(span) || setting.key_span.covers(span))
+        .min_by_key(|(_, setting)| setting.value_span.len())
 }
 
 /// Replaces an edit of the manifest by the key to change; what the manifest would say becomes a note.

@@ -10,7 +10,8 @@ pub mod resolve;
 
 /// The codes of these stages to which later stages refer, by their ID.
 pub mod codes {
-    pub use crate::plan::T0320;
+    pub use crate::files::{T0802, T0803};
+    pub use crate::plan::{T0310, T0311, T0320};
     pub use crate::resolve::{T0207, T0211};
 
     /// The codes about files of other programs.

@@ -8,6 +8,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_engine::files::{Names, plan_names};
+use trainc_plan::codes as plan_codes;
 use trainc_ir::{FileSetting, FileValue, ForeignFile, Plan, Scalar};
 
 declare_code!(
@@ -17,13 +18,21 @@ declare_code!(
     "a key of a file that the program ignores",
     tags: [Unused]
 );
-declare_code!(T0806, "refused-file-key", Error, "a key or value of a file that the program refuses", ends: Speed);
+declare_code!(
+    T0806,
+    "refused-file-key",
+    Error,
+    "a key or value of a file that the program refuses",
+    ends: Speed,
+    supersedes: { Value: [plan_codes::T0802, plan_codes::T0803] },
+);
 declare_code!(
     T0807,
     "refused-by-engine",
     Error,
     "settings that the engine or a library of the job refuses",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Value: [plan_codes::T0310, plan_codes::T0311] },
 );
 declare_code!(
     T0808,
@@ -56,7 +65,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let about = |check: &&FileCheck| rule.file.as_deref() == Some(check.table.name);
         for check in checked.iter().filter(about) {
             let at = rule.at.as_deref().map_or_else(|| check.place(), |key| check.place_of(key));
-            problems.extend_with(broken(rule, &check.names, at));
+            let value = rule.at.as_deref().and_then(|key| check.file.setting(key)).map(|it| it.value_span);
+            let problem = broken(rule, &check.names, at);
+            problems.extend_with(problem.map(|one| one.subject(value.unwrap_or(at))));
         }
         if rule.engine.is_some() && rule.engine.as_deref() == engine {
             let parallel = plan.job.parallel.as_ref();
@@ -92,7 +103,7 @@ fn broken(rule: &FileRule, names: &Names, at: Span) -> Option<Diagnostic> {
         problem = problem.help(format!("write `{help}`"));
     }
     if let Some(says) = &rule.says {
-        problem = problem.note(format!("the program's words: {says}"));
+        problem = problem.note(in_its_words(says));
     }
     problem.severity = rule.severity;
     Some(problem.note(format!("source: {} ({})", rule.source, rule.date)).fact("rule", rule.id.as_str()))
@@ -177,7 +188,7 @@ impl FileCheck<'_> {
             let message = format!("{} requires `{key}`", self.package_of(row));
             let mut problem = Diagnostic::new(&T0806, at, message).help(format!("add `{key}`"));
             if let Some(says) = &row.says {
-                problem = problem.note(format!("the program's words: {says}"));
+                problem = problem.note(in_its_words(says));
             }
             problems.push(with_source(problem, row));
         }
@@ -235,7 +246,7 @@ impl FileCheck<'_> {
             let code = if is_refused { &T0806 } else { &T0805 };
             let mut problem = Diagnostic::new(code, setting.key_span, when).help(format!("remove `{key}`"));
             if let Some(says) = &row.removed {
-                problem = problem.note(format!("the program's words: {says}"));
+                problem = problem.note(in_its_words(says));
             }
             problems.push(with_source(problem, row));
             return true;
@@ -274,7 +285,7 @@ impl FileCheck<'_> {
                 None => problem.help(format!("write {expected}")),
             };
             if let Some(says) = &row.says {
-                problem = problem.note(format!("the program's words: {says}"));
+                problem = problem.note(in_its_words(says));
             }
             problems.push(with_source(problem, row));
         }
@@ -286,6 +297,11 @@ impl FileCheck<'_> {
         let mut keys = self.file.settings.iter().filter_map(|setting| setting.key.strip_prefix(block));
         keys.any(|rest| rest.starts_with('.'))
     }
+}
+
+/// Quotes the program.
+fn in_its_words(says: &str) -> String {
+    format!("the program's words: {}", says.trim_end_matches('.'))
 }
 
 fn with_source(problem: Diagnostic, row: &KeyRow) -> Diagnostic {
@@ -322,7 +338,7 @@ fn refused_value(row: &KeyRow, value: &FileValue) -> Option<String> {
         KeyKind::Word => {
             let is_same =
                 |word: &String| *word == written || row.ignore_case && word.eq_ignore_ascii_case(&written);
-            (!row.words.iter().any(is_same)).then(|| text::list(&row.words, "or"))
+            (!row.words.iter().any(is_same)).then(|| text::backtick_list(&row.words, "or"))
         }
         KeyKind::Bool => {
             let is_known = matches!(scalar, Scalar::Bool(_))

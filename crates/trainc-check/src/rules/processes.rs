@@ -38,7 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // Of a job without `parallel`, the instance type is what is paid for.
     let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
     // Without a launcher, the container or the script decides how many processes run.
-    let plain = bound.law.is_script().then(|| processes(plan)).filter(|which| *which != Processes::Own);
+    let plain = bound.front.law().is_script().then(|| processes(plan)).filter(|which| *which != Processes::Own);
     let is_written = engine.origin.span().is_some();
     let span = engine.origin.span().or(instance).unwrap_or(parallel.span);
     let subject = if is_written { "engine `none`" } else { "a job without `parallel`" };

@@ -276,6 +276,11 @@ impl Group<'_> {
     }
 
     fn check_too_wide(&self, context: &Context, problems: &mut Problems) {
+        let strategies = self.mesh.law.strategies;
+        if !strategies.is_empty() && strategies.iter().all(|strategy| strategy.is_fixed) {
+            // All data ranks are one group: DeepSpeed ZeRO.
+            return;
+        }
         let Some(recommended) = &self.mesh.recommended_nodes else { return };
         let nodes = self.nodes();
         let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();

@@ -55,6 +55,8 @@ pub fn plan_names(plan: &Plan) -> Names {
     let has_trainer = plan.files.iter().any(|file| file.reader == FileReader::Program)
         || plan.job.program.as_ref().is_some_and(|program| !program.takes.is_absent());
     values.push(("has_trainer".to_owned(), Scalar::Bool(has_trainer)));
+    let takes = plan.job.program.as_ref().and_then(|program| program.takes.value().cloned());
+    values.push(("takes".to_owned(), takes.map_or(Scalar::Null, Scalar::Text)));
     values.push(("has_adapter".to_owned(), Scalar::Bool(plan.job.adapter.is_some())));
     values.push(("is_quantized".to_owned(), Scalar::Bool(plan.job.quantize.is_some())));
     let mut model: Vec<(&str, Scalar)> = Vec::new();

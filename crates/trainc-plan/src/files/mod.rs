@@ -238,7 +238,9 @@ impl Reader<'_> {
     /// Merges what a file sets into the job.
     fn merge(&mut self, table: &'static KeyTable, file: &ForeignFile) {
         let engine = self.job.child("parallel").and_then(|node| text_of(node.prop("engine")));
+        let takes = self.job.child("program").and_then(|node| text_of(node.prop("takes")));
         let known = [
+            ("takes", takes.map_or(Scalar::Null, |class| Scalar::Text(class.value))),
             ("has_trainer", Scalar::Bool(self.has_trainer())),
             ("engine", engine.map_or(Scalar::Null, |engine| Scalar::Text(engine.value))),
         ];
@@ -341,6 +343,7 @@ fn conflict(
         format!("`{key}` {written} in this file sets `{sets}`, but the job has `{other_place}` {shown}")
     };
     Diagnostic::new(&T0802, setting.key_span.to(setting.value_span), message)
+        .subject(setting.value_span)
         .label(other, "the other value")
         .help("remove one of the two, or give both the same value")
         .note("the program reads its file as it is; trainc changes no file that is not a manifest")

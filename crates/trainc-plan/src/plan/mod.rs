@@ -25,6 +25,7 @@ mod worker_network;
 mod worker_run;
 
 use crate::ReadError;
+pub use batch::{T0310, T0311};
 pub use cluster::T0320;
 use trainc_catalog::{instances, prices};
 
