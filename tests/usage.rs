@@ -301,13 +301,15 @@ fn init_writes_the_examples() {
         assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
         let of = format!("examples/{name}/");
         let is_made = |path: &str| path.contains("/packed/") || path.contains("/runs/");
-        for path in files(&of, &[".kdl", ".py", ".txt", ".json"]).iter().filter(|path| !is_made(path)) {
+        for path in
+            files(&of, &[".kdl", ".py", ".txt", ".json", ".yaml"]).iter().filter(|path| !is_made(path))
+        {
             let written = dir.0.join(path.strip_prefix("examples/").unwrap());
             assert!(fs::read(&written).ok() == fs::read(root().join(path)).ok(), "{path}");
         }
         seen += 1;
     }
-    assert_eq!(seen, 17);
+    assert_eq!(seen, 21);
     let wrong = run(&dir.0, &["init", "--example", "tiny-lama", "other"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.err.contains("tiny-llama"), "{}", wrong.err);

@@ -45,6 +45,11 @@ examples! {
     "qwen-32b-qlora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
     "qwen-vl-lora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
     "qwen3-30b-a3b": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "qwen3-8b-fsdp2": "trainc.kdl" "scripts/requirements.txt" "scripts/sft.py";
+    "llama-70b-zero3": "configs/args.yaml" "configs/zero3.yaml" "trainc.kdl" "scripts/requirements.txt"
+        "scripts/sft.py";
+    "qwen3-8b-qlora-deepspeed": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "llama-8b-2d": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
     "gpt2-30b-seq512": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
     "gpt2-30b-sharded": "trainc.kdl" "scripts/requirements.txt" "scripts/train_gpt_simple.py";
     "gptj-6b-pipeline": "trainc.kdl" "scripts/train_gptj_smp_script.py";
