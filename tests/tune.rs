@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
-use trainc_predict::Constants;
 use trainc_predict::memory::{MEAN_ERROR, offloads_activations};
+use trainc_predict::{Constants, Sharding};
 use trainc_tune::{Limits, Point, Space, Status, pareto_front, search};
 
 /// A job with these nodes beside what every job needs.
@@ -355,6 +355,40 @@ fn the_front_under_accelerate_is_what_trying_everything_finds() {
         axis("parallel.offload", &["#true", "#false"]),
     ];
     tries_everything(&text, &axes, &Limits::default());
+}
+
+/// What a file of the engine sets is tried as if the file were edited, and shown as the line to edit.
+#[test]
+fn values_of_files_are_lines_to_edit() {
+    let file = "distributed_type: DEEPSPEED\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 2\n";
+    let nodes = &jobs().into_iter().find(|(name, _)| *name == "accelerate, zero-3").unwrap().1;
+    let start = nodes.find("{\n        strategy").unwrap();
+    let end = start + nodes[start..].find('}').unwrap() + 1;
+    let nodes = [&nodes[..start], "file=\"zero2.yaml\"", &nodes[end..]].concat();
+    let text = job(&nodes);
+    let compiled = |sets: &[String], replaces: bool| {
+        let mut options: Options = options("");
+        options.choices.sets.extend_from_slice(sets);
+        options.choices.replaces_file_values = replaces;
+        compile_in(Memory::default().with("zero2.yaml", file), "job.kdl", &text, &options).compiled
+    };
+    let base = compiled(&[], false);
+    let space = Space::from_plan(base.plan.as_ref().unwrap(), &limits(), Constants::shipped()).unwrap();
+    let points = search(&space, &limits(), Constants::shipped()).unwrap();
+    let mut edited = 0;
+    for point in points.iter().filter(|point| point.choice.degrees.sharding == Sharding::Full).take(20) {
+        let sets = space.values_to_set(&point.choice);
+        let edit = sets.iter().find(|set| set.path == "parallel.strategy").unwrap();
+        assert_eq!(edit.file.as_ref().unwrap().to_string(), "zero2.yaml:4: `zero_stage: 3`");
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        assert!(compiled(&sets, false).problems.iter().any(|one| one.code.id == "T0802"), "{sets:?}");
+        let tried = compiled(&sets, true);
+        assert!(tried.problems.iter().all(|one| one.code.id != "T0802"), "{sets:?}");
+        let memory = tried.prediction.memory.unwrap();
+        assert!(near(memory.per_gpu_bytes, point.memory_bytes), "{sets:?}: {point:?}");
+        edited += 1;
+    }
+    assert_eq!(edited, 20);
 }
 
 #[test]

@@ -188,6 +188,7 @@ impl Overlay {
             choices: Choices {
                 env: self.env.clone(),
                 sets: self.sets.clone(),
+                replaces_file_values: false,
                 account: self.account.clone(),
                 role_boundary: role_boundary(),
                 swept: Vec::new(),

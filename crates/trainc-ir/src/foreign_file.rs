@@ -25,6 +25,8 @@ pub struct ForeignFile {
     pub span: Span,
     /// Its keys and values, those in maps with longer keys after that of the map.
     pub settings: Vec<FileSetting>,
+    /// True if a layout is tried with other values than the file's, which would then be edited.
+    pub is_replaced: bool,
 }
 
 /// The program that reads a foreign file.

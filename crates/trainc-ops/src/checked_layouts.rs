@@ -248,6 +248,7 @@ fn compile(
 ) -> Result<Compiled, Rejection> {
     let mut options = options.clone();
     options.choices.sets.extend(space.values_to_set(choice).iter().map(ToString::to_string));
+    options.choices.replaces_file_values = true;
     let mut set = held.compile(&options);
     let compiled = set
         .manifests

@@ -9,7 +9,7 @@ use trainc_plan::Options;
 use trainc_project::files::write_in_root;
 use trainc_project::loaded_manifest::LoadedManifest;
 use trainc_tune::write::{BaseValues, set_manifest_values};
-use trainc_tune::{Choice, Space};
+use trainc_tune::{Choice, FileEdit, Space};
 
 /// What was done to the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum NotWritten {
     NoFile,
     /// Its text cannot be edited; the reason.
     Uneditable(String),
+    /// Files that are not manifests set values of the layout: the lines to edit.
+    InFiles(Vec<FileEdit>),
     /// Edited, it would give the plan only with the values of `--set`.
     SetsRequired,
     /// Edited, it would give another plan: an environment or a layer sets other values.
@@ -46,6 +48,11 @@ pub fn write_layout(
     if !is_file(&held.path) {
         return Err(NotWritten::NoFile);
     }
+    let sets = space.values_to_set(choice);
+    let in_files: Vec<FileEdit> = sets.iter().filter_map(|set| set.file.clone()).collect();
+    if !in_files.is_empty() {
+        return Err(NotWritten::InFiles(in_files));
+    }
     let plan = shown.plan.as_ref();
     let engine = plan.and_then(|plan| plan.engine).map_or("", trainc_ir::Engine::name);
     let base = BaseValues {
@@ -53,7 +60,7 @@ pub fn write_layout(
         instance: space.instance_name(choice.site),
         engine,
     };
-    let text = set_manifest_values(&held.text, base, &space.values_to_set(choice))
+    let text = set_manifest_values(&held.text, base, &sets)
         .map_err(|error| NotWritten::Uneditable(error.to_string()))?;
     // The next command reads the file without `--set`, so the file alone must give the plan that was shown.
     let plain = without_sets(options);

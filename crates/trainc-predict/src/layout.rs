@@ -210,6 +210,13 @@ impl Degrees {
     }
 }
 
+/// Returns true if a Ulysses group of that many ranks gives each of them whole heads: the heads divide among
+/// them, and so do the key and value heads, or the ranks among those.
+pub fn divides_heads(heads: u64, kv_heads: u64, ranks: u64) -> bool {
+    heads.is_multiple_of(ranks)
+        && (kv_heads.is_multiple_of(ranks) || kv_heads > 0 && ranks.is_multiple_of(kv_heads))
+}
+
 /// The work of an optimizer step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {

@@ -47,7 +47,7 @@ pub use layer_activations::{CodeActivations, LayerActivations};
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
     Lora, Loss, Model, Moments, Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System,
-    Work, WorkerSettings,
+    Work, WorkerSettings, divides_heads,
 };
 pub use order::Order;
 pub use part_intervals::{Basis, PartInterval, Widths};

@@ -1,6 +1,7 @@
 //! A choice as values of the manifest: only the values that it changes.
 
 use super::choice::Choice;
+use super::file_edits::FileEdit;
 use super::space::Space;
 use trainc_ir::engine::{Absent, States};
 use trainc_ir::{Axis, Field};
@@ -13,11 +14,13 @@ pub struct Set {
     pub path: &'static str,
     /// The value as text.
     pub value: String,
+    /// The line to edit, if a file that is not a manifest sets it.
+    pub file: Option<FileEdit>,
 }
 
 impl Set {
     fn new(path: &'static str, value: impl ToString) -> Self {
-        Self { path, value: value.to_string() }
+        Self { path, value: value.to_string(), file: None }
     }
 }
 
@@ -53,6 +56,9 @@ impl Space<'_> {
                 Recompute::Full | Recompute::Share(_) => "#true",
             };
             out.push(Set::new("train.activation-checkpointing", word));
+        }
+        for set in &mut out {
+            set.file = FileEdit::find(self.plan, set.path, &set.value);
         }
         out
     }

@@ -11,6 +11,7 @@ pub mod choice;
 pub mod compare;
 pub mod description;
 pub mod edits;
+pub mod file_edits;
 pub mod fitting;
 pub mod front;
 pub mod left_out;
@@ -25,6 +26,7 @@ pub mod write;
 
 pub use choice::Choice;
 pub use edits::Set;
+pub use file_edits::FileEdit;
 pub use front::{default_choice, front_to_show, pareto_front};
 pub use reasons::{Reason, Refusal};
 pub use search::{Point, Status, search};

@@ -5,7 +5,7 @@ use trainc_engine::smp::splits_sequences;
 use trainc_ir::engine::{Law, Limits, States};
 use trainc_ir::{Axis, Mesh, Plan};
 use trainc_plan::plan::divisors::divisors;
-use trainc_predict::{Layout, Recompute, Sharding};
+use trainc_predict::{Layout, Recompute, Sharding, divides_heads};
 
 /// Values that the engine supports for this model.
 #[derive(Clone, Debug)]
@@ -280,10 +280,11 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
 fn ulysses_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let mut out = vec![mesh.ulysses_degree.value.max(1)];
     if mesh.law.varies.contains(&Axis::Ulysses) {
-        let (heads, tokens) =
-            (round_to_count(layout.model.heads), round_to_count(layout.work.sequence_length));
+        let (heads, kv_heads) = (round_to_count(layout.model.heads), round_to_count(layout.model.kv_heads));
+        let tokens = round_to_count(layout.work.sequence_length);
         let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
-        out.extend(inside.filter(|parts| heads.is_multiple_of(*parts) && tokens.is_multiple_of(*parts)));
+        let splits = |parts: &u64| divides_heads(heads, kv_heads, *parts) && tokens.is_multiple_of(*parts);
+        out.extend(inside.filter(splits));
     }
     dedup(&mut out);
     out

@@ -80,7 +80,7 @@ mod tests {
         BaseValues { job: "a", instance: "ml.p4d.24xlarge", engine: "smp" };
 
     fn set(path: &'static str, value: &str) -> Set {
-        Set { path, value: value.to_owned() }
+        Set { path, value: value.to_owned(), file: None }
     }
 
     #[test]

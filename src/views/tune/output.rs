@@ -3,7 +3,7 @@
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::figures::{Figures, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
@@ -280,8 +280,8 @@ impl<'a> Page<'a> {
             "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
             "varied": self.space.describe_varied_axes(),
             "held": self.space.describe_fixed_settings(),
-            "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space, points)).collect::<Vec<_>>(),
-            "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
+            "front": (1..).zip(&self.front).map(|(number, row)| with_file_edits(row.json(number, self.space, points), &row.sets)).collect::<Vec<_>>(),
+            "lost": self.lost.iter().map(|lost| with_file_edits(lost.json(self.space), &lost.sets)).collect::<Vec<_>>(),
             "left_out": self.left_out.iter().map(|(name, why)| json!({ "instance": name, "why": why })).collect::<Vec<_>>(),
             "unranked": null,
         }));
@@ -289,16 +289,45 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Returns the values of the manifest in the syntax of `--set`.
 pub(crate) fn set_texts(sets: &[Set]) -> Vec<String> {
-    sets.iter().map(ToString::to_string).collect()
+    sets.iter().filter(|set| set.file.is_none()).map(ToString::to_string).collect()
+}
+
+/// Returns the lines to edit in files that are not manifests.
+fn file_texts(sets: &[Set]) -> Vec<String> {
+    sets.iter().filter_map(|set| Some(set.file.as_ref()?.to_string())).collect()
 }
 
 pub(crate) fn join_sets(sets: &[Set]) -> String {
-    if sets.is_empty() { "as written".to_owned() } else { set_texts(sets).join(" ") }
+    match (sets.is_empty(), file_texts(sets).as_slice()) {
+        (true, _) => "as written".to_owned(),
+        (false, []) => set_texts(sets).join(" "),
+        (false, lines) => {
+            let sets = set_texts(sets).join(" ");
+            format!("{sets}{}edit {}", if sets.is_empty() { "" } else { "; " }, text::list(lines, "and"))
+        }
+    }
 }
 
 pub(crate) fn quote_sets(sets: &[Set]) -> String {
-    if sets.is_empty() { "as written".to_owned() } else { text::backtick_list(&set_texts(sets), "and") }
+    match (sets.is_empty(), file_texts(sets).as_slice()) {
+        (true, _) => "as written".to_owned(),
+        (false, []) => text::backtick_list(&set_texts(sets), "and"),
+        (false, lines) => {
+            let sets = text::backtick_list(&set_texts(sets), "and");
+            format!("{sets}{}edit {}", if sets.is_empty() { "" } else { "; " }, text::list(lines, "and"))
+        }
+    }
+}
+
+/// Adds the lines to edit in files that are not manifests to the object of a layout, if there are any.
+pub(crate) fn with_file_edits(mut layout: Value, sets: &[Set]) -> Value {
+    let lines = file_texts(sets);
+    if let (Some(object), false) = (layout.as_object_mut(), lines.is_empty()) {
+        object.insert("file_edits".to_owned(), Value::from(lines));
+    }
+    layout
 }
 
 /// Indentation of a row's text.

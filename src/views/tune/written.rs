@@ -5,6 +5,7 @@ use trainc_emit::quote;
 use trainc_ops::written_layout::{NotWritten, Put};
 use trainc_plan::Options;
 use trainc_project::files::describe;
+use trainc_tune::FileEdit;
 use trainc_tune::description::format_gpu_gib;
 
 /// Formats what was done; `why` is the reason for a number that was chosen by default.
@@ -22,12 +23,22 @@ pub(crate) fn describe_not_written(why: &NotWritten, path: &str, options: &Optio
             "error: a manifest from standard input is no file that can be written\n".to_owned()
         }
         NotWritten::Uneditable(error) => format!("error: `{path}` cannot be edited: {error}\n"),
+        NotWritten::InFiles(edits) => describe_file_edits(edits, path),
         NotWritten::SetsRequired => describe_sets_required(path, options),
         NotWritten::LayerConflict => describe_layer_conflict(path),
         NotWritten::Unwritable(error) => {
             format!("error: `{path}` cannot be written: {}\n", describe(error))
         }
     }
+}
+
+/// Returns the error if files that are not manifests set values of the layout.
+fn describe_file_edits(edits: &[FileEdit], path: &str) -> String {
+    let lines = edits.iter().fold(String::new(), |lines, edit| lines + &format!("help: edit {edit}\n"));
+    format!(
+        "error: `{path}` is left as it is: the layout changes values of files that are not manifests, which \
+            trainc does not write\n{lines}"
+    )
 }
 
 /// Formats the note on a layout that may not fit.

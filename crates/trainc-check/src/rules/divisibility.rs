@@ -8,7 +8,8 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems, Severity};
 use trainc_ir::architecture::{Architecture, Positions};
 use trainc_ir::{Axis, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
-use trainc_plan::plan::divisors::near_divisors;
+use trainc_plan::plan::divisors::{divisors, near_divisors};
+use trainc_predict::divides_heads;
 
 declare_code!(
     T0391,
@@ -48,6 +49,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
     check_tensor_degree(parallel, mesh, model, architecture, problems);
     check_context_degree(plan, parallel, mesh, problems);
+    check_ulysses_degree(parallel, mesh, model, architecture, problems);
     check_layers(parallel, mesh, architecture, problems);
 }
 
@@ -151,6 +153,43 @@ fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems:
             degree_help("context-degree", &legal)
         })
         .note("each rank holds an equal slice of every sequence")
+        .fact("legal", legal.clone()),
+    );
+}
+
+/// Checks the heads that a Ulysses group divides inside attention (DeepSpeed, `UlyssesSPAttentionHF`).
+fn check_ulysses_degree(
+    parallel: &Parallel,
+    mesh: &Mesh,
+    model: &ModelFacts,
+    architecture: &Architecture,
+    problems: &mut Problems,
+) {
+    let degree = &mesh.ulysses_degree;
+    let splits = |parts: u64| divides_heads(architecture.heads, architecture.kv_heads, parts);
+    if degree.value <= 1 || architecture.heads == 0 || splits(degree.value) {
+        return;
+    }
+    let mut legal = divisors(gcd(architecture.heads, mesh.world_size));
+    legal.retain(|parts| *parts > 1 && splits(*parts));
+    problems.push(
+        Diagnostic::new(
+            &T0391,
+            degree.span_or(parallel.span),
+            format!(
+                "`ulysses-degree` {} does not divide heads {} and kv-heads {} of `{}`",
+                degree.value, architecture.heads, architecture.kv_heads, model.name
+            ),
+        )
+        .help(if legal.is_empty() {
+            Help::remove("ulysses-degree")
+        } else {
+            degree_help("ulysses-degree", &legal)
+        })
+        .note(
+            "inside attention each rank has whole heads; kv-heads may also be fewer than ranks, each for as \
+                many of them (DeepSpeed 0.19.8, `UlyssesSPAttentionHF`)",
+        )
         .fact("legal", legal.clone()),
     );
 }

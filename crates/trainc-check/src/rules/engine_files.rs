@@ -48,7 +48,8 @@ pub(super) static CODES: &[&Code] = &[&T0805, &T0806, &T0807, &T0808];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let mut checked = Vec::new();
-    for file in &plan.files {
+    // What was checked of a file that is tried with other values is not asked again of the old ones.
+    for file in plan.files.iter().filter(|file| !file.is_replaced) {
         let Some(table) = engine_files::keys(file.table) else { continue };
         let names = plan_names(plan).with_file(table, file, &plan.programs);
         let check = FileCheck { plan, table, file, names };

@@ -140,11 +140,12 @@ impl Group<'_> {
         else {
             return;
         };
+        let Some(own) = self.mesh.law.strategy_named(&strategy.value) else { return };
         if self.mesh.replicas.value != 1 {
             return;
         }
         let per_node = self.mesh.gpus_per_node;
-        let help = if self.mesh.nodes > 1 && minimum_nodes(self.plan, self.mesh) <= 1 {
+        let help = if !own.is_fixed && self.mesh.nodes > 1 && minimum_nodes(self.plan, self.mesh) <= 1 {
             format!(
                 "write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`"
             )

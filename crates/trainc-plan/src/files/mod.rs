@@ -56,15 +56,16 @@ const CODE_DIRECTORY: &str = "/opt/ml/code/";
 /// The most files that a job reads: bounds the work if each names others.
 const MAX_FILES: usize = 16;
 
-/// Reads the files that a job names, and merges what they set into it.
+/// Reads the files that a job names, and merges what they set into it. If it is said so, a value that the job
+/// has already replaces that of a file.
 pub(super) fn read(
     job: &mut Node,
-    programs: &[ProgramVersion],
+    (programs, replaces): (&[ProgramVersion], bool),
     world: &mut dyn World,
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Vec<ForeignFile> {
-    let mut reader = Reader { job, programs, world, sources, problems, files: Vec::new() };
+    let mut reader = Reader { job, programs, replaces, world, sources, problems, files: Vec::new() };
     reader.read_engine_file();
     reader.read_program_file();
     reader.files
@@ -73,6 +74,8 @@ pub(super) fn read(
 struct Reader<'a> {
     job: &'a mut Node,
     programs: &'a [ProgramVersion],
+    /// True if values of the job replace those of files.
+    replaces: bool,
     world: &'a mut dyn World,
     sources: &'a mut SourceMap,
     problems: &'a mut Problems,
@@ -176,7 +179,7 @@ impl Reader<'_> {
         }
         let text: std::sync::Arc<str> = text.into();
         for (at, part) in files::parts(table, &document, source).into_iter().enumerate() {
-            let file = ForeignFile {
+            let mut file = ForeignFile {
                 reader: if at == 0 { reader } else { FileReader::OtherFile },
                 table: part.table.name,
                 path: path.value.clone(),
@@ -185,8 +188,9 @@ impl Reader<'_> {
                 text: text.clone(),
                 span: whole,
                 settings: part.settings,
+                is_replaced: false,
             };
-            self.merge(part.table, &file);
+            file.is_replaced = self.merge(part.table, &file);
             self.files.push(file.clone());
             self.read_files_in(part.table, &file);
         }
@@ -235,8 +239,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Merges what a file sets into the job.
-    fn merge(&mut self, table: &'static KeyTable, file: &ForeignFile) {
+    /// Merges what a file sets into the job. Returns true if the job's own values replaced some of it.
+    fn merge(&mut self, table: &'static KeyTable, file: &ForeignFile) -> bool {
+        let mut is_replaced = false;
         let engine = self.job.child("parallel").and_then(|node| text_of(node.prop("engine")));
         let takes = self.job.child("program").and_then(|node| text_of(node.prop("takes")));
         let known = [
@@ -250,7 +255,7 @@ impl Reader<'_> {
             .with("plan", known);
         for setting in &file.settings {
             let Some(row) = table.find(&setting.key) else { continue };
-            self.merge_setting(row, setting, &names);
+            is_replaced |= self.merge_setting(row, setting, &names);
         }
         for row in table.rows.iter().filter(|row| row.implied && file.setting(&row.key).is_none()) {
             let Some(default) = row.default_value(self.version(table.package_of(row))) else { continue };
@@ -263,49 +268,52 @@ impl Reader<'_> {
                 value_span: span,
                 replaced: Vec::new(),
             };
-            self.merge_setting(row, &setting, &names);
+            is_replaced |= self.merge_setting(row, &setting, &names);
         }
+        is_replaced
     }
 
-    fn merge_setting(&mut self, row: &KeyRow, setting: &FileSetting, names: &Names) {
-        let Some(place) = row.word.as_deref().and_then(Place::parse) else { return };
+    /// Merges a value into the job. Returns true if a value of the job replaced it.
+    fn merge_setting(&mut self, row: &KeyRow, setting: &FileSetting, names: &Names) -> bool {
+        let Some(place) = row.word.as_deref().and_then(Place::parse) else { return false };
         let written = match &setting.value {
             FileValue::Scalar(value) => value.clone(),
             FileValue::List(items) => match items.first() {
                 Some(first) => first.clone(),
-                None => return,
+                None => return false,
             },
-            FileValue::Map => return,
+            FileValue::Map => return false,
         };
         if written == Scalar::Null {
-            return;
+            return false;
         }
         let names = names.clone().with_value("value", &written);
         if row.read_when.as_deref().is_some_and(|when| names.holds(when) != Some(true)) {
-            return;
+            return false;
         }
         let meant = match (&row.gives, row.values.get(&written.as_variable())) {
             (Some(gives), _) => names.value(gives),
             (None, Some(meant)) => Some(engine_files::scalar(meant)),
             (None, None) => Some(written.clone()),
         };
-        let Some(meant) = meant.filter(|meant| *meant != Scalar::Null) else { return };
+        let Some(meant) = meant.filter(|meant| *meant != Scalar::Null) else { return false };
         let value = match place.value(&meant) {
             Ok(value) => value,
             // The manifest has no word for it; a rule reports values that the program refuses.
-            Err(_) if matches!(meant, Scalar::Text(_)) => return,
+            Err(_) if matches!(meant, Scalar::Text(_)) => return false,
             Err(fault) => {
                 let problem = place.describe_fault(&fault, &written, setting.value_span);
                 self.problems.push(Diagnostic { code: &T0803, ..problem });
-                return;
+                return false;
             }
         };
         if let Some((other, other_place)) = place.find_alternative(self.job) {
             self.problems.push(conflict(&place, setting, (other, &other_place), self.sources));
-            return;
+            return false;
         }
         match place.find(self.job) {
             Some(written) if layer::is_same(&written.value, &value) || written.value == Value::Bad => {}
+            Some(_) if self.replaces => return true,
             Some(other) => {
                 let shown = place.shown();
                 self.problems.push(conflict(&place, setting, (other.span, &shown), self.sources));
@@ -317,6 +325,7 @@ impl Reader<'_> {
                 }
             }
         }
+        false
     }
 }
 

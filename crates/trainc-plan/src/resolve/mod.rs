@@ -49,6 +49,9 @@ pub struct Choices {
     pub env: Option<String>,
     /// `--set path=value`, in order.
     pub sets: Vec<String>,
+    /// True if values of `--set` stand for those of the job's files: a layout is tried as if the files were
+    /// edited to it.
+    pub replaces_file_values: bool,
     /// Settings of one job of a sweep as `path=value`, each with the span of its value under `vary`.
     pub swept: Vec<(String, Span)>,
     /// `--account`.
@@ -92,7 +95,8 @@ pub fn merge_layers(
         unreadable_layer::fill_missing_with_bad(&mut merged.job);
     }
     let programs = files::programs::versions(&merged.job, world, sources);
-    let files = files::read(&mut merged.job, &programs, world, sources, problems);
+    let replaces = choices.replaces_file_values;
+    let files = files::read(&mut merged.job, (&programs, replaces), world, sources, problems);
     Some(Merged { node: merged.job, overrides: merged.overrides, is_whole, files, programs })
 }
 
