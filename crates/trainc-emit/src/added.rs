@@ -40,7 +40,7 @@ fn secrets_script(plan: &Plan) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sample::small_plan;
+    use crate::sample::{self, small_plan};
     use crate::{archive, identity};
     use trainc_ir::{Plan, SourceFile};
 
@@ -117,5 +117,109 @@ mod tests {
         let written =
             small_plan("a", &format!("parallel engine=\"accelerate\" {{ strategy \"zero-2\"; }}\n{program}"));
         assert_eq!(value(&written), text("/opt/ml/code/engine/accelerate.yaml"));
+    }
+
+    /// Returns the file that trainc writes for an engine, of a job on two nodes of eight GPUs.
+    fn written(parallel: &str, path: &str) -> String {
+        let plan = sample::plan(&format!(
+            r#"
+job "a" {{
+    region "us-west-2"
+    model "gpt2-xl"
+    cluster "ml.p4d.24xlarge" nodes=2
+    parallel {parallel}
+    train {{
+        precision "bf16"
+        sequence-length 1024
+        micro-batch 2
+        accumulation 4
+        attention "fa2"
+        optimizer "adamw" lr=2e-4 clip=1.0
+        steps 100
+    }}
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.13"
+    output s3="s3://example-runs/output/"
+    role create=#true
+}}
+"#
+        ));
+        file(&plan, path).unwrap()
+    }
+
+    #[test]
+    fn accelerate_gets_fsdp_of_the_second_version() {
+        let parallel = r#"engine="accelerate" { replicate-degree 2; shard-degree 4; context-degree 2; wrap "GPT2Block"; }"#;
+        let expected = "\
+# Written by trainc from the manifest. The launch script states the topology on the command line.
+compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+mixed_precision: bf16
+fsdp_config:
+  fsdp_version: 2
+  fsdp_reshard_after_forward: true
+  fsdp_offload_params: false
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_transformer_layer_cls_to_wrap: GPT2Block
+  fsdp_state_dict_type: SHARDED_STATE_DICT
+  fsdp_cpu_ram_efficient_loading: true
+parallelism_config:
+  parallelism_config_dp_replicate_size: 2
+  parallelism_config_dp_shard_size: 4
+  parallelism_config_cp_size: 2
+";
+        assert_eq!(written(parallel, "engine/accelerate.yaml"), expected);
+    }
+
+    #[test]
+    fn accelerate_gets_a_stage_of_zero() {
+        let parallel = r#"engine="accelerate" { strategy "zero-3"; ulysses-degree 4; offload "optimizer"; }"#;
+        let expected = "\
+# Written by trainc from the manifest. The launch script states the topology on the command line.
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+mixed_precision: bf16
+deepspeed_config:
+  zero_stage: 3
+  gradient_accumulation_steps: 4
+  gradient_clipping: 1.0
+  offload_optimizer_device: cpu
+  offload_param_device: none
+  zero3_init_flag: true
+  zero3_save_16bit_model: true
+  deepspeed_multinode_launcher: standard
+parallelism_config:
+  parallelism_config_dp_shard_size: 4
+  parallelism_config_sp_size: 4
+  parallelism_config_sp_attn_implementation: flash_attention_2
+";
+        assert_eq!(written(parallel, "engine/accelerate.yaml"), expected);
+    }
+
+    /// The numbers are the plan's, where `auto` would take the Trainer's.
+    #[test]
+    fn deepspeed_gets_numbers() {
+        let parallel = r#"engine="deepspeed" { strategy "zero-2"; offload "optimizer"; }"#;
+        let read: serde_json::Value =
+            serde_json::from_str(&written(parallel, "engine/ds_config.json")).unwrap();
+        let expected = serde_json::json!({
+            "train_batch_size": 128,
+            "train_micro_batch_size_per_gpu": 2,
+            "gradient_accumulation_steps": 4,
+            "gradient_clipping": 1.0,
+            "bf16": {"enabled": true},
+            "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        });
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn transformers_gets_degrees() {
+        let parallel =
+            r#"engine="distributed-config" { replicate-degree 2; shard-degree 4; tensor-degree 2; }"#;
+        let read: serde_json::Value =
+            serde_json::from_str(&written(parallel, "engine/distributed.json")).unwrap();
+        let expected = serde_json::json!({"tp_size": 2, "fsdp_size": 4, "dp_replicate_size": 2, "fsdp_mixed_precision": true});
+        assert_eq!(read, expected);
     }
 }

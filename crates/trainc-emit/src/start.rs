@@ -367,7 +367,7 @@ mod tests {
     fn a_launch_script_starts_the_script_in_place_of_the_program() {
         let nodes = "image \"pytorch\" version=\"2.13\"\nprobe minimum=0.7";
         let plan = small_plan("a", nodes);
-        let names: Vec<&str> = plan.payload.added.iter().map(|file| file.name()).collect();
+        let names: Vec<&str> = plan.payload.added.iter().map(AddedFile::name).collect();
         assert_eq!(names, ["trainc_start.py", "trainc_start.json", "trainc_probe.py", "trainc_launch.py"]);
         let text = crate::launch_script::script(&plan).unwrap();
         assert!(text.contains("\nENTRY = \"trainc_start.py\"\n"), "{text}");

@@ -55,7 +55,7 @@ impl Launcher {
         match self {
             Self::Torchrun => "torchrun",
             Self::LaunchScript => "torchrun, started by trainc's launch script",
-            Self::Accelerate => "accelerate launch, started by trainc's launch script",
+            Self::Accelerate => "accelerate launch",
             Self::PytorchDdp => "pytorchddp",
             Self::Mpi => "mpirun",
             Self::Smddp => "smddprun",

@@ -19,7 +19,8 @@ use expression::Expression;
 use minijinja::context;
 use minijinja::value::{Serde, Value as Jinja};
 use serde_json::{Map, Value};
-use trainc_ir::{Plan, Scalar};
+use std::collections::BTreeSet;
+use trainc_ir::{AddedFile, Plan, Scalar};
 
 /// Objects whose members become arguments one by one.
 const NESTED: &[&str] =
@@ -190,10 +191,17 @@ impl Script<'_> {
                 "source_dir",
                 Expression::text(program.dir.value().map_or(".", String::as_str)),
             );
+            // Files of the engine and the program are in directories of their own.
+            let directory = |file: &'_ AddedFile| match file {
+                AddedFile::Settings { path, .. } => Some(path.split_once('/')?.0.to_owned()),
+                _ => None,
+            };
+            let settings: BTreeSet<String> = plan.payload.added.iter().filter_map(directory).collect();
             let dependencies: Vec<Expression> = plan
                 .dependencies
                 .iter()
                 .filter_map(|tree| archive::basename(&tree.dir))
+                .chain(settings.iter().map(String::as_str))
                 .map(|name| plain(&format!("str(SOURCE / {})", super::python::text_literal(name))))
                 .collect();
             if !dependencies.is_empty() {

@@ -5,8 +5,8 @@ use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{
-    Axis, Batch, Engine, FileReader, Fleet, Image, Job, Launch, Machine, Mesh, ModelFacts, Origin, Plan,
-    Price, Region, Run, SourceFile,
+    Axis, Batch, Engine, FileReader, Fleet, Image, Job, Launch, Launcher, Machine, Mesh, ModelFacts, Origin,
+    Payload, Plan, Price, Region, Run, SourceFile,
 };
 use trainc_plan::plan::minimum_nodes;
 
@@ -24,8 +24,8 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         engine,
         library,
         launch,
-        // Derived from the nodes of the program, which the report shows.
-        payload: _,
+        // Derived from the nodes of the program, which the report shows, but for who starts the ranks.
+        payload,
         worker: worker_settings,
         fleet,
         source,
@@ -82,7 +82,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     if let Some(mesh) = mesh {
         self::mesh(table, plan, mesh);
     }
-    launcher(table, *engine, launch, library.as_deref());
+    launcher(table, *engine, (launch, payload), library.as_deref());
     engine_file(table, plan);
     if let Some(it) = worker_settings {
         worker(table, it);
@@ -270,10 +270,17 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     }
 }
 
-fn launcher(table: &mut OriginTable, engine: Option<Engine>, launch: &Launch, library: Option<&str>) {
+fn launcher(
+    table: &mut OriginTable,
+    engine: Option<Engine>,
+    (launch, payload): (&Launch, &Payload),
+    library: Option<&str>,
+) {
     table.set_prefix("launcher");
     let Some(engine) = engine else { return };
-    table.push("", launch.launcher.describe(), format!("engine `{}`", engine.name()));
+    let is_added = launch.launcher == Launcher::Accelerate && payload.is_launched_by_script();
+    let by = if is_added { ", started by trainc's launch script" } else { "" };
+    table.push("", format!("{}{by}", launch.launcher.describe()), format!("engine `{}`", engine.name()));
     if let Some(generation) = engine.front.generation {
         let version = library.map(|version| format!(" ({version})")).unwrap_or_default();
         table.push(engine.name(), format!("{generation}{version}"), "the PyTorch version of the image");
