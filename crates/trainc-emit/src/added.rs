@@ -211,6 +211,10 @@ parallelism_config:
             "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         });
         assert_eq!(read, expected);
+        // DeepSpeed's law of batches counts the tensor ranks, too (`runtime/config.py`, `_batch_assertion`).
+        let tensor =
+            written(r#"engine="deepspeed" { strategy "zero-1"; tensor-degree 2; }"#, "engine/ds_config.json");
+        assert!(tensor.contains("\"train_batch_size\": 128,"), "{tensor}");
     }
 
     #[test]
