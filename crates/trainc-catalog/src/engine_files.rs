@@ -256,6 +256,8 @@ pub struct FileRule {
     pub at: Option<String>,
     /// Engine that it is about, whether its file is read or written.
     pub engine: Option<String>,
+    /// Package without which the job does not start or does not do what is written.
+    pub missing: Option<String>,
     /// Expression: the rule applies where it is true; always if absent.
     pub when: Option<String>,
     /// Expression that holds in a good file; if absent, `when` alone says what is wrong.

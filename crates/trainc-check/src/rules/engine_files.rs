@@ -41,8 +41,15 @@ declare_code!(
     "settings that the engine or a library of the job changes without a word"
 );
 
+declare_code!(
+    T0809,
+    "missing-package",
+    Error,
+    "a package that the engine needs and neither the image nor the program's requirements have"
+);
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0805, &T0806, &T0807, &T0808];
+pub(super) static CODES: &[&Code] = &[&T0805, &T0806, &T0807, &T0808, &T0809];
 
 /// Checks the keys of each file, then the rules about several values.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -96,6 +103,7 @@ fn broken(rule: &FileRule, names: &Names, at: Span) -> Option<Diagnostic> {
         return None;
     }
     let code = match rule.severity {
+        _ if rule.missing.is_some() => &T0809,
         Severity::Error => &T0807,
         Severity::Warning | Severity::Note => &T0808,
     };

@@ -308,7 +308,7 @@ impl Reader<'_> {
             }
         };
         if let Some((other, other_place)) = place.find_alternative(self.job) {
-            self.problems.push(conflict(&place, setting, (other, &other_place), self.sources));
+            self.problems.push(conflict(&place, setting, &meant, (other, &other_place), self.sources));
             return false;
         }
         match place.find(self.job) {
@@ -316,7 +316,7 @@ impl Reader<'_> {
             Some(_) if self.replaces => return true,
             Some(other) => {
                 let shown = place.shown();
-                self.problems.push(conflict(&place, setting, (other.span, &shown), self.sources));
+                self.problems.push(conflict(&place, setting, &meant, (other.span, &shown), self.sources));
             }
             None => {
                 let node = place.node(Spanned::new(value, setting.value_span), setting.key_span);
@@ -333,6 +333,7 @@ impl Reader<'_> {
 fn conflict(
     place: &Place,
     setting: &FileSetting,
+    meant: &Scalar,
     (other, other_place): (Span, &str),
     sources: &SourceMap,
 ) -> Diagnostic {
@@ -351,11 +352,14 @@ fn conflict(
     } else {
         format!("`{key}` {written} in this file sets `{sets}`, but the job has `{other_place}` {shown}")
     };
-    Diagnostic::new(&T0802, setting.key_span.to(setting.value_span), message)
+    let mut problem = Diagnostic::new(&T0802, setting.key_span.to(setting.value_span), message)
         .subject(setting.value_span)
         .label(other, "the other value")
-        .help("remove one of the two, or give both the same value")
-        .note("the program reads its file as it is; trainc changes no file that is not a manifest")
+        .help("remove one of the two, or give both the same value");
+    if setting.value.scalar() != Some(meant) {
+        problem = problem.note(format!("in words of the manifest the file says `{}`", meant.written()));
+    }
+    problem.note("the program reads its file as it is; trainc changes no file that is not a manifest")
 }
 
 fn unreadable(path: &Spanned<String>, fault: &ReadError) -> Diagnostic {
