@@ -64,8 +64,6 @@ pub enum KeyKind {
     Number,
     /// One of `words`.
     Word,
-    /// Text of words, separated by blanks; each is a switch, with a row of its own below the key.
-    Words,
     /// Text.
     Text,
     /// List of any values.
@@ -146,6 +144,9 @@ pub struct KeyRow {
     pub values: BTreeMap<String, String>,
     /// Expression for the manifest's value, instead of the value itself; none if the key says nothing there.
     pub gives: Option<String>,
+    /// Further nodes of the manifest that it implies, with their values, where nothing sets them.
+    #[serde(default)]
+    pub also: BTreeMap<String, String>,
     /// Expression: the engine reads the key only where it is true. On a block it is about all of it.
     pub read_when: Option<String>,
     /// Why the engine does not read the key.
@@ -416,7 +417,7 @@ mod tests {
                             row.min.is_none_or(|min| number >= min) && row.max.is_none_or(|max| number <= max)
                         }),
                         KeyKind::Word => row.words.contains(default),
-                        KeyKind::Text | KeyKind::Any | KeyKind::Words => true,
+                        KeyKind::Text | KeyKind::Any => true,
                         KeyKind::List | KeyKind::Map => false,
                     };
                     assert!(fits, "{place}: {default}");

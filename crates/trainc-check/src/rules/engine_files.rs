@@ -325,7 +325,7 @@ fn last(key: &str) -> &str {
 /// Returns what the program expects, if it refuses the value.
 fn refused_value(row: &KeyRow, value: &FileValue) -> Option<String> {
     let scalar = match (row.kind, value) {
-        (KeyKind::Any | KeyKind::Words, _) | (_, FileValue::Scalar(Scalar::Null)) => return None,
+        (KeyKind::Any, _) | (_, FileValue::Scalar(Scalar::Null)) => return None,
         (KeyKind::Map, FileValue::Map) | (KeyKind::List, FileValue::List(_)) => return None,
         (KeyKind::Map, _) => return Some("a block of keys".to_owned()),
         (KeyKind::List, _) if row.loose => return None,
@@ -340,6 +340,10 @@ fn refused_value(row: &KeyRow, value: &FileValue) -> Option<String> {
     let number = match scalar {
         Scalar::Int(n) => Some(*n as f64),
         Scalar::Float(x) => Some(*x),
+        // As Python's `int` and `float`: `int("2.0")` is an error.
+        Scalar::Text(text) if row.loose && row.kind == KeyKind::Int => {
+            text.trim().parse::<i64>().ok().map(|n| n as f64)
+        }
         Scalar::Text(text) if row.loose => text.trim().parse().ok(),
         Scalar::Text(_) | Scalar::Bool(_) | Scalar::Null => None,
     };
@@ -358,7 +362,7 @@ fn refused_value(row: &KeyRow, value: &FileValue) -> Option<String> {
         KeyKind::Number => number.is_none().then(|| "a number".to_owned()),
         KeyKind::Text if row.loose || matches!(scalar, Scalar::Text(_)) => None,
         KeyKind::Text => Some("a text".to_owned()),
-        KeyKind::Words | KeyKind::List | KeyKind::Map | KeyKind::Any => None,
+        KeyKind::List | KeyKind::Map | KeyKind::Any => None,
     };
     let below = row.min.filter(|min| number.is_some_and(|x| x < *min));
     let above = row.max.filter(|max| number.is_some_and(|x| x > *max));

@@ -1,7 +1,7 @@
 //! The keys and values of a document, each with its place.
 
 use std::ops::Range;
-use trainc_catalog::engine_files::{self, KeyKind, KeyTable};
+use trainc_catalog::engine_files::{self, KeyTable};
 use trainc_diag::source::{SourceId, Span};
 use trainc_document::{Node, Value};
 use trainc_ir::{FileSetting, FileValue, Scalar};
@@ -48,13 +48,9 @@ impl Reader {
             let row = part.table.find(&written);
             let key = row.map_or(written, |row| row.key.clone());
             let inside = row.and_then(|row| row.opens.as_deref()).and_then(engine_files::keys);
-            let is_words = row.is_some_and(|row| row.kind == KeyKind::Words);
             let value = match &entry.value.value {
                 Value::Mapping(_) => FileValue::Map,
                 Value::Sequence(items) => FileValue::List(items.iter().filter_map(scalar).collect()),
-                Value::Text(text) if is_words => {
-                    FileValue::List(text.split_whitespace().map(|word| Scalar::Text(word.into())).collect())
-                }
                 _ => FileValue::Scalar(scalar(&entry.value).unwrap_or(Scalar::Null)),
             };
             let setting = FileSetting {
@@ -64,9 +60,6 @@ impl Reader {
                 value_span: self.span(&entry.value.span),
                 replaced: entry.replaced.iter().map(|range| self.span(range)).collect(),
             };
-            if is_words {
-                part.settings.extend(switches(&setting));
-            }
             part.settings.push(setting);
             match inside {
                 Some(table) if !entry.value.entries().is_empty() => {
@@ -77,22 +70,6 @@ impl Reader {
             }
         }
     }
-}
-
-/// Returns each word of a value of words as a switch: `fsdp.full_shard` for `fsdp: "full_shard auto_wrap"`.
-fn switches(setting: &FileSetting) -> Vec<FileSetting> {
-    let FileValue::List(words) = &setting.value else { return Vec::new() };
-    let switch = |word: &Scalar| match word {
-        Scalar::Text(word) => Some(FileSetting {
-            key: format!("{}.{word}", setting.key),
-            value: FileValue::Scalar(Scalar::Bool(true)),
-            key_span: setting.value_span,
-            value_span: setting.value_span,
-            replaced: Vec::new(),
-        }),
-        _ => None,
-    };
-    words.iter().filter_map(switch).collect()
 }
 
 /// Returns a scalar; `None` for a list or a map.

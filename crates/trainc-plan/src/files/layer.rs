@@ -149,3 +149,20 @@ pub(super) fn is_same(one: &Value, other: &Value) -> bool {
     };
     one == other || number(one).zip(number(other)).is_some_and(|(one, other)| one == other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainc_catalog::engine_files;
+
+    #[test]
+    fn words_of_the_tables_are_places_of_the_language() {
+        for name in ["accelerate", "deepspeed", "distributed-config", "torchtitan", "training-arguments"] {
+            for row in &engine_files::keys(name).unwrap().rows {
+                for word in row.word.iter().chain(row.also.keys()) {
+                    assert!(Place::parse(word).is_some(), "{name} {}: {word}", row.key);
+                }
+            }
+        }
+    }
+}

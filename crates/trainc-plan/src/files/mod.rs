@@ -278,10 +278,11 @@ impl Reader<'_> {
         let Some(place) = row.word.as_deref().and_then(Place::parse) else { return false };
         let written = match &setting.value {
             FileValue::Scalar(value) => value.clone(),
-            FileValue::List(items) => match items.first() {
-                Some(first) => first.clone(),
-                None => return false,
-            },
+            // The manifest separates names by commas.
+            FileValue::List(items) if items.is_empty() => return false,
+            FileValue::List(items) => {
+                Scalar::Text(items.iter().map(Scalar::as_variable).collect::<Vec<_>>().join(","))
+            }
             FileValue::Map => return false,
         };
         if written == Scalar::Null {
@@ -319,13 +320,25 @@ impl Reader<'_> {
                 self.problems.push(conflict(&place, setting, &meant, (other.span, &shown), self.sources));
             }
             None => {
-                let node = place.node(Spanned::new(value, setting.value_span), setting.key_span);
-                if let Some(node) = node {
-                    crate::resolve::merge_nodes(&mut self.job.children, vec![node], "", &mut Vec::new());
+                self.write(&place, value, setting);
+                for (word, implied) in &row.also {
+                    let Some(place) = Place::parse(word) else { continue };
+                    if let (None, Ok(value)) =
+                        (place.find(self.job), place.value(&engine_files::scalar(implied)))
+                    {
+                        self.write(&place, value, setting);
+                    }
                 }
             }
         }
         false
+    }
+
+    /// Writes a value into the job, with its place in the file.
+    fn write(&mut self, place: &Place, value: Value, setting: &FileSetting) {
+        if let Some(node) = place.node(Spanned::new(value, setting.value_span), setting.key_span) {
+            crate::resolve::merge_nodes(&mut self.job.children, vec![node], "", &mut Vec::new());
+        }
     }
 }
 

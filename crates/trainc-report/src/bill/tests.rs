@@ -59,7 +59,13 @@ impl Two {
             let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
             let mut sources = self.sources.clone();
             let mut predict = |node: &trainc_syntax::ast::Node| {
-                let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
+                let merged = Merged {
+                    node: node.clone(),
+                    overrides: Vec::new(),
+                    is_whole: true,
+                    files: Vec::new(),
+                    programs: Vec::new(),
+                };
                 let options = trainc_plan::Options::default();
                 let tried =
                     plan_and_predict(merged, Problems::default(), &options, &mut Nowhere, &mut sources);
