@@ -12,8 +12,8 @@ use unicode_width::UnicodeWidthStr;
 /// The width at which what is said of a manifest is wrapped.
 const WIDTH: usize = 110;
 
-/// The text of the case as a run would have it written: its own manifest, and under each line what is said of it.
-/// Empty if it is the page's and nothing is said.
+/// The text of the case as a run would have it written: its own manifest, and under each line what is said of
+/// it. Empty if it is the page's and nothing is said.
 pub fn written(case: &Case, outcome: &Outcome) -> String {
     let mut annotations = Annotations { case, outcome, under: BTreeMap::new() };
     let shown = shown(outcome, &case.code);

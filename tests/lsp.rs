@@ -334,7 +334,8 @@ fn definition_outline_and_layout() {
     assert_eq!(found["uri"], json!(files.base), "{found}");
 
     let (text, position) = marked(
-        "extends \"base.kdl\"\njob \"example\" {\n  program \"train.py\" {\n    hyperparameter \"lr\" \"{{ train.l|r }}\"\n  }\n}\n",
+        "extends \"base.kdl\"\njob \"example\" {\n  program \"train.py\" {\n    hyperparameter \
+            \"lr\" \"{{ train.l|r }}\"\n  }\n}\n",
     );
     editor.change(&files.job, &text);
     let found = editor.ask("textDocument/definition", place(&position));

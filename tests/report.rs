@@ -146,7 +146,8 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     assert_eq!(simulate(&["watch", "trainc.kdl", "-o", "json"]).code, Some(0));
     let report = simulate(&["report", "trainc.kdl", "-o", "json"]).json();
     assert_eq!(report["status"], "Completed");
-    // The account in memory downloads for three minutes, trains as its plan says, and uploads for forty seconds.
+    // The account in memory downloads for three minutes, trains as its plan says, and uploads for forty
+    // seconds.
     let plan = run(&dir, &["plan", "trainc.kdl", "--offline", "-o", "json"]).json();
     let speed = |figure: &str| plan["speed"][figure].as_f64().unwrap();
     let lasts = (180.0 + plan["run"]["steps"].as_f64().unwrap() * speed("step_seconds") + 40.0).floor();
@@ -199,8 +200,8 @@ fn a_log_without_figures_says_what_to_print() {
     assert_eq!(judged["rows"][0]["oom"], true, "{judged}");
 }
 
-/// A log at exactly the predicted step and memory is a row that `calibrate` judges within a hundredth, or no row: what a
-/// table has no column for would be another job, and what is fitted to it wrong.
+/// A log at exactly the predicted step and memory is a row that `calibrate` judges within a hundredth, or no
+/// row: what a table has no column for would be another job, and what is fitted to it wrong.
 #[test]
 fn a_row_is_of_the_planned_job_or_none() {
     type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Lost<'a>);
@@ -319,7 +320,8 @@ fn a_local_job_without_a_log_says_what_makes_one() {
     assert_eq!(ran.code, Some(2), "{}", ran.out);
     assert_eq!(
         ran.err,
-        "error: no log of `tiny-llama` found: `trainc run trainc.kdl` writes `runs/tiny-llama/output/metrics.jsonl`; pass another with `--log FILE`\n"
+        "error: no log of `tiny-llama` found: `trainc run trainc.kdl` writes \
+            `runs/tiny-llama/output/metrics.jsonl`; pass another with `--log FILE`\n"
     );
 }
 
@@ -371,8 +373,8 @@ fn what_cannot_be_is_left_out_of_a_run() {
     assert_eq!((step["upper_quartile"].as_f64(), step["of"].as_u64()), (Some(2.0), Some(23)), "{step}");
 }
 
-/// Runs that took a fifth longer than predicted make the next plan that much slower, and what was measured lies inside of
-/// its interval; two layouts of one job are two rows.
+/// Runs that took a fifth longer than predicted make the next plan that much slower, and what was measured
+/// lies inside of its interval; two layouts of one job are two rows.
 #[test]
 fn runs_of_ones_own_move_the_plan() {
     let dir = example("report-calibrated", "llama-7b-fsdp");

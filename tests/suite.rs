@@ -1,7 +1,7 @@
 //! The cases of `tests/suite/` and of the pages, each a test with a name: `cargo test --test suite T0421`.
 //!
-//! A harness of its own lists them, so that a new case needs no build. `TRAINC_BLESS=1` writes what a case gives beside
-//! its lines.
+//! A harness of its own lists them, so that a new case needs no build. `TRAINC_BLESS=1` writes what a case
+//! gives beside its lines.
 
 #![allow(
     clippy::disallowed_methods,

@@ -68,7 +68,8 @@ pub fn sources() -> Vec<String> {
     files_of_crates(&[".rs"]).into_iter().filter(is_ours).collect()
 }
 
-/// The files of the root package and of the crates with one of these endings: sources, templates, tests, benchmarks.
+/// The files of the root package and of the crates with one of these endings: sources, templates, tests,
+/// benchmarks.
 pub fn files_of_crates(endings: &[&str]) -> Vec<String> {
     let directories = ["benches", "crates", "documents", "src", "templates", "tests"];
     directories.iter().flat_map(|directory| files(directory, endings)).collect()
@@ -80,8 +81,9 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files below a directory of the repository with one of these endings, relative to the repository, sorted. Links to
-/// directories are not followed: `crates/*/schemas` and `crates/*/templates` are those of the top level.
+/// The files below a directory of the repository with one of these endings, relative to the repository,
+/// sorted. Links to directories are not followed: `crates/*/schemas` and `crates/*/templates` are those of
+/// the top level.
 pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     fn walk(dir: &Path, endings: &[&str], out: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -106,8 +108,8 @@ pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     out
 }
 
-/// Files by name, with `tests/fixtures` under them. Every directory of a program has one `train.py`, but for one
-/// whose name has `missing` in it; every path that leads above the top is outside.
+/// Files by name, with `tests/fixtures` under them. Every directory of a program has one `train.py`, but for
+/// one whose name has `missing` in it; every path that leads above the top is outside.
 #[derive(Default)]
 pub struct Memory {
     files: BTreeMap<String, String>,
@@ -345,7 +347,8 @@ impl Ran {
     }
 }
 
-/// Runs the built binary in a directory, at most for this long; a run that takes longer is killed and has no code.
+/// Runs the built binary in a directory, at most for this long; a run that takes longer is killed and has no
+/// code.
 #[track_caller]
 pub fn trainc_in(dir: &Path, args: &[&str], input: &[u8], limit: std::time::Duration) -> Ran {
     use std::io::Write as _;

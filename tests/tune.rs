@@ -1,5 +1,5 @@
-//! `tune`: what it says of a layout is what the manifest plans to once it says so, for every engine that it searches;
-//! its front is what trying everything finds; and what it writes is what it showed.
+//! `tune`: what it says of a layout is what the manifest plans to once it says so, for every engine that it
+//! searches; its front is what trying everything finds; and what it writes is what it showed.
 
 use crate::support::{Memory, Ran, Scratch, compile_in, options, root, trainc_in};
 use std::collections::BTreeSet;
@@ -19,7 +19,8 @@ fn job(nodes: &str) -> String {
 
 fn train(precision: &str, rest: &str) -> String {
     format!(
-        "    train {{\n        precision \"{precision}\" // as measured\n        sequence-length 1024\n        {rest}\n        steps 1000\n    }}\n"
+        "    train {{\n        precision \"{precision}\" // as measured\n        sequence-length \
+            1024\n        {rest}\n        steps 1000\n    }}\n"
     )
 }
 
@@ -36,7 +37,8 @@ fn jobs() -> Vec<(&'static str, String)> {
     let new = image("2.7.1", "py312");
     let fsdp = |inside: &str| {
         format!(
-            "    parallel engine=\"fsdp\" {{ // how\n        wrap \"LlamaDecoderLayer\"\n        {inside}\n    }}\n"
+            "    parallel engine=\"fsdp\" {{ // how\n        wrap \"LlamaDecoderLayer\"\n        \
+                {inside}\n    }}\n"
         )
     };
     let engine =
@@ -49,7 +51,13 @@ fn jobs() -> Vec<(&'static str, String)> {
         ("fsdp, nothing written", [p4d(2), fsdp(""), mixed.clone(), new.clone()].concat()),
         (
             "fsdp, all written",
-            [p4d(2), fsdp("strategy \"hybrid-shard\"\n        shard-degree 8\n        offload #false"), mixed.clone(), new.clone()].concat(),
+            [
+                p4d(2),
+                fsdp("strategy \"hybrid-shard\"\n        shard-degree 8\n        offload #false"),
+                mixed.clone(),
+                new.clone(),
+            ]
+            .concat(),
         ),
         (
             "fsdp, without a global batch",
@@ -57,23 +65,38 @@ fn jobs() -> Vec<(&'static str, String)> {
         ),
         (
             "smp v1, sharded",
-            [p4d(2), smp("shard-degree 8\n        offload-activations #true"), mixed.clone(), image("1.13.1", "py39")].concat(),
+            [
+                p4d(2),
+                smp("shard-degree 8\n        offload-activations #true"),
+                mixed.clone(),
+                image("1.13.1", "py39"),
+            ]
+            .concat(),
         ),
         (
             "smp v1, tensor and pipeline",
             [
                 p4d(1),
-                smp("tensor-degree 2\n        pipeline-degree 2 microbatches=4 // in flight\n        prescaled-batch #true"),
-                train("fp16", "micro-batch 2\n        global-batch 64\n        activation-checkpointing #true"),
+                smp("tensor-degree 2\n        pipeline-degree 2 microbatches=4 // in flight\n        \
+                    prescaled-batch #true"),
+                train(
+                    "fp16",
+                    "micro-batch 2\n        global-batch 64\n        activation-checkpointing #true",
+                ),
                 image("1.12", "py38"),
             ]
             .concat(),
         ),
         (
             "smp v2",
-            [p4d(2), smp("shard-degree 8\n        context-degree 2"), mixed.clone(), image("2.5.1", "py311")].concat(),
+            [p4d(2), smp("shard-degree 8\n        context-degree 2"), mixed.clone(), image("2.5.1", "py311")]
+                .concat(),
         ),
-        ("smddp", [p4d(2), "    parallel engine=\"smddp\"\n".to_owned(), mixed.clone(), image("2.0.1", "py310")].concat()),
+        (
+            "smddp",
+            [p4d(2), "    parallel engine=\"smddp\"\n".to_owned(), mixed.clone(), image("2.0.1", "py310")]
+                .concat(),
+        ),
         (
             "ddp",
             [
@@ -88,7 +111,9 @@ fn jobs() -> Vec<(&'static str, String)> {
             "device-map",
             [
                 "    cluster \"ml.g5.12xlarge\" nodes=1\n".to_owned(),
-                "    adapter \"lora\" rank=16 alpha=16\n    quantize \"nf4\" double=#true compute=\"bf16\"\n".to_owned(),
+                "    adapter \"lora\" rank=16 alpha=16\n    quantize \"nf4\" double=#true \
+                    compute=\"bf16\"\n"
+                    .to_owned(),
                 "    parallel engine=\"device-map\"\n".to_owned(),
                 train("bf16", "micro-batch 4\n        accumulation 2"),
                 new.clone(),
@@ -100,7 +125,10 @@ fn jobs() -> Vec<(&'static str, String)> {
             [
                 "    cluster \"ml.g5.2xlarge\" nodes=1\n".to_owned(),
                 "    adapter \"lora\" rank=16 alpha=16\n    parallel engine=\"none\"\n".to_owned(),
-                train("bf16", "micro-batch 4\n        accumulation 2\n        activation-checkpointing #true"),
+                train(
+                    "bf16",
+                    "micro-batch 4\n        accumulation 2\n        activation-checkpointing #true",
+                ),
                 new,
             ]
             .concat(),
@@ -119,7 +147,11 @@ fn jobs() -> Vec<(&'static str, String)> {
             "distributed-config, replicas",
             of("distributed-config", "replicate-degree 16\n        pipeline-degree 1"),
         ),
-        ("smp v2, experts", [p4d(2), smp("shard-degree 8\n        expert-degree 2"), mixed.clone(), image("2.5.1", "py311")].concat()),
+        (
+            "smp v2, experts",
+            [p4d(2), smp("shard-degree 8\n        expert-degree 2"), mixed.clone(), image("2.5.1", "py311")]
+                .concat(),
+        ),
         ("smp v2, sequences whole", [p4d(2), smp("shard-degree 8"), mixed, image("2.5.1", "py311")].concat()),
     ]
 }
@@ -205,7 +237,8 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
             planned += 1;
         }
         assert!(planned >= 8, "{name}: {planned}");
-        // Degrees that are parts of the shard group vary where the manifest has them, or the model and the library do.
+        // Degrees that are parts of the shard group vary where the manifest has them, or the model and the
+        // library do.
         let all = |of: fn(&Point) -> u64| points.iter().map(of).collect::<BTreeSet<_>>();
         let (context, expert) =
             (all(|point| point.choice.degrees.context), all(|point| point.choice.degrees.expert));
@@ -423,7 +456,8 @@ fn run(dir: &Scratch, args: &[&str]) -> Ran {
     trainc_in(&dir.0, args, b"", Duration::from_mins(1))
 }
 
-/// What is written plans to what was shown, to the last digit, whatever the engine, and the rest of the file stays.
+/// What is written plans to what was shown, to the last digit, whatever the engine, and the rest of the file
+/// stays.
 #[test]
 fn what_is_written_plans_to_what_was_shown() {
     // What spot instances take nobody knows; what the same hours cost on demand stands in both.
@@ -489,8 +523,8 @@ fn what_is_written_plans_to_what_was_shown() {
     }
 }
 
-/// A job on spot instances with a file system: what a layout costs on demand, storage included, is what is weighed, so that
-/// no row is both slower and more expensive than another.
+/// A job on spot instances with a file system: what a layout costs on demand, storage included, is what is
+/// weighed, so that no row is both slower and more expensive than another.
 #[test]
 fn without_a_price_of_spot_the_front_goes_by_the_price_on_demand() {
     let dir = Scratch::new("tune-on-demand");
@@ -551,8 +585,8 @@ fn what_would_not_count_is_not_written() {
     assert_eq!(std::fs::read_to_string(dir.0.join("job.kdl")).unwrap(), text);
 }
 
-/// 20 TiB over a million sequences are 21,990,232.56 bytes each. The disks of 1,200 GiB at 125 MB/s per TiB give 146,484,375
-/// bytes a second: 64 sequences take 9.60768 s, whatever the GPUs do.
+/// 20 TiB over a million sequences are 21,990,232.56 bytes each. The disks of 1,200 GiB at 125 MB/s per TiB
+/// give 146,484,375 bytes a second: 64 sequences take 9.60768 s, whatever the GPUs do.
 #[test]
 fn a_slow_file_system_sets_the_pace() {
     let read = 64.0 * 20.0 * 1024.0_f64.powi(4) / 1e6 / (125e6 * 1200.0 / 1024.0);
@@ -564,7 +598,10 @@ fn a_slow_file_system_sets_the_pace() {
             .replace("steps 1000", &format!("steps 1000\n        dataset sequences=1_000_000{size}"))
             .replace(
                 "    channel \"train\" s3=\"s3://example-corpus/tokens/\"\n",
-                "    network {\n        subnets \"subnet-0123456789abcdef0\"\n        security-groups \"sg-0123456789abcdef0\"\n    }\n    storage \"lustre\" name=\"corpus\" capacity=\"1200GiB\" deployment=\"persistent-2\" throughput=125 {\n        import \"s3://example-corpus/tokens/\"\n    }\n    channel \"train\" from=\"corpus\"\n",
+                "    network {\n        subnets \"subnet-0123456789abcdef0\"\n        \
+                    security-groups \"sg-0123456789abcdef0\"\n    }\n    storage \"lustre\" name=\"corpus\" \
+                    capacity=\"1200GiB\" deployment=\"persistent-2\" throughput=125 {\n        import \
+                    \"s3://example-corpus/tokens/\"\n    }\n    channel \"train\" from=\"corpus\"\n",
             );
         dir.write("job.kdl", text);
     };
@@ -595,7 +632,8 @@ fn a_slow_file_system_sets_the_pace() {
     assert!(front.len() == 1 && front[0]["nodes"] == 1, "{front:?}");
 }
 
-/// The next command reads the file without `--set`: what comes to the layout shown only with it is not written, and said.
+/// The next command reads the file without `--set`: what comes to the layout shown only with it is not
+/// written, and said.
 #[test]
 fn what_counts_only_with_set_is_not_written() {
     let dir = Scratch::new("tune-set");
@@ -611,7 +649,8 @@ fn what_counts_only_with_set_is_not_written() {
     assert!(ran.err.contains("only with `--set train.global-batch=512`"), "{}", ran.err);
     assert!(ran.err.contains("`trainc tune job.kdl --write`"), "{}", ran.err);
     assert_eq!(std::fs::read_to_string(dir.0.join("job.kdl")).unwrap(), text);
-    // Four nodes on the command line, two in the file: the fastest has four, and says nothing of them; the next has two.
+    // Four nodes on the command line, two in the file: the fastest has four, and says nothing of them; the
+    // next has two.
     let nodes = ["--set", "cluster.nodes=4"];
     let ran = tune(&nodes);
     assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
@@ -682,7 +721,8 @@ fn what_comes_next_says_why_it_lost() {
             other => panic!("{other}"),
         }
     }
-    // The type is refused as it is: what would not fit it is no answer (`what_is_refused_for_its_type_…` has one that is).
+    // The type is refused as it is: what would not fit it is no answer (`what_is_refused_for_its_type_…` has
+    // one that is).
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["beaten", "refused"]);
     for bound in [["--deadline", "6m"], ["--max-usd", "1"]] {
         let ran = run(&dir, &[&["tune", "job.kdl"][..], &bound, &space].concat());
@@ -716,7 +756,8 @@ fn what_comes_next_says_why_it_lost() {
     );
 }
 
-/// Interruptions at a given rate are part of the time that a deadline is held against, and of the time that is shown.
+/// Interruptions at a given rate are part of the time that a deadline is held against, and of the time that
+/// is shown.
 #[test]
 fn a_deadline_counts_interruptions() {
     let dir = Scratch::new("tune-spot");
@@ -833,7 +874,8 @@ fn one_numbering_holds_everywhere() {
     assert!(ran.err.contains(&format!("wrote job.kdl: layout {first}, the fastest")), "{}", ran.err);
 }
 
-/// What keeps a bound of money from being held names what has no price; a bound that nothing keeps changes no count.
+/// What keeps a bound of money from being held names what has no price; a bound that nothing keeps changes no
+/// count.
 #[test]
 fn what_has_no_price_is_named() {
     let dir = crate::support::Scratch::new("tune-unpriced");
@@ -903,7 +945,8 @@ fn what_keeps_a_job_from_being_searched_is_said() {
     assert!(tuned.err.contains("../../base.kdl") && tuned.code != Some(0), "{}", tuned.err);
 }
 
-/// Without a time nothing is ranked by it: what fits is shown all the same, and what is to be typed to have it ranked does that.
+/// Without a time nothing is ranked by it: what fits is shown all the same, and what is to be typed to have
+/// it ranked does that.
 #[test]
 fn what_has_no_time_is_shown_by_memory_and_price() {
     let path = "examples/distilbert-spot/trainc.kdl";
@@ -935,7 +978,8 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
     assert_eq!(ranked.code, Some(0), "{}{}", ranked.out, ranked.err);
 }
 
-/// What nothing ranks passes every check as what is ranked does, is in the form for scripts, and is written by its number.
+/// What nothing ranks passes every check as what is ranked does, is in the form for scripts, and is written
+/// by its number.
 #[test]
 fn what_has_no_time_is_held_against_the_checks() {
     let dir = Scratch::new("tune-untimed");
@@ -997,7 +1041,8 @@ fn what_has_no_time_is_held_against_the_checks() {
     );
 }
 
-/// The manifest as written is weighed against the front, and a type of which nothing is ranked is not left out in silence.
+/// The manifest as written is weighed against the front, and a type of which nothing is ranked is not left
+/// out in silence.
 #[test]
 fn what_is_written_and_what_is_left_out_are_said() {
     let path = "examples/llama-7b-fsdp/trainc.kdl";
@@ -1021,7 +1066,8 @@ fn what_is_written_and_what_is_left_out_are_said() {
     assert!(tune(&["-o", "markdown"]).out.contains("`ml.trn1.32xlarge` is not among them"));
 }
 
-/// A type that the checks refuse is not said to lack memory: with more of it no layout of it could be had either.
+/// A type that the checks refuse is not said to lack memory: with more of it no layout of it could be had
+/// either.
 #[test]
 fn what_is_refused_for_its_type_is_not_blamed_on_memory() {
     let path = "examples/gpt2-30b-sharded/trainc.kdl";

@@ -128,9 +128,10 @@ fn emit_names_what_apply_fills_in() {
     let manifest = format!("{}/examples/llama-7b-fsdp/trainc.kdl", root().display());
     let shown =
         |more: &[&str]| one_line(&run(&dir.0, &[&["emit", &manifest, "--out", "out"], more].concat()).err);
-    assert!(
-        shown(&[]).contains("`trainc apply` fills in `${account}`, `${fsx.corpus.id}`, `${fsx.corpus.mount}` and `${role_arn}`; `--resolve`")
-    );
+    assert!(shown(&[]).contains(
+        "`trainc apply` fills in `${account}`, `${fsx.corpus.id}`, `${fsx.corpus.mount}` and \
+            `${role_arn}`; `--resolve`"
+    ));
     assert!(!shown(&["--account", "111122223333"]).contains("`${account}`"));
     assert!(!shown(&["-q"]).contains("fills in"));
 }
@@ -328,7 +329,8 @@ fn a_catalogue_without_the_word_says_so() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), "[]\n"));
 }
 
-/// What `emit` can never write, `check` refuses as well: only a directory that is not there may still be made.
+/// What `emit` can never write, `check` refuses as well: only a directory that is not there may still be
+/// made.
 #[cfg(unix)]
 #[test]
 fn check_is_as_strict_as_emit_with_what_cannot_be_packed() {
@@ -398,7 +400,8 @@ fn a_missing_profile_is_named() {
     ] {
         let (code, said) = run(command);
         assert_eq!(code, Some(6), "{said}");
-        let profile = "the profile `nope` of AWS_PROFILE does not exist in config or credentials; they have `default`, `prod`";
+        let profile = "the profile `nope` of AWS_PROFILE does not exist in config or credentials; they have \
+            `default`, `prod`";
         assert!(said.contains(profile) && said.contains("log in with `aws sso login`"), "{said}");
         assert!(alternative.is_none_or(|words| said.contains(words)), "{said}");
         assert_eq!(said.contains("--offline"), command[0] == "plan", "{said}");

@@ -241,11 +241,12 @@ fn room() {
     let one = quota.iter().next().unwrap();
     assert_eq!(
         one.message,
-        "the quota `ml.p4d.24xlarge for spot training job usage` is 4 instances, but the job needs 8 instances"
+        "the quota `ml.p4d.24xlarge for spot training job usage` is 4 instances, but the job \
+            needs 8 instances"
     );
     assert!(one.help.as_deref().unwrap().contains("--quota-code L-09D56C4F --desired-value 8"), "{one:?}");
-    // What a new account has is enough for the longest run, and nobody is asked about it; the number of instances is
-    // more than the catalogue's default, which may have aged.
+    // What a new account has is enough for the longest run, and nobody is asked about it; the number of
+    // instances is more than the catalogue's default, which may have aged.
     let fake = Fake::default();
     let plan = plan(LLAMA, &[]);
     run(&fake, async {
@@ -512,8 +513,8 @@ fn planned(account: Account, plan: &Plan, choices: Choices) -> (Vec<Call>, Probl
     (calls, problems)
 }
 
-/// The same, and how many answers it waited for, one after the other: each call of the simulated account gives way once,
-/// so that what is asked at the same time is answered when the whole is polled next.
+/// The same, and how many answers it waited for, one after the other: each call of the simulated account
+/// gives way once, so that what is asked at the same time is answered when the whole is polled next.
 fn planned_in(account: Account, plan: &Plan, choices: Choices) -> (Vec<Call>, Problems, usize) {
     let cloud = Fake::new(account);
     let mut future = Box::pin(async { Box::pin(look(&cloud).survey_with_facts(plan, choices)).await });
@@ -641,7 +642,8 @@ fn a_plan_makes_fewer_than_25_calls_in_whatever_account() {
                             let in_turn = planned_in_turn(account.clone(), plan, choices);
                             assert_eq!(words(&found), words(&in_turn), "{name}, {quota:?}, {colleagues}");
                         }
-                        // A new job and one that is there wait least; nobody waits for more than what depends on what.
+                        // A new job and one that is there wait least; nobody waits for more than what depends
+                        // on what.
                         let is_first = std::ptr::eq(plan, &raw const llama) && !choices.new_run;
                         let most = match *name {
                             "nothing of the job" if !colleagues => 3,

@@ -125,8 +125,8 @@ fn peak_of_cells(cells: &[(&'static str, &'static str)], kind: MeasuredAs) -> f6
     peak_by_instrument(&layout, kind, &MemoryConstants::from_constants(Constants::shipped())) / GIB
 }
 
-/// Llama 3.1 8B of NVIDIA/dgxc-benchmarking v25.04 (llama3.1/README.md): 65.97 GiB allocated, with the gradients in
-/// bf16 of NeMo's recipes.
+/// Llama 3.1 8B of NVIDIA/dgxc-benchmarking v25.04 (llama3.1/README.md): 65.97 GiB allocated, with the
+/// gradients in bf16 of NeMo's recipes.
 #[test]
 fn recipes_of_nemo_keep_gradients_in_16_bit() {
     let cells = [
@@ -148,8 +148,8 @@ fn recipes_of_nemo_keep_gradients_in_16_bit() {
     assert!((peak_of_cells(&wide, MeasuredAs::Allocated) - peak - 2.0 * 8.03e9 / GIB).abs() < 0.1);
 }
 
-/// LoRA of Llama 2 70B on eight B200 and on 64 (mlcommons/training_results_v5.0, NVIDIA and Oracle): 168.83 and 82.32 GiB
-/// reserved, with weights in 8 bit alone.
+/// LoRA of Llama 2 70B on eight B200 and on 64 (mlcommons/training_results_v5.0, NVIDIA and Oracle): 168.83
+/// and 82.32 GiB reserved, with weights in 8 bit alone.
 #[test]
 fn frozen_weights_may_be_in_8_bit() {
     for (context, nodes, measured) in [("1", "1", 168.83), ("8", "8", 82.32)] {
@@ -173,8 +173,9 @@ fn frozen_weights_may_be_in_8_bit() {
     }
 }
 
-/// LoRA of Llama 2 70B under FSDP ran on eight H100 of 80 GB (NVIDIA/dgxc-benchmarking v24.11.1, PyTorch 2.x with PEFT):
-/// frozen units are freed. They were not before PyTorch 2.1, and are not where a unit has adapters too.
+/// LoRA of Llama 2 70B under FSDP ran on eight H100 of 80 GB (NVIDIA/dgxc-benchmarking v24.11.1, PyTorch 2.x
+/// with PEFT): frozen units are freed. They were not before PyTorch 2.1, and are not where a unit has
+/// adapters too.
 #[test]
 fn frozen_units_are_freed_by_version_and_code() {
     let cells = [

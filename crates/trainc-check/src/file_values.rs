@@ -5,8 +5,8 @@ use trainc_diag::source::Span;
 use trainc_diag::{Diagnostic, Help, Problems, Suggestion};
 use trainc_ir::{FileSetting, ForeignFile, Plan};
 
-/// Makes the help of each problem about a value of a file say where to change it. No edit of such a problem is
-/// applied: trainc changes no file that is not a manifest.
+/// Makes the help of each problem about a value of a file say where to change it. No edit of such a problem
+/// is applied: trainc changes no file that is not a manifest.
 pub(crate) fn point_to_files(plan: &Plan, problems: &mut Problems) {
     if plan.files.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! The script that starts the ranks, with torchrun or `accelerate launch`, in containers whose training toolkit is
-//! not used.
+//! The script that starts the ranks, with torchrun or `accelerate launch`, in containers whose training
+//! toolkit is not used.
 //!
 //! The container extracts the source archive from a channel and runs the script, which is part of it. So the
 //! request needs no download, and network isolation changes nothing.
@@ -21,8 +21,8 @@ pub(super) fn script(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Returns the command that starts the ranks of a job with the file of its engine, as far as it is the same on
-/// all hosts; `None` if torchrun or the job's own program starts them.
+/// Returns the command that starts the ranks of a job with the file of its engine, as far as it is the same
+/// on all hosts; `None` if torchrun or the job's own program starts them.
 pub(super) fn command(plan: &Plan) -> Option<String> {
     let is_accelerate = plan.launch.launcher == Launcher::Accelerate && plan.payload.is_launched_by_script();
     let (config, mesh) = plan.engine_file().filter(|_| is_accelerate).zip(plan.mesh.as_ref())?;

@@ -188,8 +188,8 @@ pub fn key_uri(plan: &Plan, digest: &str) -> Option<String> {
     })
 }
 
-/// Returns the command that starts the ranks of a job with the file of its engine, as far as it is the same on
-/// all hosts; `None` if torchrun or the job's own program starts them.
+/// Returns the command that starts the ranks of a job with the file of its engine, as far as it is the same
+/// on all hosts; `None` if torchrun or the job's own program starts them.
 pub fn launch_command(plan: &Plan) -> Option<String> {
     launch_script::command(plan)
 }

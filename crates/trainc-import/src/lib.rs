@@ -1,10 +1,10 @@
 //! Import of a training job's request, or of a described job, as a manifest.
 //!
-//! Input: a `CreateTrainingJob` request or a `DescribeTrainingJob` response, as JSON or YAML, or the document that contains one. Output: a manifest that
-//! expresses the request with nodes where the language has them and with `request { … }` elsewhere,
-//! placeholders for what a request does not contain, and a list of those. [`script`] records the requests
-//! that a Python script would send; [`conversion`] compiles the manifests and writes them to their
-//! [`destination`]. The other modules read no file and call no account.
+//! Input: a `CreateTrainingJob` request or a `DescribeTrainingJob` response, as JSON or YAML, or the document
+//! that contains one. Output: a manifest that expresses the request with nodes where the language has them
+//! and with `request { … }` elsewhere, placeholders for what a request does not contain, and a list of those.
+//! [`script`] records the requests that a Python script would send; [`conversion`] compiles the manifests and
+//! writes them to their [`destination`]. The other modules read no file and call no account.
 
 mod cluster;
 mod comparison;

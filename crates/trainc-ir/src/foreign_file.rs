@@ -1,5 +1,5 @@
-//! Files of a launcher, a library or the program that the manifest names and trainc reads: an accelerate YAML,
-//! a DeepSpeed config, the arguments of a Trainer.
+//! Files of a launcher, a library or the program that the manifest names and trainc reads: an accelerate
+//! YAML, a DeepSpeed config, the arguments of a Trainer.
 
 use super::origin::Val;
 use super::scalar::Scalar;

@@ -1,5 +1,5 @@
-//! The types of a plan: the mesh, the engine, the payload, the instances it may run on, and the architecture of
-//! its model with the formulas of its parts. Those of its job are in `trainc-language`. Reads no file and
+//! The types of a plan: the mesh, the engine, the payload, the instances it may run on, and the architecture
+//! of its model with the formulas of its parts. Those of its job are in `trainc-language`. Reads no file and
 //! decides nothing.
 
 pub mod account;

@@ -143,8 +143,8 @@ impl Plan {
         self.engine.is_some_and(|engine| engine.law.is_script())
     }
 
-    /// Returns the path in the archive of the file that the engine reads: one that the manifest names, otherwise
-    /// the one that trainc writes.
+    /// Returns the path in the archive of the file that the engine reads: one that the manifest names,
+    /// otherwise the one that trainc writes.
     pub fn engine_file(&self) -> Option<&str> {
         self.file_of(FileReader::Engine).map(|file| file.packed_as.as_str()).or(self.written_file())
     }

@@ -109,18 +109,19 @@ impl Code {
         rows().iter().any(|row| row.code == self && row.reports_first_stage)
     }
 
-    /// Returns true if FSDP frees a unit of frozen weights after its backward pass, with a version of PyTorch;
-    /// one without a number is recent.
+    /// Returns true if FSDP frees a unit of frozen weights after its backward pass, with a version of
+    /// PyTorch; one without a number is recent.
     ///
-    /// PyTorch frees units without a gradient since 2.1 (pytorch#101982). Adapters must be units of their own,
-    /// as PEFT's `fsdp_auto_wrap_policy` makes them: a unit that is flattened together with them has one.
+    /// PyTorch frees units without a gradient since 2.1 (pytorch#101982). Adapters must be units of their
+    /// own, as PEFT's `fsdp_auto_wrap_policy` makes them: a unit that is flattened together with them has
+    /// one.
     pub fn frees_frozen(self, pytorch: Option<&str>) -> bool {
         let is_recent = pytorch.is_none_or(|version| version_at_least(version, (2, 1)));
         is_recent && !rows().iter().any(|row| row.code == self && row.wraps_adapters_with_weights)
     }
 
-    /// Returns true if the recipes of a program of this name reduce and keep gradients in 16 bit beside 16-bit
-    /// weights.
+    /// Returns true if the recipes of a program of this name reduce and keep gradients in 16 bit beside
+    /// 16-bit weights.
     pub fn reduces_in_16_bit(name: &str) -> bool {
         let name = name.trim().to_ascii_lowercase();
         rows().iter().any(|row| row.reduces_in_16_bit.contains(&name))

@@ -22,8 +22,8 @@ pub struct Gathering {
     pub reuse_distance: f64,
     /// ZeRO-3: parameters that are gathered ahead (`stage3_prefetch_bucket_size`).
     pub prefetched_parameters: f64,
-    /// ZeRO-3: ranks over which a second copy of the weights is divided (`zero_hpz_partition_size`); 1 if there
-    /// is none.
+    /// ZeRO-3: ranks over which a second copy of the weights is divided (`zero_hpz_partition_size`); 1 if
+    /// there is none.
     pub secondary_shard: f64,
     /// ZeRO-1 and 2: true if buckets are reduced during the backward pass (`overlap_comm`).
     pub overlapped: bool,

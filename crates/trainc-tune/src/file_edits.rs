@@ -24,7 +24,8 @@ impl fmt::Display for FileEdit {
 }
 
 impl FileEdit {
-    /// Returns the edit that sets a value of the manifest, a path as of `--set`, if a file of the plan sets it.
+    /// Returns the edit that sets a value of the manifest, a path as of `--set`, if a file of the plan sets
+    /// it.
     pub(super) fn find(plan: &Plan, path: &str, value: &str) -> Option<Self> {
         let word = path.replacen('.', "/", 1);
         plan.files.iter().find_map(|file| Self::in_file(file, &word, value))
@@ -59,8 +60,8 @@ impl FileEdit {
     }
 }
 
-/// Returns what a file has for a value of the manifest: by the expression with which trainc writes such files,
-/// or by what its values mean.
+/// Returns what a file has for a value of the manifest: by the expression with which trainc writes such
+/// files, or by what its values mean.
 fn written(row: &KeyRow, word: &str, value: &str) -> Option<String> {
     let name = word.rsplit('/').next()?.replace('-', "_");
     let names = Names::default().with("plan", [(name, engine_files::scalar(value.trim_start_matches('#')))]);

@@ -18,6 +18,7 @@ fn point(seconds: u32, usd: Option<u32>, status: Status, changes: usize) -> Poin
                 tensor: 1,
                 pipeline: 1,
                 context: 1,
+                ulysses: 1,
                 expert: 1,
                 sharding: Sharding::None,
             },

@@ -1,5 +1,5 @@
-//! The files of the engine and the program, by the tables of their keys: what the program refuses, and what it
-//! ignores or changes without a word.
+//! The files of the engine and the program, by the tables of their keys: what the program refuses, and what
+//! it ignores or changes without a word.
 
 use crate::Context;
 use trainc_catalog::engine_files::{self, FileRule, KeyKind, KeyOwner, KeyRow, KeyTable, UnknownKeys};
@@ -187,7 +187,8 @@ impl FileCheck<'_> {
     }
 
     fn check_required(&self, problems: &mut Problems) {
-        for row in self.table.rows.iter().filter(|row| row.required && self.file.setting(&row.key).is_none()) {
+        let is_missing = |row: &&KeyRow| row.required && self.file.setting(&row.key).is_none();
+        for row in self.table.rows.iter().filter(is_missing) {
             let around = row.key.rsplit_once('.').map(|(map, _)| self.file.setting(map));
             if matches!(around, Some(None)) || !row.is_in(self.version(row)) {
                 continue;
@@ -246,8 +247,12 @@ impl FileCheck<'_> {
                 trainc_catalog::images::version_key(version) < trainc_catalog::images::version_key(since)
             });
             let when = match (is_new, &row.since, &row.until) {
-                (true, Some(since), _) => format!("{package} {version} does not have `{key}`, which {since} added"),
-                (_, _, Some(until)) => format!("{package} {version} no longer has `{key}`, which {until} removed"),
+                (true, Some(since), _) => {
+                    format!("{package} {version} does not have `{key}`, which {since} added")
+                }
+                (_, _, Some(until)) => {
+                    format!("{package} {version} no longer has `{key}`, which {until} removed")
+                }
                 _ => return false,
             };
             let map = setting.key.rsplit_once('.').map_or("", |(map, _)| map);

@@ -38,7 +38,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // Of a job without `parallel`, the instance type is what is paid for.
     let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span());
     // Without a launcher, the container or the script decides how many processes run.
-    let plain = bound.front.law().is_script().then(|| processes(plan)).filter(|which| *which != Processes::Own);
+    let is_plain = bound.front.law().is_script();
+    let plain = is_plain.then(|| processes(plan)).filter(|which| *which != Processes::Own);
     let is_written = engine.origin.span().is_some();
     let span = engine.origin.span().or(instance).unwrap_or(parallel.span);
     let subject = if is_written { "engine `none`" } else { "a job without `parallel`" };
@@ -81,8 +82,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(
             diagnostic
             .help(launcher_help(plan))
-            .note(format!("without a launcher the container starts a plain process on every host; the \
-                script itself would have to connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and read its group from \
+            .note(format!("without a launcher the container starts a plain process on every host; the script \
+                itself would have to connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and read its group from \
                     SM_CURRENT_INSTANCE_GROUP" })),
         );
     }

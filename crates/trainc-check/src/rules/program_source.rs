@@ -113,7 +113,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             s3.span_or(program.span),
             format!("`{}` has no script that starts `accelerate launch`", s3.value),
             "write `source=` with the directory of the program",
-            "the training toolkit does not start it; trainc adds its launch script to the archives that it packs",
+            "the training toolkit does not start it; trainc adds its launch script to the \
+                archives that it packs",
         );
     }
     if let Some(git) = program.git.val() {

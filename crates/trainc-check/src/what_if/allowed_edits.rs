@@ -75,8 +75,8 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
     }
 }
 
-/// Returns true if the shard degree follows from the other degrees: none is written, and where each axis has a
-/// degree of its own, it is not 1 then.
+/// Returns true if the shard degree follows from the other degrees: none is written, and where each axis has
+/// a degree of its own, it is not 1 then.
 fn shards_follow(law: &Law, parallel: &Parallel) -> bool {
     let shard = law.factors.iter().find(|factor| factor.axis == Axis::Shard);
     let is_one = shard.is_some_and(|factor| matches!(factor.absent, Absent::One(_)));

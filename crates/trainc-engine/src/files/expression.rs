@@ -7,8 +7,8 @@ use trainc_catalog::engine_files::{KeyKind, KeyTable};
 use trainc_catalog::images;
 use trainc_ir::{FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
 
-/// The names that expressions use, with their values: `file.…` for the keys of a file, and the groups that the
-/// caller adds, such as `plan.…` and `versions.…`.
+/// The names that expressions use, with their values: `file.…` for the keys of a file, and the groups that
+/// the caller adds, such as `plan.…` and `versions.…`.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     groups: BTreeMap<String, Value>,

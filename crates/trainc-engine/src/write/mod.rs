@@ -7,8 +7,8 @@ use text::Map;
 use trainc_catalog::engine_files::{self, Syntax};
 use trainc_ir::{Plan, Scalar};
 
-/// Returns the text of the file that trainc writes for the engine of a plan; `None` for an engine without one.
-/// A value that the plan does not have is not written.
+/// Returns the text of the file that trainc writes for the engine of a plan; `None` for an engine without
+/// one. A value that the plan does not have is not written.
 pub fn file(plan: &Plan) -> Option<String> {
     let table = engine_files::keys(plan.engine?.front.file?)?;
     let version = |package: &str| {

@@ -180,8 +180,8 @@ mod tests {
         map.insert("zero.offload.device", text("cpu"));
         assert_eq!(
             map.to_json(),
-            "{\n  \"zero\": {\n    \"stage\": 3,\n    \"offload\": {\n      \"device\": \"cpu\"\n    }\n  },\n  \
-             \"bf16\": {\n    \"enabled\": true\n  }\n}\n"
+            "{\n  \"zero\": {\n    \"stage\": 3,\n    \"offload\": {\n      \"device\": \
+                \"cpu\"\n    }\n  },\n  \"bf16\": {\n    \"enabled\": true\n  }\n}\n"
         );
         assert_eq!(map.to_yaml(), "zero:\n  stage: 3\n  offload:\n    device: cpu\nbf16:\n  enabled: true\n");
     }

@@ -1,8 +1,8 @@
 //! Files of other programs that the manifest names: reads them, and merges what they set into the job.
 //!
 //! Input: the merged nodes of a job, and the files through the caller. Output: the nodes with what the files
-//! set, each value at its place in the file; the files; and problems. What a key means is in the tables of the
-//! catalogue. What an engine refuses or ignores is checked once the plan is known.
+//! set, each value at its place in the file; the files; and problems. What a key means is in the tables of
+//! the catalogue. What an engine refuses or ignores is checked once the plan is known.
 
 mod layer;
 mod paths;

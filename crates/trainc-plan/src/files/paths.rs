@@ -1,4 +1,5 @@
-//! Paths of files in text, with `/`: relative to the file that names them, and inside the program's directory.
+//! Paths of files in text, with `/`: relative to the file that names them, and inside the program's
+//! directory.
 
 use trainc_diag::source::is_file;
 

@@ -1,5 +1,5 @@
-//! The versions of the packages that read the files of a job: those that the program pins, those of the image,
-//! or the newest known.
+//! The versions of the packages that read the files of a job: those that the program pins, those of the
+//! image, or the newest known.
 
 use crate::World;
 use std::sync::LazyLock;

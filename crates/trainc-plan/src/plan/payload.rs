@@ -11,7 +11,7 @@ const WORKER_CHANNEL: &str = "worker";
 /// Returns the payload of a bound plan whose launcher is decided.
 pub(super) fn payload(plan: &Plan, in_container: bool) -> Payload {
     let program = plan.job.program.as_ref();
-    let starts = starts(plan, program);
+    let starts = starts(plan, program, in_container);
     let archive = program.and_then(|program| archive(plan, program, &starts));
     let environment = environment(plan, &starts);
     let mut out = Payload { starts, archive, environment, ..Payload::default() };
@@ -45,7 +45,7 @@ pub(super) fn payload(plan: &Plan, in_container: bool) -> Payload {
     out
 }
 
-fn starts(plan: &Plan, program: Option<&Program>) -> Starts {
+fn starts(plan: &Plan, program: Option<&Program>, in_container: bool) -> Starts {
     if plan.is_worker() {
         return Starts::Worker { channel: free_channel_name(plan, WORKER_CHANNEL), added: Vec::new() };
     }
@@ -53,8 +53,7 @@ fn starts(plan: &Plan, program: Option<&Program>) -> Starts {
         Launcher::LaunchScript => true,
         // No toolkit starts it. A rule reports an archive that trainc does not pack.
         Launcher::Accelerate => {
-            plan.on_sagemaker.is_some()
-                && program.is_some_and(|program| has_file(program) && program.s3.is_absent())
+            in_container && program.is_some_and(|program| has_file(program) && program.s3.is_absent())
         }
         _ => false,
     };

@@ -73,7 +73,8 @@ impl Kept {
                 _ => width,
             },
             // Recipes with weights in 8 bit alone also set `activation_func_fp8_input_store`
-            // (mlcommons/training_results_v5.0, NVIDIA, llama2_70b_lora, megatron_gpt_peft_tuning_config.yaml).
+            // (mlcommons/training_results_v5.0, NVIDIA, llama2_70b_lora,
+            // megatron_gpt_peft_tuning_config.yaml).
             inner_width: if layout.narrow_weights { 1.0 } else { width },
         }
     }

@@ -1,4 +1,5 @@
-//! Memory against what frameworks say of their own: DeepSpeed's estimators, and the elements that rank 0 holds.
+//! Memory against what frameworks say of their own: DeepSpeed's estimators, and the elements that rank 0
+//! holds.
 
 use super::tests::{assert_near, layout, sharded_layout, shipped};
 use super::*;
@@ -27,9 +28,9 @@ fn zero(model: &str, sharding: Sharding, nodes: f64, per_node: f64) -> Layout {
     one
 }
 
-/// `estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs` of DeepSpeed 0.19.8, run on
-/// 2026-11-28: bytes on a GPU. At stage 3 they have four bytes for each parameter of the largest module, which are
-/// gathered weights and their gradient here.
+/// `estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs` of DeepSpeed 0.19.8,
+/// run on 2026-11-28: bytes on a GPU. At stage 3 they have four bytes for each parameter of the largest
+/// module, which are gathered weights and their gradient here.
 #[test]
 fn states_are_those_of_the_estimators_of_deepspeed() {
     let (two, three) = (Sharding::Gradients, Sharding::Full);
@@ -117,7 +118,8 @@ fn each_stage_divides_more() {
     }
 }
 
-/// Frozen weights are two bytes, divided at stage 3 alone, and have no gradient; an adapter's are those of a model.
+/// Frozen weights are two bytes, divided at stage 3 alone, and have no gradient; an adapter's are those of a
+/// model.
 #[test]
 fn adapters_under_zero() {
     for (sharding, frozen, own) in
@@ -134,7 +136,8 @@ fn adapters_under_zero() {
     assert_eq!(trained - gathered(&one), 2.0 * 525_336_576.0);
 }
 
-/// The plans of transformers gather the logits of a tensor group, those of torchtitan split them up to the loss.
+/// The plans of transformers gather the logits of a tensor group, those of torchtitan split them up to the
+/// loss.
 #[test]
 fn logits_of_a_tensor_group() {
     let logits = |code, tensor: f64| {
@@ -147,8 +150,8 @@ fn logits_of_a_tensor_group() {
     assert_eq!(logits(Code::Torchtitan, 2.0), logits(Code::Torchtitan, 1.0) / 2.0);
 }
 
-/// By hand: at the loss the last 5e8 parameters of Llama 2 7B are kept for their next use, and the gradient of a table
-/// or a matrix exists whole. Limits of a ds_config bound what is kept, but not the largest module.
+/// By hand: at the loss the last 5e8 parameters of Llama 2 7B are kept for their next use, and the gradient
+/// of a table or a matrix exists whole. Limits of a ds_config bound what is kept, but not the largest module.
 #[test]
 fn what_zero_3_keeps_gathered() {
     let mut one = zero("llama-2-7b", Sharding::Full, 1.0, 8.0);
@@ -171,8 +174,9 @@ fn what_zero_3_keeps_gathered() {
     assert_eq!(buffers(&one), 2.0 * 2.0 * 2e8);
 }
 
-/// Elements of the parameters on rank 0 after sharding, as accelerate 1.15.0 and transformers 5.24.0 report them on a
-/// fake process group with torch 2.13.0 (2026-11-28). The model: Llama of 2 layers, vocabulary 256, not tied.
+/// Elements of the parameters on rank 0 after sharding, as accelerate 1.15.0 and transformers 5.24.0 report
+/// them on a fake process group with torch 2.13.0 (2026-11-28). The model: Llama of 2 layers, vocabulary 256,
+/// not tied.
 #[test]
 fn elements_on_rank_0_are_those_of_the_frameworks() {
     let wide = [64, 128, 8, 8];

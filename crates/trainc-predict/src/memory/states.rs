@@ -144,12 +144,12 @@ fn recipe(layout: &Layout) -> Recipe {
 ///
 /// In 16 bit the stages up to 2 keep gradients in the model's type, and the step makes a 32-bit copy of its
 /// own part: 2 + 2 + 4 + 4 + 8, which is `2 P + 18 P / N` at stage 2. At stage 3 DeepSpeed counts gradients
-/// once, in 32 bit: `18 P / N` (0.19.8, runtime/zero/stage_1_and_2.py, `estimate_zero2_model_states_mem_needs`,
-/// and stage3.py, `estimate_zero3_model_states_mem_needs`; its step copies `sub_group_size` elements at a
-/// time). Without a precision block the model is in 32 bit: stages 1 and 2 clone the weights as a master copy
-/// all the same, stage 3 updates them in place (stage_1_and_2.py, `weights_partition`; stage3.py,
-/// `_create_fp32_partitions`). `bf16_master_weights_and_grads` with `bf16_optimizer_states` is the same with
-/// 2 bytes in place of 4.
+/// once, in 32 bit: `18 P / N` (0.19.8, runtime/zero/stage_1_and_2.py,
+/// `estimate_zero2_model_states_mem_needs`, and stage3.py, `estimate_zero3_model_states_mem_needs`; its step
+/// copies `sub_group_size` elements at a time). Without a precision block the model is in 32 bit: stages 1
+/// and 2 clone the weights as a master copy all the same, stage 3 updates them in place (stage_1_and_2.py,
+/// `weights_partition`; stage3.py, `_create_fp32_partitions`). `bf16_master_weights_and_grads` with
+/// `bf16_optimizer_states` is the same with 2 bytes in place of 4.
 fn zero_recipe(layout: &Layout) -> Recipe {
     let model = if layout.precision == Precision::Fp32 { 4.0 } else { 2.0 };
     let master = if matches!(layout.precision, Precision::Pure16 { .. }) { 2.0 } else { 4.0 };
@@ -272,8 +272,8 @@ impl Divided {
             offload.parameters
         };
         let unless = |is_away: bool, bytes: f64| if is_away { 0.0 } else { bytes };
-        // torch frees gradients between steps (`zero_grad(set_to_none=True)`); DeepSpeed and Megatron allocate
-        // once.
+        // torch frees gradients between steps (`zero_grad(set_to_none=True)`); DeepSpeed and Megatron
+        // allocate once.
         let freed = matches!(layout.system, System::Ddp | System::Fsdp | System::SmpV2 | System::DeviceMap);
         StateBytes {
             parameters: unless(parameters, self.weights),

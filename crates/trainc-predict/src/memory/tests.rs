@@ -115,8 +115,9 @@ fn states_by_recipe() {
     assert_near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
 }
 
-/// State needed to resume: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them), or 16-bit
-/// weights with a 32-bit copy and the moments (DeepSpeed, SMP v1), as in the checkpoints of `torch.save` and DeepSpeed.
+/// State needed to resume: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them),
+/// or 16-bit weights with a 32-bit copy and the moments (DeepSpeed, SMP v1), as in the checkpoints of
+/// `torch.save` and DeepSpeed.
 #[test]
 fn saved_states_by_recipe() {
     let of = |system: System, precision: Precision| {
@@ -139,9 +140,9 @@ fn saved_states_by_recipe() {
     assert_near(of(System::Ddp, Precision::Pure16 { bf16: true }), 6.0, 1e-12);
 }
 
-/// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model, tensor degree
-/// 8; without either technique 59.25 and 66.84 GiB, with sequence parallelism and selective recomputation 9.56 and
-/// 12.35.
+/// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model,
+/// tensor degree 8; without either technique 59.25 and 66.84 GiB, with sequence parallelism and selective
+/// recomputation 9.56 and 12.35.
 #[test]
 fn activations_of_korthikanti() {
     for (hidden, layers, heads, stages, chunks, micro, none, both) in
@@ -220,8 +221,8 @@ fn quantised_weights() {
     assert_near(memory(&one).parts.parameters / 1e9, 4.26, 0.1);
 }
 
-/// Answer.AI, fsdp_qlora (2024-03): QLoRA of Llama 2 70B under FSDP with CPU offload runs on two GPUs of 24 GB, and its
-/// units are communicated quantised; in 16 bit the shards alone would not fit.
+/// Answer.AI, fsdp_qlora (2024-03): QLoRA of Llama 2 70B under FSDP with CPU offload runs on two GPUs of 24
+/// GB, and its units are communicated quantised; in 16 bit the shards alone would not fit.
 #[test]
 fn seventy_billion_on_two_small_cards() {
     let written = Dimensions {
@@ -244,7 +245,8 @@ fn seventy_billion_on_two_small_cards() {
     one.offload.optimizer = true;
     let found = memory(&one);
     assert_eq!(found.fits, Some(true), "{found:?}");
-    // Two layers of 856 million parameters at half a byte, the head and the embedding at two bytes, one matrix.
+    // Two layers of 856 million parameters at half a byte, the head and the embedding at two bytes, one
+    // matrix.
     let gathered = 2.0 * 855.6e6 * 0.516 + 2.0 * (2.0 * 32_000.0 * 8_192.0 + 8_192.0 * 28_672.0);
     assert_near(found.parts.gathered, gathered, 0.01);
     one.offload = crate::layout::Offload::default();
@@ -252,8 +254,8 @@ fn seventy_billion_on_two_small_cards() {
     assert_eq!(memory(&one).fits, Some(false));
 }
 
-/// AWS blog on sharded data parallelism, 2022: "8 V100 GPUs (32GB each) are sufficient to hold the model states replica
-/// of a 10B-parameter model which needs about 200GB"; and 30 billion do not fit there.
+/// AWS blog on sharded data parallelism, 2022: "8 V100 GPUs (32GB each) are sufficient to hold the model
+/// states replica of a 10B-parameter model which needs about 200GB"; and 30 billion do not fit there.
 #[test]
 fn eight_v100_hold_ten_billion() {
     let ten = architecture(Family::GPT2, 4_608, 38, 36);
@@ -268,8 +270,8 @@ fn eight_v100_hold_ten_billion() {
     assert_eq!(memory(&sharded_layout(&gpt2_30b(), System::SmpV1, 8.0, 32.0)).fits, Some(false));
 }
 
-/// The same: 30 billion on 16 nodes of eight A100 with 40 GB, shards of 128, micro-batch 6 of 2,048 tokens; on one
-/// node it does not fit.
+/// The same: 30 billion on 16 nodes of eight A100 with 40 GB, shards of 128, micro-batch 6 of 2,048 tokens;
+/// on one node it does not fit.
 #[test]
 fn thirty_billion_on_sixteen_nodes() {
     let mut one = sharded_layout(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
@@ -299,8 +301,9 @@ fn falcon_40b() -> Architecture {
     Architecture::from_dimensions(Family::from_name("falcon").unwrap(), &written).unwrap().0
 }
 
-/// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, distributed by
-/// `device_map="auto"`; "multi-GPU still required for larger models e.g. Falcon 40B > 40 GB memory" without it.
+/// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, distributed
+/// by `device_map="auto"`; "multi-GPU still required for larger models e.g. Falcon 40B > 40 GB memory"
+/// without it.
 #[test]
 fn falcon_40b_on_four_a10g() {
     let model = falcon_40b();
@@ -328,7 +331,8 @@ fn falcon_40b_on_four_a10g() {
     assert_eq!(memory(&alone).fits, Some(false));
 }
 
-/// A PyTorch FSDP blog of philschmid.de, 2023: GPT-NeoX 20B on two ml.p4d.24xlarge, full shards, micro-batch 2.
+/// A PyTorch FSDP blog of philschmid.de, 2023: GPT-NeoX 20B on two ml.p4d.24xlarge, full shards, micro-batch
+/// 2.
 #[test]
 fn neox_20b_on_sixteen_a100() {
     let written = Dimensions {
@@ -351,8 +355,8 @@ fn neox_20b_on_sixteen_a100() {
     assert_eq!(memory(&Layout { recompute: Recompute::None, ..one }).fits, Some(false));
 }
 
-/// AWS slides on training, 2023: full fine-tuning above one to two billion parameters needs several GPUs of 24 GB;
-/// QLoRA needs them only above thirty to forty billion.
+/// AWS slides on training, 2023: full fine-tuning above one to two billion parameters needs several GPUs of
+/// 24 GB; QLoRA needs them only above thirty to forty billion.
 #[test]
 fn rules_of_thumb_of_the_slides() {
     let full = |model: &Architecture| {
@@ -430,8 +434,8 @@ fn as_pytorch_saves() {
     }
 }
 
-/// Returns the layout of a recorded case, of a model of realistic size: a factored moment is negligible compared with
-/// its matrices.
+/// Returns the layout of a recorded case, of a model of realistic size: a factored moment is negligible
+/// compared with its matrices.
 fn layout_of_record(case: &serde_json::Value) -> Layout {
     let word = |name: &str| case[name].as_str().unwrap();
     let model = architecture(Family::LLAMA, 4_096, 32, 32);
@@ -514,8 +518,8 @@ fn remedies_fit_and_say_the_cheapest_first() {
     assert!(remedies(&small, &Freedom::default(), &judge).is_empty());
 }
 
-/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits together
-/// come before it, and so do more nodes.
+/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits
+/// together come before it, and so do more nodes.
 #[test]
 fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     let model = architecture(Family::LLAMA, 4_096, 32, 32);
@@ -524,8 +528,8 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     (one.work.sequence_length, one.work.micro_batch_size) = (2_048.0, 8.0);
     let freedom =
         Freedom { micro_batches: vec![1, 2, 4], nodes: vec![8], offload_states: true, ..Freedom::default() };
-    // Seconds of a sequence by hand: a twentieth more for each halving, a quarter for recomputation, ten times for the
-    // host.
+    // Seconds of a sequence by hand: a twentieth more for each halving, a quarter for recomputation, ten
+    // times for the host.
     let seconds = |layout: &Layout| {
         let halvings = (8.0 / layout.work.micro_batch_size).log2();
         let again = if layout.recompute == Recompute::Full { 1.25 } else { 1.0 };
@@ -600,8 +604,9 @@ proptest! {
         }
     }
 
-    /// For every engine, its stages, adapters and offloads: more recomputation never needs more memory, except for the
-    /// input of the one layer that is recomputed, which a model with a single layer per GPU does not recover.
+    /// For every engine, its stages, adapters and offloads: more recomputation never needs more memory,
+    /// except for the input of the one layer that is recomputed, which a model with a single layer per GPU
+    /// does not recover.
     #[test]
     fn recomputing_more_never_needs_more_memory(layout in any_layout()) {
         let at = |recompute| gpu_memory_parts(&Layout { recompute, ..layout.clone() }, &shipped()).total();
@@ -612,7 +617,8 @@ proptest! {
         let checkpoint = activations::checkpoint_bytes_per_token(&layout, &kept) * tokens;
         let single = stages::candidate_fullest_stages(&layout).iter().any(|stage| stage.layers * schedule::micro_batches_in_flight(&layout, stage) < 2.0);
         let room = if single { checkpoint * (1.0 + shipped().slack) } else { 0.0 };
-        // The worker keeps the input of its only block as well, in 32 bit, and knows no selective recomputation.
+        // The worker keeps the input of its only block as well, in 32 bit, and knows no selective
+        // recomputation.
         let worker = if single && layout.system == System::Worker { 4.0 * tokens * layout.model.hidden } else { 0.0 };
         prop_assert!(selective <= none + worker + 1.0, "{selective} selective, {none} without");
         prop_assert!(full <= selective + room + 1.0, "{full} in full, {selective} selective");
@@ -639,8 +645,8 @@ proptest! {
 }
 
 prop_compose! {
-    /// Returns layouts of every engine: shards, stages, copies, layers distributed over GPUs; with adapters, and with
-    /// state in host memory.
+    /// Returns layouts of every engine: shards, stages, copies, layers distributed over GPUs; with adapters,
+    /// and with state in host memory.
     fn any_layout()(
         (system, sharding, tensor, pipeline) in prop::sample::select(vec![
             (System::Fsdp, Sharding::Full, 1, 1),
@@ -703,8 +709,8 @@ prop_compose! {
     }
 }
 
-/// By hand: eight processes of 2 to 4 GB, nothing offloaded; with or without the copy of a checkpoint. The states on a
-/// GPU and its context, with or without a gathered unit, have the error of a step's peaks.
+/// By hand: eight processes of 2 to 4 GB, nothing offloaded; with or without the copy of a checkpoint. The
+/// states on a GPU and its context, with or without a gathered unit, have the error of a step's peaks.
 #[test]
 fn hosts_and_saves_are_expected_between_bounds() {
     let (layout, constants) = (sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());
@@ -725,7 +731,8 @@ fn hosts_and_saves_are_expected_between_bounds() {
     assert_near(worker.host_interval.unwrap().low, 16e9, 1e-9);
 }
 
-/// Without `wrap` FSDP gathers the whole model and holds the whole gradient: two plus two bytes per parameter.
+/// Without `wrap` FSDP gathers the whole model and holds the whole gradient: two plus two bytes per
+/// parameter.
 #[test]
 fn one_unit_is_gathered_whole() {
     let mut layout = sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0);
@@ -772,7 +779,8 @@ fn what_may_be_gathered_at_once() {
     }
 }
 
-/// Up to and beyond a full card the total grows with every allocated byte, and it fits up to the card's memory.
+/// Up to and beyond a full card the total grows with every allocated byte, and it fits up to the card's
+/// memory.
 #[test]
 fn memory_rises_through_a_full_card() {
     let constants = MemoryConstants::from_constants(Constants::shipped());
@@ -794,7 +802,8 @@ fn memory_rises_through_a_full_card() {
     assert_near(whole(room / (1.0 + constants.fragments)), capacity, 1e-9);
 }
 
-/// Parts of the experts are inside the shard group, so all its ranks together hold the model once, for every degree.
+/// Parts of the experts are inside the shard group, so all its ranks together hold the model once, for every
+/// degree.
 #[test]
 fn expert_degree_leaves_the_sharded_states() {
     let mut layout = sharded_layout(&gpt2_30b(), System::SmpV2, 64.0, 80.0);
@@ -816,8 +825,8 @@ fn megatron_layout(config: &serde_json::Value) -> Layout {
     one
 }
 
-/// DeepSeek-V3 in Megatron: latent queries, keys and values, and of each layer of experts the gathered input and the products
-/// of 8 experts and the shared one. Counted by hand.
+/// DeepSeek-V3 in Megatron: latent queries, keys and values, and of each layer of experts the gathered input
+/// and the products of 8 experts and the shared one. Counted by hand.
 #[test]
 fn activations_of_latent_attention_and_experts() {
     let one = megatron_layout(&serde_json::json!({"model_type": "deepseek_v3", "hidden_size": 7168,
@@ -827,7 +836,8 @@ fn activations_of_latent_attention_and_experts() {
     let experts = 2.0 * h + 4.0 * 256.0 + 8.0 * (2.0 * h + 6.0 * 2_048.0) + 6.0 * 2_048.0;
     let dense = 2.0 * h + 6.0 * 18_432.0;
     let found = layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Flash);
-    // The norms of the two products keep their input; products keep the norms' output, which is counted with them.
+    // The norms of the two products keep their input; products keep the norms' output, which is counted with
+    // them.
     let norms = 2.0 * 2.0 * h;
     assert_near(found, norms + mla + (58.0 * experts + 3.0 * dense) / 61.0, 1e-6);
     // In 8 bit the inputs of all products have half the bytes; the router's own is not modelled.
@@ -855,8 +865,8 @@ fn few_key_heads_are_copied() {
     assert_eq!(bytes(8, 4.0) - bytes(4, 4.0), 2.0 * 2.0 * 4.0 * 128.0 / 4.0);
 }
 
-/// The rank with the fullest experts holds more than the mean, which only the upper bound has; without expert parallelism all
-/// tokens of a rank stay there.
+/// The rank with the fullest experts holds more than the mean, which only the upper bound has; without expert
+/// parallelism all tokens of a rank stay there.
 #[test]
 fn fuller_experts_raise_the_upper_bound() {
     let mut one = megatron_layout(&serde_json::json!({"model_type": "qwen3_moe", "hidden_size": 2048,
@@ -896,8 +906,8 @@ fn llama_7b_on_worker() -> Layout {
     layout
 }
 
-/// Bytes counted by hand. Llama 7B has 131,072,000 elements in its embedding, 202,383,360 in each block and 131,076,096
-/// in head and last norm; 32 divides them, and 16 the shards, so that nothing is padded.
+/// Bytes counted by hand. Llama 7B has 131,072,000 elements in its embedding, 202,383,360 in each block and
+/// 131,076,096 in head and last norm; 32 divides them, and 16 the shards, so that nothing is padded.
 #[test]
 fn a_rank_of_the_worker_on_a_gpu() {
     let mut layout = llama_7b_on_worker();
@@ -910,16 +920,17 @@ fn a_rank_of_the_worker_on_a_gpu() {
     // Two blocks in bf16 with the ends of the model, two whole gradients and two shards in 32 bit.
     let gradients = 8.0 * block + 8.0 * block / 32.0;
     assert_eq!(parts.gathered, 2.0 * (embed + head + 2.0 * block) + gradients);
-    // 32 inputs in 32 bit. A block keeps two norms' outputs, q, k, v and attention's output in bf16, the three parts of the
-    // feed-forward layers, and in 32 bit its middle, 32 sums of softmax and 4 statistics.
+    // 32 inputs in 32 bit. A block keeps two norms' outputs, q, k, v and attention's output in bf16, the
+    // three parts of the feed-forward layers, and in 32 bit its middle, 32 sums of softmax and 4 statistics.
     let (h, f) = (4_096.0, 11_008.0);
     let rows = 4_096.0;
     let saved = 2.0 * (6.0 * h + 3.0 * f) + 4.0 * (h + 32.0 + 4.0);
-    // The most of its backward pass: two tensors of the stream's width in 32 bit, and dq, dk, dv in bf16 and, while positions
-    // are turned back, twice in 32 bit.
+    // The most of its backward pass: two tensors of the stream's width in 32 bit, and dq, dk, dv in bf16 and,
+    // while positions are turned back, twice in 32 bit.
     let passing = 2.0 * 4.0 * h + (2.0 + 2.0 * 4.0) * 3.0 * h;
     assert_eq!(parts.activations, rows * (32.0 * 4.0 * h + saved + passing));
-    // 2^26 / 32,000 = 2,097 rows of loss at once; rows in bf16 and 32 bit beside it. A block's temporaries are gone then.
+    // 2^26 / 32,000 = 2,097 rows of loss at once; rows in bf16 and 32 bit beside it. A block's temporaries
+    // are gone then.
     let loss = 32_000.0 * (2.0 * rows + 16.0 * 2_097.0) + rows * 6.0 * h;
     assert_eq!(parts.logits, loss - rows * passing);
     assert_eq!(parts.buffers, 2.0 * GIB);

@@ -178,7 +178,8 @@ fn a_missing_price_makes_the_cost_a_lower_bound() {
     assert!(!document.jobs[0].after.as_ref().unwrap().intervals.contains_key("cost_usd"));
 }
 
-/// Spot prices are not known in advance: each side is shown at on-demand prices, apart from jobs with a known cost.
+/// Spot prices are not known in advance: each side is shown at on-demand prices, apart from jobs with a known
+/// cost.
 #[test]
 fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     let spot = include_str!("../../../../examples/llama-7b-fsdp/trainc.kdl");

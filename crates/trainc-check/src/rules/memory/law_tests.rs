@@ -73,8 +73,8 @@ fn memory(parallel: &str, train: &str, file: &str) -> Memory {
 
 const MIXED: &str = r#"precision "bf16"; micro-batch 1; optimizer "adamw""#;
 
-/// Elements of the parameters on rank 0 as accelerate 1.15.0 and transformers 5.24.0 report them (2026-11-28), in 32 bit;
-/// those of ZeRO-2 are whole in 16 bit, those of ZeRO-3 are divided over all ranks.
+/// Elements of the parameters on rank 0 as accelerate 1.15.0 and transformers 5.24.0 report them
+/// (2026-11-28), in 32 bit; those of ZeRO-2 are whole in 16 bit, those of ZeRO-3 are divided over all ranks.
 #[test]
 fn parameters_are_divided_as_each_law_says() {
     let whole = 115_008.0;
