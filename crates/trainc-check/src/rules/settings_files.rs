@@ -98,7 +98,11 @@ fn conflict(plan: &Plan) -> Option<Diagnostic> {
     let span = span.or(spans.into_iter().flatten().next()).unwrap_or(parallel.span);
     let what = packed.map_or_else(|| "the file that trainc writes".to_owned(), |path| format!("`{path}`"));
     Some(
-        Diagnostic::new(&T0510, span, format!("{what} is packed as `{path}`, where the archive has another file"))
+        Diagnostic::new(
+            &T0510,
+            span,
+            format!("{what} is packed as `{path}`, where the archive has another file"),
+        )
             .help("rename one of them"),
     )
 }
