@@ -62,6 +62,19 @@ impl Axis {
         }
     }
 
+    /// Returns its degree as written, to be changed.
+    pub fn written_mut(self, parallel: &mut Parallel) -> &mut Field<u64> {
+        match self {
+            Self::Replica => &mut parallel.replicate_degree,
+            Self::Shard => &mut parallel.shard_degree,
+            Self::Tensor => &mut parallel.tensor_degree,
+            Self::Pipeline => &mut parallel.pipeline_degree,
+            Self::Context => &mut parallel.context_degree,
+            Self::Ulysses => &mut parallel.ulysses_degree,
+            Self::Expert => &mut parallel.expert_degree,
+        }
+    }
+
     /// Returns the node of its degree in the language.
     pub fn node(self) -> &'static str {
         match self {

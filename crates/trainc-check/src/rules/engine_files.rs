@@ -8,8 +8,8 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_engine::files::{Names, plan_names};
-use trainc_plan::codes as plan_codes;
-use trainc_ir::{FileSetting, FileValue, ForeignFile, Plan, Scalar};
+use trainc_plan::codes::{self as plan_codes, T0802};
+use trainc_ir::{Axis, FileReader, FileSetting, FileValue, ForeignFile, Plan, Scalar};
 
 declare_code!(
     T0805,
@@ -65,6 +65,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         check.check_law(problems);
         checked.push(check);
     }
+    check_degrees(plan, problems);
     let engine = plan.engine.map(|engine| engine.front.word);
     for rule in engine_files::rules() {
         if !applies_to_version(plan, rule.package.as_deref(), rule) {
@@ -82,6 +83,29 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let at = parallel.map_or_else(Span::default, |it| it.engine.span().unwrap_or(it.span));
             problems.extend_with(broken(rule, &plan_names(plan), at));
         }
+    }
+}
+
+/// Reports degrees of the manifest that the engine's file does not have: the program reads its file alone.
+fn check_degrees(plan: &Plan, problems: &mut Problems) {
+    let Some(file) = plan.files.iter().find(|file| file.reader == FileReader::Engine) else { return };
+    let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
+    let Some(of_files) = trainc_plan::plan::mesh::mesh_of_files(plan) else { return };
+    for axis in Axis::ALL {
+        let Some(span) = axis.written(parallel).span() else { continue };
+        if span.source == file.span.source || mesh.degree(axis) == of_files.degree(axis) {
+            continue;
+        }
+        let (node, here, there) = (axis.node(), mesh.degree(axis), of_files.degree(axis));
+        problems.push(
+            Diagnostic::new(
+                &T0802,
+                span,
+                format!("`{node}` is {here} here, but {there} by `{}`, which the program reads", file.path),
+            )
+            .remove(node)
+            .or_else("set it in the file"),
+        );
     }
 }
 

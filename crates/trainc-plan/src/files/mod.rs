@@ -15,6 +15,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span, Spanned};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_engine::files::{self, Names};
+use trainc_ir::payload::CODE_DIRECTORY;
 use trainc_ir::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
 use trainc_syntax::ast::{Node, Value};
 
@@ -49,9 +50,6 @@ declare_code!(
 
 /// The codes of this stage.
 pub(super) static CODES: &[&Code] = &[&T0801, &T0802, &T0803, &T0804];
-
-/// The path at which the training toolkit and the launch script unpack the program.
-const CODE_DIRECTORY: &str = "/opt/ml/code/";
 
 /// The most files that a job reads: bounds the work if each names others.
 const MAX_FILES: usize = 16;
@@ -202,7 +200,8 @@ impl Reader<'_> {
             let named = table.find(&setting.key).and_then(|row| row.opens.as_deref());
             let Some(other) = named.and_then(engine_files::keys) else { continue };
             let FileValue::Scalar(Scalar::Text(written)) = &setting.value else { continue };
-            let path = written.strip_prefix(CODE_DIRECTORY).unwrap_or(written);
+            let path =
+                written.strip_prefix(CODE_DIRECTORY).map_or(&**written, |path| path.trim_start_matches('/'));
             // A file of a channel is known only in the container.
             if path.starts_with("/opt/ml/input/") || path.is_empty() {
                 continue;

@@ -8,7 +8,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
 use trainc_ir::engine::{Absent, Degree, Inside, Law, Ranks};
-use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Val};
+use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Plan, Val};
 
 declare_code!(
     T0301,
@@ -67,6 +67,22 @@ pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     let law = at.law();
     let all_read = law.factors.iter().all(|factor| law.reads.contains(&factor.axis)) && law.shares.is_empty();
     (law.can_shard() && all_read).then_some(at.world_size)
+}
+
+/// Returns the mesh of a plan as the files of its engine give it, without the degrees that the manifest writes.
+/// `None` if it has no such file or the degrees are invalid.
+pub fn mesh_of_files(plan: &Plan) -> Option<Mesh> {
+    let sources: Vec<_> = plan.files.iter().map(|file| file.span.source).collect();
+    plan.files.first()?;
+    let mut job = plan.job.clone();
+    let parallel = job.parallel.as_mut()?;
+    for axis in Axis::ALL {
+        let degree = axis.written_mut(parallel);
+        if degree.span().is_some_and(|span| !sources.contains(&span.source)) {
+            *degree = Field::Absent;
+        }
+    }
+    mesh((&job, plan.engine), plan.machine.as_ref(), plan.model.as_ref(), &mut Problems::default())
 }
 
 /// Computes the world over which the axes are arranged.
