@@ -1,7 +1,7 @@
 //! The keys and values of a document, each with its place.
 
 use std::ops::Range;
-use trainc_catalog::engine_files::{self, KeyTable};
+use trainc_catalog::engine_files::{self, KeyKind, KeyRow, KeyTable};
 use trainc_diag::source::{SourceId, Span};
 use trainc_document::{Node, Value};
 use trainc_ir::{FileSetting, FileValue, Scalar};
@@ -51,7 +51,13 @@ impl Reader {
             let value = match &entry.value.value {
                 Value::Mapping(_) => FileValue::Map,
                 Value::Sequence(items) => FileValue::List(items.iter().filter_map(scalar).collect()),
-                _ => FileValue::Scalar(scalar(&entry.value).unwrap_or(Scalar::Null)),
+                _ => {
+                    let value = scalar(&entry.value).unwrap_or(Scalar::Null);
+                    FileValue::Scalar(match row {
+                        Some(row) => as_read(row, value),
+                        None => value,
+                    })
+                }
             };
             let setting = FileSetting {
                 key: key.clone(),
@@ -69,6 +75,21 @@ impl Reader {
                 _ => self.map(part, &format!("{key}."), &entry.value),
             }
         }
+    }
+}
+
+/// Returns a value as the program takes it: where it converts, the number in a text, and a float without a fraction
+/// for a whole number. What it refuses stays as it is written.
+fn as_read(row: &KeyRow, value: Scalar) -> Scalar {
+    match (row.kind, &value) {
+        (KeyKind::Int, Scalar::Float(x)) if row.loose && x.fract() == 0.0 => {
+            format!("{x:.0}").parse().map_or(value, Scalar::Int)
+        }
+        (KeyKind::Int, Scalar::Text(text)) if row.loose => text.trim().parse().map_or(value, Scalar::Int),
+        (KeyKind::Number, Scalar::Text(text)) if row.loose => {
+            text.trim().parse().map_or(value, Scalar::Float)
+        }
+        _ => value,
     }
 }
 
