@@ -21,6 +21,7 @@ mod apply;
 mod cases;
 mod consoles;
 mod docs;
+mod engines;
 mod fixes;
 mod golden;
 mod help;
