@@ -42,6 +42,12 @@ test-aten *versions:
 replay-aten python=".venv-torch/bin/python":
     crates/trainc-worker/tests/replay.sh {{python}}
 
+# What is emitted for accelerate, DeepSpeed and DistributedConfig trains on CPU processes, and their classes accept what trainc
+# writes. Fetches PyTorch and the engines from PyPI (620 MB). `./test` runs it if TRAINC_ENGINES_PYTHON names their Python.
+test-engines directory="target/engines":
+    cargo build --locked -p trainc
+    TRAINC_BIN=target/debug/trainc TRAINC_ENGINES_PYTHON="$(python3 tests/engines/environment.py {{directory}})" tests/python/run.sh test_engines.py
+
 # Whether the tests of the engine find deliberate mistakes, above all in the order of collectives. A quarter of an hour.
 mutate-aten version="2.15.0":
     TRAINC_TORCH_LIB="$(python3 crates/trainc-worker/tests/python/fetch_torch.py {{version}} target/torch/{{version}})" python3 crates/trainc-worker/tests/python/mutants.py
