@@ -59,11 +59,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for file in plan.files.iter().filter(|file| !file.is_replaced) {
         let Some(table) = engine_files::keys(file.table) else { continue };
         let names = plan_names(plan).with_file(table, file, &plan.programs);
-        let check = FileCheck { plan, table, file, names };
+        let check = FileCheck { plan, table, file, names, at: None };
         check.check_keys(problems);
         check.check_required(problems);
         check.check_law(problems);
         checked.push(check);
+    }
+    // What trainc writes is judged like a file of the user; only its keys are right anyway.
+    let engine_span =
+        plan.job.parallel.as_ref().map_or_else(Span::default, |it| it.engine.span().unwrap_or(it.span));
+    let written = trainc_engine::write::read_back(plan);
+    if let Some((file, table)) = written.as_ref().and_then(|file| Some((file, engine_files::keys(file.table)?)))
+    {
+        let names = plan_names(plan).with_file(table, file, &plan.programs);
+        checked.push(FileCheck { plan, table, file, names, at: Some(engine_span) });
     }
     check_degrees(plan, problems);
     let engine = plan.engine.map(|engine| engine.front.word);
@@ -75,13 +84,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         for check in checked.iter().filter(about) {
             let at = rule.at.as_deref().map_or_else(|| check.place(), |key| check.place_of(key));
             let value = rule.at.as_deref().and_then(|key| check.file.setting(key)).map(|it| it.value_span);
+            let value = value.filter(|_| check.at.is_none());
             let problem = broken(rule, &check.names, at);
             problems.extend_with(problem.map(|one| one.subject(value.unwrap_or(at))));
         }
         if rule.engine.is_some() && rule.engine.as_deref() == engine {
-            let parallel = plan.job.parallel.as_ref();
-            let at = parallel.map_or_else(Span::default, |it| it.engine.span().unwrap_or(it.span));
-            problems.extend_with(broken(rule, &plan_names(plan), at));
+            problems.extend_with(broken(rule, &plan_names(plan), engine_span));
         }
     }
 }
@@ -147,16 +155,24 @@ struct FileCheck<'a> {
     table: &'static KeyTable,
     file: &'a ForeignFile,
     names: Names,
+    /// The place of all problems of a file that trainc writes.
+    at: Option<Span>,
 }
 
 impl FileCheck<'_> {
     /// Returns the place of problems about the file as a whole: its first key.
     fn place(&self) -> Span {
+        if let Some(at) = self.at {
+            return at;
+        }
         self.file.settings.first().map_or(self.file.span, |setting| setting.key_span)
     }
 
     /// Returns the place of a key, or of the nearest block around it that is written.
     fn place_of(&self, key: &str) -> Span {
+        if let Some(at) = self.at {
+            return at;
+        }
         if let Some(setting) = self.file.setting(key) {
             return match setting.value {
                 FileValue::Map => setting.key_span,

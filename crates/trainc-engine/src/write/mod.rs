@@ -2,10 +2,11 @@
 
 mod text;
 
-use crate::files::plan_names;
+use crate::files::{self, plan_names};
 use text::Map;
 use trainc_catalog::engine_files::{self, Syntax};
-use trainc_ir::{Plan, Scalar};
+use trainc_diag::source::{SourceId, Span};
+use trainc_ir::{FileReader, ForeignFile, Plan, Scalar};
 
 /// Returns the text of the file that trainc writes for the engine of a plan; `None` for an engine without
 /// one. A value that the plan does not have is not written.
@@ -30,6 +31,26 @@ pub fn file(plan: &Plan) -> Option<String> {
         Syntax::Json => Some(map.to_json()),
         Syntax::Toml => None,
     }
+}
+
+/// Returns the file that trainc writes for the engine of a plan as its program reads it, without places.
+pub fn read_back(plan: &Plan) -> Option<ForeignFile> {
+    let path = plan.written_file()?;
+    let table = engine_files::keys(plan.engine?.front.file?)?;
+    let text = file(plan)?;
+    let document = files::read(table, &text).ok()?;
+    let part = files::parts(table, &document, SourceId::default()).into_iter().next()?;
+    Some(ForeignFile {
+        reader: FileReader::Engine,
+        table: table.name,
+        path: path.to_owned(),
+        packed_as: path.to_owned(),
+        is_in_source: false,
+        text: text.into(),
+        span: Span::default(),
+        settings: part.settings,
+        is_replaced: false,
+    })
 }
 
 /// The first lines of a file that may have comments.

@@ -33,7 +33,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         dependencies,
         missing_dependencies: _,
         files: _,
-        programs: _,
+        programs,
         on_sagemaker,
         account_facts: _,
         // Derived from the prediction, which the report shows.
@@ -95,6 +95,13 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     for (name, val) in [("steps", steps), ("tokens", tokens)] {
         if let Some(val) = val {
             table.val(name, val, |n| text::group_digits(*n));
+        }
+    }
+    // The packages by whose versions files are read and judged.
+    if engine.is_some_and(|engine| engine.front.file.is_some()) || !plan.files.is_empty() {
+        table.set_prefix("programs");
+        for program in programs {
+            table.val(program.package, &program.version, Clone::clone);
         }
     }
     if let Some(image) = image {
