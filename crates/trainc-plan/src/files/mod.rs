@@ -307,6 +307,13 @@ impl Reader<'_> {
                 return false;
             }
         };
+        // A default yields to the manifest, whose value the program may get as an argument; of the layout an
+        // engine reads its file alone.
+        let is_default = setting.key_span == setting.value_span;
+        let yields = is_default && row.word.as_deref().is_some_and(|word| word.starts_with("train/"));
+        if yields && (place.find_alternative(self.job).is_some() || place.find(self.job).is_some()) {
+            return false;
+        }
         if let Some((other, other_place)) = place.find_alternative(self.job) {
             self.problems.push(conflict(&place, setting, &meant, (other, &other_place), self.sources));
             return false;
