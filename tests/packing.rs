@@ -363,7 +363,7 @@ fn conversations_that_their_template_refuses() {
     let line =
         json!({"messages": [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]});
     dir.write("a.jsonl", format!("{line}\n"));
-    refused(&pack(&dir.0, &["a.jsonl"]), &["T0522"], &["needs a template", "--template FILE"]);
+    refused(&pack(&dir.0, &["a.jsonl"]), &["T0522"], &["require a chat template", "--template FILE"]);
     refused(
         &pack(&dir.0, &["--template", "eli5", "a.jsonl"]),
         &["T0522"],

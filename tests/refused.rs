@@ -34,7 +34,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("torchrun-pt-2.4.1-in-list-but-not-in-matrix", "T0330"),
     ("torchrun-py2", "T0331"),
     ("trn1-mpi", "T0354"),
-    ("unknown-strategy", "T0223"),
+    ("unknown-strategy", "T0220"),
 ];
 
 /// Cases whose rules are not here yet. A rule that refuses one moves it up, with its code.

@@ -323,9 +323,8 @@ pub(crate) fn quote_sets(sets: &[Set]) -> String {
 
 /// Adds the lines to edit in files that are not manifests to the object of a layout, if there are any.
 pub(crate) fn with_file_edits(mut layout: Value, sets: &[Set]) -> Value {
-    let lines = file_texts(sets);
-    if let (Some(object), false) = (layout.as_object_mut(), lines.is_empty()) {
-        object.insert("file_edits".to_owned(), Value::from(lines));
+    if let Some(object) = layout.as_object_mut() {
+        object.insert("file_edits".to_owned(), Value::from(file_texts(sets)));
     }
     layout
 }

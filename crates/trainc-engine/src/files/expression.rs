@@ -2,7 +2,7 @@
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, UndefinedBehavior};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use trainc_catalog::engine_files::{KeyKind, KeyTable};
 use trainc_catalog::images;
 use trainc_ir::{FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
@@ -93,15 +93,15 @@ impl Names {
     fn evaluate(&self, expression: &str) -> Option<Value> {
         let env = environment();
         let compiled = env.compile_expression(expression).ok()?;
-        if !self.have(&compiled.undeclared_variables(true)) {
+        if !self.have(compiled.undeclared_variables(true)) {
             return None;
         }
         compiled.eval(Value::from(self.groups.clone())).ok()
     }
 
     /// Returns whether all dotted names are known.
-    fn have(&self, names: &HashSet<String>) -> bool {
-        names.iter().all(|name| {
+    fn have(&self, names: impl IntoIterator<Item = String>) -> bool {
+        names.into_iter().all(|name| {
             let mut steps = name.split('.');
             let Some(group) = steps.next() else { return false };
             // `version_at_least` is a function, not a value.
