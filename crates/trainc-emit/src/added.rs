@@ -230,7 +230,9 @@ parallelism_config:
             serde_json::from_str(&written(parallel, "engine/distributed.json")).unwrap();
         let degrees = [("tp_size", 2), ("fsdp_size", 4), ("dp_replicate_size", 2)];
         let mut expected = serde_json::json!({"fsdp_mixed_precision": true});
-        degrees.into_iter().for_each(|(key, degree)| expected[key] = degree.into());
+        for (key, degree) in degrees {
+            expected[key] = degree.into();
+        }
         assert_eq!(read, expected);
     }
 }

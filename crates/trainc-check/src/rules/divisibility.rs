@@ -1,6 +1,7 @@
 //! Parallelism degrees compared with the model's dimensions: heads, widths, layers and sequence length.
 
 use crate::Context;
+use crate::codes;
 use crate::queries::dimensions::{NO_TENSOR_DEGREE, gcd, tensor_degree_multiple, tensor_dimensions};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -16,7 +17,8 @@ declare_code!(
     "degree-model-mismatch",
     Error,
     "a degree that does not divide the model's dimensions",
-    ends: Speed
+    ends: Speed,
+    supersedes: { Value: [codes::T0807] },
 );
 declare_code!(
     T0392,

@@ -171,7 +171,11 @@ impl FileCheck<'_> {
     /// Returns the place of a key, or of the nearest block around it that is written.
     fn place_of(&self, key: &str) -> Span {
         if let Some(at) = self.at {
-            return at;
+            // The degree from which trainc writes the key.
+            let word = self.table.find(key).and_then(|row| row.word.as_deref()?.strip_prefix("parallel/"));
+            let axis = Axis::ALL.into_iter().find(|axis| Some(axis.node()) == word);
+            let degree = axis.zip(self.plan.job.parallel.as_ref());
+            return degree.and_then(|(axis, parallel)| axis.written(parallel).span()).unwrap_or(at);
         }
         if let Some(setting) = self.file.setting(key) {
             return match setting.value {
