@@ -96,7 +96,8 @@ fn check_environment(
     // The worker and the launch script set their own environment, and the toolkit's SMDDP runner enables EFA
     // on every type.
     let turned_on =
-        matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp) || plan.payload.is_launched_by_script();
+        matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp)
+            || plan.payload.is_launched_by_script();
     if instance.toolkit_sets_nccl_efa_env || turned_on || plan.is_worker() {
         return;
     }

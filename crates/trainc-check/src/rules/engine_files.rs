@@ -69,8 +69,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let engine_span =
         plan.job.parallel.as_ref().map_or_else(Span::default, |it| it.engine.span().unwrap_or(it.span));
     let written = trainc_engine::write::read_back(plan);
-    if let Some((file, table)) = written.as_ref().and_then(|file| Some((file, engine_files::keys(file.table)?)))
-    {
+    let with_table = written.as_ref().and_then(|file| Some((file, engine_files::keys(file.table)?)));
+    if let Some((file, table)) = with_table {
         let names = plan_names(plan).with_file(table, file, &plan.programs);
         checked.push(FileCheck { plan, table, file, names, at: Some(engine_span) });
     }

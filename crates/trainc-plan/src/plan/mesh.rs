@@ -69,8 +69,8 @@ pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     (law.can_shard() && all_read).then_some(at.world_size)
 }
 
-/// Returns the mesh of a plan as the files of its engine give it, without the degrees that the manifest writes.
-/// `None` if it has no such file or the degrees are invalid.
+/// Returns the mesh of a plan as the files of its engine give it, without the degrees that the manifest
+/// writes. `None` if it has no such file or the degrees are invalid.
 pub fn mesh_of_files(plan: &Plan) -> Option<Mesh> {
     let sources: Vec<_> = plan.files.iter().map(|file| file.span.source).collect();
     plan.files.first()?;
