@@ -236,7 +236,8 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
             }
             planned += 1;
         }
-        assert!(planned >= 8, "{name}: {planned}");
+        // Under DistributedConfig the programs refuse most combinations of stages.
+        assert!(planned >= 6, "{name}: {planned}");
         // Degrees that are parts of the shard group vary where the manifest has them, or the model and the
         // library do.
         let all = |of: fn(&Point) -> u64| points.iter().map(of).collect::<BTreeSet<_>>();
