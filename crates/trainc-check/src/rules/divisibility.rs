@@ -120,6 +120,12 @@ fn check_tensor_degree(
     .note("each tensor rank holds whole heads and an equal slice of `hidden` and `ffn` (SMP and \
         Megatron-LM; pytorch/torchtitan#4016)")
     .fact("legal", legal.clone());
+    let are_heads = broken.iter().any(|(name, _)| name.contains("heads"));
+    if mesh.law.splits_unevenly && !are_heads {
+        diagnostic = diagnostic
+            .severity(Severity::Warning)
+            .note("transformers splits it unevenly: every rank waits for the one with the largest part");
+    }
     diagnostic = if legal.is_empty() || common == 1 {
         diagnostic.help(NO_TENSOR_DEGREE)
     } else {

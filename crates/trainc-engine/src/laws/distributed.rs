@@ -23,6 +23,8 @@ pub static DISTRIBUTED: Law = Law {
     states: States::ByDegree,
     whole_model: false,
     varies: &[Axis::Tensor],
+    // Verdicts of 5.24.0 with an ffn of 130 over 4 ranks; heads are refused.
+    splits_unevenly: true,
     offloads_states: true,
     unscalable: None,
     quantized: Quantized::Nf4,

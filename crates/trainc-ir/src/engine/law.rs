@@ -25,6 +25,8 @@ pub struct Law {
     pub inside: &'static [Inside],
     /// True if the program ignores an expert degree where the model has no experts.
     pub ignores_experts_of_dense: bool,
+    /// True if a width that the tensor degree does not divide is split unevenly, not refused.
+    pub splits_unevenly: bool,
     /// Axes that the language has for the engine and that this law does not support above degree 1; a rule
     /// reports them.
     pub unsupported: &'static [Axis],
@@ -236,6 +238,7 @@ impl Law {
         replicas: None,
         inside: &[],
         ignores_experts_of_dense: false,
+        splits_unevenly: false,
         unsupported: &[],
         order: Order::Axes(&[Axis::Replica]),
         reads: &[Axis::Replica, Axis::Shard],
