@@ -96,7 +96,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Reports degrees of the manifest that the engine's file does not have: the program reads its file alone.
 fn check_degrees(plan: &Plan, problems: &mut Problems) {
-    let Some(file) = plan.files.iter().find(|file| file.reader == FileReader::Engine) else { return };
+    let mut files = plan.files.iter();
+    let file = files.find(|file| file.reader == FileReader::Engine && !file.is_replaced);
+    let Some(file) = file else { return };
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
     let Some(of_files) = trainc_plan::plan::mesh::mesh_of_files(plan) else { return };
     for axis in Axis::ALL {
