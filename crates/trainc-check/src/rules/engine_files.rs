@@ -273,7 +273,8 @@ impl FileCheck<'_> {
         };
         let prefix = if map.is_empty() { String::new() } else { format!("{map}.") };
         let siblings = self.table.rows.iter().flat_map(|row| std::iter::once(&row.key).chain(&row.aliases));
-        let siblings = siblings.filter_map(|key| key.strip_prefix(&prefix)).filter(|key| !key.contains('.'));
+        let siblings = siblings.filter_map(|key| key.strip_prefix(&prefix));
+        let siblings = siblings.filter(|key| !key.is_empty() && !key.contains('.'));
         let problem = Diagnostic::new(code, setting.key_span, message);
         Some(match text::nearest(key, siblings) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
@@ -375,6 +376,9 @@ fn last(key: &str) -> &str {
 
 /// Returns what the program expects, if it refuses the value.
 fn refused_value(row: &KeyRow, value: &FileValue) -> Option<String> {
+    if row.auto && value.scalar() == Some(&Scalar::Text("auto".to_owned())) {
+        return None;
+    }
     let scalar = match (row.kind, value) {
         (KeyKind::Any, _) | (_, FileValue::Scalar(Scalar::Null)) => return None,
         (KeyKind::Map, FileValue::Map) | (KeyKind::List, FileValue::List(_)) => return None,
@@ -384,9 +388,6 @@ fn refused_value(row: &KeyRow, value: &FileValue) -> Option<String> {
         (_, FileValue::Map | FileValue::List(_)) => return Some("a single value".to_owned()),
         (_, FileValue::Scalar(scalar)) => scalar,
     };
-    if row.auto && *scalar == Scalar::Text("auto".to_owned()) {
-        return None;
-    }
     let written = scalar.as_variable();
     let number = match scalar {
         Scalar::Int(n) => Some(*n as f64),

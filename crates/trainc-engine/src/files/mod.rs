@@ -16,9 +16,11 @@ use trainc_ir::{ForeignFile, ProgramVersion, Scalar};
 /// The bounds of a file: those of a document, but of a size that a person writes.
 const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 32, nodes: 20_000, expanded_bytes: 4 << 20 };
 
-/// Reads the text of a file, in the syntax that its program reads.
-pub fn read(table: &KeyTable, text: &str) -> Result<Node, Error> {
+/// Reads the text of a file, in the syntax that its program reads. Programs that read YAML read JSON where the
+/// name says it.
+pub fn read(table: &KeyTable, path: &str, text: &str) -> Result<Node, Error> {
     match table.syntax {
+        Syntax::Yaml if path.ends_with(".json") => trainc_document::read_json(text, &LIMITS),
         Syntax::Yaml => trainc_document::read_yaml(text, &LIMITS),
         Syntax::Json => trainc_document::read_json(text, &LIMITS),
         Syntax::Toml => trainc_document::read_toml(text, &LIMITS),

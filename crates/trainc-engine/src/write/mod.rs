@@ -38,7 +38,7 @@ pub fn read_back(plan: &Plan) -> Option<ForeignFile> {
     let path = plan.written_file()?;
     let table = engine_files::keys(plan.engine?.front.file?)?;
     let text = file(plan)?;
-    let document = files::read(table, &text).ok()?;
+    let document = files::read(table, path, &text).ok()?;
     let part = files::parts(table, &document, SourceId::default()).into_iter().next()?;
     Some(ForeignFile {
         reader: FileReader::Engine,

@@ -161,7 +161,7 @@ impl Reader<'_> {
         let name = paths::join(&from, &path.value);
         let source = self.sources.add(name, text.clone());
         let whole = Span::whole(source);
-        let document = match files::read(table, &text) {
+        let document = match files::read(table, &path.value, &text) {
             Ok(document) => document,
             Err(error) => {
                 let at = Span::new(source, error.span.start, error.span.end);
@@ -203,7 +203,7 @@ impl Reader<'_> {
             let path =
                 written.strip_prefix(CODE_DIRECTORY).map_or(&**written, |path| path.trim_start_matches('/'));
             // A file of a channel is known only in the container.
-            if path.starts_with("/opt/ml/input/") || path.is_empty() {
+            if path.starts_with("/opt/ml/input/") || matches!(path, "" | "none") {
                 continue;
             }
             let Some((from, dir)) = self.program_directory() else { continue };

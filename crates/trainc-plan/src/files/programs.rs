@@ -17,10 +17,13 @@ const REQUIREMENTS: &str = "requirements.txt";
 
 /// Returns the versions of all packages that are known.
 pub(crate) fn versions(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> Vec<ProgramVersion> {
-    let pins = requirements(job, world, sources);
+    let (pins, names_others) = requirements(job, world, sources);
     let each = PACKAGES.iter().filter_map(|package| {
         let pinned = pins.iter().find(|pin| pin.package == *package);
-        version(job, package, pinned)
+        let found = version(job, package, pinned)?;
+        // A file of requirements or a wheel that is named there may bring it.
+        let is_installed = found.is_installed.filter(|is_installed| *is_installed || !names_others);
+        Some(ProgramVersion { is_installed, ..found })
     });
     each.collect()
 }
@@ -102,13 +105,14 @@ struct Pin {
     version: Option<Spanned<String>>,
 }
 
-/// Reads the packages of the requirements in the program's directory.
-fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> Vec<Pin> {
+/// Reads the packages of the requirements in the program's directory. Also returns whether they name other files
+/// or addresses.
+fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> (Vec<Pin>, bool) {
     let directory = job.child("program").and_then(|node| text(node.prop("source")));
-    let Some(directory) = directory else { return Vec::new() };
+    let Some(directory) = directory else { return (Vec::new(), false) };
     let from = sources.get(directory.span.source).map_or_else(String::new, |it| it.name.to_string());
     let path = super::paths::join_directory(&directory.value, REQUIREMENTS);
-    let Ok(read) = world.read_text(&from, &path) else { return Vec::new() };
+    let Ok(read) = world.read_text(&from, &path) else { return (Vec::new(), false) };
     let source = sources.add(super::paths::join(&from, &path), read.clone());
     let mut at = 0;
     let mut pins = Vec::new();
@@ -122,7 +126,13 @@ fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> V
         }
         at += line.len();
     }
-    pins
+    let names_others = read.lines().map(str::trim).any(|line| {
+        let options = ["-r", "--requirement", "-e", "--editable"];
+        options.iter().any(|option| line.starts_with(option))
+            || line.contains("://")
+            || line.starts_with(['.', '/'])
+    });
+    (pins, names_others)
 }
 
 /// Returns the package of a line, in the form of PyPI, and its exact version. A line with an option, an

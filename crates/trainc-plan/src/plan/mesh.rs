@@ -529,7 +529,8 @@ impl Layout<'_> {
             if of.iter().any(|outer| outer.written(self.parallel).is_bad()) {
                 return None;
             }
-            let product = |axes: &[Axis]| axes.iter().map(|axis| mesh.degree(*axis)).product::<u64>().max(1);
+            let degrees = |axes: &[Axis]| axes.iter().map(|axis| mesh.degree(*axis)).collect::<Vec<_>>();
+            let product = |axes: &[Axis]| degrees(axes).into_iter().fold(1, u64::saturating_mul).max(1);
             let (room, part) = (product(of), product(whole));
             if val.value <= 1 || room.is_multiple_of(val.value) && val.value.is_multiple_of(part) {
                 continue;
