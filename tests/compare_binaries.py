@@ -113,6 +113,7 @@ def suite_cases(scratch):
     for code, title, flags, alone, files in sorted(found, key=lambda one: one[:2]):
         text = files.pop("")
         for name, beside in files.items():
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
             (scratch / name).write_text(beside)
         if not alone and not has_job(text):
             text = 'extends "base.kdl"; job "example" {\n' + text.rstrip("\n") + "\n}\n"
