@@ -7,6 +7,7 @@
 mod layer;
 mod paths;
 pub(crate) mod programs;
+mod requirements;
 
 use crate::{ReadError, World};
 use layer::Place;
@@ -51,22 +52,26 @@ declare_code!(
 /// The codes of this stage.
 pub(super) static CODES: &[&Code] = &[&T0801, &T0802, &T0803, &T0804];
 
+/// The directory of the channels in the container.
+const CHANNELS: &str = "/opt/ml/input/";
+
 /// The most files that a job reads: bounds the work if each names others.
 const MAX_FILES: usize = 16;
 
 /// Reads the files that a job names, and merges what they set into it. If it is said so, a value that the job
-/// has already replaces that of a file.
+/// has already replaces that of a file. Also returns whether all of them could be read.
 pub(super) fn read(
     job: &mut Node,
     (programs, replaces): (&[ProgramVersion], bool),
     world: &mut dyn World,
     sources: &mut SourceMap,
     problems: &mut Problems,
-) -> Vec<ForeignFile> {
-    let mut reader = Reader { job, programs, replaces, world, sources, problems, files: Vec::new() };
+) -> (Vec<ForeignFile>, bool) {
+    let files = Vec::new();
+    let mut reader = Reader { job, programs, replaces, world, sources, problems, files, is_whole: true };
     reader.read_engine_file();
     reader.read_program_file();
-    reader.files
+    (reader.files, reader.is_whole)
 }
 
 struct Reader<'a> {
@@ -78,6 +83,8 @@ struct Reader<'a> {
     sources: &'a mut SourceMap,
     problems: &'a mut Problems,
     files: Vec<ForeignFile>,
+    /// False if a file could not be read.
+    is_whole: bool,
 }
 
 /// A file to be read.
@@ -156,7 +163,7 @@ impl Reader<'_> {
         }
         let text = match self.world.read_text(&from, &path.value) {
             Ok(text) => text,
-            Err(fault) => return self.problems.push(unreadable(&path, &fault)),
+            Err(fault) => return self.give_up(unreadable(&path, &fault)),
         };
         let name = paths::join(&from, &path.value);
         let source = self.sources.add(name, text.clone());
@@ -166,14 +173,12 @@ impl Reader<'_> {
             Err(error) => {
                 let at = Span::new(source, error.span.start, error.span.end);
                 let message = format!("`{}` is not valid {}: {}", path.value, table.syntax, error.message);
-                self.problems.push(Diagnostic::new(&T0801, at, message).label(path.span, "named here"));
-                return;
+                return self.give_up(Diagnostic::new(&T0801, at, message).label(path.span, "named here"));
             }
         };
         if !matches!(document.value, trainc_document::Value::Mapping(_)) {
             let message = format!("`{}` has no keys: expected a map", path.value);
-            self.problems.push(Diagnostic::new(&T0801, whole, message).label(path.span, "named here"));
-            return;
+            return self.give_up(Diagnostic::new(&T0801, whole, message).label(path.span, "named here"));
         }
         let text: std::sync::Arc<str> = text.into();
         for (at, part) in files::parts(table, &document, source).into_iter().enumerate() {
@@ -194,6 +199,23 @@ impl Reader<'_> {
         }
     }
 
+    /// Reports a file that exists only in the container, unless the manifest says what trainc needs of it.
+    fn report_unread(&mut self, written: &str, span: Span) {
+        let has_strategy = self.job.child("parallel").is_some_and(|node| node.child("strategy").is_some());
+        if !has_strategy {
+            self.give_up(
+                Diagnostic::new(&T0804, span, format!("trainc cannot read `{written}`, which decides the layout"))
+                    .help("add its stage to `parallel`, such as `strategy \"zero-3\"`, or keep the file in `source`"),
+            );
+        }
+    }
+
+    /// Reports a file that cannot be read: what it sets is unknown.
+    fn give_up(&mut self, problem: Diagnostic) {
+        self.is_whole = false;
+        self.problems.push(problem);
+    }
+
     /// Reads the files that a file names.
     fn read_files_in(&mut self, table: &'static KeyTable, file: &ForeignFile) {
         for setting in &file.settings {
@@ -202,27 +224,26 @@ impl Reader<'_> {
             let FileValue::Scalar(Scalar::Text(written)) = &setting.value else { continue };
             let path =
                 written.strip_prefix(CODE_DIRECTORY).map_or(&**written, |path| path.trim_start_matches('/'));
-            // A file of a channel is known only in the container.
-            if path.starts_with("/opt/ml/input/") || matches!(path, "" | "none") {
+            if matches!(path, "" | "none") {
                 continue;
             }
-            let Some((from, dir)) = self.program_directory() else { continue };
-            let inside = paths::inside(&dir, &paths::join_directory(&dir, path));
-            let found = inside.filter(|_| !path.starts_with('/')).is_some_and(|_| {
-                !matches!(
-                    self.world.read_text(&from, &paths::join_directory(&dir, path)),
-                    Err(ReadError::NotFound | ReadError::OutsideRoot { .. })
-                )
+            let program = self.program_directory().filter(|_| !path.starts_with(CHANNELS));
+            let Some((from, dir)) = program else {
+                self.report_unread(written, setting.value_span);
+                continue;
+            };
+            // Relative to the program's directory, as in the container, and not above it.
+            let inside = paths::inside(".", path).map(|path| paths::join_directory(&dir, &path));
+            let is_found = inside.is_some_and(|path| {
+                let read = self.world.read_text(&from, &path);
+                !matches!(read, Err(ReadError::NotFound | ReadError::OutsideRoot { .. }))
             });
-            if !found {
-                self.problems.push(
-                    Diagnostic::new(
-                        &T0804,
-                        setting.value_span,
-                        format!("`{written}` is not in the program's directory `{dir}`"),
-                    )
-                    .help(format!("move the file into `{dir}`, and write its path from there"))
-                    .note("the job reads the path in its working directory, which has what `source` has"),
+            if !is_found {
+                let message = format!("`{written}` is not in the program's directory `{dir}`");
+                self.give_up(
+                    Diagnostic::new(&T0804, setting.value_span, message)
+                        .help(format!("move the file into `{dir}`, and write its path from there"))
+                        .note("the job reads the path in its working directory, which has what `source` has"),
                 );
                 continue;
             }

@@ -1,11 +1,11 @@
 //! The versions of the packages that read the files of a job: those that the program pins, those of the
 //! image, or the newest known.
 
+use super::requirements::{self, Requirement};
 use crate::World;
-use std::sync::LazyLock;
-use trainc_catalog::images;
 use trainc_catalog::packages::{self, InImage};
-use trainc_diag::source::{SourceMap, Span, Spanned};
+use trainc_catalog::{engine_files, images};
+use trainc_diag::source::{SourceMap, Spanned};
 use trainc_ir::{Origin, ProgramVersion, Val};
 use trainc_syntax::ast::{Node, Value};
 
@@ -17,10 +17,9 @@ const REQUIREMENTS: &str = "requirements.txt";
 
 /// Returns the versions of all packages that are known.
 pub(crate) fn versions(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> Vec<ProgramVersion> {
-    let (pins, names_others) = requirements(job, world, sources);
+    let (required, names_others) = requirements(job, world, sources);
     let each = PACKAGES.iter().filter_map(|package| {
-        let pinned = pins.iter().find(|pin| pin.package == *package);
-        let found = version(job, package, pinned)?;
+        let found = version(job, package, required.iter().find(|one| one.package == *package))?;
         // A file of requirements or a wheel that is named there may bring it.
         let is_installed = found.is_installed.filter(|is_installed| *is_installed || !names_others);
         Some(ProgramVersion { is_installed, ..found })
@@ -28,36 +27,44 @@ pub(crate) fn versions(job: &Node, world: &mut dyn World, sources: &mut SourceMa
     each.collect()
 }
 
-fn version(job: &Node, package: &'static str, pinned: Option<&Pin>) -> Option<ProgramVersion> {
-    if let Some(Pin { version: Some(version), .. }) = pinned {
-        let version = Val::written(version.value.clone(), version.span);
-        return Some(ProgramVersion { package, version, is_installed: Some(true) });
+/// Returns the version of a package: the one that the requirements pin, else that of the image if they accept
+/// it, else the one that the manifest names for its engine, else the newest if they accept it. `None` where
+/// another version is installed.
+fn version(job: &Node, package: &'static str, required: Option<&Requirement>) -> Option<ProgramVersion> {
+    let found = |version: Val<String>, is_installed| Some(ProgramVersion { package, version, is_installed });
+    if let Some(exact) = required.and_then(|it| it.exact.clone()) {
+        return found(Val::written(exact.value, exact.span), Some(true));
     }
-    let parallel = job.child("parallel");
-    let engine = parallel.and_then(|node| text(node.prop("engine")));
-    let own = engine.and_then(|engine| trainc_engine::find(&engine.value)).and_then(|it| it.front.file);
-    if own == Some(package)
-        && let Some(written) = parallel.and_then(|node| text(node.prop("version")))
-    {
-        let version = Val::written(written.value, written.span);
-        return Some(ProgramVersion { package, version, is_installed: pinned.map(|_| true) });
-    }
+    let accepts = |version: &str| required.is_none_or(|it| it.accepts(version));
     let in_image = in_image(job, package);
-    if let (Some(Found::Written(version)), None) = (&in_image, pinned) {
-        return Some(ProgramVersion { package, version: version.clone(), is_installed: Some(true) });
+    if let Some(Found::Written(version)) = &in_image
+        && accepts(&version.value)
+    {
+        return found(version.clone(), Some(true));
     }
-    let newest = packages::newest(package)?;
+    let is_installed = match (&in_image, required) {
+        (_, Some(_)) | (Some(Found::Written(_) | Found::AnyVersion), None) => Some(true),
+        (Some(Found::Missing), None) => Some(false),
+        (None, None) => None,
+    };
+    if let Some(written) = version_of_engine(job, package) {
+        return found(Val::written(written.value, written.span), is_installed);
+    }
+    let newest = packages::newest(package).filter(|newest| accepts(&newest.version))?;
     let origin = Origin::Catalogue {
         row: format!("packages {}", newest.row),
         source: newest.provenance.source,
         date: newest.provenance.date,
     };
-    let is_installed = match (&in_image, pinned) {
-        (_, Some(_)) | (Some(Found::Written(_) | Found::AnyVersion), None) => Some(true),
-        (Some(Found::Missing), None) => Some(false),
-        (None, None) => None,
-    };
-    Some(ProgramVersion { package, version: Val { value: newest.version, origin }, is_installed })
+    found(Val { value: newest.version, origin }, is_installed)
+}
+
+/// Returns `version=` of the engine, if its file is read by the package.
+fn version_of_engine(job: &Node, package: &str) -> Option<Spanned<String>> {
+    let parallel = job.child("parallel")?;
+    let engine = trainc_engine::find(&text(parallel.prop("engine"))?.value)?;
+    let table = engine_files::keys(engine.front.file?)?;
+    text(parallel.prop("version")).filter(|_| table.package == package)
 }
 
 enum Found {
@@ -98,55 +105,16 @@ fn in_image(job: &Node, package: &str) -> Option<Found> {
     })
 }
 
-/// A package of the program's requirements.
-struct Pin {
-    package: String,
-    /// The exact version; `None` where the line accepts several.
-    version: Option<Spanned<String>>,
-}
-
-/// Reads the packages of the requirements in the program's directory. Also returns whether they name other files
-/// or addresses.
-fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> (Vec<Pin>, bool) {
+/// Reads the packages of the requirements in the program's directory. Also returns whether they name other
+/// files or addresses.
+fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> (Vec<Requirement>, bool) {
     let directory = job.child("program").and_then(|node| text(node.prop("source")));
     let Some(directory) = directory else { return (Vec::new(), false) };
     let from = sources.get(directory.span.source).map_or_else(String::new, |it| it.name.to_string());
     let path = super::paths::join_directory(&directory.value, REQUIREMENTS);
     let Ok(read) = world.read_text(&from, &path) else { return (Vec::new(), false) };
     let source = sources.add(super::paths::join(&from, &path), read.clone());
-    let mut at = 0;
-    let mut pins = Vec::new();
-    for line in read.split_inclusive('\n') {
-        if let Some((package, version)) = parse_line(line) {
-            let version = version.map(|version| {
-                let start = at + line.find(version).unwrap_or(0);
-                Spanned::new(version.to_owned(), Span::new(source, start, start + version.len()))
-            });
-            pins.push(Pin { package, version });
-        }
-        at += line.len();
-    }
-    let names_others = read.lines().map(str::trim).any(|line| {
-        let options = ["-r", "--requirement", "-e", "--editable"];
-        options.iter().any(|option| line.starts_with(option))
-            || line.contains("://")
-            || line.starts_with(['.', '/'])
-    });
-    (pins, names_others)
-}
-
-/// Returns the package of a line, in the form of PyPI, and its exact version. A line with an option, an
-/// address, or a version with a wildcard has none.
-fn parse_line(line: &str) -> Option<(String, Option<&str>)> {
-    static LINE: LazyLock<Option<regex::Regex>> = LazyLock::new(|| {
-        regex::Regex::new(
-            r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(?:={2,3}\s*([^\s;,#*]+)\s*(?:[;#]|$))?",
-        )
-        .ok()
-    });
-    let found = LINE.as_ref()?.captures(line.trim_end())?;
-    let package = found.get(1)?.as_str().to_ascii_lowercase().replace(['_', '.'], "-");
-    Some((package, found.get(2).map(|version| version.as_str())))
+    requirements::parse(&read, source)
 }
 
 fn text(value: Option<&Spanned<Value>>) -> Option<Spanned<String>> {
@@ -154,28 +122,5 @@ fn text(value: Option<&Spanned<Value>>) -> Option<Spanned<String>> {
     match &value.value {
         Value::Text(text) => Some(Spanned::new(text.clone(), value.span)),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requirements_pin_packages() {
-        let parsed =
-            |line: &str| parse_line(line).map(|(package, version)| (package, version.map(str::to_owned)));
-        let pin =
-            |package: &str, version: Option<&str>| Some((package.to_owned(), version.map(str::to_owned)));
-        assert_eq!(parsed("transformers==5.24.0\n"), pin("transformers", Some("5.24.0")));
-        assert_eq!(
-            parsed("Flash_Attn[extra] == 2.8.3 ; python_version > '3.9'"),
-            pin("flash-attn", Some("2.8.3"))
-        );
-        assert_eq!(parsed("accelerate>=1.0,<2"), pin("accelerate", None));
-        assert_eq!(parsed("trl==1.*"), pin("trl", None));
-        assert_eq!(parsed("trl # ==1.0"), pin("trl", None));
-        assert_eq!(parsed("-r other.txt"), None);
-        assert_eq!(parsed("# transformers==5"), None);
     }
 }

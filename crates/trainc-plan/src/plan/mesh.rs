@@ -268,15 +268,20 @@ impl Layout<'_> {
         for axis in Axis::ALL.into_iter().filter(|axis| !law.axes().any(|own| own == *axis)) {
             let Field::Is(written) = axis.written(self.parallel) else { continue };
             let takers = front.laws.iter().filter(|law| law.axes().any(|own| own == axis));
-            let words: Vec<&str> =
-                takers.flat_map(|law| law.strategies).map(|strategy| strategy.word).collect();
+            let own = law.strategy(Some(self.parallel)).map(|strategy| strategy.word);
+            let mut words: Vec<&str> = Vec::new();
+            for strategy in takers.flat_map(|law| law.strategies) {
+                if Some(strategy.word) != own && !words.contains(&strategy.word) {
+                    words.push(strategy.word);
+                }
+            }
             if written.value <= 1 || words.is_empty() {
                 continue;
             }
             let node = axis.node();
-            let what = match law.strategy(Some(self.parallel)) {
-                Some(strategy) => format!("strategy `{}`", strategy.word),
-                None => format!("engine `{}` of this version", self.engine.name()),
+            let what = match own {
+                Some(word) => format!("strategy `{word}`"),
+                None => format!("engine `{}` without a strategy", self.engine.name()),
             };
             let mut diagnostic = Diagnostic::new(
                 &T0222,
@@ -459,7 +464,10 @@ impl Layout<'_> {
         };
         let more = world / product;
         let replicas = p.replicate_degree.get().unwrap_or(1).saturating_mul(more);
+        let replicas = format!("replicate-degree {replicas}");
         let shards = format!("shard-degree {}", mesh.shard_degree.value.saturating_mul(more));
+        let is_fixed = self.law().strategy(Some(p)).is_some_and(|strategy| strategy.is_fixed);
+        let help = if is_fixed { Help::write(replicas) } else { Help::write(shards).or_write(replicas) };
         problems.push(
             Diagnostic::new(
                 &T0301,
@@ -470,7 +478,7 @@ impl Layout<'_> {
                 self.cluster_span,
                 format!("{} × {}", text::count(self.nodes, "node"), self.ranks_of_node()),
             )
-            .help(Help::write(shards).or_write(format!("replicate-degree {replicas}")))
+            .help(help)
             .note("the program starts only if the degrees multiply to the number of its processes")
             .fact("world_size", world),
         );

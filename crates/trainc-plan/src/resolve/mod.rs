@@ -89,14 +89,14 @@ pub fn merge_layers(
     problems: &mut Problems,
 ) -> Option<Merged> {
     let mut merged = layers::merge(file, source, choices, world, sources, problems)?;
-    // A node that seems missing may be in a layer or block that could not be read.
-    let is_whole = !merged.incomplete && !recovery::may_hide_nodes(problems, sources);
+    let programs = files::programs::versions(&merged.job, world, sources);
+    let replaces = choices.replaces_file_values;
+    let (files, are_read) = files::read(&mut merged.job, (&programs, replaces), world, sources, problems);
+    // A node that seems missing may be in a layer, block or file that could not be read.
+    let is_whole = are_read && !merged.incomplete && !recovery::may_hide_nodes(problems, sources);
     if !is_whole {
         unreadable_layer::fill_missing_with_bad(&mut merged.job);
     }
-    let programs = files::programs::versions(&merged.job, world, sources);
-    let replaces = choices.replaces_file_values;
-    let files = files::read(&mut merged.job, (&programs, replaces), world, sources, problems);
     Some(Merged { node: merged.job, overrides: merged.overrides, is_whole, files, programs })
 }
 

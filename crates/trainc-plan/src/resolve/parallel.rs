@@ -126,7 +126,7 @@ fn same_sharding(engine: Engine, word: &str) -> Option<&'static str> {
 }
 
 /// Checks `file=` and `version=`, which are of programs with a file of their own, and a word of `offload`.
-fn check_programs(node: &Node, engine: Engine, problems: &mut Problems) {
+fn check_programs(node: &Node, engine: Engine, of_files: &[SourceId], problems: &mut Problems) {
     let takers: Vec<&str> =
         fronts::ALL.iter().filter(|front| front.file.is_some()).map(|front| front.word).collect();
     let is_taken = engine.front.file.is_some();
@@ -148,7 +148,8 @@ fn check_programs(node: &Node, engine: Engine, problems: &mut Problems) {
     }
     let Some(value) = node.child("offload").and_then(|child| child.arg(0)) else { return };
     let can_offload_optimizer = engine.front.laws.iter().any(|law| law.offloads_optimizer);
-    if matches!(value.value, Value::Text(_)) && !can_offload_optimizer {
+    let is_of_file = of_files.contains(&value.span.source);
+    if matches!(value.value, Value::Text(_)) && !can_offload_optimizer && !is_of_file {
         problems.push(
             Diagnostic::new(
                 &T0222,
@@ -164,7 +165,7 @@ fn check_programs(node: &Node, engine: Engine, problems: &mut Problems) {
 fn check_options(node: &Node, engine: Engine, of_files: &[SourceId], problems: &mut Problems) {
     check_prefetch(node, engine, problems);
     check_strategy(node, engine, of_files, problems);
-    check_programs(node, engine, problems);
+    check_programs(node, engine, of_files, problems);
     for child in &node.children {
         let name = child.name.value.as_str();
         let Some(takers) = child.spec.and_then(engines_of) else { continue };
