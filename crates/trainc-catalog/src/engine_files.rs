@@ -203,8 +203,7 @@ impl KeyRow {
 
     /// Returns whether a version of the engine has the key; the newest one if the version is unknown.
     pub fn is_in(&self, version: Option<&str>) -> bool {
-        let before = |bound: &str| version.is_some_and(|version| version_key(version) < version_key(bound));
-        !self.since.as_deref().is_some_and(before) && self.until.as_deref().is_none_or(before)
+        is_between(version, self.since.as_deref(), self.until.as_deref())
     }
 }
 
@@ -290,9 +289,14 @@ pub struct FileRule {
 impl FileRule {
     /// Returns whether the rule holds in a version of its package; in the newest one if it is unknown.
     pub fn is_in(&self, version: Option<&str>) -> bool {
-        let before = |bound: &str| version.is_some_and(|version| version_key(version) < version_key(bound));
-        !self.since.as_deref().is_some_and(before) && self.until.as_deref().is_none_or(before)
+        is_between(version, self.since.as_deref(), self.until.as_deref())
     }
+}
+
+/// Returns whether a version is at least `since` and before `until`; an unknown one counts as the newest.
+fn is_between(version: Option<&str>, since: Option<&str>, until: Option<&str>) -> bool {
+    let before = |bound: &str| version.is_some_and(|version| version_key(version) < version_key(bound));
+    !since.is_some_and(before) && until.is_none_or(before)
 }
 
 fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severity, D::Error> {
