@@ -143,7 +143,7 @@ fn convert_jobs(
             if other.lost.len() < imported.lost.len() {
                 let (found, sources) = compiled(options, &name, &imported.manifest);
                 let errors = found.problems.iter().filter(|one| one.severity == Severity::Error);
-                let errors = errors.map(|one| one.masked(&sources).message);
+                let errors = errors.map(|one| one.masked(&sources).text().into_owned());
                 other.unsupported.extend(errors.map(|message| format!("`program source=`: {message}")));
                 imported = other;
             }

@@ -167,7 +167,7 @@ fn problems(subject: &Subject) -> String {
             "| {} `{}` | {} | {} |",
             problem.severity.word(),
             problem.code.id,
-            escape_cell(&problem.message),
+            escape_cell(&problem.text()),
             escape_cell(problem.help.as_deref().unwrap_or(""))
         );
     }

@@ -53,7 +53,7 @@ fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
     let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
     let is_allowed = |problem: &&&Diagnostic| problem.is_allowed();
     for (at, problem) in all.iter().filter(is_allowed).enumerate() {
-        let message = one_line(&problem.message);
+        let message = one_line(&problem.text());
         let room = page.columns().saturating_sub(problem.code.id.len() + 1);
         page.hanging_item(
             if at == 0 { "allowed" } else { "" },
@@ -66,7 +66,7 @@ fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
     for problem in shown() {
         let label = if before == Some(problem.severity) { "" } else { label(problem.severity, all) };
         before = Some(problem.severity);
-        let message = one_line(&problem.message);
+        let message = one_line(&problem.text());
         let room = page.columns().saturating_sub(problem.code.id.len() + 1);
         page.hanging_item(label, problem.code.id, style(problem.severity), cut_at_separator(&message, room));
         costs(page, problem);
@@ -132,7 +132,7 @@ fn costs(page: &mut TerminalPage, problem: &Diagnostic) {
 /// Prints a problem with its cost, notes and help.
 fn full_problem(page: &mut TerminalPage, problem: &Diagnostic) {
     let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
-    page.hanging_item("", &word, style(problem.severity), &one_line(&problem.message));
+    page.hanging_item("", &word, style(problem.severity), &one_line(&problem.text()));
     costs(page, problem);
     for note in problem.notes.iter().filter(|note| is_of_account(problem) && !note.states_cost()) {
         page.hanging_item("", "  note:", "", &one_line(note));
