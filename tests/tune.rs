@@ -236,8 +236,9 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
             }
             planned += 1;
         }
-        // Under DistributedConfig the programs refuse most combinations of stages.
-        assert!(planned >= 6, "{name}: {planned}");
+        // Of the axes of DistributedConfig only the tensor degree varies.
+        let least = if name.starts_with("distributed-config") { 6 } else { 8 };
+        assert!(planned >= least, "{name}: {planned}");
         // Degrees that are parts of the shard group vary where the manifest has them, or the model and the
         // library do.
         let all = |of: fn(&Point) -> u64| points.iter().map(of).collect::<BTreeSet<_>>();

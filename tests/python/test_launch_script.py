@@ -132,6 +132,8 @@ def container(tmp_path):
 
 def test_there_are_jobs_with_the_script():
     assert JOBS, "no emitted job has a launch script"
+    assert ACCELERATE, "no emitted job is started by accelerate"
+    assert len(ACCELERATE) < len(JOBS), "no emitted job is started by torchrun"
 
 
 @pytest.mark.parametrize("job", JOBS, ids=str)

@@ -28,7 +28,7 @@ pub(super) fn bounds() -> impl Iterator<Item = (&'static str, f64, f64, &'static
     PRIORS.iter().map(|(key, _, low, high, source)| (*key, *low, *high, *source))
 }
 
-/// Error added for a factor of e from the prior: the rows hardly distinguish the three constants.
+/// Error added for a factor of e from the prior: the rows hardly distinguish these constants.
 const PULL: f64 = 0.02;
 
 /// Grid steps per constant.

@@ -112,7 +112,8 @@ fn may_hide(error: &Code, warning: &Code) -> bool {
 /// Returns an allowed error as a note, so that plan and report show what trainc did not check.
 fn allowed_error(diagnostic: &Diagnostic, why: Allowable, allow: &Allow) -> Diagnostic {
     let reason = allow.reason.value().map_or("", String::as_str);
-    let note = Diagnostic::new(diagnostic.code, diagnostic.span, diagnostic.message.clone());
+    let mut note = Diagnostic::new(diagnostic.code, diagnostic.span, diagnostic.message.clone());
+    note.instance_type.clone_from(&diagnostic.instance_type);
     let what = match why {
         Allowable::AwsMayAccept => "allowed, and sent as written",
         Allowable::Prediction => "allowed against this prediction",

@@ -11,9 +11,9 @@ pub(crate) fn point_to_files(plan: &Plan, problems: &mut Problems) {
     if plan.files.is_empty() {
         return;
     }
-    let tables = |code| crate::rules::codes_of_files().contains(&code);
+    let of_files = crate::rules::codes_of_files();
     problems.update(|problem| {
-        if tables(problem.code) {
+        if of_files.contains(&problem.code) {
             return;
         }
         match set_at(plan, problem.subject.unwrap_or(problem.span)) {

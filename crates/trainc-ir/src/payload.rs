@@ -11,7 +11,7 @@ pub const CODE_DIRECTORY: &str = "/opt/ml/code";
 pub struct Payload {
     /// What the containers start.
     pub starts: Starts,
-    /// The file of the code that is started: by the toolkit, or by torchrun of the launch script. `None` for
+    /// The file of the code that is started: by the toolkit, or by the launcher of the launch script. `None` for
     /// a program without a file. It is trainc's own script where that must run first.
     pub program: Option<String>,
     /// The archive with the code; `None` if the containers get none.

@@ -56,8 +56,16 @@ impl Rules {
             law,
             limits: (law.limits)(plan),
             tensor_reads: law.reads_by_tensor(plan.job.parallel.as_ref()),
-            tensor: if varies(Axis::Tensor) { tensor_degrees(layout, mesh) } else { vec![1] },
-            pipeline: if varies(Axis::Pipeline) { pipeline_degrees(plan, layout, mesh) } else { vec![1] },
+            tensor: if varies(Axis::Tensor) {
+                tensor_degrees(layout, mesh)
+            } else {
+                vec![mesh.tensor_degree.value.max(1)]
+            },
+            pipeline: if varies(Axis::Pipeline) {
+                pipeline_degrees(plan, layout, mesh)
+            } else {
+                vec![mesh.pipeline_degree.value.max(1)]
+            },
             context: context_degrees(plan, layout, mesh),
             ulysses: ulysses_degrees(layout, mesh),
             expert: expert_degrees(layout, mesh),

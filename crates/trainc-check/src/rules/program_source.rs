@@ -111,10 +111,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(s3) = program.s3.val().filter(|_| plan.launch.launcher == Launcher::Accelerate) {
         reject(
             s3.span_or(program.span),
-            format!("`{}` has no script that starts `accelerate launch`", s3.value),
+            format!("`accelerate launch` cannot be started from the archive `{}`", s3.value),
             "write `source=` with the directory of the program",
-            "the training toolkit does not start it; trainc adds its launch script to the \
-                archives that it packs",
+            "trainc adds its launch script only to archives that it packs",
         );
     }
     if let Some(git) = program.git.val() {

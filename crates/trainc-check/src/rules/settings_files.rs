@@ -53,14 +53,14 @@ fn files(plan: &Plan) -> Vec<(String, Span)> {
 
 fn not_packed(program: &Program, file: &str, span: Span) -> Diagnostic {
     let of = |why: &str, at: Span, label: &str, place: &str| {
-        Diagnostic::new(&T0518, span, format!("`{file}` never reaches the container{why}"))
+        Diagnostic::new(&T0518, span, format!("`{file}` is not packed{why}"))
             .label(at, label)
             .help("write `program \"train.py\" source=\"./src\"`: trainc packs the file with the source")
             .note(format!("if {place} has the file already, accept this with `allow`"))
     };
     if let Some(word) = program.entrypoint.first() {
         let at = word.span_or(program.span);
-        return of(", which starts `entrypoint`", at, "replaces the program", "the image");
+        return of(": the container starts `entrypoint`", at, "replaces the program", "the image");
     }
     match program.s3.span() {
         Some(s3) => of(": trainc adds nothing to an existing archive", s3, "used as it is", "the archive"),

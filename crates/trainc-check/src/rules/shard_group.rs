@@ -49,7 +49,7 @@ struct Group<'a> {
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    if mesh.gpus_per_node == 0 || !mesh.law.can_shard() {
+    if mesh.gpus_per_node == 0 || !mesh.law.can_shard() || !plan.job.is_whole {
         return;
     }
     let group = Group {
@@ -159,7 +159,10 @@ impl Group<'_> {
             Diagnostic::new(
                 &T0357,
                 strategy.span_or(self.parallel.span),
-                format!("`hybrid-shard` with a single replica: the shard group of {} is the whole cluster", text::count(self.mesh.shard_degree.value, "GPU")),
+                format!(
+                    "`hybrid-shard` with a single replica: the shard group of {} is the whole cluster",
+                    text::count(self.mesh.shard_degree.value, "GPU")
+                ),
             )
             .help(help)
             .note("hybrid sharding shards within a group and replicates across groups; with one group \
@@ -188,7 +191,10 @@ impl Group<'_> {
         let mut diagnostic = Diagnostic::new(
             &T0388,
             self.span,
-            format!("a shard group of {} on nodes of {per_node}: some groups share a node with another", text::count(gpus, "GPU")),
+            format!(
+                "a shard group of {} on nodes of {per_node}: some groups share a node with another",
+                text::count(gpus, "GPU")
+            ),
         )
         .note("groups that end inside a node cross the network where others do not, and the slowest \
             group sets the step (rule of thumb)")

@@ -68,7 +68,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
         problems.push(
-            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` could not be fetched: {}", git.value, why.why))
+            Diagnostic::new(
+                &T0503,
+                git.span_or(program.span),
+                format!("`{}` could not be fetched: {}", git.value, why.why),
+            )
                 .note("`plan` with an account and `apply` fetch the program from its repository with \
                     git's credentials")
                 .note("`plan --offline` and `emit` do not fetch it: they use URL and ref instead of \
@@ -109,7 +113,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Reports a file with the name of one that trainc adds to the archive: the script that fetches secrets or
-/// watches the run, what it reads, and the script that starts torchrun.
+/// watches the run, what it reads, and the script that starts the ranks.
 fn check_added_files(context: &Context, program: &Program, problems: &mut Problems) {
     let plan = context.plan;
     let image = plan.job.image.as_ref();

@@ -190,7 +190,7 @@ fn check_entry(plan: &Plan, problems: &mut Problems, launcher: &str, note: &'sta
     {
         problems.push(
             Diagnostic::new(&T0352, span, format!("`setup.py` at the root of `{}` makes the source a \
-                package, which torchrun does not start", tree.dir))
+                package, which {launcher} does not start", tree.dir))
                 .help("move `setup.py` out of the source directory, or into a `dependency`")
                 .note("sagemaker-training-toolkit: a package runs as `python -m`, which its torchrun \
                     runner rejects"),

@@ -1,6 +1,6 @@
 //! Tests: the unsupported combinations of `tests/refused`, and sources with several files, which fixtures cannot show.
 
-use crate::compile;
+use crate::{codes, compile};
 use trainc_catalog::{algorithms, images};
 use trainc_diag::Severity;
 use trainc_diag::source::SourceMap;
@@ -153,7 +153,7 @@ fn another_cluster_gets_no_errors_of_sagemaker() {
         let errors = found.into_iter().filter(|(_, severity, _)| *severity == Severity::Error);
         errors.map(|(id, ..)| id).collect()
     };
-    let refused = ["T0416", "T0439", "T0468"];
+    let refused = [&codes::T0416, &codes::T0439, &codes::T0468].map(|code| code.id);
     let here = errors(r#"cluster "ml.p4d.24xlarge" nodes=2"#);
     assert!(refused.iter().all(|code| here.contains(code)), "{here:?}");
     let elsewhere = errors(

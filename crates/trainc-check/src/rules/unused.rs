@@ -413,7 +413,6 @@ impl UnusedCheck<'_, '_> {
         }
     }
 
-    /// Reports a local directory of checkpoints that nothing copies.
     /// Reports a program whose file is in no directory; elsewhere than on SageMaker it is found by its path.
     fn program_without_source(&mut self) {
         let plan = self.context.plan;
@@ -429,6 +428,7 @@ impl UnusedCheck<'_, '_> {
         }
     }
 
+    /// Reports a local directory of checkpoints that nothing copies.
     fn copies_of_checkpoints(&mut self) {
         let job = &self.context.plan.job;
         let Some(checkpoint) = job.checkpoint.as_ref().filter(|checkpoint| checkpoint.s3.is_absent()) else {

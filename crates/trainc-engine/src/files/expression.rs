@@ -3,6 +3,7 @@
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, UndefinedBehavior};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use trainc_catalog::engine_files::{KeyKind, KeyTable};
 use trainc_catalog::images;
 use trainc_ir::{FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
@@ -91,8 +92,7 @@ impl Names {
     }
 
     fn evaluate(&self, expression: &str) -> Option<Value> {
-        let env = environment();
-        let compiled = env.compile_expression(expression).ok()?;
+        let compiled = environment().compile_expression(expression).ok()?;
         if !self.have(compiled.undeclared_variables(true)) {
             return None;
         }
@@ -128,24 +128,19 @@ fn is_said(file: &ForeignFile, setting: &FileSetting) -> bool {
     }
 }
 
-/// Returns the reason why an expression or a text of a table cannot be compiled.
-pub fn compile_error(expression: Option<&str>, text: Option<&str>) -> Option<String> {
-    let env = environment();
-    let of_expression = expression.and_then(|it| env.compile_expression(it).err());
-    let of_text = text.and_then(|it| env.template_from_str(it).err());
-    of_expression.or(of_text).map(|error| format!("{error:#}"))
-}
-
 /// The functions of the tables: `version_at_least(version, least)`.
 const FUNCTIONS: [&str; 1] = ["version_at_least"];
 
-fn environment() -> Environment<'static> {
-    let mut env = Environment::new();
-    env.set_undefined_behavior(UndefinedBehavior::Strict);
-    env.add_function("version_at_least", |version: String, least: String| {
-        images::version_key(&version) >= images::version_key(&least)
+fn environment() -> &'static Environment<'static> {
+    static ONCE: LazyLock<Environment> = LazyLock::new(|| {
+        let mut env = Environment::new();
+        env.set_undefined_behavior(UndefinedBehavior::Strict);
+        env.add_function("version_at_least", |version: String, least: String| {
+            images::version_key(&version) >= images::version_key(&least)
+        });
+        env
     });
-    env
+    &ONCE
 }
 
 /// A map of maps while it is filled.
@@ -195,6 +190,13 @@ mod tests {
         let versions = [("transformers", Scalar::Text("5.13.1".to_owned()))];
         let plan = [("world_size", Scalar::Int(16)), ("precision", Scalar::Null)];
         Names::default().with("versions", versions).with("plan", plan)
+    }
+
+    /// Returns the reason why an expression or a text of a table cannot be compiled.
+    fn compile_error(expression: Option<&str>, text: Option<&str>) -> Option<String> {
+        let of_expression = expression.and_then(|it| environment().compile_expression(it).err());
+        let of_text = text.and_then(|it| environment().template_from_str(it).err());
+        of_expression.or(of_text).map(|error| format!("{error:#}"))
     }
 
     #[test]

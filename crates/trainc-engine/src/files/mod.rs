@@ -5,7 +5,7 @@ mod expression;
 mod names;
 mod settings;
 
-pub use expression::{Names, compile_error};
+pub use expression::Names;
 pub use names::plan_names;
 pub use settings::{Part, parts};
 

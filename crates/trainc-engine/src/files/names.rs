@@ -61,6 +61,8 @@ pub fn plan_names(plan: &Plan) -> Names {
     values.push(("is_quantized".to_owned(), Scalar::Bool(plan.job.quantize.is_some())));
     let mut model: Vec<(&str, Scalar)> = Vec::new();
     if let Some(facts) = &plan.model {
+        let is_on_hub = facts.name.split('/').count() == 2;
+        model.extend(is_on_hub.then(|| ("name", Scalar::Text(facts.name.clone()))));
         model.push(("parameters", Scalar::Int(facts.parameters.value.into())));
     }
     if let Some(a) = plan.model.as_ref().and_then(|model| model.architecture.as_ref()) {

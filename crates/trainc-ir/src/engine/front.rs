@@ -119,9 +119,15 @@ impl Front {
         self.laws.iter().chain(self.laws_of_files).copied().find(|law| law.name == name)
     }
 
-    /// Returns the words of `strategy`, of all its laws.
+    /// Returns the words of `strategy`, of all its laws, each once.
     pub fn strategies(&self) -> impl Iterator<Item = &'static str> {
-        self.laws.iter().flat_map(|law| law.strategies).map(|strategy| strategy.word)
+        let mut out: Vec<&'static str> = Vec::new();
+        for strategy in self.laws.iter().flat_map(|law| law.strategies) {
+            if !out.contains(&strategy.word) {
+                out.push(strategy.word);
+            }
+        }
+        out.into_iter()
     }
 
     /// Returns the launcher that `parallel` names, or the default one.

@@ -215,9 +215,9 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
     let degrees = &layout.degrees;
     let own = trainable / degrees.tensor / degrees.pipeline.max(1.0);
     let frozen = frozen_bytes(layout, stage);
+    let groups = Groups::from_layout(layout);
     if layout.system == System::DeepSpeed {
         let recipe = recipe(layout);
-        let groups = Groups::from_layout(layout);
         let states = Divided {
             weights: (frozen + recipe.weights * own) * (1.0 / groups.weights + second_copy(layout)),
             gradients: recipe.gradients * own / groups.gradients,
@@ -226,9 +226,7 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
         };
         return states.on_gpu(layout);
     }
-    let fsdp = matches!(layout.system, System::Fsdp | System::SmpV2 | System::Worker);
-    let sharded = layout.sharding == Sharding::Full || fsdp && layout.sharding == Sharding::Gradients;
-    let shard = if sharded { degrees.shard } else { 1.0 };
+    let shard = groups.weights;
     let narrow = matches!(layout.precision, Precision::Pure16 { .. });
     let width = if narrow { 2.0 } else { 4.0 };
     let states = Divided {
