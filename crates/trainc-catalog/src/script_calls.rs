@@ -20,6 +20,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }
 
+/// Returns whether the keywords of a call are options.
+pub fn is_known(call: &str) -> bool {
+    TABLE.keys().any(|name| name == call)
+}
+
 /// Returns the option that a keyword of a call means, as in `script_options::get`.
 pub fn option_of(call: &str, keyword: &str) -> Option<String> {
     let row: CallRow = TABLE.row(call)?;

@@ -17,14 +17,7 @@ pub fn json(value: &Scalar) -> String {
 
 /// Returns the argument that the toolkit passes to the script: `str()` of the decoded value.
 pub fn python_str(value: &Scalar) -> String {
-    match value {
-        Scalar::Text(text) => text.clone(),
-        Scalar::Int(n) => n.to_string(),
-        Scalar::Float(x) => python_float(*x),
-        Scalar::Bool(true) => "True".to_owned(),
-        Scalar::Bool(false) => "False".to_owned(),
-        Scalar::Null => "None".to_owned(),
-    }
+    value.python()
 }
 
 /// Encodes a string like `json.dumps`: other characters than ASCII as `\u` escapes.

@@ -7,6 +7,7 @@ pub mod architecture;
 pub mod checkpoint_parts;
 pub mod cost;
 pub mod date;
+pub mod delivery;
 pub mod digest;
 pub mod engine;
 pub mod expectation;
@@ -19,14 +20,17 @@ pub mod mesh;
 pub mod mfu;
 pub mod model;
 pub mod payload;
+pub mod placeholders;
 pub mod plan;
 pub mod price;
+pub mod script;
 pub mod source_tree;
 pub mod training_job;
 pub mod worker;
 
 pub use account::AccountFacts;
 pub use cost::Cost;
+pub use delivery::{Assumed, Carrier, Delivery, Passed, WhyAssumed};
 pub use engine::Engine;
 pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
 pub use fleet::{Alternative, Alternatives, Fleet, Part};
@@ -36,8 +40,10 @@ pub use launch::{Launch, Launcher};
 pub use mesh::{Axis, Mesh};
 pub use model::ModelFacts;
 pub use payload::{AddedFile, Archive, ArchiveOrigin, KeyPlace, Payload, Starts};
+pub use placeholders::Placeholders;
 pub use plan::*;
 pub use price::{Price, StoragePrice};
+pub use script::{CommandLine, CommandOption, OptionDefault, ParserKind, Script, ScriptModule, Takes};
 pub use source_tree::{SourceFile, SourceTree};
 pub use trainc_language::{
     ACCOUNT_MARK, Access, Address, Field, Location, LocationField, Origin, Preference, Raw, RequestMember,

@@ -2,6 +2,7 @@
 
 use super::account::AccountFacts;
 use super::cost::Cost;
+use super::delivery::Delivery;
 use super::engine::Engine;
 use super::expectation::Expectation;
 use super::fleet::{Alternative, Fleet, Part};
@@ -14,9 +15,12 @@ use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
 use super::payload::Payload;
+use super::placeholders::Placeholders;
 use super::price::{Price, StoragePrice};
+use super::script::Script;
 use super::source_tree::SourceTree;
 use super::worker::Worker;
+use std::sync::Arc;
 use trainc_diag::source::Span;
 
 /// Represents the job's digest in bound texts until it is computed. It has the length of the digest.
@@ -60,8 +64,14 @@ pub struct Plan {
     pub files: Vec<ForeignFile>,
     /// The packages of the training stack in the container, as far as known.
     pub programs: Vec<ProgramVersion>,
+    /// The placeholders that its texts had.
+    pub placeholders: Placeholders,
+    /// How the settings of the job reach the program.
+    pub delivery: Delivery,
     /// The program's files.
     pub source: Option<SourceTree>,
+    /// The program, as far as it could be read; `None` if it is not a Python file of the source.
+    pub script: Option<Arc<Script>>,
     /// The error, if the program's directory could not be read.
     pub missing: Option<UnreadDirectory>,
     /// Further directories that could not be read: index and error.

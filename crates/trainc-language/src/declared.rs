@@ -86,6 +86,9 @@ pub struct Declared {
     pub engines: Option<&'static [&'static str]>,
     /// Whether it has an effect on SageMaker alone.
     pub only_sagemaker: bool,
+    /// For a value that decides memory, time, cost or what is trained: the placeholders that carry it, the
+    /// usual one first. Empty for others.
+    pub decides: &'static [&'static str],
     /// Its name among the origins of a plan; `None` if it is not listed.
     pub listed: Option<&'static str>,
     /// Whether `request` gets a copy, in which placeholders are replaced.
@@ -108,6 +111,7 @@ impl Declared {
             is_last: false,
             engines: None,
             only_sagemaker: false,
+            decides: &[],
             listed: Some(name),
             is_copied: false,
             member: None,
@@ -142,6 +146,11 @@ impl Declared {
     /// Has an effect on SageMaker alone.
     pub(crate) const fn only_sagemaker(self) -> Self {
         Self { only_sagemaker: true, ..self }
+    }
+
+    /// Decides memory, time, cost or what is trained, and is carried to the program by these placeholders.
+    pub(crate) const fn decides(self, placeholders: &'static [&'static str]) -> Self {
+        Self { decides: placeholders, ..self }
     }
 
     /// Has another name among the origins of a plan; none: that of its node.

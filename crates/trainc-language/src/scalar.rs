@@ -48,6 +48,38 @@ impl Scalar {
         }
     }
 
+    /// Formats it as Python's `str` does.
+    pub fn python(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Int(n) => n.to_string(),
+            Self::Float(x) => python_float(*x),
+            Self::Bool(true) => "True".to_owned(),
+            Self::Bool(false) => "False".to_owned(),
+            Self::Null => "None".to_owned(),
+        }
+    }
+
+    /// Returns a number, also one written as text.
+    pub fn number(&self) -> Option<f64> {
+        self.python().trim().parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    /// Returns a switch's position, as scripts read it.
+    pub fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            Self::Int(0) => Some(false),
+            Self::Int(1) => Some(true),
+            Self::Text(text) => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" => Some(true),
+                "false" | "0" | "no" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Formats it as in a manifest, a string without its quotes.
     pub fn written(&self) -> String {
         match self {

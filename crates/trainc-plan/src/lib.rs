@@ -4,9 +4,12 @@
 //! [`forecast`] runs all three stages and predicts the result. It runs no rule.
 
 pub mod bind;
+mod delivery;
 mod files;
 pub mod plan;
 pub mod resolve;
+pub mod script;
+pub mod vocabulary;
 
 /// The codes of these stages to which later stages refer, by their ID.
 pub mod codes {

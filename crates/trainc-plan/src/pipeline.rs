@@ -1,7 +1,9 @@
 //! The pipeline from a merged manifest to a predicted plan.
 
+use crate::files::paths;
 use crate::resolve::{self, Merged, T0207};
-use crate::{Options, Repository, World, bind, plan};
+use crate::{Options, Repository, World, bind, delivery, plan, script};
+use std::sync::Arc;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Diagnostic, Problems};
 use trainc_ir::{self as ir, Plan};
@@ -109,9 +111,11 @@ pub fn plan_and_predict(
     let mut inputs = read_inputs(&job, options, world, sources);
     inputs.files.clone_from(&merged.files);
     inputs.programs.clone_from(&merged.programs);
+    inputs.script = read_script(&job, &inputs, sources);
     let plan = plan::plan(job, inputs, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
-    let plan = plan::decide_bound_values(plan);
+    let mut plan = plan::decide_bound_values(plan);
+    plan.delivery = delivery::delivery(&plan);
     let prediction = predict(&plan, options);
     let plan = with_expectation(plan, &prediction, options);
     Compiled {
@@ -137,6 +141,19 @@ fn with_expectation(mut plan: Plan, prediction: &predict::Prediction, options: &
         plan.expectation = Some(Box::new(predict::expectation(&plan, prediction, constants)));
     }
     plan
+}
+
+/// Reads the program of a job, if it is a Python file of its source.
+fn read_script(job: &ir::Job, inputs: &plan::PlanInputs, sources: &mut SourceMap) -> Option<Arc<ir::Script>> {
+    let program = job.program.as_ref().filter(|program| program.entrypoint.is_empty())?;
+    let tree = inputs.source.as_ref()?.as_ref().ok()?;
+    let from =
+        program.source.span().and_then(|span| sources.get(span.source)).map(|source| source.name.to_string());
+    let directory = match from {
+        Some(from) => paths::join(&from, &tree.dir),
+        None => tree.dir.clone(),
+    };
+    script::read(program.entry.value()?, tree, &directory, &inputs.programs, sources)
 }
 
 /// Reads the files that the job names, through the caller.

@@ -1,8 +1,8 @@
 //! plan.json of a plan.
 
 use super::json::{
-    Batch, Choice, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
-    ModelPart, Override, Price, Run, Source,
+    Assumed, Batch, Choice, Cluster, Delivery, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image,
+    Manifest, Mesh, Model, ModelPart, Override, Passed, Price, Run, Source,
 };
 use super::{Subject, after_end, cost, forecast, notes, resources};
 use trainc_diag::json::problem;
@@ -75,6 +75,7 @@ pub fn document(subject: &Subject) -> Document {
             global_sequences: batch.global_sequences.value,
             global_tokens: batch.global_tokens,
         }),
+        delivery: plan.map(delivery).unwrap_or_default(),
         image: plan.and_then(|plan| plan.image.as_ref()).map(|image| Image {
             uri: image.uri.clone(),
             pytorch: image.pytorch.clone(),
@@ -153,6 +154,22 @@ impl From<&trainc_ir::Price> for Price {
             source: price.source.clone(),
         }
     }
+}
+
+/// Returns how the settings of a job reach its program.
+fn delivery(plan: &Plan) -> Delivery {
+    let passed = plan.delivery.passed.iter().map(|one| Passed {
+        setting: one.setting.clone(),
+        by: one.by.word(),
+        name: one.name.clone(),
+        value: one.value.to_json(),
+    });
+    let assumed = plan.delivery.assumed.iter().map(|one| Assumed {
+        setting: one.setting.clone(),
+        value: one.value.to_json(),
+        why: one.why.to_string(),
+    });
+    Delivery { passed: passed.collect(), assumed: assumed.collect() }
 }
 
 /// Returns the price of an instance of each group, in the order of the groups.

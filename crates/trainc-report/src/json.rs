@@ -34,6 +34,7 @@ pub struct Document {
     pub groups: Groups,
     pub model: Option<Model>,
     pub batch: Option<Batch>,
+    pub delivery: Delivery,
     pub image: Option<Image>,
     pub source: Option<Source>,
     pub memory: Memory,
@@ -66,6 +67,31 @@ pub struct Statement {
     pub because: String,
     pub actions: Vec<&'static str>,
     pub resources: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Delivery {
+    pub passed: Vec<Passed>,
+    pub assumed: Vec<Assumed>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Passed {
+    pub setting: String,
+    pub by: &'static str,
+    #[serde(rename = "as")]
+    pub name: String,
+    pub value: serde_json::Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Assumed {
+    pub setting: String,
+    pub value: serde_json::Value,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

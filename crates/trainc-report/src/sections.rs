@@ -39,10 +39,24 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
         out.push(("image", vec![UNKNOWN.to_owned()]));
     }
     out.extend(program(document, plan).map(|lines| ("program", lines)));
+    out.extend(delivery(plan).map(|lines| ("settings", lines)));
     if plan.job.model.is_some() {
         out.push(("model", model(document, plan)));
     }
     out
+}
+
+/// Returns which settings the program gets, and which are assumed of it; `None` for a job without settings.
+fn delivery(plan: &Plan) -> Option<Vec<String>> {
+    let names =
+        |all: Vec<&str>| all.into_iter().map(trainc_ir::Delivery::short).collect::<Vec<_>>().join(", ");
+    let delivery = &plan.delivery;
+    let passed = names(delivery.passed.iter().map(|one| one.setting.as_str()).collect());
+    let assumed = names(delivery.assumed.iter().map(|one| one.setting.as_str()).collect());
+    let lines = [("passed to the program", passed), ("assumed of it", assumed)];
+    let some = lines.into_iter().filter(|(_, names)| !names.is_empty());
+    let lines: Vec<String> = some.map(|(what, names)| format!("{what}: {names}")).collect();
+    (!lines.is_empty()).then_some(lines)
 }
 
 fn region_and_account(document: &Document) -> String {

@@ -1,11 +1,12 @@
 //! Options that the manifest gives to the program with literal values, and those in the source of its script.
 
-use super::program::is_python;
-use super::script::{self, Setting};
 use crate::Context;
+use std::collections::BTreeMap;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_ir::Scalar;
+use trainc_ir::script::literal;
+use trainc_plan::script::known_arguments;
 
 /// An option with its value, or a variable that is read as one.
 pub(crate) struct Literal {
@@ -27,8 +28,8 @@ pub(crate) enum Source {
     Variable(String),
     /// A word of the entry point or its arguments.
     Word,
-    /// The source of the entry point: file and line.
-    Script(String),
+    /// A call in the program: file and line, and the place.
+    Script(String, Span),
 }
 
 impl Literal {
@@ -38,7 +39,7 @@ impl Literal {
         match &self.source {
             Source::Variable(name) => format!("{name}={value}"),
             Source::Hyperparameter | Source::Word => format!("--{} {value}", self.name),
-            Source::Script(_) => format!("{}={value}", self.name),
+            Source::Script(..) => format!("{}={value}", self.name),
         }
     }
 
@@ -53,23 +54,23 @@ impl Literal {
     /// Returns a sentence's start that says where the script has the option from.
     pub(crate) fn statement(&self) -> String {
         match &self.source {
-            Source::Script(place) => format!("`{place}` sets `{}`", self.shown()),
+            Source::Script(place, _) => format!("`{place}` sets `{}`", self.shown()),
             _ => format!("the script receives `{}`", self.shown()),
         }
     }
 
     /// Adds the place in the script's source, if that sets the option.
     pub(crate) fn with_place(&self, diagnostic: Diagnostic) -> Diagnostic {
-        match self.place() {
-            Some(place) => diagnostic.note(format!("`{place}` sets it")),
-            None => diagnostic,
+        match &self.source {
+            Source::Script(_, at) => diagnostic.label(*at, "set here"),
+            _ => diagnostic,
         }
     }
 
     /// Returns the place in the script's source, if that sets the option.
     pub(crate) fn place(&self) -> Option<&str> {
         match &self.source {
-            Source::Script(place) => Some(place),
+            Source::Script(place, _) => Some(place),
             _ => None,
         }
     }
@@ -125,45 +126,34 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
         let value = Scalar::Text(text.trim_matches(['"', '\'']).to_owned());
         out.push(Literal { name: name.to_owned(), value, span, subject: span, source: Source::Word });
     }
-    out.extend(in_script(context, &out));
+    out.extend(in_script(context));
     out
 }
 
-/// Returns the options in the source of the entry point: in calls, and defaults of options that the script is
-/// not given.
-fn in_script(context: &Context, given: &[Literal]) -> Vec<Literal> {
+/// Returns the options that calls in the program set to literals. An option with several values is left out:
+/// which of them is used is not known.
+fn in_script(context: &Context) -> Vec<Literal> {
     let plan = context.plan;
-    let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return Vec::new() };
-    let Some(entry) = program.entry.val().filter(|entry| is_python(&entry.value)) else { return Vec::new() };
-    let Some(file) = tree.get(&entry.value) else { return Vec::new() };
-    let plain = |name: &str| name.replace('-', "_");
-    let is_given = |name: &str| {
-        program.hyperparameters.iter().any(|h| plain(&h.name) == plain(name))
-            || given.iter().any(|literal| plain(&literal.name) == plain(name))
-    };
-    let settings = script::settings(file);
-    let used = settings.iter().filter(|setting| !(setting.is_default && is_given(&setting.option)));
-    used.map(|Setting { option, value, line, .. }| Literal {
-        name: option.clone(),
-        value: value.clone(),
-        span: entry.span_or(program.span),
-        subject: entry.span_or(program.span),
-        source: Source::Script(format!("{}:{line}", entry.value)),
-    })
-    .collect()
-}
-
-/// Returns a switch's position, as scripts read it.
-pub(crate) fn truth(value: &Scalar) -> Option<bool> {
-    match value {
-        Scalar::Bool(value) => Some(*value),
-        Scalar::Int(0) => Some(false),
-        Scalar::Int(1) => Some(true),
-        Scalar::Text(text) => match text.to_ascii_lowercase().as_str() {
-            "true" | "1" | "yes" => Some(true),
-            "false" | "0" | "no" => Some(false),
-            _ => None,
-        },
-        _ => None,
+    let (Some(program), Some(script)) = (&plan.job.program, &plan.script) else { return Vec::new() };
+    let Some(entry) = program.entry.val() else { return Vec::new() };
+    let mut found: BTreeMap<String, Option<Literal>> = BTreeMap::new();
+    for known in known_arguments(script) {
+        let Some(value) = literal(&known.argument.value) else { continue };
+        let place = format!("{}:{}", known.module.path, known.module.line(&known.argument.at));
+        let one = Literal {
+            name: known.option.clone(),
+            value,
+            span: entry.span_or(program.span),
+            subject: entry.span_or(program.span),
+            source: Source::Script(place, known.module.span(&known.argument.at)),
+        };
+        match found.get_mut(&known.option) {
+            Some(other) if other.as_ref().is_some_and(|other| other.value != one.value) => *other = None,
+            Some(_) => {}
+            None => {
+                found.insert(known.option, Some(one));
+            }
+        }
     }
+    found.into_values().flatten().collect()
 }

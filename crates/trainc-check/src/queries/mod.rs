@@ -13,7 +13,6 @@ pub(crate) mod prices;
 pub(crate) mod program;
 pub(crate) mod run_limits;
 pub(crate) mod s3;
-pub(crate) mod script;
 pub(crate) mod shard_group;
 pub(crate) mod smp;
 pub(crate) mod spelling;

@@ -1,14 +1,10 @@
-//! Hyperparameters compared with the options that the script declares, found by scanning for `add_argument`.
+//! Hyperparameters compared with the command line that the program parses.
 
 use crate::Context;
-use crate::queries::program::is_python;
-use regex_lite::Regex;
-use std::sync::{Arc, LazyLock};
-use trainc_catalog::memo::Memo;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Scalar;
+use trainc_ir::{CommandLine, CommandOption, Hyperparameter, ParserKind, Program, Scalar, Takes, Val};
 
 declare_code!(
     T0260,
@@ -18,124 +14,78 @@ declare_code!(
     explains: [Program]
 );
 declare_code!(T0261, "flag-with-value", Warning, "a value for an option that accepts none");
+declare_code!(
+    T0822,
+    "argument-of-another-type",
+    Warning,
+    "a hyperparameter that the script reads as another value, or rejects",
+    explains: [Program]
+);
+declare_code!(
+    T0823,
+    "missing-argument",
+    Warning,
+    "an option that the script requires and nothing passes",
+    explains: [Program]
+);
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0260, &T0261];
+pub(super) static CODES: &[&Code] = &[&T0260, &T0261, &T0822, &T0823];
 
-// `regex-lite` compiles fast, which dominates for the few calls of a script.
-static CALL: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"^\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
-static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"["']([^"']*)["']"#).ok());
-
-/// Scan results by script digest: the jobs of a repository share scripts.
-static SCANNED: Memo<String, Option<Arc<Scan>>> = Memo::new();
-
-/// An option of the script.
-struct ScriptOption {
-    name: String,
-    is_flag: bool,
-}
-
-/// The options found in a script.
-struct Scan {
-    options: Vec<ScriptOption>,
-    /// Every option was found and unknown ones are rejected: literal names, `parse_args`, no other parser.
-    is_complete: bool,
-}
-
-fn scan_argparse(script: &str) -> Option<Scan> {
-    let (call, word) = (CALL.as_ref()?, WORD.as_ref()?);
-    let mut options = Vec::new();
-    let mut is_complete = script.contains("parse_args(")
-        && ![
-            "parse_known_args",
-            "HfArgumentParser",
-            "allow_abbrev",
-            "fromfile_prefix_chars",
-            "import *",
-            "add_arguments",
-        ]
-        .iter()
-        .any(|name| script.contains(name));
-    for after in script.split("add_argument(").skip(1) {
-        let Some(found) = call.captures(after) else { continue };
-        let names = found.get(1).map_or("", |names| names.as_str());
-        let rest = found.get(2).map_or("", |rest| rest.as_str());
-        let literal: Vec<&str> =
-            word.captures_iter(names).filter_map(|name| name.get(1)).map(|name| name.as_str()).collect();
-        if literal.is_empty() || rest.trim_start().starts_with('+') {
-            is_complete = false;
-            continue;
-        }
-        let action = rest.replace(' ', "");
-        let is_flag =
-            ["store_true", "store_false", "store_const", "\"count\"", "'count'", "BooleanOptionalAction"]
-                .iter()
-                .any(|action_name| action.contains(action_name));
-        for name in literal {
-            options.push(ScriptOption { name: name.trim_start_matches('-').to_owned(), is_flag });
-        }
-    }
-    if options.is_empty() {
-        return None;
-    }
-    Some(Scan { options, is_complete })
-}
-
-/// Checks each hyperparameter, which the toolkit passes to argparse as `--name value`.
+/// Checks each hyperparameter, which the toolkit passes as `--name value`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return };
-    if !program.entrypoint.is_empty() || plan.is_worker() {
+    let (Some(program), Some(script)) = (&plan.job.program, &plan.script) else { return };
+    let (Some(line), Some(entry)) = (&script.command_line, program.entry.value()) else { return };
+    if plan.is_worker() {
         return;
     }
-    let Some(entry) = program.entry.value().filter(|entry| is_python(entry)) else { return };
-    let Some(file) = tree.get(entry) else { return };
-    let scanned =
-        SCANNED.get(file.sha256().to_owned(), |_| scan_argparse(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
-    let Some(scan) = scanned else { return };
-    let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
+    let arguments = Arguments { program, line, entry };
     // Names reserved by the toolkit are reported as T0406.
     for h in program.hyperparameters.iter().filter(|h| !h.name.starts_with("sagemaker_")) {
-        if let Some(option) = scan.options.iter().find(|option| option.name == h.name) {
-            if option.is_flag
-                && let Some(val) = h.value.val().filter(|val| matches!(val.value, Scalar::Bool(_)))
-            {
-                let shown = trainc_emit::python_str(&val.value);
-                problems.push(
-                    Diagnostic::new(
-                        &T0261,
-                        val.span_or(h.name_span),
-                        format!(
-                            "the script receives `--{} {shown}`, but this option does not accept a value",
-                            h.name
-                        ),
-                    )
-                    .help("declare the option with a value in the script: `type=lambda v: v == \"True\"`")
-                    .note(format!("`{entry}` declares it as a flag; argparse rejects `{shown}`")),
-                );
-            }
-            continue;
+        match line.option(&h.name) {
+            Some(option) => arguments.check_value(h, option, problems),
+            None => arguments.check_unknown(h, problems),
         }
-        // argparse accepts an unambiguous abbreviation.
-        if scan.options.iter().filter(|option| option.name.starts_with(&h.name)).count() == 1 {
-            continue;
-        }
-        let alike = scan.options.iter().find(|option| same(&option.name, &h.name));
-        if alike.is_none() && !scan.is_complete {
-            continue;
+    }
+    arguments.check_missing(problems);
+}
+
+struct Arguments<'a> {
+    program: &'a Program,
+    line: &'a CommandLine,
+    entry: &'a str,
+}
+
+impl Arguments<'_> {
+    /// Reports a name that no option has.
+    fn check_unknown(&self, h: &Hyperparameter, problems: &mut Problems) {
+        let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
+        let names = || self.line.options.iter().flat_map(|option| &option.names).map(String::as_str);
+        let alike = names().find(|name| same(name, &h.name));
+        let is_known = self.line.is_complete && self.line.rejects_unknown;
+        if alike.is_none() && !is_known {
+            return;
         }
         // Both spellings are set: T0266.
-        if alike.is_some_and(|option| program.hyperparameters.iter().any(|other| other.name == option.name)) {
-            continue;
+        if alike.is_some_and(|name| self.program.hyperparameters.iter().any(|other| other.name == name)) {
+            return;
         }
-        let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
-            .note("found by searching the script for `add_argument`; argparse exits with an error on \
-                an unknown option")
-            .subject(h.value.span().unwrap_or(h.name_span));
-        let near = alike
-            .map(|option| option.name.as_str())
-            .or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));
+        let (found, stops) = match self.line.parser {
+            ParserKind::Argparse => (
+                "found in the calls of `add_argument`",
+                "argparse exits with an error on an unknown option",
+            ),
+            ParserKind::Dataclasses | ParserKind::DataclassesAndFile => (
+                "found in the dataclasses of the parser",
+                "it stops at an argument that no field has",
+            ),
+        };
+        let diagnostic =
+            Diagnostic::new(&T0260, h.name_span, format!("`{}` declares no option `--{}`", self.entry, h.name))
+                .note(format!("{found}; {stops}"))
+                .subject(h.value.span().unwrap_or(h.name_span));
+        let near = alike.or_else(|| text::nearest(&h.name, names().filter(|name| name.chars().count() > 1)));
         problems.push(match near {
             Some(near) => {
                 diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(h.name_span, format!("\"{near}\""))
@@ -143,23 +93,129 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             None => diagnostic,
         });
     }
+
+    /// Compares a value with what its option takes.
+    fn check_value(&self, h: &Hyperparameter, option: &CommandOption, problems: &mut Problems) {
+        let Some(val) = h.value.val() else { return };
+        let at = val.span_or(h.name_span);
+        let shown = val.value.python();
+        let declared = |diagnostic: Diagnostic| match option.span {
+            Some(span) => diagnostic.label(span, "declared here"),
+            None => diagnostic,
+        };
+        let is_boolean = matches!(val.value, Scalar::Bool(_));
+        match option.takes {
+            Takes::Nothing if is_boolean || shown.is_empty() => {
+                let received = if shown.is_empty() { "an empty value" } else { &*format!("`{shown}`") };
+                let message =
+                    format!("the script receives `--{} {shown}`, but this option does not accept a value", h.name);
+                problems.push(
+                    Diagnostic::new(&T0261, at, message)
+                        .help("declare the option with a value in the script: `type=lambda v: v == \"True\"`")
+                        .note(format!("`{}` declares it as a flag; argparse rejects {received}", self.entry)),
+                );
+            }
+            Takes::TrueIfAny if val.value.truth() == Some(false) => {
+                let message =
+                    format!("`--{} {shown}` is true in the script: `type=bool` takes every text for true", h.name);
+                let diagnostic = Diagnostic::new(&T0822, at, message)
+                    .help("declare it with `type=lambda text: text == \"True\"` in the script; or pass `\"\"`, which is false");
+                problems.push(declared(diagnostic));
+            }
+            Takes::Int | Takes::Float | Takes::Truth if !is_readable(option.takes, val) => {
+                let wanted = match option.takes {
+                    Takes::Int => "an integer",
+                    Takes::Float => "a number",
+                    _ => "true or false",
+                };
+                let message = format!("`--{} {shown}`: the script reads {wanted}", h.name);
+                problems.push(declared(Diagnostic::new(&T0822, at, message)));
+            }
+            _ if !option.choices.is_empty()
+                && option.takes != Takes::Several
+                && !option.choices.iter().any(|choice| choice.python() == shown) =>
+            {
+                let choices: Vec<String> = option.choices.iter().map(Scalar::python).collect();
+                let expected = text::backtick_list(&choices, "or");
+                let message = format!("`--{} {shown}`: the script accepts {expected}", h.name);
+                let diagnostic = Diagnostic::new(&T0822, at, message);
+                let near = text::nearest(&shown, choices.iter().map(String::as_str));
+                problems.push(declared(match near {
+                    Some(near) => diagnostic
+                        .help(format!("did you mean `\"{near}\"`?"))
+                        .fix(at, format!("\"{near}\"")),
+                    None => diagnostic,
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports options that are required and not passed.
+    fn check_missing(&self, problems: &mut Problems) {
+        // A file may have them.
+        let has_file = self.line.parser == ParserKind::DataclassesAndFile
+            && self.program.hyperparameters.iter().any(|h| h.name == "config");
+        let can_be_known = self.program.arguments.is_empty() && !has_file;
+        let passed: Vec<&str> = self
+            .program
+            .hyperparameters
+            .iter()
+            .filter_map(|h| Some(self.line.option(&h.name)?.attribute.as_str()))
+            .collect();
+        for option in self.line.options.iter().filter(|option| option.is_required && can_be_known) {
+            let Some(name) = option.names.iter().max_by_key(|name| name.len()) else { continue };
+            if passed.contains(&option.attribute.as_str()) {
+                continue;
+            }
+            let at = self.program.entry.span().unwrap_or(self.program.span);
+            let message = format!("`{}` requires `--{name}`, which nothing passes", self.entry);
+            let diagnostic = Diagnostic::new(&T0823, at, message)
+                .help(format!("add `hyperparameter \"{name}\" …` to `program`"));
+            problems.push(match option.span {
+                Some(span) => diagnostic.label(span, "required here"),
+                None => diagnostic,
+            });
+        }
+    }
+}
+
+/// Returns whether Python reads a value as the type of an option.
+fn is_readable(takes: Takes, val: &Val<Scalar>) -> bool {
+    let shown = val.value.python();
+    let shown = shown.trim();
+    match takes {
+        // `int("1_000")` is 1000; `int("1e3")` and `int("2.0")` are errors.
+        Takes::Int => shown.replace('_', "").trim_start_matches(['+', '-']).bytes().all(|c| c.is_ascii_digit()) && !shown.is_empty(),
+        Takes::Float => {
+            let plain = shown.replace('_', "").to_ascii_lowercase();
+            plain.parse::<f64>().is_ok()
+        }
+        // transformers' `string_to_bool` (hf_argparser.py:36, 5.24.0).
+        Takes::Truth => {
+            let words = ["yes", "true", "t", "y", "1", "no", "false", "f", "n", "0", ""];
+            words.contains(&shown.to_ascii_lowercase().as_str())
+        }
+        _ => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainc_ir::Origin;
 
     #[test]
-    fn finds_options() {
-        let found = scan_argparse("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    \
-            '--fp16', action = 'store_true')\np.parse_args()").unwrap();
-        let names: Vec<(&str, bool)> =
-            found.options.iter().map(|option| (option.name.as_str(), option.is_flag)).collect();
-        assert_eq!(names, [("n", false), ("train-batch", false), ("fp16", true)]);
-        assert!(found.is_complete);
-        assert!(
-            !scan_argparse("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().is_complete
-        );
-        assert!(scan_argparse("print(1)").is_none());
+    fn python_reads_values() {
+        let reads = |takes, value: Scalar| is_readable(takes, &Val { value, origin: Origin::Default("") });
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        assert!(reads(Takes::Int, Scalar::Int(-3)) && reads(Takes::Int, text("1_000")));
+        for wrong in [Scalar::Float(2.0), text("1e3"), text("auto"), Scalar::Bool(true), text("")] {
+            assert!(!reads(Takes::Int, wrong.clone()), "{wrong:?}");
+        }
+        assert!(reads(Takes::Float, text("1e-5")) && reads(Takes::Float, text("inf")) && reads(Takes::Float, Scalar::Int(1)));
+        assert!(!reads(Takes::Float, text("fast")));
+        assert!(reads(Takes::Truth, Scalar::Bool(false)) && reads(Takes::Truth, text("YES")));
+        assert!(!reads(Takes::Truth, text("on")));
     }
 }

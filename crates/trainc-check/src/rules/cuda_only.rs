@@ -2,7 +2,7 @@
 
 use crate::codes;
 use crate::Context;
-use crate::queries::literals::{Literal, literals, truth};
+use crate::queries::literals::{Literal, literals};
 use crate::queries::optimizer::requires_cuda_tensors;
 use crate::queries::torchrun::is_trainium;
 use trainc_catalog::script_options;
@@ -46,7 +46,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(row) = script_options::get(&literal.name) else { continue };
         let word = trainc_emit::python_str(&literal.value).to_lowercase();
         let meant = row.words.as_ref().and_then(|words| words.get(&word));
-        let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && truth(&literal.value) == Some(true);
+        let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && literal.value.truth() == Some(true);
         if quantizes || meant.is_some_and(|optimizer| requires_cuda_tensors(optimizer)) {
             report(format!("the kernels of `{}`", literal.shown()), literal.span, Help::from("remove the option, or use a \
                 GPU instance"), Some(&literal));

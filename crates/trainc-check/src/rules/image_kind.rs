@@ -1,7 +1,7 @@
 //! What the name of an image in ECR says about it: the processor, and training or inference.
 
 use crate::Context;
-use crate::queries::literals::{literals, truth};
+use crate::queries::literals::literals;
 use trainc_catalog::images::{self, ImageUri, NamePart};
 use trainc_catalog::model_libraries;
 use trainc_catalog::script_options;
@@ -147,7 +147,7 @@ fn check_pytorch(context: &Context, ask: &ImageRequest, problems: &mut Problems)
     for literal in literals(context) {
         let value = trainc_emit::python_str(&literal.value).to_lowercase();
         // A list of words has the one that counts first.
-        let word = truth(&literal.value).map_or_else(|| value.split(' ').next().unwrap_or_default().to_owned(), |on| on.to_string());
+        let word = literal.value.truth().map_or_else(|| value.split(' ').next().unwrap_or_default().to_owned(), |on| on.to_string());
         check(&literal.name, &word, format!("`{}`", literal.shown()), literal.span);
     }
     if let Some(compile) = plan.job.train.compile.val().filter(|compile| compile.value) {

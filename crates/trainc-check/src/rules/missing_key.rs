@@ -1,7 +1,6 @@
 //! Services and models that the program can use only with a key that it does not get.
 
 use crate::Context;
-use crate::queries::literals::truth;
 use trainc_catalog::integrations::{self, HUB, Integration};
 use trainc_catalog::models;
 use trainc_diag::declare_code;
@@ -113,7 +112,7 @@ fn sign(program: &Program, service: &Integration) -> Option<(String, Span)> {
         if name == REPORT_TO && text.split([',', ' ', '"', '\'', '[', ']']).any(|word| service.report_to.iter().any(|to| to == word)) {
             return Some((format!("`{REPORT_TO} {text}`"), span));
         }
-        let is_on = truth(&val.value) != Some(false) && !text.is_empty();
+        let is_on = val.value.truth() != Some(false) && !text.is_empty();
         if is_on && service.options.contains(&name) {
             return Some((format!("`{}`", h.name), span));
         }

@@ -89,6 +89,7 @@ rules! {
         cuda,
         cuda_only,
         degrees,
+        delivery,
         divisibility,
         engine_files,
         experts,

@@ -2,7 +2,7 @@
 
 use crate::codes;
 use crate::Context;
-use crate::queries::literals::{literals, truth};
+use crate::queries::literals::literals;
 use crate::queries::torchrun::is_trainium;
 use trainc_catalog::script_options;
 use trainc_diag::declare_code;
@@ -32,7 +32,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_int8(plan, gpu, problems);
     for literal in literals(context) {
         let Some(row) = script_options::get(&literal.name) else { continue };
-        let written = match truth(&literal.value) {
+        let written = match literal.value.truth() {
             Some(on) => on.to_string(),
             None => trainc_emit::python_str(&literal.value).to_lowercase(),
         };

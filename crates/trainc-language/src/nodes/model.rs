@@ -28,7 +28,7 @@ node! {
     /// a catalogue name (Hugging Face id), or an architecture with its dimensions as children
     pub struct Model("model") {
         /// catalogue name or architecture as written
-        pub name: Field<String> = optional_arg("name", Ty::Plain);
+        pub name: Field<String> = optional_arg("name", Ty::Plain).decides(&["model.name"]);
         /// a Hugging Face config.json, relative to this file
         pub config: Field<String> = prop("config", Ty::Plain);
         /// dimensions as written
@@ -73,15 +73,15 @@ node! {
     /// the trainable part of a frozen model
     pub struct Adapter("adapter") {
         /// `lora`
-        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["lora"]));
+        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["lora"])).decides(&["adapter.kind"]);
         /// rank of the update
-        pub rank: Field<u64> = prop("rank", Ty::Int(1, 65_536));
+        pub rank: Field<u64> = prop("rank", Ty::Int(1, 65_536)).decides(&["adapter.rank"]);
         /// scale of the update
-        pub alpha: Field<f64> = prop("alpha", Ty::Number(0.0, f64::MAX));
+        pub alpha: Field<f64> = prop("alpha", Ty::Number(0.0, f64::MAX)).decides(&["adapter.alpha"]);
         /// dropout on the adapter's input
-        pub dropout: Field<f64> = prop("dropout", Ty::Number(0.0, 1.0));
+        pub dropout: Field<f64> = prop("dropout", Ty::Number(0.0, 1.0)).decides(&["adapter.dropout"]);
         /// target matrices, separated by commas
-        pub targets: Field<Vec<String>> = prop("targets", Ty::Plain);
+        pub targets: Field<Vec<String>> = prop("targets", Ty::Plain).decides(&["adapter.targets"]);
     }
 }
 
@@ -89,10 +89,10 @@ node! {
     /// storage format of the frozen base weights
     pub struct Quantize("quantize") {
         /// `nf4` or `int8`
-        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["nf4", "int8"]));
+        pub kind: Field<String> = arg(0, "kind", Ty::Word(&["nf4", "int8"])).decides(&["quantize.kind"]);
         /// quantise the scales too
-        pub double: Field<bool> = prop("double", Ty::Bool);
+        pub double: Field<bool> = prop("double", Ty::Bool).decides(&["quantize.double"]);
         /// precision of the arithmetic
-        pub compute: Field<String> = prop("compute", Ty::Word(&["fp32", "fp16", "bf16"]));
+        pub compute: Field<String> = prop("compute", Ty::Word(&["fp32", "fp16", "bf16"])).decides(&["quantize.compute"]);
     }
 }

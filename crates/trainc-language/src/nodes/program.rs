@@ -52,7 +52,7 @@ node! {
 }
 
 /// Classes of training arguments: those of transformers, then those of TRL.
-const ARGUMENT_CLASSES: &[&str] = &[
+pub const ARGUMENT_CLASSES: &[&str] = &[
     "TrainingArguments",
     "Seq2SeqTrainingArguments",
     "SFTConfig",

@@ -13,15 +13,16 @@ mod values;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 use slots::{check_statement, has_placeholder, span_of_piece, visit_slots};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Address, Field, Plan, Raw, Scalar};
+use trainc_ir::{Address, Field, Placeholders, Plan, Raw, Scalar};
 use trainc_language::Slot;
-use values::{PlanValues, ValueEntry};
+pub(crate) use values::PlanValues;
+use values::ValueEntry;
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder does not match any value of the plan");
 declare_code!(T0231, "placeholder-syntax", Error, "a placeholder with invalid syntax");
@@ -34,10 +35,7 @@ pub fn codes() -> Vec<&'static Code> {
 
 /// Returns the value that a placeholder of this path has in the plan: `train.steps`.
 pub fn placeholder_value(plan: &Plan, path: &str) -> Option<Scalar> {
-    match PlanValues::new(plan).entries.get(path)? {
-        ValueEntry::Value(value) => scalar_from_template_value(value),
-        ValueEntry::Missing(_) | ValueEntry::AlreadyReported => None,
-    }
+    PlanValues::new(plan).scalar(path)
 }
 
 /// Replaces every placeholder of the plan.
@@ -62,8 +60,10 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
         env: &env,
         sources,
         remaining_bytes: Cell::new(bounds::MAX_TOTAL_BYTES),
+        used: RefCell::default(),
     };
     visit_slots(&mut plan, &mut |slot| binder.expand_slot(slot, problems));
+    plan.placeholders = binder.used.into_inner();
     plan
 }
 
@@ -75,6 +75,18 @@ struct Binder<'a> {
     sources: &'a SourceMap,
     /// Bytes that placeholders may still produce.
     remaining_bytes: Cell<usize>,
+    /// The placeholders that were replaced so far.
+    used: RefCell<Placeholders>,
+}
+
+impl PlanValues {
+    /// Returns the value of a path, if it has one in this plan.
+    pub(crate) fn scalar(&self, path: &str) -> Option<Scalar> {
+        match self.entries.get(path)? {
+            ValueEntry::Value(value) => scalar_from_template_value(value),
+            ValueEntry::Missing(_) | ValueEntry::AlreadyReported => None,
+        }
+    }
 }
 
 impl Binder<'_> {
@@ -216,6 +228,7 @@ impl Binder<'_> {
         if let Some(ValueEntry::Value(value)) = self.values.entries.get(expression)
             && let Some(value) = scalar_from_template_value(value)
         {
+            self.used.borrow_mut().add(span, expression);
             return Some(value);
         }
         if let Some(problem) = self.check_bounds(expression, span) {
@@ -255,7 +268,7 @@ impl Binder<'_> {
         names.sort_unstable();
         for name in names {
             match self.values.entries.get(&name) {
-                Some(ValueEntry::Value(_)) => {}
+                Some(ValueEntry::Value(_)) => self.used.borrow_mut().add(span, &name),
                 Some(ValueEntry::AlreadyReported) => fine = false,
                 Some(ValueEntry::Missing(why)) => {
                     problems.push(

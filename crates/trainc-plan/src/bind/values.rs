@@ -17,8 +17,10 @@ pub(super) enum ValueEntry {
 }
 
 /// The names under `train`.
-const TRAIN_PATHS: [&str; 26] = [
+const TRAIN_PATHS: [&str; 28] = [
     "precision",
+    "gradients",
+    "states",
     "sequence_length",
     "micro_batch",
     "accumulation",
@@ -46,13 +48,14 @@ const TRAIN_PATHS: [&str; 26] = [
     "warmup",
 ];
 
-pub(super) struct PlanValues {
+/// The paths of a plan and their values.
+pub(crate) struct PlanValues {
     pub(super) entries: BTreeMap<String, ValueEntry>,
 }
 
 impl PlanValues {
     /// Collects every valid path with its value in this plan.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
         let mut table = Self { entries: BTreeMap::new() };
         let job = &plan.job;
         table.put("job.digest", Some(DIGEST_MARK), "");
@@ -154,6 +157,7 @@ impl PlanValues {
             table.put_or_already_reported("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
         }
         table.insert_train(plan);
+        table.insert_adapter(plan);
         table
     }
 
@@ -325,6 +329,7 @@ impl PlanValues {
         self.insert_number_field("train.flash_attention", &train.flash_attention, UNWRITTEN);
         self.insert_number_field("train.compile", &train.compile, UNWRITTEN);
         self.insert_text_field("train.recipe", &train.recipe, UNWRITTEN);
+        self.insert_text_field("train.gradients", &train.gradients, UNWRITTEN);
         self.insert_text_field("train.attention", &train.attention, UNWRITTEN);
         self.insert_text_field("train.loss", &train.loss, UNWRITTEN);
         let none = trainc_ir::Field::Absent;
@@ -332,6 +337,7 @@ impl PlanValues {
         let optimizer = train.optimizer.as_ref();
         self.insert_text_field("train.optimizer", optimizer.map_or(&text_none, |o| &o.name), UNWRITTEN);
         self.insert_text_field("train.schedule", optimizer.map_or(&text_none, |o| &o.schedule), NO_OPTIMIZER);
+        self.insert_text_field("train.states", optimizer.map_or(&text_none, |o| &o.states), NO_OPTIMIZER);
         for (path, field) in [
             ("train.lr", optimizer.map_or(&none, |o| &o.lr)),
             ("train.min_lr", optimizer.map_or(&none, |o| &o.min_lr)),
@@ -359,6 +365,25 @@ impl PlanValues {
                 NO_OPTIMIZER,
             ),
         }
+    }
+
+    /// Adds the adapter, and the storage format of the base weights.
+    fn insert_adapter(&mut self, plan: &Plan) {
+        const NO_ADAPTER: &str = "not set in `adapter`";
+        const NO_QUANTIZE: &str = "not set in `quantize`";
+        let (text, number) = (Field::Absent, Field::Absent);
+        let adapter = plan.job.adapter.as_ref();
+        self.insert_text_field("adapter.kind", adapter.map_or(&text, |it| &it.kind), NO_ADAPTER);
+        self.insert_number_field("adapter.rank", adapter.map_or(&Field::Absent, |it| &it.rank), NO_ADAPTER);
+        self.insert_number_field("adapter.alpha", adapter.map_or(&number, |it| &it.alpha), NO_ADAPTER);
+        self.insert_number_field("adapter.dropout", adapter.map_or(&number, |it| &it.dropout), NO_ADAPTER);
+        let targets = adapter.map_or(Field::Absent, |it| it.targets.clone().map(|names| names.join(",")));
+        self.insert_text_field("adapter.targets", &targets, NO_ADAPTER);
+        let quantize = plan.job.quantize.as_ref();
+        self.insert_text_field("quantize.kind", quantize.map_or(&text, |it| &it.kind), NO_QUANTIZE);
+        let double = quantize.map_or(&Field::Absent, |it| &it.double);
+        self.insert_number_field("quantize.double", double, NO_QUANTIZE);
+        self.insert_text_field("quantize.compute", quantize.map_or(&text, |it| &it.compute), NO_QUANTIZE);
     }
 
     /// Returns the values as nested maps, the context of the template engine.

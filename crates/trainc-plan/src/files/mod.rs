@@ -5,7 +5,7 @@
 //! the catalogue. What an engine refuses or ignores is checked once the plan is known.
 
 mod layer;
-mod paths;
+pub(crate) mod paths;
 pub(crate) mod programs;
 mod requirements;
 

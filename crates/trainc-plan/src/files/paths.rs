@@ -4,7 +4,7 @@
 use trainc_diag::source::is_file;
 
 /// Returns a path that is written in a file, relative to where that file's own name is.
-pub(super) fn join(from: &str, path: &str) -> String {
+pub(crate) fn join(from: &str, path: &str) -> String {
     let directory =
         if is_file(from) { from.rsplit_once('/').map_or("", |(directory, _)| directory) } else { "" };
     let is_absolute = is_file(from) && from.starts_with('/') && directory.is_empty();
@@ -12,7 +12,7 @@ pub(super) fn join(from: &str, path: &str) -> String {
 }
 
 /// Returns a path in a directory.
-pub(super) fn join_directory(directory: &str, path: &str) -> String {
+pub(crate) fn join_directory(directory: &str, path: &str) -> String {
     if directory.is_empty() || path.starts_with('/') {
         return normalize(path);
     }

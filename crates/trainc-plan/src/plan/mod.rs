@@ -33,8 +33,9 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Field, Fleet, ForeignFile, Job, Launch, Machine, OnSagemaker, Origin, Payload, Plan, Price,
-    ProgramVersion, SourceFile, SourceTree, StoragePrice, UnreadCause, UnreadDirectory, Val,
+    AccountFacts, Delivery, Field, Fleet, ForeignFile, Job, Launch, Machine, OnSagemaker, Origin, Payload,
+    Placeholders, Plan, Price, ProgramVersion, Script, SourceFile, SourceTree, StoragePrice, UnreadCause,
+    UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -58,6 +59,8 @@ pub struct PlanInputs {
     pub discount: Option<f64>,
     /// The worker's binary, if engine `worker` runs and the binary exists.
     pub worker: Option<SourceFile>,
+    /// The program, as far as it could be read.
+    pub script: Option<std::sync::Arc<Script>>,
     /// The files of other programs that the manifest names.
     pub files: Vec<ForeignFile>,
     /// The packages of the training stack in the container.
@@ -111,6 +114,9 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
             .collect(),
         files: inputs.files,
         programs: inputs.programs,
+        placeholders: Placeholders::default(),
+        delivery: Delivery::default(),
+        script: inputs.script,
         source: inputs.source.and_then(Result::ok),
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),
         account_facts: AccountFacts::default(),

@@ -34,6 +34,10 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         missing_dependencies: _,
         files: _,
         programs,
+        placeholders: _,
+        // The report shows it.
+        delivery: _,
+        script: _,
         on_sagemaker,
         account_facts: _,
         // Derived from the prediction, which the report shows.

@@ -1,0 +1,88 @@
+//! Settings that nothing carries to the program.
+
+use crate::Context;
+use trainc_catalog::script_options;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::delivery::Delivery;
+use trainc_ir::{Assumed, ParserKind, WhyAssumed};
+
+declare_code!(
+    T0820,
+    "program-default-differs",
+    Warning,
+    "a setting that is not passed, and whose default in the program is another value",
+    explains: [Memory]
+);
+declare_code!(T0821, "assumed-settings", Note, "settings that are not passed to the program");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0820, &T0821];
+
+/// Reports settings that are assumed of the program.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    for one in &plan.delivery.assumed {
+        if let Some(diagnostic) = other_default(one) {
+            problems.push(diagnostic);
+        }
+    }
+    let names: Vec<&str> = plan.delivery.assumed.iter().map(|one| Delivery::short(&one.setting)).collect();
+    if names.is_empty() {
+        return;
+    }
+    let program = plan.job.program.as_ref();
+    let Some(at) = program.map(|program| program.span).or(plan.job.train.span) else { return };
+    let message = format!("not passed to the program: {}", text::backtick_list(&names, "and"));
+    let mut diagnostic = Diagnostic::new(&T0821, at, message)
+        .note("the plan assumes that the program has these values; an edit of them changes the plan, not the job");
+    for one in &plan.delivery.assumed {
+        if let WhyAssumed::UnreadVariable { name } = &one.why {
+            let what = Delivery::short(&one.setting);
+            diagnostic = diagnostic.note(format!("the program does not read the variable `{name}` ({what})"));
+        }
+    }
+    let parser = plan.script.as_ref().and_then(|script| script.command_line.as_ref());
+    let class = parser.filter(|line| line.parser != ParserKind::Argparse).and_then(|line| {
+        let is_one = |name: &&String| trainc_ir::ARGUMENT_CLASSES.contains(&name.as_str());
+        line.classes.iter().find(is_one)
+    });
+    let takes = program.is_some_and(|program| !program.takes.is_absent());
+    diagnostic = match class.filter(|_| !takes) {
+        Some(class) => diagnostic
+            .help(format!("write `takes=\"{class}\"` in `program`: trainc passes what that class has a name for")),
+        None => diagnostic.help("pass a value with a placeholder, such as `hyperparameter \"epochs\" \"{{ train.epochs }}\"`"),
+    };
+    problems.push(diagnostic);
+}
+
+/// Reports a default of the program that differs from the plan.
+fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
+    let WhyAssumed::Default { name, class, value, is_same: false, span } = &assumed.why else { return None };
+    let what = Delivery::short(&assumed.setting);
+    let planned = assumed.value.written();
+    let of = match class {
+        Some(class) => format!("the default of {class}"),
+        None => "the program's default".to_owned(),
+    };
+    let shown = value.python();
+    let mut diagnostic = Diagnostic::new(
+        &T0820,
+        assumed.span,
+        format!("`{what} {planned}` is not passed: the program runs with `{name}` {shown}, {of}"),
+    )
+    .note("memory, time and cost are predicted for the plan's value");
+    // A switch for one word of several, as `bf16`, has no placeholder.
+    let carries = script_options::get(name).is_none_or(|row| row.equals.is_none() && row.words.is_none());
+    diagnostic = if carries {
+        let path = assumed.placeholder;
+        diagnostic.help(format!("add `hyperparameter \"{name}\" \"{{{{ {path} }}}}\"` to `program`"))
+    } else {
+        diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`"))
+    };
+    if let Some(span) = span {
+        diagnostic = diagnostic.label(*span, "default");
+    }
+    Some(diagnostic)
+}

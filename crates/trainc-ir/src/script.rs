@@ -1,0 +1,178 @@
+//! The Python program of a job, as far as it can be read without running it.
+
+use super::Scalar;
+use std::ops::Range;
+use std::sync::Arc;
+use trainc_diag::source::{SourceId, Span};
+use trainc_python::{Expr, Module};
+
+/// The entry point of a program and the modules of its source that it imports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// The modules, the entry point first.
+    pub modules: Vec<ScriptModule>,
+    /// Whether all of them, and all local imports, could be read.
+    pub is_whole: bool,
+    /// The command line that they parse; `None` if no known parser is seen.
+    pub command_line: Option<CommandLine>,
+}
+
+/// A module of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptModule {
+    /// Its path in the source.
+    pub path: String,
+    /// Its text, for places.
+    pub source: SourceId,
+    /// The first byte of each of its lines.
+    pub lines: Arc<[usize]>,
+    /// What it contains.
+    pub module: Arc<Module>,
+}
+
+impl ScriptModule {
+    /// Returns the line of a place in the module, from 1.
+    pub fn line(&self, at: &Range<usize>) -> usize {
+        self.lines.partition_point(|start| *start <= at.start)
+    }
+
+    /// Returns the span of a place in the module.
+    pub fn span(&self, at: &Range<usize>) -> Span {
+        Span::new(self.source, at.start, at.end)
+    }
+}
+
+impl Script {
+    /// Returns the calls of a function of this name in all modules, each with its module.
+    pub fn calls<'a>(
+        &'a self,
+        function: &'a str,
+    ) -> impl Iterator<Item = (&'a ScriptModule, &'a trainc_python::Call)> {
+        let of = move |module: &'a ScriptModule| {
+            let named = module.module.calls.iter().filter(move |call| call.function() == function);
+            named.map(move |call| (module, call))
+        };
+        self.modules.iter().flat_map(of)
+    }
+
+    /// Returns whether a module imports a package or a module in it.
+    pub fn imports(&self, package: &str) -> bool {
+        let is_it = |name: &str| name.split('.').next() == Some(package);
+        self.modules
+            .iter()
+            .flat_map(|one| &one.module.imports)
+            .any(|import| import.level == 0 && is_it(&import.module))
+    }
+
+    /// Returns whether a text of a module is this one.
+    pub fn has_text(&self, text: &str) -> bool {
+        self.modules.iter().flat_map(|one| &one.module.texts).any(|one| one.value == text)
+    }
+}
+
+/// The command line of a program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommandLine {
+    /// The options, in the order of their declarations.
+    pub options: Vec<CommandOption>,
+    /// Whether all options are known.
+    pub is_complete: bool,
+    /// Whether the program stops at an option that it does not declare.
+    pub rejects_unknown: bool,
+    /// Whether options are abbreviated: argparse takes the beginning of a name for it.
+    pub abbreviates: bool,
+    /// The parser.
+    pub parser: ParserKind,
+    /// The classes whose fields are options, with the names by which libraries publish them.
+    pub classes: Vec<String>,
+}
+
+/// What parses a command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParserKind {
+    /// argparse.
+    #[default]
+    Argparse,
+    /// transformers' `HfArgumentParser`.
+    Dataclasses,
+    /// TRL's `TrlParser`, which also reads a YAML file that `--config` names.
+    DataclassesAndFile,
+}
+
+/// An option of a command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandOption {
+    /// Its spellings, without the dashes in front.
+    pub names: Vec<String>,
+    /// The attribute that has its value.
+    pub attribute: String,
+    /// What it takes.
+    pub takes: Takes,
+    /// Its value when nothing is passed.
+    pub default: OptionDefault,
+    /// Whether the program stops without it.
+    pub is_required: bool,
+    /// Its only values, if they are declared.
+    pub choices: Vec<Scalar>,
+    /// Where the program declares it; `None` for a field of a library's class.
+    pub span: Option<Span>,
+    /// The library's class that declares it.
+    pub class: Option<String>,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// An integer.
+    Int,
+    /// A number.
+    Float,
+    /// Any text.
+    Text,
+    /// A word for true or false.
+    Truth,
+    /// Any text, which is true unless it is empty: `type=bool`.
+    TrueIfAny,
+    /// Several values.
+    Several,
+    /// Nothing: a switch.
+    Nothing,
+    /// Something that a function of the program reads.
+    Unknown,
+}
+
+/// The value of an option that is not passed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptionDefault {
+    /// This one.
+    Value(Scalar),
+    /// `None`, which the program may replace.
+    None,
+    /// Computed.
+    Unknown,
+}
+
+impl CommandLine {
+    /// Returns the option of a name as it is passed: `-` and `_` differ, as in argparse.
+    pub fn option(&self, name: &str) -> Option<&CommandOption> {
+        let find = |name: &str| self.options.iter().find(|option| option.names.iter().any(|one| one == name));
+        find(name).or_else(|| {
+            let mut begins =
+                self.options.iter().filter(|option| option.names.iter().any(|one| one.starts_with(name)));
+            let only = begins.next().filter(|_| self.abbreviates);
+            only.filter(|_| begins.next().is_none())
+        })
+    }
+}
+
+/// Returns the value of an expression that is a literal.
+pub fn literal(expression: &Expr) -> Option<Scalar> {
+    Some(match expression {
+        Expr::None => Scalar::Null,
+        Expr::Bool(value) => Scalar::Bool(*value),
+        Expr::Int(value) => Scalar::Int(*value),
+        Expr::Float(value) => Scalar::Float(*value),
+        Expr::Text(value) => Scalar::Text(value.clone()),
+        _ => return None,
+    })
+}

@@ -1,0 +1,360 @@
+//! Decides which settings of a job reach its program, and by what; the others are assumed of it.
+//!
+//! Input: a bound plan. Output: each setting that its declaration marks as deciding memory, time, cost or what
+//! is trained, once. Nothing else decides this: the rules, the reports and `apply` read it from the plan.
+
+use crate::script::known_arguments;
+use crate::vocabulary::{PlannedValues, compare};
+use std::collections::BTreeSet;
+use trainc_catalog::script_options;
+use trainc_diag::source::Span;
+use trainc_ir::script::literal;
+use trainc_ir::{
+    Assumed, Carrier, CommandOption, Delivery, FileReader, ForeignFile, OptionDefault, Passed, Plan, Scalar,
+    Script, WhyAssumed,
+};
+use trainc_language::NodeType as _;
+use trainc_python::Expr;
+
+/// A setting of the job that its declaration marks.
+struct Setting {
+    path: String,
+    /// The placeholders that carry it.
+    placeholders: &'static [&'static str],
+    value: Scalar,
+    span: Span,
+}
+
+/// Something that the program gets, or that is written in it.
+struct Offer {
+    by: Carrier,
+    /// Its name: an option, a variable, a file, or a place in the program.
+    name: String,
+    /// The text with placeholders that gives its value.
+    text: Option<Span>,
+    /// The options that it means, for a literal.
+    means: Vec<String>,
+    value: Scalar,
+    /// Whether the program is known not to read it.
+    is_unread: bool,
+}
+
+/// Returns how the settings of a job reach its program.
+pub(crate) fn delivery(plan: &Plan) -> Delivery {
+    let mut out = Delivery::default();
+    let values = PlannedValues::new(plan);
+    let settings = settings(plan, &values);
+    if settings.is_empty() {
+        return out;
+    }
+    if plan.is_worker() {
+        let all = settings.into_iter().map(|setting| passed(&setting, Carrier::File, "worker.json"));
+        out.passed.extend(all);
+        return out;
+    }
+    let program = Program::new(plan);
+    for setting in settings {
+        match program.carry(&setting, &values) {
+            Ok(passed) => out.passed.push(passed),
+            Err(why) => {
+                let Setting { path, value, span, placeholders } = setting;
+                let placeholder = placeholders.first().copied().unwrap_or_default();
+                out.assumed.push(Assumed { setting: path, value, span, placeholder, why });
+            }
+        }
+    }
+    out
+}
+
+fn passed(setting: &Setting, by: Carrier, name: &str) -> Passed {
+    Passed { setting: setting.path.clone(), by, name: name.to_owned(), value: setting.value.clone() }
+}
+
+/// Returns the written settings of a job that are marked.
+fn settings(plan: &Plan, values: &PlannedValues) -> Vec<Setting> {
+    let mut out: Vec<Setting> = Vec::new();
+    // The name of an architecture whose dimensions are written is no model that a program could load.
+    let model = plan.job.model.as_ref();
+    let is_named = model.is_some_and(|it| it.dimensions.is_empty() && it.config.is_absent());
+    plan.job.visit("", &mut |leaf| {
+        let placeholders = leaf.declared.decides;
+        let Some(first) = placeholders.first() else { return };
+        let Some(span) = leaf.origin.and_then(trainc_ir::Origin::span) else { return };
+        if *first == "model.name" && !is_named {
+            return;
+        }
+        let value = values.get(first).unwrap_or_else(|| Scalar::Text(leaf.value.show(leaf.declared)));
+        let path = match (leaf.path, leaf.name) {
+            (path, "" | "name" | "kind") => path.to_owned(),
+            (path, name) => format!("{path}.{name}"),
+        };
+        out.push(Setting { path, placeholders, value, span });
+    });
+    out
+}
+
+/// The program of a job, with all that reaches it.
+struct Program<'a> {
+    plan: &'a Plan,
+    offers: Vec<Offer>,
+    files: Vec<&'a ForeignFile>,
+    /// The file that trainc writes for the engine, as it is read.
+    written: Option<ForeignFile>,
+    /// Options of the program's own names, with the option of the vocabulary that each becomes.
+    aliases: Vec<(String, String)>,
+}
+
+impl<'a> Program<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let script = plan.script.as_deref();
+        let mut out = Self {
+            plan,
+            offers: Vec::new(),
+            files: plan.files.iter().filter(|file| !file.is_replaced).collect(),
+            written: plan.written_file().and_then(|_| trainc_engine::write::read_back(plan)),
+            aliases: script.map(aliases).unwrap_or_default(),
+        };
+        out.add_arguments();
+        out.add_words();
+        if let Some(script) = script {
+            out.add_constants(script);
+        }
+        out
+    }
+
+    /// Returns the options of the vocabulary that a name means.
+    fn meanings(&self, name: &str) -> Vec<String> {
+        let plain = name.replace('-', "_").to_lowercase();
+        let own = self.aliases.iter().filter(|(alias, _)| alias.to_lowercase() == plain);
+        let mut all: Vec<String> = own.map(|(_, option)| option.clone()).collect();
+        if script_options::get(&plain).is_some() {
+            all.push(plain);
+        }
+        all
+    }
+
+    fn add_arguments(&mut self) {
+        let Some(program) = &self.plan.job.program else { return };
+        let placeholders = &self.plan.placeholders;
+        for h in &program.hyperparameters {
+            let Some(val) = h.value.val() else { continue };
+            let text = val.origin.span().filter(|span| placeholders.has(*span));
+            let by = match val.origin {
+                trainc_ir::Origin::Derived(_) => Carrier::Vocabulary,
+                _ if text.is_some() => Carrier::Placeholder,
+                _ => Carrier::Literal,
+            };
+            let means = self.meanings(&h.name);
+            let (name, value) = (h.name.clone(), val.value.clone());
+            self.offers.push(Offer { by, name, text, means, value, is_unread: false });
+        }
+        for pair in &program.environment {
+            let Some(val) = pair.value.val() else { continue };
+            let text = val.origin.span().filter(|span| placeholders.has(*span));
+            let name = pair.key.to_lowercase();
+            let means = self.meanings(name.strip_prefix("accelerate_").unwrap_or(&name));
+            if text.is_none() && means.is_empty() {
+                continue;
+            }
+            let reads = |script: &Script| {
+                let mut modules = script.modules.iter();
+                modules.any(|one| one.module.variables().iter().any(|read| read.name == pair.key))
+                    || script.has_text(&pair.key)
+            };
+            let is_launchers = name.starts_with("accelerate_");
+            let is_unread = !is_launchers
+                && self.plan.script.as_deref().is_some_and(|script| script.is_whole && !reads(script));
+            let (name, value) = (pair.key.clone(), Scalar::Text(val.value.clone()));
+            self.offers.push(Offer { by: Carrier::Variable, name, text, means, value, is_unread });
+        }
+    }
+
+    /// Adds the words of a container's own entry point and its arguments.
+    fn add_words(&mut self) {
+        let Some(program) = &self.plan.job.program else { return };
+        let words = program.entrypoint.iter().chain(&program.arguments);
+        let parts: Vec<(&str, Span)> = words
+            .filter_map(|word| Some((word.value.as_str(), word.origin.span()?)))
+            .flat_map(|(text, span)| text.split_whitespace().map(move |part| (part, span)))
+            .collect();
+        for (at, (part, span)) in parts.iter().enumerate() {
+            let has_placeholder = self.plan.placeholders.has(*span);
+            let Some(name) = part.strip_prefix("--") else {
+                if has_placeholder {
+                    let (name, value) = ((*part).to_owned(), Scalar::Text((*part).to_owned()));
+                    let (by, text) = (Carrier::Placeholder, Some(*span));
+                    self.offers.push(Offer { by, name, text, means: Vec::new(), value, is_unread: false });
+                }
+                continue;
+            };
+            let next = parts.get(at + 1).map(|(next, _)| *next).filter(|next| !next.starts_with("--"));
+            let (name, value) = name.split_once('=').unwrap_or((name, next.unwrap_or("true")));
+            let means = self.meanings(name);
+            let by = if has_placeholder { Carrier::Placeholder } else { Carrier::Literal };
+            let text = Some(*span).filter(|_| has_placeholder);
+            let (name, value) = (name.to_owned(), Scalar::Text(value.trim_matches(['"', '\'']).to_owned()));
+            self.offers.push(Offer { by, name, text, means, value, is_unread: false });
+        }
+    }
+
+    /// Adds literals that the program itself gives to known calls.
+    fn add_constants(&mut self, script: &Script) {
+        for known in known_arguments(script) {
+            let Some(value) = literal(&known.argument.value) else { continue };
+            let name = format!("{}:{}", known.module.path, known.module.line(&known.argument.at));
+            let (by, means) = (Carrier::Literal, vec![known.option]);
+            self.offers.push(Offer { by, name, text: None, means, value, is_unread: false });
+        }
+    }
+
+    /// Returns what carries a setting to the program, or why it is assumed.
+    fn carry(&self, setting: &Setting, values: &PlannedValues) -> Result<Passed, WhyAssumed> {
+        if let Some(found) = self.in_file(setting) {
+            return Ok(found);
+        }
+        let mut other = None;
+        let mut unread = None;
+        for offer in &self.offers {
+            let by_text =
+                offer.text.is_some_and(|text| self.plan.placeholders.uses(text, setting.placeholders));
+            let means = offer
+                .means
+                .iter()
+                .filter_map(|name| script_options::get(name))
+                .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())));
+            let compared =
+                means.and_then(|row| compare(values, &row, &offer.value)).and_then(|found| found.is_same);
+            let is_it = by_text || compared == Some(true);
+            if is_it && offer.is_unread {
+                unread = Some(WhyAssumed::UnreadVariable { name: offer.name.clone() });
+            } else if is_it {
+                let value = offer.value.clone();
+                return Ok(Passed {
+                    setting: setting.path.clone(),
+                    by: offer.by,
+                    name: offer.name.clone(),
+                    value,
+                });
+            } else if compared == Some(false) {
+                other = Some(WhyAssumed::OtherValue { name: offer.name.clone(), value: offer.value.clone() });
+            }
+        }
+        if let Some(place) = self.model_in_script(setting) {
+            return Ok(passed(setting, Carrier::Literal, &place));
+        }
+        let default = || self.default(setting, values);
+        Err(unread.or(other).or_else(default).unwrap_or(WhyAssumed::NotPassed))
+    }
+
+    /// Returns the key of a file that sets a setting.
+    fn in_file(&self, setting: &Setting) -> Option<Passed> {
+        let file = self.files.iter().find(|file| file.span.source == setting.span.source);
+        if let Some(file) = file {
+            let key =
+                file.settings.iter().find(|one| one.value_span == setting.span).map(|one| one.key.as_str());
+            return Some(passed(setting, Carrier::File, key.unwrap_or(&file.packed_as)));
+        }
+        // A program that reads its YAML gets a value of the manifest by another way.
+        let written = self.written.as_ref()?;
+        let table = trainc_catalog::engine_files::keys(written.table)?;
+        let word = |key: &str| table.find(key)?.word.as_ref().map(|word| word.replace('/', "."));
+        let sets = |key: &str| word(key).is_some_and(|word| word == setting.path);
+        let one = written.settings.iter().find(|one| sets(&one.key))?;
+        // `auto` leaves it to the program's arguments.
+        let is_open = one.value.scalar().is_some_and(|value| value.python() == "auto");
+        (!is_open).then(|| passed(setting, Carrier::File, &one.key))
+    }
+
+    /// Returns where the program has the name of the model.
+    fn model_in_script(&self, setting: &Setting) -> Option<String> {
+        let script = self.plan.script.as_deref().filter(|_| setting.placeholders.contains(&"model.name"))?;
+        let name = setting.value.python();
+        script.modules.iter().find_map(|module| {
+            let text = module.module.texts.iter().find(|text| text.value == name)?;
+            Some(format!("{}:{}", module.path, module.line(&text.at)))
+        })
+    }
+
+    /// Returns the default that the program uses in place of a setting.
+    fn default(&self, setting: &Setting, values: &PlannedValues) -> Option<WhyAssumed> {
+        let script = self.plan.script.as_deref()?;
+        // An unread file may set it.
+        let has_unread_file =
+            self.offers.iter().any(|offer| matches!(offer.name.as_str(), "config" | "config_file"))
+                && self.plan.file_of(FileReader::Program).is_none();
+        if has_unread_file {
+            return None;
+        }
+        let options = script.command_line.iter().flat_map(|line| &line.options);
+        let means = |option: &CommandOption| {
+            let names = option.names.iter().chain([&option.attribute]);
+            let all: BTreeSet<String> = names.flat_map(|name| self.meanings(name)).collect();
+            all.into_iter()
+                .filter_map(|name| script_options::get(&name))
+                .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())))
+        };
+        for option in options {
+            let OptionDefault::Value(value) = &option.default else { continue };
+            let Some(row) = means(option) else { continue };
+            let Some(found) = compare(values, &row, value) else { continue };
+            // A switch that is off is the planned value of a setting that is off.
+            let is_same = found.is_same.or_else(|| is_off(&found.planned, value));
+            let Some(is_same) = is_same else { continue };
+            return Some(WhyAssumed::Default {
+                name: option.names.first().cloned().unwrap_or_default(),
+                class: option.class.clone(),
+                value: value.clone(),
+                is_same,
+                span: option.span,
+            });
+        }
+        None
+    }
+}
+
+/// Returns whether a switch that is off, or not set, is what is planned.
+fn is_off(planned: &Scalar, value: &Scalar) -> Option<bool> {
+    if value.truth() != Some(false) && value.number() != Some(0.0) {
+        return None;
+    }
+    match planned {
+        Scalar::Bool(on) => Some(!on),
+        Scalar::Int(_) | Scalar::Float(_) => planned.number().map(|number| number == 0.0),
+        // A word, as of a precision: another option may say it.
+        Scalar::Text(_) | Scalar::Null => None,
+    }
+}
+
+/// Returns the names of a program's own options and variables that it hands to known calls: `args.bs` in
+/// `TrainingArguments(per_device_train_batch_size=args.bs)`.
+fn aliases(script: &Script) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for known in known_arguments(script) {
+        if let Some(name) = source_name(&known.argument.value, 0) {
+            out.push((name, known.option));
+        }
+    }
+    out
+}
+
+/// Returns the attribute or variable that an expression hands on, through a conversion or none.
+fn source_name(value: &Expr, depth: usize) -> Option<String> {
+    const CONVERSIONS: [&str; 5] = ["int", "float", "str", "bool", "str2bool"];
+    match value {
+        Expr::Name(name) => name.rsplit_once('.').map(|(_, name)| name.to_owned()),
+        Expr::Call(call) if depth < 4 && CONVERSIONS.contains(&call.name.as_str()) => {
+            source_name(&call.positional().next()?.value, depth + 1)
+        }
+        Expr::Call(call) if matches!(call.function(), "get" | "getenv") => {
+            match &call.positional().next()?.value {
+                Expr::Text(name) => Some(name.clone()),
+                _ => None,
+            }
+        }
+        Expr::Subscript(of, keys) => match (of.as_ref(), keys.first()) {
+            (Expr::Name(of), Some(Expr::Text(name))) if of.ends_with("environ") => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}

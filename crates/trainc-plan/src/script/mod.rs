@@ -1,0 +1,180 @@
+//! Reads the Python program of a job: the entry point, and the modules of its source that it imports.
+//!
+//! Only what an import names is read, never a walk of the source.
+
+mod command_line;
+
+use crate::files::paths;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use trainc_catalog::memo::Memo;
+use trainc_catalog::script_calls;
+use trainc_diag::source::SourceMap;
+use trainc_ir::{ProgramVersion, Script, ScriptModule, SourceFile, SourceTree};
+use trainc_python::{Argument, Call, Import, Module};
+
+/// The most modules of a program that are read.
+const MAX_MODULES: usize = 64;
+
+/// Modules by the digest of their text: the jobs of a repository share scripts.
+static MODULES: Memo<String, Arc<Module>> = Memo::new();
+
+/// Reads a program. `directory` is the displayed path of its source. Returns `None` if the entry point is not
+/// a Python file of the source.
+pub(crate) fn read(
+    entry: &str,
+    tree: &SourceTree,
+    directory: &str,
+    programs: &[ProgramVersion],
+    sources: &mut SourceMap,
+) -> Option<Arc<Script>> {
+    let file = tree.get(entry).filter(|file| is_python(&file.path))?;
+    let mut out = Script { modules: Vec::new(), is_whole: true, command_line: None };
+    let mut waiting = vec![file];
+    let mut seen = BTreeSet::from([file.path.as_str()]);
+    // The directory of the entry point is the first in which Python looks for a module.
+    let first = file.path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    while let Some(file) = waiting.pop() {
+        let module = module(file);
+        out.is_whole &= module.is_whole;
+        for import in &module.imports {
+            for path in paths_of(import, &file.path, first) {
+                let Some(found) = tree.get(&path).filter(|found| !seen.contains(found.path.as_str())) else {
+                    continue;
+                };
+                if seen.len() >= MAX_MODULES {
+                    out.is_whole = false;
+                    break;
+                }
+                seen.insert(&found.path);
+                waiting.push(found);
+            }
+        }
+        let name = paths::join_directory(directory, &file.path);
+        let text = String::from_utf8_lossy(&file.bytes);
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(ends).collect();
+        let source = add_once(sources, &name, &text);
+        out.modules.push(ScriptModule { path: file.path.clone(), source, lines, module });
+    }
+    out.command_line = command_line::read(&out, programs);
+    Some(Arc::new(out))
+}
+
+/// An argument of a call whose keyword is an option of the vocabulary.
+pub struct KnownArgument<'a> {
+    /// The module with the call.
+    pub module: &'a ScriptModule,
+    /// The call.
+    pub call: &'a Call,
+    /// The option.
+    pub option: String,
+    /// The argument.
+    pub argument: &'a Argument,
+}
+
+/// Returns the arguments of known calls in a program, as `TrainingArguments(learning_rate=…)`.
+pub fn known_arguments(script: &Script) -> Vec<KnownArgument<'_>> {
+    let mut out = Vec::new();
+    for module in &script.modules {
+        for call in module.module.calls.iter().filter(|call| script_calls::is_known(call.function())) {
+            let keywords =
+                call.arguments.iter().filter_map(|argument| Some((argument.keyword.as_ref()?, argument)));
+            out.extend(keywords.filter_map(|(keyword, argument)| {
+                let option = script_calls::option_of(call.function(), keyword)?;
+                Some(KnownArgument { module, call, option, argument })
+            }));
+        }
+    }
+    out
+}
+
+/// Returns whether a path is that of a Python module.
+fn is_python(path: &str) -> bool {
+    std::path::Path::new(path).extension().is_some_and(|extension| extension == "py")
+}
+
+/// Reads a module once for each content.
+fn module(file: &SourceFile) -> Arc<Module> {
+    MODULES
+        .get(file.sha256().to_owned(), |_| trainc_python::read(&String::from_utf8_lossy(&file.bytes)).into())
+}
+
+/// Adds a source, unless it is there already: each job of a sweep reads the same files.
+fn add_once(sources: &mut SourceMap, name: &str, text: &str) -> trainc_diag::source::SourceId {
+    let known = sources.iter().find(|(_, source)| *source.name == *name && *source.text == *text);
+    match known.map(|(id, _)| id) {
+        Some(id) => id,
+        None => sources.add(name.to_owned(), text.to_owned()),
+    }
+}
+
+/// Returns the paths that the modules of an import may have in the source.
+fn paths_of(import: &Import, from: &str, first: &str) -> Vec<String> {
+    let mut directories: Vec<String> = Vec::new();
+    if import.level > 0 {
+        let mut parts: Vec<&str> = from.split('/').collect();
+        parts.truncate(parts.len().saturating_sub(import.level));
+        directories.push(parts.join("/"));
+    } else {
+        directories.extend([first.to_owned(), String::new(), "src".to_owned()]);
+    }
+    let module = import.module.replace('.', "/");
+    // `from a import b`: `b` may be a module.
+    let mut names = vec![module.clone()];
+    names.extend(import.names.iter().map(|(name, _)| {
+        let name = name.replace('.', "/");
+        if module.is_empty() { name } else { format!("{module}/{name}") }
+    }));
+    let join = |directory: &str, name: &str| match (directory, name) {
+        ("", name) => name.to_owned(),
+        (directory, "") => directory.to_owned(),
+        (directory, name) => format!("{directory}/{name}"),
+    };
+    let mut out = Vec::new();
+    for directory in &directories {
+        for name in names.iter().filter(|name| !name.is_empty() || import.level > 0) {
+            let base = join(directory, name);
+            out.extend([format!("{base}.py"), format!("{base}/__init__.py")]);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> SourceTree {
+        let file = |(path, text): &(&str, &str)| SourceFile::new(*path, text.as_bytes().to_vec(), false);
+        SourceTree { dir: "src".to_owned(), files: files.iter().map(file).collect() }
+    }
+
+    fn modules(entry: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let script = read(entry, &tree(files), "src", &[], &mut SourceMap::default()).unwrap();
+        let mut paths: Vec<String> = script.modules.iter().map(|one| one.path.clone()).collect();
+        paths.sort();
+        paths
+    }
+
+    #[test]
+    fn modules_are_those_that_imports_reach() {
+        let files = [
+            ("train.py", "from lib.args import parse\nimport helpers as h\nimport torch\n"),
+            ("lib/__init__.py", ""),
+            ("lib/args.py", "from . import common\nfrom ..helpers import x\n"),
+            ("lib/common.py", "import train\n"),
+            ("helpers.py", ""),
+            ("tests.py", ""),
+        ];
+        assert_eq!(modules("train.py", &files), ["helpers.py", "lib/args.py", "lib/common.py", "train.py"]);
+        let inside = [("scripts/run.py", "import tools\n"), ("scripts/tools.py", ""), ("tools.py", "")];
+        assert_eq!(modules("scripts/run.py", &inside), ["scripts/run.py", "scripts/tools.py", "tools.py"]);
+    }
+
+    #[test]
+    fn a_shell_script_is_no_program() {
+        let files = tree(&[("run.sh", "python train.py")]);
+        assert!(read("run.sh", &files, "src", &[], &mut SourceMap::default()).is_none());
+    }
+}
