@@ -53,7 +53,7 @@ class Package:
 
 PACKAGES = [
     Package("transformers", "4.26.0", True, ["transformers/training_args.py", "transformers/training_args_seq2seq.py"]),
-    # The excluded files are programs, whose classes nobody imports.
+    # The excluded file is a program, whose classes are not imported elsewhere.
     Package(
         "trl",
         "0.7.4",
@@ -101,7 +101,7 @@ class Module:
                 for handler in getattr(node, "handlers", []):
                     self.collect(handler.body, False)
             for name, value in assignments(node):
-                # A name with several values, or with one that a condition decides, has none that can be told.
+                # A name with several values, or with one that a condition decides, has none that is known.
                 self.assigned[name] = value if at_top and name not in self.assigned else None
 
     def imported(self, name):

@@ -7,6 +7,7 @@
 
 pub mod accelerators;
 pub mod algorithms;
+pub mod argument_classes;
 pub mod arn;
 pub mod container_paths;
 pub mod credential_files;
