@@ -26,9 +26,28 @@ struct OptionRow {
     engines: Option<Vec<String>>,
     instead_of: Option<String>,
     #[serde(default)]
+    writes: BTreeMap<String, String>,
+    unit: Option<Unit>,
+    #[serde(default = "is_usual")]
+    written: bool,
+    #[serde(default)]
     in_scripts: bool,
     #[serde(flatten)]
     sourced: Sourced,
+}
+
+/// The unit of an option whose value in the plan has one of two.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Optimizer steps.
+    Steps,
+    /// A fraction of the run, below 1.
+    Fraction,
+}
+
+fn is_usual() -> bool {
+    true
 }
 
 /// An option with a known meaning.
@@ -56,6 +75,12 @@ pub struct ScriptOption {
     pub engines: Option<Vec<String>>,
     /// The path of a placeholder that says the same in another way, unless another option has its value.
     pub instead_of: Option<String>,
+    /// What is written for a word of the plan; empty if the value is written as it is.
+    pub writes: BTreeMap<String, String>,
+    /// Its unit, where the plan has a count or a fraction.
+    pub unit: Option<Unit>,
+    /// Whether trainc writes it: false for a second name of another option.
+    pub is_written: bool,
     /// Whether values in the source of a script are compared: those that are the same in every script, and no
     /// defaults of the plan.
     pub in_scripts: bool,
@@ -69,6 +94,16 @@ impl ScriptOption {
         let of_plan = !self.paths.is_empty() || self.engines.is_some() || self.instead_of.is_some();
         of_plan || !self.capability.is_empty() || !self.pytorch.is_empty()
     }
+}
+
+/// Returns the options of all names that a program with one of these classes may have: of each, its name.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.keys()
+}
+
+/// Returns an option of a class by its name, or that of any program.
+pub fn of_class(class: &str, name: &str) -> Option<ScriptOption> {
+    get(&format!("{class}/{}", name.replace('-', "_"))).or_else(|| get(name))
 }
 
 /// Returns an option by its name; `-` and `_` are the same.
@@ -86,6 +121,9 @@ pub fn get(name: &str) -> Option<ScriptOption> {
         pytorch: row.pytorch,
         engines: row.engines,
         instead_of: row.instead_of,
+        writes: row.writes,
+        unit: row.unit,
+        is_written: row.written,
         in_scripts: row.in_scripts,
         provenance: row.sourced.into(),
     })

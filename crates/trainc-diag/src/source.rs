@@ -199,6 +199,15 @@ impl SourceMap {
         id
     }
 
+    /// Adds a source, unless it has one of this name and text: the jobs of a sweep read the same files.
+    pub fn add_once(&mut self, name: &str, text: &str) -> SourceId {
+        let known = self.iter().find(|(_, source)| *source.name == *name && *source.text == *text);
+        match known.map(|(id, _)| id) {
+            Some(id) => id,
+            None => self.add(name.to_owned(), text.to_owned()),
+        }
+    }
+
     /// Returns a source, or `None` for an identifier of another map.
     pub fn get(&self, id: SourceId) -> Option<&Source> {
         let part = id.0 >> PART_BITS;

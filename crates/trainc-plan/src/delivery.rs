@@ -6,7 +6,8 @@
 use crate::script::known_arguments;
 use crate::vocabulary::{PlannedValues, compare};
 use std::collections::BTreeSet;
-use trainc_catalog::script_options;
+use trainc_catalog::argument_classes;
+use trainc_catalog::script_options::{self, ScriptOption};
 use trainc_diag::source::Span;
 use trainc_ir::script::literal;
 use trainc_ir::{
@@ -17,12 +18,12 @@ use trainc_language::NodeType as _;
 use trainc_python::Expr;
 
 /// A setting of the job that its declaration marks.
-struct Setting {
+pub(crate) struct Setting {
     path: String,
     /// The placeholders that carry it.
-    placeholders: &'static [&'static str],
+    pub(crate) placeholders: &'static [&'static str],
     value: Scalar,
-    span: Span,
+    pub(crate) span: Span,
 }
 
 /// Something that the program gets, or that is written in it.
@@ -71,7 +72,7 @@ fn passed(setting: &Setting, by: Carrier, name: &str) -> Passed {
 }
 
 /// Returns the written settings of a job that are marked.
-fn settings(plan: &Plan, values: &PlannedValues) -> Vec<Setting> {
+pub(crate) fn settings(plan: &Plan, values: &PlannedValues) -> Vec<Setting> {
     let mut out: Vec<Setting> = Vec::new();
     // The name of an architecture whose dimensions are written is no model that a program could load.
     let model = plan.job.model.as_ref();
@@ -102,6 +103,8 @@ struct Program<'a> {
     written: Option<ForeignFile>,
     /// Options of the program's own names, with the option of the vocabulary that each becomes.
     aliases: Vec<(String, String)>,
+    /// The classes whose fields are options of the program, as far as known.
+    classes: Vec<String>,
 }
 
 impl<'a> Program<'a> {
@@ -113,7 +116,12 @@ impl<'a> Program<'a> {
             files: plan.files.iter().filter(|file| !file.is_replaced).collect(),
             written: plan.written_file().and_then(|_| trainc_engine::write::read_back(plan)),
             aliases: script.map(aliases).unwrap_or_default(),
+            classes: script
+                .and_then(|script| script.command_line.as_ref())
+                .map_or_else(Vec::new, |line| line.classes.clone()),
         };
+        let takes = plan.job.program.as_ref().and_then(|program| program.takes.value());
+        out.classes.extend(takes.cloned());
         out.add_arguments();
         out.add_words();
         if let Some(script) = script {
@@ -127,9 +135,9 @@ impl<'a> Program<'a> {
         let plain = name.replace('-', "_").to_lowercase();
         let own = self.aliases.iter().filter(|(alias, _)| alias.to_lowercase() == plain);
         let mut all: Vec<String> = own.map(|(_, option)| option.clone()).collect();
-        if script_options::get(&plain).is_some() {
-            all.push(plain);
-        }
+        all.extend(self.classes.iter().map(|class| format!("{class}/{plain}")));
+        all.push(plain);
+        all.retain(|name| script_options::get(name).is_some());
         all
     }
 
@@ -293,13 +301,13 @@ impl<'a> Program<'a> {
                 .filter_map(|name| script_options::get(&name))
                 .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())))
         };
-        for option in options {
+        let is_passed = |option: &CommandOption| {
+            self.offers.iter().any(|offer| offer.text.is_some() && option.names.contains(&offer.name))
+        };
+        for option in options.filter(|option| !is_passed(option)) {
             let OptionDefault::Value(value) = &option.default else { continue };
             let Some(row) = means(option) else { continue };
-            let Some(found) = compare(values, &row, value) else { continue };
-            // A switch that is off is the planned value of a setting that is off.
-            let is_same = found.is_same.or_else(|| is_off(&found.planned, value));
-            let Some(is_same) = is_same else { continue };
+            let Some(is_same) = same_as_default(values, &row, value) else { continue };
             return Some(WhyAssumed::Default {
                 name: option.names.first().cloned().unwrap_or_default(),
                 class: option.class.clone(),
@@ -308,8 +316,54 @@ impl<'a> Program<'a> {
                 span: option.span,
             });
         }
+        self.default_of_constructor(script, setting, values)
+    }
+
+    /// Returns the default of a library's class that the program itself makes, without this argument.
+    fn default_of_constructor(
+        &self,
+        script: &Script,
+        setting: &Setting,
+        values: &PlannedValues,
+    ) -> Option<WhyAssumed> {
+        let version = |package: &str| {
+            let known = self.plan.programs.iter().find(|known| known.package == package);
+            known.map(|known| known.version.value.as_str())
+        };
+        let modules = script.modules.iter();
+        let calls = modules.flat_map(|module| module.module.calls.iter().map(move |call| (module, call)));
+        for (module, call) in calls.filter(|(_, call)| !call.is_open && call.positional().count() < 2) {
+            let class = call.function();
+            if argument_classes::class(class).is_none() || self.classes.iter().any(|parsed| parsed == class) {
+                continue;
+            }
+            for field in argument_classes::fields(class, &version).unwrap_or_default() {
+                let row = script_options::of_class(class, field.name).filter(|row| {
+                    row.is_written
+                        && row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str()))
+                });
+                let Some(row) = row.filter(|_| call.keyword(field.name).is_none()) else { continue };
+                let is_on = |name: &str| call.keyword(name).is_some();
+                let Some(value) = field.value_if_absent(is_on) else { continue };
+                let Some(is_same) = same_as_default(values, &row, value) else { continue };
+                return Some(WhyAssumed::Default {
+                    name: field.name.to_owned(),
+                    class: Some(class.to_owned()),
+                    value: value.clone(),
+                    is_same,
+                    span: Some(module.span(&call.at)),
+                });
+            }
+        }
         None
     }
+}
+
+/// Returns whether a default is the planned value; `None` if that is not known.
+fn same_as_default(values: &PlannedValues, row: &ScriptOption, default: &Scalar) -> Option<bool> {
+    let found = compare(values, row, default)?;
+    // A switch that is off is the planned value of a setting that is off.
+    found.is_same.or_else(|| is_off(&found.planned, default))
 }
 
 /// Returns whether a switch that is off, or not set, is what is planned.

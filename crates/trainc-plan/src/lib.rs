@@ -9,6 +9,7 @@ mod files;
 pub mod plan;
 pub mod resolve;
 pub mod script;
+mod takes;
 pub mod vocabulary;
 
 /// The codes of these stages to which later stages refer, by their ID.
@@ -33,5 +34,5 @@ use trainc_diag::Code;
 
 /// Returns the codes of these stages.
 pub fn codes() -> Vec<&'static Code> {
-    [resolve::codes(), files::CODES.to_vec(), plan::codes(), bind::codes()].concat()
+    [resolve::codes(), files::CODES.to_vec(), plan::codes(), bind::codes(), takes::CODES.to_vec()].concat()
 }

@@ -2,7 +2,7 @@
 
 use crate::files::paths;
 use crate::resolve::{self, Merged, T0207};
-use crate::{Options, Repository, World, bind, delivery, plan, script};
+use crate::{Options, Repository, World, bind, delivery, plan, script, takes};
 use std::sync::Arc;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Diagnostic, Problems};
@@ -114,6 +114,7 @@ pub fn plan_and_predict(
     inputs.script = read_script(&job, &inputs, sources);
     let plan = plan::plan(job, inputs, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
+    let plan = takes::add_arguments(plan, &mut problems);
     let mut plan = plan::decide_bound_values(plan);
     plan.delivery = delivery::delivery(&plan);
     let prediction = predict(&plan, options);

@@ -1,5 +1,5 @@
-//! Facts of Python modules, read without running them: imports, calls, classes, assignments, variables of
-//! the environment.
+//! Facts of Python programs, read without running them: of modules their imports, calls, classes, assignments
+//! and variables of the environment; of a requirements.txt its packages.
 //!
 //! In: the text of a module. Out: a [`Module`], each of whose facts has the bytes at which it is written.
 //! What is not understood is left out or [`Expr::Other`], never guessed. The grammar is tree-sitter's, which
@@ -8,6 +8,7 @@
 //! Independent of manifests and files.
 
 mod read;
+pub mod requirements;
 
 pub use read::read;
 

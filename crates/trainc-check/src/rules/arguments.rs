@@ -193,7 +193,7 @@ fn is_readable(takes: Takes, val: &Val<Scalar>) -> bool {
         }
         // transformers' `string_to_bool` (hf_argparser.py:36, 5.24.0).
         Takes::Truth => {
-            let words = ["yes", "true", "t", "y", "1", "no", "false", "f", "n", "0", ""];
+            let words = ["yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"];
             words.contains(&shown.to_ascii_lowercase().as_str())
         }
         _ => true,

@@ -7,7 +7,6 @@
 mod layer;
 pub(crate) mod paths;
 pub(crate) mod programs;
-mod requirements;
 
 use crate::{ReadError, World};
 use layer::Place;

@@ -1,12 +1,12 @@
 //! The versions of the packages that read the files of a job: those that the program pins, those of the
 //! image, or the newest known.
 
-use super::requirements::{self, Requirement};
 use crate::World;
 use trainc_catalog::packages::{self, InImage};
 use trainc_catalog::{engine_files, images};
-use trainc_diag::source::{SourceMap, Spanned};
+use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_ir::{Origin, ProgramVersion, Val};
+use trainc_python::requirements::{self, Package, Requirements};
 use trainc_syntax::ast::{Node, Value};
 
 /// The packages whose versions decide how files are read.
@@ -17,9 +17,14 @@ const REQUIREMENTS: &str = "requirements.txt";
 
 /// Returns the versions of all packages that are known.
 pub(crate) fn versions(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> Vec<ProgramVersion> {
-    let (required, names_others) = requirements(job, world, sources);
+    let required = requirements(job, world, sources);
+    let names_others = required.as_ref().is_some_and(|(_, all)| all.names_others());
     let each = PACKAGES.iter().filter_map(|package| {
-        let found = version(job, package, required.iter().find(|one| one.package == *package))?;
+        let line = required.as_ref().and_then(|(source, all)| {
+            let (found, at) = all.packages().find(|(one, _)| one.name == *package)?;
+            Some((found, Span::new(*source, at.start, at.end)))
+        });
+        let found = version(job, package, line)?;
         // A file of requirements or a wheel that is named there may bring it.
         let is_installed = found.is_installed.filter(|is_installed| *is_installed || !names_others);
         Some(ProgramVersion { is_installed, ..found })
@@ -30,12 +35,14 @@ pub(crate) fn versions(job: &Node, world: &mut dyn World, sources: &mut SourceMa
 /// Returns the version of a package: the one that the requirements pin, else that of the image if they accept
 /// it, else the one that the manifest names for its engine, else the newest if they accept it. `None` where
 /// another version is installed.
-fn version(job: &Node, package: &'static str, required: Option<&Requirement>) -> Option<ProgramVersion> {
+fn version(job: &Node, package: &'static str, required: Option<(&Package, Span)>) -> Option<ProgramVersion> {
     let found = |version: Val<String>, is_installed| Some(ProgramVersion { package, version, is_installed });
-    if let Some(exact) = required.and_then(|it| it.exact.clone()) {
-        return found(Val::written(exact.value, exact.span), Some(true));
+    if let Some((line, at)) = required
+        && let Some(exact) = line.exact()
+    {
+        return found(Val::written(exact, at), Some(true));
     }
-    let accepts = |version: &str| required.is_none_or(|it| it.accepts(version));
+    let accepts = |version: &str| required.is_none_or(|(line, _)| line.accepts(version).unwrap_or(false));
     let in_image = in_image(job, package);
     if let Some(Found::Written(version)) = &in_image
         && accepts(&version.value)
@@ -105,16 +112,32 @@ fn in_image(job: &Node, package: &str) -> Option<Found> {
     })
 }
 
-/// Reads the packages of the requirements in the program's directory. Also returns whether they name other
-/// files or addresses.
-fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> (Vec<Requirement>, bool) {
-    let directory = job.child("program").and_then(|node| text(node.prop("source")));
-    let Some(directory) = directory else { return (Vec::new(), false) };
+/// Reads the requirements in the program's directory, if it has some.
+fn requirements(
+    job: &Node,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) -> Option<(SourceId, Requirements)> {
+    let directory = job.child("program").and_then(|node| text(node.prop("source")))?;
     let from = sources.get(directory.span.source).map_or_else(String::new, |it| it.name.to_string());
     let path = super::paths::join_directory(&directory.value, REQUIREMENTS);
-    let Ok(read) = world.read_text(&from, &path) else { return (Vec::new(), false) };
-    let source = sources.add(super::paths::join(&from, &path), read.clone());
-    requirements::parse(&read, source)
+    let read = world.read_text(&from, &path).ok()?;
+    let python = job.child("image").and_then(|node| text(node.prop("python")));
+    let python = python.map_or_else(|| DEFAULT_PYTHON.to_owned(), |word| python_version(&word.value));
+    let found = requirements::read(&read, &python);
+    Some((sources.add_once(&super::paths::join(&from, &path), &read), found))
+}
+
+/// The version of Python by which markers are judged where no image says it: that of the newest images.
+const DEFAULT_PYTHON: &str = "3.12";
+
+/// Returns `3.12` for `py312`.
+pub(crate) fn python_version(word: &str) -> String {
+    let digits: String = word.chars().filter(char::is_ascii_digit).collect();
+    match digits.split_at_checked(1) {
+        Some((major, minor)) if !minor.is_empty() => format!("{major}.{minor}"),
+        _ => DEFAULT_PYTHON.to_owned(),
+    }
 }
 
 fn text(value: Option<&Spanned<Value>>) -> Option<Spanned<String>> {

@@ -1,5 +1,6 @@
 //! The command line that a program parses, with argparse, `HfArgumentParser` or `TrlParser`.
 
+use trainc_catalog::argument_classes::{self, ArgumentField, ArgumentKind};
 use trainc_ir::script::literal;
 use trainc_ir::{
     CommandLine, CommandOption, OptionDefault, ParserKind, ProgramVersion, Scalar, Script, ScriptModule,
@@ -208,8 +209,17 @@ impl Reader<'_> {
     /// Adds the fields of a class of a library.
     fn library_class(&mut self, name: &str) {
         self.out.classes.push(name.to_owned());
-        let _ = self.programs;
-        self.out.is_complete = false;
+        let version = |package: &str| {
+            let known = self.programs.iter().find(|known| known.package == package);
+            known.map(|known| known.version.value.as_str())
+        };
+        let Some(fields) = argument_classes::fields(name, &version) else {
+            self.out.is_complete = false;
+            return;
+        };
+        for field in fields {
+            self.add(option_of_library(&field));
+        }
     }
 
     /// Returns a class of the program by the name that a module has for it.
@@ -276,17 +286,9 @@ fn option_of(field: &Field, module: &ScriptModule) -> Option<CommandOption> {
         };
     }
     let takes = takes_of(&field.annotation);
-    let dashed = field.name.replace('_', "-");
-    let mut names = vec![field.name.clone()];
-    if dashed != field.name {
-        names.push(dashed);
-    }
-    // A switch that is on has one that turns it off.
-    if takes == Takes::Truth && default == Some(OptionDefault::Value(Scalar::Bool(true))) {
-        names.extend([format!("no_{}", field.name), format!("no-{}", field.name.replace('_', "-"))]);
-    }
+    let is_on = default == Some(OptionDefault::Value(Scalar::Bool(true)));
     Some(CommandOption {
-        names,
+        names: spellings(&field.name, takes == Takes::Truth && is_on),
         attribute: field.name.clone(),
         takes,
         is_required: default.is_none(),
@@ -295,6 +297,47 @@ fn option_of(field: &Field, module: &ScriptModule) -> Option<CommandOption> {
         span: Some(module.span(&field.at)),
         class: None,
     })
+}
+
+/// Returns the option of a field of a library's class.
+fn option_of_library(field: &ArgumentField) -> CommandOption {
+    let takes = match &field.kind {
+        ArgumentKind::Bool => Takes::Truth,
+        ArgumentKind::Int => Takes::Int,
+        ArgumentKind::Float => Takes::Float,
+        ArgumentKind::Text => Takes::Text,
+        ArgumentKind::List(_) => Takes::Several,
+        ArgumentKind::Map | ArgumentKind::Other => Takes::Unknown,
+    };
+    let default = match field.value_if_absent(|_| false) {
+        Some(Scalar::Null) => OptionDefault::None,
+        Some(value) => OptionDefault::Value(value.clone()),
+        None => OptionDefault::Unknown,
+    };
+    let is_on = field.default.scalar() == Some(&Scalar::Bool(true));
+    CommandOption {
+        names: spellings(field.name, takes == Takes::Truth && is_on),
+        attribute: field.name.to_owned(),
+        takes,
+        default,
+        is_required: field.is_required(),
+        choices: field.choices.clone(),
+        span: None,
+        class: Some(field.class.name.to_owned()),
+    }
+}
+
+/// Returns the spellings of a field's option. A switch that is on has one that turns it off.
+fn spellings(name: &str, is_on: bool) -> Vec<String> {
+    let dashed = name.replace('_', "-");
+    let mut names = vec![name.to_owned()];
+    if dashed != name {
+        names.push(dashed.clone());
+    }
+    if is_on {
+        names.extend([format!("no_{name}"), format!("no-{dashed}")]);
+    }
+    names
 }
 
 /// Returns what a field of this type takes.

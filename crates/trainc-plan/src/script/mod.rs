@@ -54,7 +54,7 @@ pub(crate) fn read(
         let text = String::from_utf8_lossy(&file.bytes);
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
-        let source = add_once(sources, &name, &text);
+        let source = sources.add_once(&name, &text);
         out.modules.push(ScriptModule { path: file.path.clone(), source, lines, module });
     }
     out.command_line = command_line::read(&out, programs);
@@ -98,15 +98,6 @@ fn is_python(path: &str) -> bool {
 fn module(file: &SourceFile) -> Arc<Module> {
     MODULES
         .get(file.sha256().to_owned(), |_| trainc_python::read(&String::from_utf8_lossy(&file.bytes)).into())
-}
-
-/// Adds a source, unless it is there already: each job of a sweep reads the same files.
-fn add_once(sources: &mut SourceMap, name: &str, text: &str) -> trainc_diag::source::SourceId {
-    let known = sources.iter().find(|(_, source)| *source.name == *name && *source.text == *text);
-    match known.map(|(id, _)| id) {
-        Some(id) => id,
-        None => sources.add(name.to_owned(), text.to_owned()),
-    }
 }
 
 /// Returns the paths that the modules of an import may have in the source.

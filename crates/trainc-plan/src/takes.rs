@@ -1,0 +1,187 @@
+//! Passes what a manifest writes to a program whose class of arguments it names: `program takes="SFTConfig"`.
+
+use crate::delivery::{Setting, settings};
+use crate::vocabulary::PlannedValues;
+use trainc_catalog::argument_classes::{self, ArgumentField, ArgumentKind};
+use trainc_catalog::script_options::{self, ScriptOption, Unit};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::payload::CODE_DIRECTORY;
+use trainc_ir::{Field, FileReader, Hyperparameter, Plan, Scalar, Script, Val};
+
+declare_code!(
+    T0824,
+    "class-not-parsed",
+    Error,
+    "a class of arguments whose options the program does not have"
+);
+
+/// The codes of this stage.
+pub(crate) static CODES: &[&Code] = &[&T0824];
+
+/// The class of TRL whose options say which model is trained, and its adapter. Programs parse it with another.
+const MODEL_CLASS: &str = "ModelConfig";
+
+/// Adds the arguments that a program gets because of its class to the program of a bound plan.
+pub(crate) fn add_arguments(mut plan: Plan, problems: &mut Problems) -> Plan {
+    let Some(program) = &plan.job.program else { return plan };
+    let Some(class) = program.takes.val().cloned().filter(|_| !plan.is_worker()) else { return plan };
+    let span = class.span_or(program.span);
+    let script = plan.script.clone();
+    let added = arguments(&plan, &class.value, script.as_deref());
+    if let Some(problem) = not_parsed(&plan, &class.value, span, &added) {
+        problems.push(problem);
+        return plan;
+    }
+    if let Some(program) = &mut plan.job.program {
+        program.hyperparameters.extend(added.into_iter().map(|(name, value)| Hyperparameter {
+            name,
+            name_span: span,
+            span,
+            value: Field::Is(Val::derived(value, format!("`takes=\"{}\"`", class.value))),
+        }));
+    }
+    plan
+}
+
+/// Returns the options of a class that the manifest does not pass itself, with the values of the plan.
+fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, Scalar)> {
+    let values = PlannedValues::new(plan);
+    let version = |package: &str| {
+        let known = plan.programs.iter().find(|known| known.package == package);
+        known.map(|known| known.version.value.as_str())
+    };
+    let mut fields = argument_classes::fields(class, &version).unwrap_or_default();
+    let parses = |name: &str| {
+        let line = script.and_then(|script| script.command_line.as_ref());
+        line.is_some_and(|line| line.classes.iter().any(|known| known == name))
+    };
+    if parses(MODEL_CLASS) {
+        fields.extend(argument_classes::fields(MODEL_CLASS, &version).unwrap_or_default());
+    }
+    let mut out: Vec<(String, Scalar)> = Vec::new();
+    let file = plan.file_of(FileReader::Program);
+    if let Some(file) = file {
+        out.push(("config".to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{}", file.packed_as))));
+    }
+    let all = settings(plan, &values);
+    let is_batch = |setting: &Setting| setting.placeholders.iter().any(|path| path.starts_with("batch."));
+    let writes_batch = all.iter().any(is_batch);
+    let of_file = |span: Span| file.is_some_and(|file| file.span.source == span.source);
+    for setting in all.iter().filter(|setting| !of_file(setting.span)) {
+        // The first placeholder that an option of the class carries, and the parts of a value.
+        let carried = setting.placeholders.iter().find_map(|path| {
+            let found = options_of(&fields, class, path, &values);
+            (!found.is_empty()).then_some(found)
+        });
+        out.extend(carried.into_iter().flatten());
+    }
+    // The micro-batch follows from a global batch, and the other way round.
+    if writes_batch && !all.iter().any(|setting| of_file(setting.span) && is_batch(setting)) {
+        for path in ["batch.micro", "batch.accumulation"] {
+            out.extend(options_of(&fields, class, path, &values));
+        }
+    }
+    let mut named: Vec<String> = plan
+        .job
+        .program
+        .iter()
+        .flat_map(|program| &program.hyperparameters)
+        .map(|h| h.name.replace('-', "_"))
+        .collect();
+    out.retain(|(name, _)| {
+        let is_new = !named.contains(name);
+        named.push(name.clone());
+        is_new
+    });
+    out
+}
+
+/// Returns the options of a class that carry a value of the plan.
+fn options_of(
+    fields: &[ArgumentField],
+    class: &str,
+    path: &str,
+    values: &PlannedValues,
+) -> Vec<(String, Scalar)> {
+    // Both decay rates are one setting.
+    let paths: &[&str] = if path == "train.betas" { &["train.beta1", "train.beta2"] } else { &[path] };
+    let mut out = Vec::new();
+    for field in fields {
+        let Some(row) = script_options::of_class(class, field.name) else { continue };
+        let row = if field.class.name == MODEL_CLASS {
+            script_options::of_class(MODEL_CLASS, field.name).unwrap_or(row)
+        } else {
+            row
+        };
+        let Some(path) = row.paths.iter().find(|path| paths.contains(&path.as_str())) else { continue };
+        let Some(planned) = values.get(path).filter(|_| row.is_written) else { continue };
+        if let Some(value) = value_of(&row, field, fields, &planned) {
+            out.push((field.name.to_owned(), value));
+        }
+    }
+    out
+}
+
+/// Returns the value of an option for one of the plan; `None` if it cannot say it.
+fn value_of(
+    row: &ScriptOption,
+    field: &ArgumentField,
+    fields: &[ArgumentField],
+    planned: &Scalar,
+) -> Option<Scalar> {
+    if let Some(unit) = row.unit {
+        let is_fraction = planned.number()? < 1.0 && planned.number()? > 0.0;
+        let fits = match unit {
+            Unit::Fraction => is_fraction,
+            // Newer classes have no option of its own for a fraction.
+            Unit::Steps if is_fraction => {
+                let has_ratio = fields.iter().any(|other| {
+                    script_options::get(other.name).is_some_and(|other| other.unit == Some(Unit::Fraction))
+                });
+                field.kind == ArgumentKind::Float && !has_ratio
+            }
+            Unit::Steps => true,
+        };
+        return fits.then(|| planned.clone());
+    }
+    if row.writes.is_empty() {
+        // A command line of the toolkit has one value for each option.
+        let is_one = !matches!(field.kind, ArgumentKind::List(_)) || !planned.python().contains(',');
+        return is_one.then(|| planned.clone());
+    }
+    let word = row.writes.get(&planned.python())?;
+    Some(match word.as_str() {
+        "true" => Scalar::Bool(true),
+        "false" => Scalar::Bool(false),
+        word => Scalar::Text(word.to_owned()),
+    })
+}
+
+/// Reports options that the program, as far as it could be read, does not have.
+fn not_parsed(plan: &Plan, class: &str, span: Span, added: &[(String, Scalar)]) -> Option<Diagnostic> {
+    let line = plan.script.as_ref()?.command_line.as_ref()?;
+    if line.classes.iter().any(|known| known == class) || !line.is_complete {
+        return None;
+    }
+    let missing: Vec<&str> =
+        added.iter().map(|(name, _)| name.as_str()).filter(|name| line.option(name).is_none()).collect();
+    let entry = plan.job.program.as_ref()?.entry.value()?;
+    if missing.is_empty() {
+        return None;
+    }
+    let names = text::backtick_list(&missing, "and");
+    let shown = text::count(missing.len() as u64, "option");
+    let other = line.classes.iter().find(|known| trainc_ir::ARGUMENT_CLASSES.contains(&known.as_str()));
+    let diagnostic = Diagnostic::new(
+        &T0824,
+        span,
+        format!("`{entry}` does not parse {class}: it lacks {shown} that would be passed: {names}"),
+    );
+    Some(match other {
+        Some(other) => diagnostic.write(format!("takes=\"{other}\"")),
+        None => diagnostic.help("remove `takes`, and pass each value as a `hyperparameter`"),
+    })
+}
