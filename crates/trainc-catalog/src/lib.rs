@@ -27,6 +27,7 @@ pub mod listing;
 pub mod model_libraries;
 pub mod models;
 pub mod packages;
+pub mod path_uses;
 pub mod prices;
 pub mod quotas;
 pub mod regions;
@@ -37,6 +38,7 @@ pub mod script_options;
 pub mod shapes;
 pub mod smp;
 pub mod support;
+pub mod unmodelled;
 pub mod usual_ranges;
 pub mod worker_gpu;
 
@@ -81,6 +83,8 @@ const TABLES: &[table::Table] = &[
     images::REGISTRIES,
     reserved_names::TABLE,
     script_calls::TABLE,
+    path_uses::TABLE,
+    unmodelled::TABLE,
     script_options::TABLE,
     smp::TABLE,
     prices::STORAGE,

@@ -43,7 +43,9 @@ pub use payload::{AddedFile, Archive, ArchiveOrigin, KeyPlace, Payload, Starts};
 pub use placeholders::Placeholders;
 pub use plan::*;
 pub use price::{Price, StoragePrice};
-pub use script::{CommandLine, CommandOption, OptionDefault, ParserKind, Script, ScriptModule, Takes};
+pub use script::{
+    CommandLine, CommandOption, OptionDefault, ParserKind, Script, ScriptModule, Takes, Unmodelled,
+};
 pub use source_tree::{SourceFile, SourceTree};
 pub use trainc_language::{
     ACCOUNT_MARK, Access, Address, Field, Location, LocationField, Origin, Preference, Raw, RequestMember,

@@ -17,7 +17,7 @@ use super::origin::Val;
 use super::payload::Payload;
 use super::placeholders::Placeholders;
 use super::price::{Price, StoragePrice};
-use super::script::Script;
+use super::script::{Script, Unmodelled};
 use super::source_tree::SourceTree;
 use super::worker::Worker;
 use std::sync::Arc;
@@ -72,6 +72,11 @@ pub struct Plan {
     pub source: Option<SourceTree>,
     /// The program, as far as it could be read; `None` if it is not a Python file of the source.
     pub script: Option<Arc<Script>>,
+    /// The YAML of arguments that the program reads because an argument names it; `None` if `train file=` names
+    /// one.
+    pub arguments_file: Option<ForeignFile>,
+    /// The work of the program that the prediction does not have.
+    pub unmodelled: Vec<Unmodelled>,
     /// The error, if the program's directory could not be read.
     pub missing: Option<UnreadDirectory>,
     /// Further directories that could not be read: index and error.

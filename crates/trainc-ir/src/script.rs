@@ -70,6 +70,19 @@ impl Script {
     }
 }
 
+/// Work of a program beside training that the prediction does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmodelled {
+    /// What it is, as a phrase.
+    pub what: String,
+    /// Whether it takes memory of the GPUs, so that nobody knows whether the job fits.
+    pub takes_memory: bool,
+    /// Whether it takes time of each step.
+    pub takes_time: bool,
+    /// Where it shows: in the manifest, a file of arguments, or the program.
+    pub span: Span,
+}
+
 /// The command line of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandLine {

@@ -124,6 +124,7 @@ impl<'a> Program<'a> {
         out.classes.extend(takes.cloned());
         out.add_arguments();
         out.add_words();
+        out.add_file();
         if let Some(script) = script {
             out.add_constants(script);
         }
@@ -202,6 +203,16 @@ impl<'a> Program<'a> {
             let text = Some(*span).filter(|_| has_placeholder);
             let (name, value) = (name.to_owned(), Scalar::Text(value.trim_matches(['"', '\'']).to_owned()));
             self.offers.push(Offer { by, name, text, means, value, is_unread: false });
+        }
+    }
+
+    /// Adds the values of the file that an argument names.
+    fn add_file(&mut self) {
+        let Some(file) = &self.plan.arguments_file else { return };
+        for setting in &file.settings {
+            let Some(value) = setting.value.scalar() else { continue };
+            let (by, name, means) = (Carrier::File, setting.key.clone(), self.meanings(&setting.key));
+            self.offers.push(Offer { by, name, text: None, means, value: value.clone(), is_unread: false });
         }
     }
 
@@ -289,7 +300,8 @@ impl<'a> Program<'a> {
         // An unread file may set it.
         let has_unread_file =
             self.offers.iter().any(|offer| matches!(offer.name.as_str(), "config" | "config_file"))
-                && self.plan.file_of(FileReader::Program).is_none();
+                && self.plan.file_of(FileReader::Program).is_none()
+                && self.plan.arguments_file.is_none();
         if has_unread_file {
             return None;
         }

@@ -10,6 +10,7 @@ pub mod plan;
 pub mod resolve;
 pub mod script;
 mod takes;
+mod unmodelled;
 pub mod vocabulary;
 
 /// The codes of these stages to which later stages refer, by their ID.

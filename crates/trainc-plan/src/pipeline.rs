@@ -2,7 +2,7 @@
 
 use crate::files::paths;
 use crate::resolve::{self, Merged, T0207};
-use crate::{Options, Repository, World, bind, delivery, plan, script, takes};
+use crate::{Options, Repository, World, bind, delivery, plan, script, takes, unmodelled};
 use std::sync::Arc;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Diagnostic, Problems};
@@ -116,6 +116,8 @@ pub fn plan_and_predict(
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
     let plan = takes::add_arguments(plan, &mut problems);
     let mut plan = plan::decide_bound_values(plan);
+    plan.arguments_file = script::arguments_file(&plan, sources);
+    plan.unmodelled = unmodelled::unmodelled(&plan);
     plan.delivery = delivery::delivery(&plan);
     let prediction = predict(&plan, options);
     let plan = with_expectation(plan, &prediction, options);

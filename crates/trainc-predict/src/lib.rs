@@ -86,6 +86,13 @@ pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
         }
     };
     let mut prediction = predict(&layout, constants);
+    // Nobody knows whether what is not predicted fits, too.
+    if plan.unmodelled.iter().any(|work| work.takes_memory)
+        && let Some(memory) = &mut prediction.memory
+        && memory.fits == Some(true)
+    {
+        memory.fits = None;
+    }
     let (run, no_run) = match &prediction.speed {
         Some(speed) => {
             split(run::Terms::from_plan(plan, constants).map(|terms| terms.predict_run(&layout, speed)))

@@ -317,7 +317,12 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
             text::bytes(round_to_u64(interval.high))
         );
     }
+    let others: Vec<&str> =
+        plan.unmodelled.iter().filter(|work| work.takes_memory).map(|work| work.what.as_str()).collect();
     match predicted_fit(document) {
+        Some(_) if memory.fits.is_none() && !others.is_empty() => {
+            _ = write!(line, ", without {}: not known whether it fits", text::list(&others, "and"));
+        }
         Some(fit) => _ = write!(line, ": {}", fit.as_phrase()),
         None if memory.capacity_bytes.is_none() => line.push_str(": its memory is not known"),
         None => {}

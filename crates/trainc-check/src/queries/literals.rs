@@ -28,6 +28,8 @@ pub(crate) enum Source {
     Variable(String),
     /// A word of the entry point or its arguments.
     Word,
+    /// A key of the file that an argument names.
+    File(String),
     /// A call in the program: file and line, and the place.
     Script(String, Span),
 }
@@ -40,6 +42,7 @@ impl Literal {
             Source::Variable(name) => format!("{name}={value}"),
             Source::Hyperparameter | Source::Word => format!("--{} {value}", self.name),
             Source::Script(..) => format!("{}={value}", self.name),
+            Source::File(_) => format!("{}: {value}", self.name),
         }
     }
 
@@ -54,7 +57,7 @@ impl Literal {
     /// Returns a sentence's start that says where the script has the option from.
     pub(crate) fn statement(&self) -> String {
         match &self.source {
-            Source::Script(place, _) => format!("`{place}` sets `{}`", self.shown()),
+            Source::Script(place, _) | Source::File(place) => format!("`{place}` sets `{}`", self.shown()),
             _ => format!("the script receives `{}`", self.shown()),
         }
     }
@@ -125,6 +128,17 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
         };
         let value = Scalar::Text(text.trim_matches(['"', '\'']).to_owned());
         out.push(Literal { name: name.to_owned(), value, span, subject: span, source: Source::Word });
+    }
+    for setting in context.plan.arguments_file.iter().flat_map(|file| &file.settings) {
+        let Some(value) = setting.value.scalar() else { continue };
+        let path = context.plan.arguments_file.as_ref().map_or("", |file| file.path.as_str());
+        out.push(Literal {
+            name: setting.key.clone(),
+            value: value.clone(),
+            span: setting.value_span,
+            subject: setting.value_span,
+            source: Source::File(path.to_owned()),
+        });
     }
     out.extend(in_script(context));
     out

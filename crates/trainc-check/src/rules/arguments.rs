@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{CommandLine, CommandOption, Hyperparameter, ParserKind, Program, Scalar, Takes, Val};
+use trainc_ir::{CommandLine, CommandOption, FileSetting, Hyperparameter, ParserKind, Program, Scalar, Takes, Val};
 
 declare_code!(
     T0260,
@@ -49,6 +49,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     arguments.check_missing(problems);
+    let unknown = plan.arguments_file.iter().flat_map(|file| &file.settings);
+    for setting in unknown.filter(|setting| !setting.key.contains('.')) {
+        arguments.check_key(setting, problems);
+    }
 }
 
 struct Arguments<'a> {
@@ -90,6 +94,21 @@ impl Arguments<'_> {
             Some(near) => {
                 diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(h.name_span, format!("\"{near}\""))
             }
+            None => diagnostic,
+        });
+    }
+
+    /// Reports a key of the file of arguments that no option has. `env` sets variables.
+    fn check_key(&self, setting: &FileSetting, problems: &mut Problems) {
+        if !self.line.is_complete || setting.key == "env" || self.line.option(&setting.key).is_some() {
+            return;
+        }
+        let names = self.line.options.iter().flat_map(|option| &option.names).map(String::as_str);
+        let message = format!("`{}` parses no option `{}`", self.entry, setting.key);
+        let diagnostic = Diagnostic::new(&T0260, setting.key_span, message)
+            .note("TrlParser stops at a key of its file that no dataclass has (trl 0.23.0 scripts/utils.py)");
+        problems.push(match text::nearest(&setting.key, names) {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
             None => diagnostic,
         });
     }

@@ -368,7 +368,8 @@ fn describe_parts(memory: &Memory) -> String {
 /// Reports a larger micro-batch that fits: the same step in fewer, larger matrix multiplications.
 fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<Diagnostic> {
     let batch = context.plan.batch.as_ref()?;
-    if batch.accumulation.value < 2 || layout.degrees.pipeline > 1.0 {
+    let is_whole = context.plan.unmodelled.iter().all(|work| !work.takes_memory);
+    if batch.accumulation.value < 2 || layout.degrees.pipeline > 1.0 || !is_whole {
         return None;
     }
     let fits = |factor: &u64| {

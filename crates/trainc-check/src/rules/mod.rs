@@ -105,6 +105,7 @@ rules! {
         processes,
         program_source,
         quantize,
+        s3_for_directory,
         schedule,
         serverless,
         shard_group,
@@ -114,6 +115,7 @@ rules! {
         smp_unused,
         source,
         torchrun,
+        unmodelled,
     }
     sagemaker {
         account,

@@ -117,6 +117,8 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         placeholders: Placeholders::default(),
         delivery: Delivery::default(),
         script: inputs.script,
+        arguments_file: None,
+        unmodelled: Vec::new(),
         source: inputs.source.and_then(Result::ok),
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),
         account_facts: AccountFacts::default(),

@@ -8,9 +8,13 @@ use crate::files::paths;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use trainc_catalog::memo::Memo;
-use trainc_catalog::script_calls;
-use trainc_diag::source::SourceMap;
-use trainc_ir::{ProgramVersion, Script, ScriptModule, SourceFile, SourceTree};
+use trainc_catalog::{engine_files, script_calls};
+use trainc_diag::source::{SourceMap, Span};
+use trainc_ir::payload::CODE_DIRECTORY;
+use trainc_ir::{
+    FileReader, ForeignFile, ParserKind, Plan, ProgramVersion, Scalar, Script, ScriptModule, SourceFile,
+    SourceTree,
+};
 use trainc_python::{Argument, Call, Import, Module};
 
 /// The most modules of a program that are read.
@@ -59,6 +63,41 @@ pub(crate) fn read(
     }
     out.command_line = command_line::read(&out, programs);
     Some(Arc::new(out))
+}
+
+/// Reads the YAML of arguments that the program's parser opens because an argument names it, from the source.
+/// A file that cannot be read is left to the program.
+pub(crate) fn arguments_file(plan: &Plan, sources: &mut SourceMap) -> Option<ForeignFile> {
+    let line = plan.script.as_ref()?.command_line.as_ref()?;
+    if line.parser != ParserKind::DataclassesAndFile || plan.file_of(FileReader::Program).is_some() {
+        return None;
+    }
+    let program = plan.job.program.as_ref()?;
+    let named = program.hyperparameters.iter().find(|h| h.name == "config")?.value.val()?;
+    let Scalar::Text(path) = &named.value else { return None };
+    let path = path.strip_prefix(CODE_DIRECTORY).map_or(path.as_str(), |path| path.trim_start_matches('/'));
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let file = plan.source.as_ref()?.get(path)?;
+    let table = engine_files::keys(engine_files::ARGUMENTS)?;
+    let text = std::str::from_utf8(&file.bytes).ok()?;
+    let document = trainc_engine::files::read(table, path, text).ok()?;
+    // The displayed path of the source is that of the program's modules.
+    let module = plan.script.as_ref()?.modules.first()?;
+    let shown = sources.get(module.source).map(|source| source.name.to_string())?;
+    let directory = shown.strip_suffix(&module.path).unwrap_or_default().trim_end_matches('/').to_owned();
+    let source = sources.add_once(&paths::join_directory(&directory, path), text);
+    let part = trainc_engine::files::parts(table, &document, source).into_iter().next()?;
+    Some(ForeignFile {
+        reader: FileReader::Program,
+        table: part.table.name,
+        path: path.to_owned(),
+        packed_as: path.to_owned(),
+        is_in_source: true,
+        text: text.into(),
+        span: Span::whole(source),
+        settings: part.settings,
+        is_replaced: false,
+    })
 }
 
 /// An argument of a call whose keyword is an option of the vocabulary.

@@ -38,6 +38,8 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         // The report shows it.
         delivery: _,
         script: _,
+        arguments_file: _,
+        unmodelled: _,
         on_sagemaker,
         account_facts: _,
         // Derived from the prediction, which the report shows.
