@@ -20,6 +20,7 @@ mod against;
 mod apply;
 mod cases;
 mod consoles;
+mod delivery;
 mod docs;
 mod engines;
 mod fixes;

@@ -31,15 +31,16 @@ pub mod path_uses;
 pub mod prices;
 pub mod quotas;
 pub mod regions;
+pub mod requirement_facts;
 pub mod reserved_names;
 pub mod rules;
 pub mod script_calls;
-pub mod script_options;
 pub mod shapes;
 pub mod smp;
 pub mod support;
 pub mod unmodelled;
 pub mod usual_ranges;
+pub mod vocabulary;
 pub mod worker_gpu;
 
 pub mod memo;
@@ -84,8 +85,13 @@ const TABLES: &[table::Table] = &[
     reserved_names::TABLE,
     script_calls::TABLE,
     path_uses::TABLE,
+    requirement_facts::BUILDS,
+    requirement_facts::DEPENDENCIES,
+    requirement_facts::IMPORTS,
+    requirement_facts::LIBRARY,
+    requirement_facts::TORCH,
     unmodelled::TABLE,
-    script_options::TABLE,
+    vocabulary::TABLE,
     smp::TABLE,
     prices::STORAGE,
     support::TABLE,

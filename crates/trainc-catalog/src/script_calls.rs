@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::script_options;
 use super::table::Table;
+use super::vocabulary;
 
 pub(crate) const TABLE: Table = Table::new("script-calls", include_str!("data/script_calls.toml"));
 
@@ -25,13 +25,13 @@ pub fn is_known(call: &str) -> bool {
     TABLE.keys().any(|name| name == call)
 }
 
-/// Returns the option that a keyword of a call means, as in `script_options::get`.
+/// Returns the option that a keyword of a call means, as in `vocabulary::get`.
 pub fn option_of(call: &str, keyword: &str) -> Option<String> {
     let row: CallRow = TABLE.row(call)?;
     match row.options.get(keyword) {
         Some(option) => Some(option.clone()),
         None if row.only => None,
-        None => script_options::get(keyword).map(|_| keyword.to_owned()),
+        None => vocabulary::get(keyword).map(|_| keyword.to_owned()),
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
             let row: CallRow = TABLE.row(call).unwrap();
             assert!(!row.only || !row.options.is_empty(), "{call}");
             for option in row.options.values() {
-                assert!(script_options::get(option).is_some(), "{call}: {option}");
+                assert!(vocabulary::get(option).is_some(), "{call}: {option}");
             }
         }
         assert_eq!(option_of("LoraConfig", "r").as_deref(), Some("lora_r"));

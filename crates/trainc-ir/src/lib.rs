@@ -44,7 +44,8 @@ pub use placeholders::Placeholders;
 pub use plan::*;
 pub use price::{Price, StoragePrice};
 pub use script::{
-    CommandLine, CommandOption, OptionDefault, ParserKind, Script, ScriptModule, Takes, Unmodelled,
+    CommandLine, CommandOption, OptionDefault, ParserKind, RequirementsFile, Script, ScriptModule, Takes,
+    Unmodelled,
 };
 pub use source_tree::{SourceFile, SourceTree};
 pub use trainc_language::{

@@ -17,7 +17,7 @@ use super::origin::Val;
 use super::payload::Payload;
 use super::placeholders::Placeholders;
 use super::price::{Price, StoragePrice};
-use super::script::{Script, Unmodelled};
+use super::script::{RequirementsFile, Script, Unmodelled};
 use super::source_tree::SourceTree;
 use super::worker::Worker;
 use std::sync::Arc;
@@ -75,6 +75,9 @@ pub struct Plan {
     /// The YAML of arguments that the program reads because an argument names it; `None` if `train file=` names
     /// one.
     pub arguments_file: Option<ForeignFile>,
+    /// The requirements that are installed before the program starts: `requirements.txt`, and the files that it
+    /// names.
+    pub requirements: Vec<RequirementsFile>,
     /// The work of the program that the prediction does not have.
     pub unmodelled: Vec<Unmodelled>,
     /// The error, if the program's directory could not be read.

@@ -4,6 +4,7 @@ use super::Scalar;
 use std::ops::Range;
 use std::sync::Arc;
 use trainc_diag::source::{SourceId, Span};
+use trainc_python::requirements::Requirements;
 use trainc_python::{Expr, Module};
 
 /// The entry point of a program and the modules of its source that it imports.
@@ -67,6 +68,38 @@ impl Script {
     /// Returns whether a text of a module is this one.
     pub fn has_text(&self, text: &str) -> bool {
         self.modules.iter().flat_map(|one| &one.module.texts).any(|one| one.value == text)
+    }
+}
+
+/// Returns whether a module makes a Trainer of transformers or TRL, or its arguments.
+pub fn makes_trainer(module: &Module) -> bool {
+    module.calls.iter().any(|call| {
+        let full = module.full_name(&call.name);
+        let is_theirs = full.starts_with("transformers.") || full.starts_with("trl.");
+        let name = call.function();
+        is_theirs
+            && (name.ends_with("Trainer")
+                || super::ARGUMENT_CLASSES.contains(&name)
+                || name == "HfArgumentParser"
+                || name == "TrlParser")
+    })
+}
+
+/// A file of requirements in the source of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequirementsFile {
+    /// Its path in the source.
+    pub path: String,
+    /// Its text, for places.
+    pub source: SourceId,
+    /// What it says.
+    pub content: Requirements,
+}
+
+impl RequirementsFile {
+    /// Returns the span of a place in the file.
+    pub fn span(&self, at: &Range<usize>) -> Span {
+        Span::new(self.source, at.start, at.end)
     }
 }
 

@@ -240,6 +240,8 @@ fn job_side(manifest: &Manifest) -> JobSide<'_> {
         figures: figures(&manifest.compiled),
         prices: compiled.plan.iter().flat_map(|plan| plan.instance_prices()).collect(),
         problems: &manifest.compiled.problems,
+        digest: compiled.sagemaker_plan().map(|plan| trainc_emit::identity(plan).digest),
+        delivery: compiled.plan.as_ref().map(|plan| &plan.delivery),
     }
 }
 

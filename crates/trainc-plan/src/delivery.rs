@@ -3,11 +3,11 @@
 //! Input: a bound plan. Output: each setting that its declaration marks as deciding memory, time, cost or what
 //! is trained, once. Nothing else decides this: the rules, the reports and `apply` read it from the plan.
 
+use crate::planned_values::{PlannedValues, compare};
 use crate::script::known_arguments;
-use crate::vocabulary::{PlannedValues, compare};
 use std::collections::BTreeSet;
 use trainc_catalog::argument_classes;
-use trainc_catalog::script_options::{self, ScriptOption};
+use trainc_catalog::vocabulary::{self, OptionMeaning};
 use trainc_diag::source::Span;
 use trainc_ir::script::literal;
 use trainc_ir::{
@@ -138,7 +138,7 @@ impl<'a> Program<'a> {
         let mut all: Vec<String> = own.map(|(_, option)| option.clone()).collect();
         all.extend(self.classes.iter().map(|class| format!("{class}/{plain}")));
         all.push(plain);
-        all.retain(|name| script_options::get(name).is_some());
+        all.retain(|name| vocabulary::get(name).is_some());
         all
     }
 
@@ -239,7 +239,7 @@ impl<'a> Program<'a> {
             let means = offer
                 .means
                 .iter()
-                .filter_map(|name| script_options::get(name))
+                .filter_map(|name| vocabulary::get(name))
                 .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())));
             let compared =
                 means.and_then(|row| compare(values, &row, &offer.value)).and_then(|found| found.is_same);
@@ -310,7 +310,7 @@ impl<'a> Program<'a> {
             let names = option.names.iter().chain([&option.attribute]);
             let all: BTreeSet<String> = names.flat_map(|name| self.meanings(name)).collect();
             all.into_iter()
-                .filter_map(|name| script_options::get(&name))
+                .filter_map(|name| vocabulary::get(&name))
                 .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())))
         };
         let is_passed = |option: &CommandOption| {
@@ -350,7 +350,7 @@ impl<'a> Program<'a> {
                 continue;
             }
             for field in argument_classes::fields(class, &version).unwrap_or_default() {
-                let row = script_options::of_class(class, field.name).filter(|row| {
+                let row = vocabulary::of_class(class, field.name).filter(|row| {
                     row.is_written
                         && row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str()))
                 });
@@ -372,7 +372,7 @@ impl<'a> Program<'a> {
 }
 
 /// Returns whether a default is the planned value; `None` if that is not known.
-fn same_as_default(values: &PlannedValues, row: &ScriptOption, default: &Scalar) -> Option<bool> {
+fn same_as_default(values: &PlannedValues, row: &OptionMeaning, default: &Scalar) -> Option<bool> {
     let found = compare(values, row, default)?;
     // A switch that is off is the planned value of a setting that is off.
     found.is_same.or_else(|| is_off(&found.planned, default))

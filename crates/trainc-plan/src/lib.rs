@@ -7,11 +7,11 @@ pub mod bind;
 mod delivery;
 mod files;
 pub mod plan;
+pub mod planned_values;
 pub mod resolve;
 pub mod script;
 mod takes;
 mod unmodelled;
-pub mod vocabulary;
 
 /// The codes of these stages to which later stages refer, by their ID.
 pub mod codes {

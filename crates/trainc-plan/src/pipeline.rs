@@ -111,6 +111,7 @@ pub fn plan_and_predict(
     let mut inputs = read_inputs(&job, options, world, sources);
     inputs.files.clone_from(&merged.files);
     inputs.programs.clone_from(&merged.programs);
+    inputs.requirements.clone_from(&merged.requirements);
     inputs.script = read_script(&job, &inputs, sources);
     let plan = plan::plan(job, inputs, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();

@@ -1,9 +1,9 @@
 //! Passes what a manifest writes to a program whose class of arguments it names: `program takes="SFTConfig"`.
 
 use crate::delivery::{Setting, settings};
-use crate::vocabulary::PlannedValues;
+use crate::planned_values::PlannedValues;
 use trainc_catalog::argument_classes::{self, ArgumentField, ArgumentKind};
-use trainc_catalog::script_options::{self, ScriptOption, Unit};
+use trainc_catalog::vocabulary::{self, OptionMeaning, Unit};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -110,9 +110,9 @@ fn options_of(
     let paths: &[&str] = if path == "train.betas" { &["train.beta1", "train.beta2"] } else { &[path] };
     let mut out = Vec::new();
     for field in fields {
-        let Some(row) = script_options::of_class(class, field.name) else { continue };
+        let Some(row) = vocabulary::of_class(class, field.name) else { continue };
         let row = if field.class.name == MODEL_CLASS {
-            script_options::of_class(MODEL_CLASS, field.name).unwrap_or(row)
+            vocabulary::of_class(MODEL_CLASS, field.name).unwrap_or(row)
         } else {
             row
         };
@@ -127,7 +127,7 @@ fn options_of(
 
 /// Returns the value of an option for one of the plan; `None` if it cannot say it.
 fn value_of(
-    row: &ScriptOption,
+    row: &OptionMeaning,
     field: &ArgumentField,
     fields: &[ArgumentField],
     planned: &Scalar,
@@ -139,7 +139,7 @@ fn value_of(
             // Newer classes have no option of its own for a fraction.
             Unit::Steps if is_fraction => {
                 let has_ratio = fields.iter().any(|other| {
-                    script_options::get(other.name).is_some_and(|other| other.unit == Some(Unit::Fraction))
+                    vocabulary::get(other.name).is_some_and(|other| other.unit == Some(Unit::Fraction))
                 });
                 field.kind == ArgumentKind::Float && !has_ratio
             }

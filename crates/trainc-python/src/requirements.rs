@@ -3,7 +3,8 @@
 //! A line is a requirement of PEP 508, which `pep508_rs` reads; an address of an archive, a directory or a
 //! repository; or an option (<https://pip.pypa.io/en/stable/reference/requirements-file-format/>).
 
-use pep508_rs::pep440_rs::{Operator, Version, VersionSpecifiers};
+pub use pep508_rs::pep440_rs::Version;
+use pep508_rs::pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{MarkerEnvironment, MarkerEnvironmentBuilder, Requirement, VerbatimUrl, VersionOrUrl};
 use std::ops::Range;
 use std::str::FromStr;
@@ -96,15 +97,18 @@ impl Requirements {
     pub fn names_others(&self) -> bool {
         self.lines.iter().any(|line| match &line.content {
             Content::Address { .. } => true,
-            Content::Option { name, .. } => matches!(name.as_str(), "--requirement" | "--editable"),
+            Content::Option { name, .. } => name == FILE,
             Content::Package(_) | Content::Invalid { .. } => false,
         })
     }
 }
 
+/// The option that names another file.
+pub const FILE: &str = "--requirement";
+
 /// The short options of a file, with their long names.
 const SHORT: [(&str, &str); 5] = [
-    ("-r", "--requirement"),
+    ("-r", FILE),
     ("-c", "--constraint"),
     ("-i", "--index-url"),
     ("-f", "--find-links"),
@@ -217,6 +221,12 @@ fn option_of(line: &str) -> Content {
         "--editable" => Content::Address { address: value.to_owned(), package: None },
         _ => Content::Option { name: name.to_owned(), value: value.to_owned() },
     }
+}
+
+/// Returns whether a version meets conditions, as `>=2.0,<3`; `None` for texts that are none.
+pub fn accepts(conditions: &str, version: &str) -> Option<bool> {
+    let conditions = VersionSpecifiers::from_str(conditions).ok()?;
+    Some(conditions.contains(&Version::from_str(version).ok()?))
 }
 
 /// Returns whether a line is an address and not the name of a package.

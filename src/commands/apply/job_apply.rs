@@ -314,7 +314,8 @@ impl JobApply<'_> {
         let Target::Attach(name) = &prospect.target else { return exit::DONE };
         let status = prospect.observed.runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
         if !self.is_json() {
-            io.print(&format!("nothing to do: {name} is {status}\n"));
+            let assumed = describe_assumed(self.plan);
+            io.print(&format!("nothing to do: {name} is {status}{assumed}\n"));
             let lost = diff::lost_file_systems(&prospect.desired, &prospect.observed, self.choices());
             let command = |next: NextCommand| Some(self.invocation().command_line(&next));
             let next = match status {
@@ -449,4 +450,12 @@ impl JobApply<'_> {
 fn simulated_instead(diagnostic: Diagnostic) -> Diagnostic {
     let simulate = NextCommand::new("apply").flag("--simulate");
     verdict::with_alternative(diagnostic, simulate, "runs against an in-memory account, without credentials")
+}
+
+/// Returns the settings that are assumed of the program, as the end of a sentence: an edit of them starts no
+/// job.
+fn describe_assumed(plan: &Plan) -> String {
+    let names: Vec<&str> =
+        plan.delivery.assumed.iter().map(|one| trainc_ir::Delivery::short(&one.setting)).collect();
+    if names.is_empty() { String::new() } else { format!("; assumed of the program: {}", names.join(", ")) }
 }

@@ -5,7 +5,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_catalog::script_options;
+use trainc_catalog::vocabulary;
 use trainc_ir::job::Hyperparameter;
 use trainc_ir::{Network, Plan, Scalar};
 
@@ -81,7 +81,7 @@ fn check_offline(plan: &Plan, problems: &mut Problems) {
 /// Returns the value of a hyperparameter that names a model on the Hugging Face Hub: `owner/name`.
 fn hub_id(h: &Hyperparameter) -> Option<&str> {
     let Some(Scalar::Text(value)) = h.value.value() else { return None };
-    let is_model = script_options::get(&h.name)?.paths.iter().any(|path| path == "model.name");
+    let is_model = vocabulary::get(&h.name)?.paths.iter().any(|path| path == "model.name");
     let (owner, name) = value.split_once('/')?;
     let is_part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -5,7 +5,7 @@ use crate::Context;
 use crate::queries::literals::{Literal, literals};
 use crate::queries::optimizer::requires_cuda_tensors;
 use crate::queries::torchrun::is_trainium;
-use trainc_catalog::script_options;
+use trainc_catalog::vocabulary;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
@@ -43,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         });
     };
     for literal in literals(context) {
-        let Some(row) = script_options::get(&literal.name) else { continue };
+        let Some(row) = vocabulary::get(&literal.name) else { continue };
         let word = trainc_emit::python_str(&literal.value).to_lowercase();
         let meant = row.words.as_ref().and_then(|words| words.get(&word));
         let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && literal.value.truth() == Some(true);

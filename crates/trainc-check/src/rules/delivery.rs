@@ -1,7 +1,7 @@
 //! Settings that nothing carries to the program.
 
 use crate::Context;
-use trainc_catalog::script_options;
+use trainc_catalog::vocabulary;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -74,7 +74,7 @@ fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
     )
     .note("memory, time and cost are predicted for the plan's value");
     // A switch for one word of several, as `bf16`, has no placeholder.
-    let carries = script_options::get(name).is_none_or(|row| row.equals.is_none() && row.words.is_none());
+    let carries = vocabulary::get(name).is_none_or(|row| row.equals.is_none() && row.words.is_none());
     diagnostic = if carries {
         let path = assumed.placeholder;
         diagnostic.help(format!("add `hyperparameter \"{name}\" \"{{{{ {path} }}}}\"` to `program`"))

@@ -3,13 +3,13 @@
 
 use crate::Context;
 use crate::queries::literals::{Literal, Source, literals};
-use trainc_catalog::script_options::{self, ScriptOption};
+use trainc_catalog::vocabulary::{self, OptionMeaning};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Plan, Scalar};
+use trainc_ir::{Carrier, Passed, Plan, Scalar};
 use trainc_plan::bind::placeholder_value;
-use trainc_plan::vocabulary::{PlannedValues, compare};
+use trainc_plan::planned_values::{PlannedValues, compare};
 
 declare_code!(T0584, "hyperparameter-conflict", Warning, "an option of the script that contradicts the plan");
 
@@ -26,13 +26,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let literals = literals(context);
     let values = PlannedValues::new(plan);
     for literal in &literals {
-        let Some(row) = script_options::get(&literal.name) else { continue };
+        let Some(row) = vocabulary::get(&literal.name) else { continue };
         if literal.place().is_some() && !row.in_scripts {
             continue;
         }
         let statement = literal.statement();
+        // A switch of the program is off because a file of the launcher has it on.
+        let by_file = |path: &String| is_by_file(plan, path);
+        if literal.value.truth() == Some(false) && row.paths.iter().any(by_file) {
+            continue;
+        }
         let compared = compare(&values, &row, &literal.value);
-        if let Some(found) = compared.filter(trainc_plan::vocabulary::Comparison::is_conflict) {
+        if let Some(found) = compared.filter(trainc_plan::planned_values::Comparison::is_conflict) {
             let (path, planned) = (found.path, found.planned.python());
             let is_hyperparameter = matches!(literal.source, Source::Hyperparameter | Source::Variable(_));
             let is_placeholder = is_hyperparameter && placeholder_value(plan, &path).is_some();
@@ -71,8 +76,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
+/// Returns whether a file that the launcher or the library of the engine reads has a value of the plan.
+fn is_by_file(plan: &Plan, path: &str) -> bool {
+    let of_path = path.replace('_', "-");
+    let is_it = |one: &Passed| one.setting == of_path && one.by == Carrier::File;
+    plan.delivery.passed.iter().any(is_it)
+}
+
 /// Reports an option of another engine than the plan's.
-fn other_engine(plan: &Plan, row: &ScriptOption, literal: &Literal) -> Option<Diagnostic> {
+fn other_engine(plan: &Plan, row: &OptionMeaning, literal: &Literal) -> Option<Diagnostic> {
     let engines = row.engines.as_ref()?;
     let engine = plan.engine?.name();
     let value = trainc_emit::python_str(&literal.value);
@@ -89,13 +101,13 @@ fn other_engine(plan: &Plan, row: &ScriptOption, literal: &Literal) -> Option<Di
 
 /// Reports a length of the run that the plan gives in another unit, unless another option of the script has
 /// the plan's.
-fn other_unit(values: &PlannedValues, plan: &Plan, row: &ScriptOption, literal: &Literal, literals: &[Literal]) -> Option<Diagnostic> {
+fn other_unit(values: &PlannedValues, plan: &Plan, row: &OptionMeaning, literal: &Literal, literals: &[Literal]) -> Option<Diagnostic> {
     let path = row.instead_of.as_ref()?;
     let planned = values.get(path)?;
     literal.value.number().filter(|written| *written > 0.0)?;
     let unit = path.rsplit('.').next()?;
     let says_it = |name: &str| {
-        script_options::get(name).is_some_and(|other| other.paths.contains(path) && other.instead_of.is_none())
+        vocabulary::get(name).is_some_and(|other| other.paths.contains(path) && other.instead_of.is_none())
     };
     // A placeholder is no literal.
     let program = plan.job.program.as_ref()?;

@@ -4,7 +4,7 @@ use crate::Context;
 use crate::queries::literals::literals;
 use trainc_catalog::images::{self, ImageUri, NamePart};
 use trainc_catalog::model_libraries;
-use trainc_catalog::script_options;
+use trainc_catalog::vocabulary;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -106,13 +106,21 @@ fn check_transformers(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) 
     };
     let resolved = plan.image.as_ref().and_then(|image| image.transformers.clone());
     let Some(version) = resolved.or_else(in_tag) else { return };
-    // A source with its own list of packages may install a newer one.
-    let installs = plan.source.as_ref().is_some_and(|tree| {
-        tree.get("requirements.txt").is_some_and(|file| String::from_utf8_lossy(&file.bytes).contains("transformers"))
+    // What the requirements leave.
+    let required = plan.requirements.iter().find_map(|file| {
+        let (package, at) = file.content.packages().find(|(package, _)| package.name == "transformers")?;
+        Some((package, file.span(at)))
     });
+    let pinned = required.and_then(|(package, at)| Some((package.exact()?, at)));
+    // A range may install a newer one.
+    let is_open = required.is_some() && pinned.is_none();
+    let (version, span_of_pin) = match pinned {
+        Some((pinned, at)) => (pinned, Some(at)),
+        None => (version, None),
+    };
     let model_type = model.architecture.as_ref().map_or("", |architecture| architecture.container.unwrap_or(architecture.family).model_type());
-    let Some(missing) = model_libraries::missing_model(model_type, &model.name, &version).filter(|_| !installs) else { return };
-    let span = ask.transformers.span().or_else(|| ask.uri.span()).unwrap_or(ask.span);
+    let Some(missing) = model_libraries::missing_model(model_type, &model.name, &version).filter(|_| !is_open) else { return };
+    let span = span_of_pin.or_else(|| ask.transformers.span()).or_else(|| ask.uri.span()).unwrap_or(ask.span);
     problems.push(
         Diagnostic::new(&T0594, span, format!("transformers {version} cannot load `{}`", model.name))
             .help(format!("use an image with transformers {}, or install it with a `requirements.txt` in the \
@@ -131,7 +139,7 @@ fn check_pytorch(context: &Context, ask: &ImageRequest, problems: &mut Problems)
     let Some(version) = plan.image.as_ref().and_then(|image| image.pytorch.clone()).or_else(in_tag) else { return };
     let at = [&ask.version, &ask.pytorch, &ask.uri].iter().find_map(|field| field.span()).unwrap_or(ask.span);
     let mut check = |name: &str, word: &str, shown: String, span: Span| {
-        let Some(row) = script_options::get(name) else { return };
+        let Some(row) = vocabulary::get(name) else { return };
         let Some(least) = row.pytorch.get(word) else { return };
         if images::version_key(&version) >= images::version_key(least) {
             return;

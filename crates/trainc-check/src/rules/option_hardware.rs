@@ -4,7 +4,7 @@ use crate::codes;
 use crate::Context;
 use crate::queries::literals::literals;
 use crate::queries::torchrun::is_trainium;
-use trainc_catalog::script_options;
+use trainc_catalog::vocabulary;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
@@ -31,7 +31,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_architectures(plan, gpu, problems);
     check_int8(plan, gpu, problems);
     for literal in literals(context) {
-        let Some(row) = script_options::get(&literal.name) else { continue };
+        let Some(row) = vocabulary::get(&literal.name) else { continue };
         let written = match literal.value.truth() {
             Some(on) => on.to_string(),
             None => trainc_emit::python_str(&literal.value).to_lowercase(),
@@ -67,7 +67,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn check_int8(plan: &Plan, gpu: &Accelerator, problems: &mut Problems) {
     let Some(quantize) = &plan.job.quantize else { return };
     let Some(kind) = quantize.kind.val().filter(|kind| kind.value == "int8") else { return };
-    let Some(row) = script_options::get("load_in_8bit") else { return };
+    let Some(row) = vocabulary::get("load_in_8bit") else { return };
     let (Some(least), Some(found)) = (row.capability.get("true"), gpu.compute_capability) else { return };
     if capability(least).is_some_and(|least| found < least) {
         problems.push(

@@ -2,6 +2,7 @@
 
 use super::{Names, versions};
 use trainc_ir::engine::States;
+use trainc_ir::script::makes_trainer;
 use trainc_ir::{Axis, FileReader, Mesh, Plan, Scalar};
 
 /// Returns the names of expressions that are about the plan, without a file.
@@ -53,7 +54,8 @@ pub fn plan_names(plan: &Plan) -> Names {
     let law = plan.engine.map_or("", |engine| engine.law.name);
     values.push(("law".to_owned(), Scalar::Text(law.to_owned())));
     let has_trainer = plan.files.iter().any(|file| file.reader == FileReader::Program)
-        || plan.job.program.as_ref().is_some_and(|program| !program.takes.is_absent());
+        || plan.job.program.as_ref().is_some_and(|program| !program.takes.is_absent())
+        || plan.script.iter().flat_map(|script| &script.modules).any(|one| makes_trainer(&one.module));
     values.push(("has_trainer".to_owned(), Scalar::Bool(has_trainer)));
     let takes = plan.job.program.as_ref().and_then(|program| program.takes.value().cloned());
     values.push(("takes".to_owned(), takes.map_or(Scalar::Null, Scalar::Text)));

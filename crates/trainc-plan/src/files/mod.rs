@@ -67,10 +67,27 @@ pub(super) fn read(
     problems: &mut Problems,
 ) -> (Vec<ForeignFile>, bool) {
     let files = Vec::new();
-    let mut reader = Reader { job, programs, replaces, world, sources, problems, files, is_whole: true };
+    let has_trainer = makes_trainer(job, world, sources);
+    let mut reader =
+        Reader { job, programs, replaces, has_trainer, world, sources, problems, files, is_whole: true };
     reader.read_engine_file();
     reader.read_program_file();
     (reader.files, reader.is_whole)
+}
+
+/// Returns whether the entry point of a program makes a Trainer of transformers or TRL.
+fn makes_trainer(job: &Node, world: &mut dyn World, sources: &SourceMap) -> bool {
+    let mut read = || {
+        // Only what an engine's file means depends on it.
+        job.child("parallel")?.prop("file")?;
+        let program = job.child("program")?;
+        let directory = text_of(program.prop("source"))?;
+        let entry = program.first_text().filter(|entry| entry.ends_with(".py"))?;
+        let from = sources.get(directory.span.source)?.name.to_string();
+        let text = world.read_text(&from, &paths::join_directory(&directory.value, entry)).ok()?;
+        Some(trainc_ir::script::makes_trainer(&trainc_python::read(&text)))
+    };
+    read().unwrap_or(false)
 }
 
 struct Reader<'a> {
@@ -78,6 +95,8 @@ struct Reader<'a> {
     programs: &'a [ProgramVersion],
     /// True if values of the job replace those of files.
     replaces: bool,
+    /// Whether the program makes a Trainer, as far as its entry point shows it.
+    has_trainer: bool,
     world: &'a mut dyn World,
     sources: &'a mut SourceMap,
     problems: &'a mut Problems,
@@ -141,7 +160,7 @@ impl Reader<'_> {
     /// Returns whether the program hands its arguments to a Trainer, as the manifest says it.
     fn has_trainer(&self) -> bool {
         let has = |node, name| self.job.child(node).is_some_and(|node| node.prop(name).is_some());
-        has("train", "file") || has("program", "takes")
+        self.has_trainer || has("train", "file") || has("program", "takes")
     }
 
     /// Returns the displayed name of the source with a span.

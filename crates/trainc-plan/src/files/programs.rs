@@ -1,12 +1,13 @@
 //! The versions of the packages that read the files of a job: those that the program pins, those of the
 //! image, or the newest known.
 
+use super::paths;
 use crate::World;
 use trainc_catalog::packages::{self, InImage};
 use trainc_catalog::{engine_files, images};
-use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
-use trainc_ir::{Origin, ProgramVersion, Val};
-use trainc_python::requirements::{self, Package, Requirements};
+use trainc_diag::source::{SourceMap, Span, Spanned};
+use trainc_ir::{Origin, ProgramVersion, RequirementsFile, Val};
+use trainc_python::requirements::{self, Content, Package};
 use trainc_syntax::ast::{Node, Value};
 
 /// The packages whose versions decide how files are read.
@@ -15,21 +16,34 @@ const PACKAGES: [&str; 6] = ["accelerate", "deepspeed", "torchtitan", "transform
 /// The file from which the training toolkit and the launch script install.
 const REQUIREMENTS: &str = "requirements.txt";
 
-/// Returns the versions of all packages that are known.
-pub(crate) fn versions(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> Vec<ProgramVersion> {
+/// Returns the versions of all packages that are known, and the requirements of the program.
+pub(crate) fn versions(
+    job: &Node,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) -> (Vec<ProgramVersion>, Vec<RequirementsFile>) {
     let required = requirements(job, world, sources);
-    let names_others = required.as_ref().is_some_and(|(_, all)| all.names_others());
+    // Addresses, and files that could not be read, may bring a package.
+    let is_known = |line: &requirements::Line| match &line.content {
+        Content::Address { package, .. } => package.is_some(),
+        Content::Option { name, value } => {
+            name != requirements::FILE || required.iter().any(|file| file.path.ends_with(value.trim()))
+        }
+        Content::Package(_) | Content::Invalid { .. } => true,
+    };
+    let names_others = required.iter().flat_map(|file| &file.content.lines).any(|line| !is_known(line));
     let each = PACKAGES.iter().filter_map(|package| {
-        let line = required.as_ref().and_then(|(source, all)| {
-            let (found, at) = all.packages().find(|(one, _)| one.name == *package)?;
-            Some((found, Span::new(*source, at.start, at.end)))
+        let line = required.iter().find_map(|file| {
+            let (found, at) = file.content.packages().find(|(one, _)| one.name == *package)?;
+            Some((found, file.span(at)))
         });
         let found = version(job, package, line)?;
         // A file of requirements or a wheel that is named there may bring it.
         let is_installed = found.is_installed.filter(|is_installed| *is_installed || !names_others);
         Some(ProgramVersion { is_installed, ..found })
     });
-    each.collect()
+    let versions = each.collect();
+    (versions, required)
 }
 
 /// Returns the version of a package: the one that the requirements pin, else that of the image if they accept
@@ -107,25 +121,42 @@ fn in_image(job: &Node, package: &str) -> Option<Found> {
             };
             Found::Written(Val { value: found.version, origin })
         }
-        InImage::AnyVersion => Found::AnyVersion,
+        InImage::AnyVersion(_) => Found::AnyVersion,
+        InImage::Unknown => return None,
         InImage::Missing => Found::Missing,
     })
 }
 
-/// Reads the requirements in the program's directory, if it has some.
-fn requirements(
-    job: &Node,
-    world: &mut dyn World,
-    sources: &mut SourceMap,
-) -> Option<(SourceId, Requirements)> {
-    let directory = job.child("program").and_then(|node| text(node.prop("source")))?;
+/// The most files of requirements that are read: bounds the work if each names others.
+const MAX_FILES: usize = 16;
+
+/// Reads the requirements in the program's directory, and the files that they name there.
+fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> Vec<RequirementsFile> {
+    let mut out: Vec<RequirementsFile> = Vec::new();
+    let directory = job.child("program").and_then(|node| text(node.prop("source")));
+    let Some(directory) = directory else { return out };
     let from = sources.get(directory.span.source).map_or_else(String::new, |it| it.name.to_string());
-    let path = super::paths::join_directory(&directory.value, REQUIREMENTS);
-    let read = world.read_text(&from, &path).ok()?;
     let python = job.child("image").and_then(|node| text(node.prop("python")));
     let python = python.map_or_else(|| DEFAULT_PYTHON.to_owned(), |word| python_version(&word.value));
-    let found = requirements::read(&read, &python);
-    Some((sources.add_once(&super::paths::join(&from, &path), &read), found))
+    let mut waiting = vec![REQUIREMENTS.to_owned()];
+    while let Some(file) = waiting.pop() {
+        if out.len() >= MAX_FILES || out.iter().any(|known| known.path == file) || file.starts_with("..") {
+            continue;
+        }
+        let path = paths::join_directory(&directory.value, &file);
+        let Ok(read) = world.read_text(&from, &path) else { continue };
+        let content = requirements::read(&read, &python);
+        for line in &content.lines {
+            if let Content::Option { name, value } = &line.content
+                && matches!(name.as_str(), requirements::FILE)
+            {
+                waiting.push(paths::join(&file, value.trim()));
+            }
+        }
+        let source = sources.add_once(&paths::join(&from, &path), &read);
+        out.push(RequirementsFile { path: file, source, content });
+    }
+    out
 }
 
 /// The version of Python by which markers are judged where no image says it: that of the newest images.

@@ -61,6 +61,8 @@ pub struct PlanInputs {
     pub worker: Option<SourceFile>,
     /// The program, as far as it could be read.
     pub script: Option<std::sync::Arc<Script>>,
+    /// The requirements of the program.
+    pub requirements: Vec<trainc_ir::RequirementsFile>,
     /// The files of other programs that the manifest names.
     pub files: Vec<ForeignFile>,
     /// The packages of the training stack in the container.
@@ -118,6 +120,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         delivery: Delivery::default(),
         script: inputs.script,
         arguments_file: None,
+        requirements: inputs.requirements,
         unmodelled: Vec::new(),
         source: inputs.source.and_then(Result::ok),
         dependencies: inputs.dependencies.into_iter().filter_map(Result::ok).collect(),

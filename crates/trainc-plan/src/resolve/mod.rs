@@ -76,6 +76,8 @@ pub struct Merged {
     pub files: Vec<ir::ForeignFile>,
     /// The packages of the training stack in the container.
     pub programs: Vec<ir::ProgramVersion>,
+    /// The requirements of the program.
+    pub requirements: Vec<ir::RequirementsFile>,
 }
 
 /// Merges the layers of a file, and what the files of other programs set, into one node. Returns `None` for a
@@ -89,7 +91,7 @@ pub fn merge_layers(
     problems: &mut Problems,
 ) -> Option<Merged> {
     let mut merged = layers::merge(file, source, choices, world, sources, problems)?;
-    let programs = files::programs::versions(&merged.job, world, sources);
+    let (programs, requirements) = files::programs::versions(&merged.job, world, sources);
     let replaces = choices.replaces_file_values;
     let (files, are_read) = files::read(&mut merged.job, (&programs, replaces), world, sources, problems);
     // A node that seems missing may be in a layer, block or file that could not be read.
@@ -97,7 +99,7 @@ pub fn merge_layers(
     if !is_whole {
         unreadable_layer::fill_missing_with_bad(&mut merged.job);
     }
-    Some(Merged { node: merged.job, overrides: merged.overrides, is_whole, files, programs })
+    Some(Merged { node: merged.job, overrides: merged.overrides, is_whole, files, programs, requirements })
 }
 
 /// Restores the text of decimal numbers in environment variables: programs read `1.50` as text, not as `1.5`.

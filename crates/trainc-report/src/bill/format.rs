@@ -4,6 +4,7 @@ use super::{Base, Job, JobSide};
 use crate::origins;
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
+use trainc_ir::Delivery;
 use trainc_ir::units::GIB;
 use trainc_tune::compare::{Added, Edit, Figure, Place};
 
@@ -187,6 +188,29 @@ fn may_not_fit(before: &JobSide, after: &JobSide) -> Option<String> {
     })
 }
 
+/// Says that an edit changes the plan and not the job.
+fn same_request(job: &Job) -> Option<String> {
+    let (before, after) = (job.before.as_ref()?, job.after.as_ref()?);
+    let is_edited = job.change.as_ref().is_some_and(|change| !change.edits.is_empty());
+    if !is_edited || before.digest.is_none() || before.digest != after.digest {
+        return None;
+    }
+    let value = |side: &JobSide, setting: &str| {
+        let all = side.delivery.into_iter().flat_map(|delivery| &delivery.assumed);
+        all.into_iter().find(|one| one.setting == setting).map(|one| one.value.clone())
+    };
+    let assumed = after.delivery.into_iter().flat_map(|delivery| &delivery.assumed);
+    let moved: Vec<&str> = assumed
+        .filter(|one| value(before, &one.setting).as_ref() != Some(&one.value))
+        .map(|one| Delivery::short(&one.setting))
+        .collect();
+    let mut out = "the request is the same: apply starts no job".to_owned();
+    if !moved.is_empty() {
+        out.push_str(&format!("; assumed of the program: {}", moved.join(", ")));
+    }
+    Some(out)
+}
+
 /// Returns the notes on a job.
 pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
     let mut out = Vec::new();
@@ -207,6 +231,7 @@ pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
         out.extend(different_training(before, after));
         out.extend(may_not_fit(before, after));
     }
+    out.extend(same_request(job));
     if job.program {
         out.push("files of the program changed; the cost model does not read them".to_owned());
     }

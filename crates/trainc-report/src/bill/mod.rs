@@ -15,7 +15,7 @@ pub use markdown::{MARKER, markdown};
 use super::shared_costs::JobFileSystem;
 use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
-use trainc_ir::Price;
+use trainc_ir::{Delivery, Price};
 use trainc_tune::compare::{Change, Figure, Figures};
 
 /// The revision or path that the manifests are compared with.
@@ -42,6 +42,10 @@ pub struct JobSide<'a> {
     pub prices: Vec<&'a Price>,
     /// Its problems.
     pub problems: &'a Problems,
+    /// The digest of its request, if it can be emitted.
+    pub digest: Option<String>,
+    /// How its settings reach the program.
+    pub delivery: Option<&'a Delivery>,
 }
 
 /// A job before and after the change; one that is new or removed has one side.

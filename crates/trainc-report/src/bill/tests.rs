@@ -53,6 +53,8 @@ impl Two {
                 file_systems,
                 prices: one.plan.iter().flat_map(|plan| plan.instance_prices()).collect(),
                 problems: &one.problems,
+                digest: one.sagemaker_plan().map(|plan| trainc_emit::identity(plan).digest),
+                delivery: one.plan.as_ref().map(|plan| &plan.delivery),
             }
         }
         let change = self.before.as_ref().zip(self.after.as_ref()).and_then(|(before, after)| {
@@ -65,6 +67,7 @@ impl Two {
                     is_whole: true,
                     files: Vec::new(),
                     programs: Vec::new(),
+                    requirements: Vec::new(),
                 };
                 let options = trainc_plan::Options::default();
                 let tried =

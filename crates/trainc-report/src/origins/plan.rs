@@ -39,6 +39,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         delivery: _,
         script: _,
         arguments_file: _,
+        requirements: _,
         unmodelled: _,
         on_sagemaker,
         account_facts: _,

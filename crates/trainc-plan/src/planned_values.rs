@@ -4,7 +4,7 @@ use crate::bind::PlanValues;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use trainc_catalog::models;
-use trainc_catalog::script_options::ScriptOption;
+use trainc_catalog::vocabulary::OptionMeaning;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{CheckpointInterval, Field, Plan, Scalar};
 
@@ -65,7 +65,7 @@ impl Comparison {
 }
 
 /// Compares the value of an option with the plan; `None` if the plan has no value that the option means.
-pub fn compare(values: &PlannedValues, row: &ScriptOption, value: &Scalar) -> Option<Comparison> {
+pub fn compare(values: &PlannedValues, row: &OptionMeaning, value: &Scalar) -> Option<Comparison> {
     // Under these engines the degrees are the script's own.
     let has_degrees = values.plan.engine.is_none_or(|engine| engine.law.can_shard());
     let paths = row.paths.iter().filter(|path| has_degrees || !path.starts_with("mesh."));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("script-options", include_str!("data/script_options.toml"));
+pub(crate) const TABLE: Table = Table::new("vocabulary", include_str!("data/vocabulary.toml"));
 
 #[derive(Clone, Deserialize)]
 struct OptionRow {
@@ -52,7 +52,7 @@ fn is_usual() -> bool {
 
 /// An option with a known meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptOption {
+pub struct OptionMeaning {
     /// The value of the plan, as a phrase.
     pub meaning: String,
     /// The paths of placeholders that may have this value; the first one is the usual meaning.
@@ -88,7 +88,7 @@ pub struct ScriptOption {
     pub provenance: Provenance,
 }
 
-impl ScriptOption {
+impl OptionMeaning {
     /// Returns whether a value of the plan, of hardware or of software is compared with the option.
     pub fn is_compared(&self) -> bool {
         let of_plan = !self.paths.is_empty() || self.engines.is_some() || self.instead_of.is_some();
@@ -102,14 +102,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns an option of a class by its name, or that of any program.
-pub fn of_class(class: &str, name: &str) -> Option<ScriptOption> {
+pub fn of_class(class: &str, name: &str) -> Option<OptionMeaning> {
     get(&format!("{class}/{}", name.replace('-', "_"))).or_else(|| get(name))
 }
 
 /// Returns an option by its name; `-` and `_` are the same.
-pub fn get(name: &str) -> Option<ScriptOption> {
+pub fn get(name: &str) -> Option<OptionMeaning> {
     let row: OptionRow = TABLE.row(&name.replace('-', "_"))?;
-    Some(ScriptOption {
+    Some(OptionMeaning {
         meaning: row.meaning,
         paths: row.paths,
         equals: row.equals,
