@@ -146,12 +146,16 @@ impl ImagePackages {
             return InImage::AnyVersion(String::new());
         }
         let is_complete = self.rows.iter().all(|(_, row)| row.complete);
-        let is_resolved = self.rows.iter().all(|(_, row)| row.through.is_some());
-        if is_complete || (is_resolved && is_named_only(&package)) {
+        if is_complete || (self.is_resolved() && is_named_only(&package)) {
             InImage::Missing
         } else {
             InImage::Unknown
         }
+    }
+
+    /// Returns whether it is known what its packages bring.
+    pub fn is_resolved(&self) -> bool {
+        self.rows.iter().all(|(_, row)| row.through.is_some())
     }
 
     /// Returns the packages that the image is known to contain, sorted.

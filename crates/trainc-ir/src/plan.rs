@@ -72,9 +72,9 @@ pub struct Plan {
     pub source: Option<SourceTree>,
     /// The program, as far as it could be read; `None` if it is not a Python file of the source.
     pub script: Option<Arc<Script>>,
-    /// The YAML of arguments that the program reads because an argument names it; `None` if `train file=` names
-    /// one.
-    pub arguments_file: Option<ForeignFile>,
+    /// The files of the source that the program reads because an argument names them, and no node of the
+    /// manifest does: the YAML of its arguments, a DeepSpeed config.
+    pub named_files: Vec<ForeignFile>,
     /// The requirements that are installed before the program starts: `requirements.txt`, and the files that it
     /// names.
     pub requirements: Vec<RequirementsFile>,

@@ -208,10 +208,14 @@ impl<'a> Program<'a> {
 
     /// Adds the values of the file that an argument names.
     fn add_file(&mut self) {
-        let Some(file) = &self.plan.arguments_file else { return };
-        for setting in &file.settings {
+        for (file, setting) in
+            self.plan.named_files.iter().flat_map(|file| file.settings.iter().map(move |one| (file, one)))
+        {
             let Some(value) = setting.value.scalar() else { continue };
-            let (by, name, means) = (Carrier::File, setting.key.clone(), self.meanings(&setting.key));
+            let mut means = vec![format!("{}/{}", file.table, setting.key)];
+            means.extend(self.meanings(&setting.key));
+            means.retain(|name| vocabulary::get(name).is_some());
+            let (by, name) = (Carrier::File, setting.key.clone());
             self.offers.push(Offer { by, name, text: None, means, value: value.clone(), is_unread: false });
         }
     }
@@ -273,14 +277,20 @@ impl<'a> Program<'a> {
                 file.settings.iter().find(|one| one.value_span == setting.span).map(|one| one.key.as_str());
             return Some(passed(setting, Carrier::File, key.unwrap_or(&file.packed_as)));
         }
-        // A program that reads its YAML gets a value of the manifest by another way.
-        let written = self.written.as_ref()?;
+        // The same value may be in the manifest and in a file of the engine.
+        let of_engine = self.files.iter().copied().filter(|file| file.reader != FileReader::Program);
+        self.written.iter().chain(of_engine).find_map(|file| Self::key_of(file, setting))
+    }
+
+    /// Returns the key of an engine's file that sets a setting.
+    fn key_of(written: &ForeignFile, setting: &Setting) -> Option<Passed> {
         let table = trainc_catalog::engine_files::keys(written.table)?;
         let word = |key: &str| table.find(key)?.word.as_ref().map(|word| word.replace('/', "."));
         let sets = |key: &str| word(key).is_some_and(|word| word == setting.path);
         let one = written.settings.iter().find(|one| sets(&one.key))?;
         // `auto` leaves it to the program's arguments.
-        let is_open = one.value.scalar().is_some_and(|value| value.python() == "auto");
+        let is_open =
+            one.value.scalar().is_some_and(|value| value.python() == "auto" || value.truth() == Some(false));
         (!is_open).then(|| passed(setting, Carrier::File, &one.key))
     }
 
@@ -301,7 +311,7 @@ impl<'a> Program<'a> {
         let has_unread_file =
             self.offers.iter().any(|offer| matches!(offer.name.as_str(), "config" | "config_file"))
                 && self.plan.file_of(FileReader::Program).is_none()
-                && self.plan.arguments_file.is_none();
+                && self.plan.named_files.is_empty();
         if has_unread_file {
             return None;
         }

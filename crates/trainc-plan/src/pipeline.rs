@@ -117,7 +117,7 @@ pub fn plan_and_predict(
     let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
     let plan = takes::add_arguments(plan, &mut problems);
     let mut plan = plan::decide_bound_values(plan);
-    plan.arguments_file = script::arguments_file(&plan, sources);
+    plan.named_files = script::named_files(&plan, sources);
     plan.unmodelled = unmodelled::unmodelled(&plan);
     plan.delivery = delivery::delivery(&plan);
     let prediction = predict(&plan, options);

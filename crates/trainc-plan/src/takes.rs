@@ -147,7 +147,23 @@ fn value_of(
         };
         return fits.then(|| planned.clone());
     }
+    // Words of the program that are not the plan's.
+    if row.writes.is_empty() && (row.words.is_some() || row.equals.is_some()) {
+        return None;
+    }
     if row.writes.is_empty() {
+        // `int("64.0")` is an error.
+        if field.kind == ArgumentKind::Int
+            && let Scalar::Float(number) = planned
+        {
+            return planned
+                .python()
+                .strip_suffix(".0")?
+                .parse()
+                .ok()
+                .map(Scalar::Int)
+                .filter(|_| number.is_finite());
+        }
         // A command line of the toolkit has one value for each option.
         let is_one = !matches!(field.kind, ArgumentKind::List(_)) || !planned.python().contains(',');
         return is_one.then(|| planned.clone());

@@ -21,7 +21,7 @@ pub(crate) fn unmodelled(plan: &Plan) -> Vec<Unmodelled> {
             add(work, h.value.span().unwrap_or(h.name_span));
         }
     }
-    for setting in plan.arguments_file.iter().flat_map(|file| &file.settings) {
+    for setting in plan.named_files.iter().flat_map(|file| &file.settings) {
         let is_on = setting.value.scalar().and_then(trainc_ir::Scalar::truth) == Some(true);
         if let Some(work) = unmodelled::get(Sign::Switch(&setting.key)).filter(|_| is_on) {
             add(work, setting.key_span);

@@ -2,6 +2,7 @@
 
 use crate::Context;
 use std::collections::BTreeMap;
+use trainc_catalog::vocabulary::{self, OptionMeaning};
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_ir::Scalar;
@@ -28,13 +29,28 @@ pub(crate) enum Source {
     Variable(String),
     /// A word of the entry point or its arguments.
     Word,
-    /// A key of the file that an argument names.
-    File(String),
+    /// A key of a file that an argument names.
+    File {
+        /// Its path in the source.
+        path: String,
+        /// The table of its keys.
+        table: &'static str,
+    },
     /// A call in the program: file and line, and the place.
     Script(String, Span),
 }
 
 impl Literal {
+    /// Returns what the option means.
+    pub(crate) fn meaning(&self) -> Option<OptionMeaning> {
+        match &self.source {
+            Source::File { table, .. } => vocabulary::of_class(table, &self.name),
+            Source::Hyperparameter | Source::Variable(_) | Source::Word | Source::Script(..) => {
+                vocabulary::get(&self.name)
+            }
+        }
+    }
+
     /// Returns the option as the script receives or contains it.
     pub(crate) fn shown(&self) -> String {
         let value = trainc_emit::python_str(&self.value);
@@ -42,7 +58,7 @@ impl Literal {
             Source::Variable(name) => format!("{name}={value}"),
             Source::Hyperparameter | Source::Word => format!("--{} {value}", self.name),
             Source::Script(..) => format!("{}={value}", self.name),
-            Source::File(_) => format!("{}: {value}", self.name),
+            Source::File { .. } => format!("{}: {value}", self.name),
         }
     }
 
@@ -57,7 +73,9 @@ impl Literal {
     /// Returns a sentence's start that says where the script has the option from.
     pub(crate) fn statement(&self) -> String {
         match &self.source {
-            Source::Script(place, _) | Source::File(place) => format!("`{place}` sets `{}`", self.shown()),
+            Source::Script(place, _) | Source::File { path: place, .. } => {
+                format!("`{place}` sets `{}`", self.shown())
+            }
             _ => format!("the script receives `{}`", self.shown()),
         }
     }
@@ -129,16 +147,16 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
         let value = Scalar::Text(text.trim_matches(['"', '\'']).to_owned());
         out.push(Literal { name: name.to_owned(), value, span, subject: span, source: Source::Word });
     }
-    for setting in context.plan.arguments_file.iter().flat_map(|file| &file.settings) {
-        let Some(value) = setting.value.scalar() else { continue };
-        let path = context.plan.arguments_file.as_ref().map_or("", |file| file.path.as_str());
-        out.push(Literal {
-            name: setting.key.clone(),
-            value: value.clone(),
-            span: setting.value_span,
-            subject: setting.value_span,
-            source: Source::File(path.to_owned()),
-        });
+    for file in &context.plan.named_files {
+        out.extend(file.settings.iter().filter_map(|setting| {
+            Some(Literal {
+                name: setting.key.clone(),
+                value: setting.value.scalar()?.clone(),
+                span: setting.value_span,
+                subject: setting.value_span,
+                source: Source::File { path: file.path.clone(), table: file.table },
+            })
+        }));
     }
     out.extend(in_script(context));
     out

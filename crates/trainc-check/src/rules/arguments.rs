@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{CommandLine, CommandOption, FileSetting, Hyperparameter, ParserKind, Program, Scalar, Takes, Val};
+use trainc_ir::{CommandLine, CommandOption, FileReader, FileSetting, Hyperparameter, ParserKind, Program, Scalar, Takes, Val};
 
 declare_code!(
     T0260,
@@ -49,7 +49,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     arguments.check_missing(problems);
-    let unknown = plan.arguments_file.iter().flat_map(|file| &file.settings);
+    let files = plan.named_files.iter().filter(|file| file.reader == FileReader::Program);
+    let unknown = files.flat_map(|file| &file.settings);
     for setting in unknown.filter(|setting| !setting.key.contains('.')) {
         arguments.check_key(setting, problems);
     }
@@ -100,7 +101,8 @@ impl Arguments<'_> {
 
     /// Reports a key of the file of arguments that no option has. `env` sets variables.
     fn check_key(&self, setting: &FileSetting, problems: &mut Problems) {
-        if !self.line.is_complete || setting.key == "env" || self.line.option(&setting.key).is_some() {
+        let is_option = self.line.options.iter().any(|option| option.names.contains(&setting.key));
+        if !self.line.is_complete || setting.key == "env" || is_option {
             return;
         }
         let names = self.line.options.iter().flat_map(|option| &option.names).map(String::as_str);

@@ -26,7 +26,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let literals = literals(context);
     let values = PlannedValues::new(plan);
     for literal in &literals {
-        let Some(row) = vocabulary::get(&literal.name) else { continue };
+        let Some(row) = literal.meaning() else { continue };
         if literal.place().is_some() && !row.in_scripts {
             continue;
         }
@@ -92,9 +92,20 @@ fn other_engine(plan: &Plan, row: &OptionMeaning, literal: &Literal) -> Option<D
     if is_off || engines.iter().any(|other| other == engine) {
         return None;
     }
+    let message = format!("{}, but the plan has {} {engine}", literal.statement(), row.meaning);
+    let other = trainc_engine::find(engines.first()?)?;
+    let path = plan.source.as_ref().filter(|tree| tree.get(&value).is_some());
+    let help = match (other.front.file, path) {
+        (None, _) => format!("parallel engine=\"{}\" launcher=\"torchrun\"", other.name()),
+        (Some(_), Some(tree)) => {
+            format!("parallel engine=\"{}\" file=\"{}/{value}\"", other.name(), tree.dir.trim_end_matches('/'))
+        }
+        (Some(_), None) => format!("parallel engine=\"{}\"", other.name()),
+    };
     Some(
-        Diagnostic::new(&T0584, literal.span, format!("{}, but the plan has {} {engine}", literal.statement(), row.meaning))
-            .write(format!("parallel engine=\"{}\" launcher=\"torchrun\"", engines.first()?)).or_else("remove the option")
+        Diagnostic::new(&T0584, literal.span, message)
+            .write(help)
+            .or_else("remove the option")
             .note("memory, time and cost are predicted for the plan's engine"),
     )
 }

@@ -105,7 +105,6 @@ fn check_transformers(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) 
         tag.split('-').find_map(|part| part.strip_prefix("transformers")).map(str::to_owned)
     };
     let resolved = plan.image.as_ref().and_then(|image| image.transformers.clone());
-    let Some(version) = resolved.or_else(in_tag) else { return };
     // What the requirements leave.
     let required = plan.requirements.iter().find_map(|file| {
         let (package, at) = file.content.packages().find(|(package, _)| package.name == "transformers")?;
@@ -114,9 +113,10 @@ fn check_transformers(plan: &Plan, ask: &ImageRequest, problems: &mut Problems) 
     let pinned = required.and_then(|(package, at)| Some((package.exact()?, at)));
     // A range may install a newer one.
     let is_open = required.is_some() && pinned.is_none();
-    let (version, span_of_pin) = match pinned {
-        Some((pinned, at)) => (pinned, Some(at)),
-        None => (version, None),
+    let (version, span_of_pin) = match (pinned, resolved.or_else(in_tag)) {
+        (Some((pinned, at)), _) => (pinned, Some(at)),
+        (None, Some(version)) => (version, None),
+        (None, None) => return,
     };
     let model_type = model.architecture.as_ref().map_or("", |architecture| architecture.container.unwrap_or(architecture.family).model_type());
     let Some(missing) = model_libraries::missing_model(model_type, &model.name, &version).filter(|_| !is_open) else { return };

@@ -6,7 +6,7 @@ use trainc_catalog::requirement_facts::{self, TorchInBuild};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Plan, RequirementsFile, Script, Starts};
 use trainc_python::requirements::{Content, FILE, Package, accepts};
 
@@ -61,6 +61,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for file in &plan.requirements {
         for line in &file.content.lines {
             let span = file.span(&line.at);
+            report(check_secret(plan, context.sources.slice(span), span), problems);
             match &line.content {
                 Content::Package(package) if package.applies => image.check(package, span, problems),
                 Content::Package(_) => {}
@@ -86,6 +87,20 @@ fn report(found: Option<Diagnostic>, problems: &mut Problems) {
     if let Some(found) = found {
         problems.push(found);
     }
+}
+
+/// Reports a variable of an address whose value is a secret: it is fetched when the program starts, after pip.
+fn check_secret(plan: &Plan, line: &str, span: Span) -> Option<Diagnostic> {
+    let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
+    let mut named = secrets.filter(|secret| line.contains(&format!("${{{}}}", secret.name)));
+    let secret = named.next()?;
+    let name = &secret.name;
+    Some(
+        Diagnostic::new(&T0851, span, format!("pip does not have `{name}`: the secret is fetched after pip has run"))
+            .label(secret.from.span().unwrap_or(secret.name_span), "fetched when the program starts")
+            .help("build an image with the package, or add it to the source")
+            .note(PIP_STOPS),
+    )
 }
 
 /// Checks an address.
@@ -185,8 +200,8 @@ impl<'a> Image<'a> {
             if package.accepts(torch) != Some(false) {
                 return None;
             }
-            let specifiers = &package.specifiers;
-            Diagnostic::new(&T0853, span, format!("pip replaces the image's PyTorch {torch} with {specifiers}"))
+            let other = exact.map_or_else(|| format!("one that meets `{}`", package.specifiers), str::to_owned);
+            Diagnostic::new(&T0853, span, format!("pip replaces the image's PyTorch {torch} with {other}"))
                 .help("remove the line, or choose an image with this PyTorch")
                 .note(note)
         } else {
@@ -300,11 +315,18 @@ impl<'a> Image<'a> {
                     continue;
                 }
                 let bringing = requirement_facts::distribution_of(&import.module);
-                let is_missing =
-                    |one: &String| matches!(packages.package(one), InImage::Missing) && !is_required(one);
+                let is_absent = |one: &String| match packages.package(one) {
+                    InImage::Missing => true,
+                    // What the image's packages bring is known, what its base has in addition is not.
+                    InImage::Unknown => packages.is_resolved(),
+                    InImage::Version(_) | InImage::AnyVersion(_) => false,
+                };
+                let is_missing = |one: &String| is_absent(one) && !is_required(one);
                 let Some(first) = bringing.first().filter(|_| bringing.iter().all(is_missing)) else { continue };
                 reported.push(name);
-                problems.push(self.missing(plan, name, first, module.span(&import.at)));
+                let is_sure = bringing.iter().all(|one| packages.package(one) == InImage::Missing);
+                let found = self.missing(plan, name, first, module.span(&import.at));
+                problems.push(if is_sure { found } else { found.severity(Severity::Note) });
             }
         }
     }

@@ -100,6 +100,7 @@ fn use_of(plan: &Plan, name: &str) -> Option<(PathUse, Option<Span>)> {
 fn uses(script: &Script, attribute: &str) -> Vec<(Span, PathUse)> {
     let mut out = Vec::new();
     for module in &script.modules {
+        // `settings["corpus"]` of `settings = vars(args)` is shown as `settings.corpus`.
         let is_option = |name: &str| name.rsplit_once('.').is_some_and(|(_, last)| last == attribute);
         let assigned: Vec<&str> = module
             .module
@@ -131,6 +132,10 @@ fn uses(script: &Script, attribute: &str) -> Vec<(Span, PathUse)> {
 fn mentions(expression: &Expr, is_it: &dyn Fn(&str) -> bool, depth: usize) -> bool {
     match expression {
         Expr::Name(name) => is_it(name),
+        Expr::Subscript(of, keys) => match (of.as_ref(), keys.first()) {
+            (Expr::Name(of), Some(Expr::Text(key))) => is_it(&format!("{of}.{key}")),
+            _ => false,
+        },
         Expr::Call(call) if depth < 4 && matches!(call.function(), "join" | "str" | "Path" | "abspath" | "expanduser") => {
             call.arguments.iter().any(|one| mentions(&one.value, is_it, depth + 1))
         }

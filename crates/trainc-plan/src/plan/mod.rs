@@ -119,7 +119,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         placeholders: Placeholders::default(),
         delivery: Delivery::default(),
         script: inputs.script,
-        arguments_file: None,
+        named_files: Vec::new(),
         requirements: inputs.requirements,
         unmodelled: Vec::new(),
         source: inputs.source.and_then(Result::ok),

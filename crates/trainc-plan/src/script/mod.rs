@@ -65,20 +65,64 @@ pub(crate) fn read(
     Some(Arc::new(out))
 }
 
-/// Reads the YAML of arguments that the program's parser opens because an argument names it, from the source.
-/// A file that cannot be read is left to the program.
-pub(crate) fn arguments_file(plan: &Plan, sources: &mut SourceMap) -> Option<ForeignFile> {
-    let line = plan.script.as_ref()?.command_line.as_ref()?;
-    if line.parser != ParserKind::DataclassesAndFile || plan.file_of(FileReader::Program).is_some() {
-        return None;
+/// Options that name a DeepSpeed config.
+const DEEPSPEED_OPTIONS: [&str; 3] = ["deepspeed", "deepspeed_config", "ds_config"];
+
+/// Reads the files of the source that an argument names: the YAML that the program's parser opens, and a
+/// DeepSpeed config. A file that cannot be read is left to the program.
+pub(crate) fn named_files(plan: &Plan, sources: &mut SourceMap) -> Vec<ForeignFile> {
+    let Some(script) = &plan.script else { return Vec::new() };
+    let mut out = Vec::new();
+    let parser = script.command_line.as_ref().map(|line| line.parser);
+    let takes_file = parser == Some(ParserKind::DataclassesAndFile);
+    if takes_file && plan.file_of(FileReader::Program).is_none() {
+        let named = argument(plan, &["config"]);
+        out.extend(
+            named.and_then(|path| {
+                named_file(plan, &path, engine_files::ARGUMENTS, FileReader::Program, sources)
+            }),
+        );
     }
+    if plan.file_of(FileReader::Engine).is_none() && plan.written_file().is_none() {
+        let in_call = || {
+            let known = known_arguments(script).into_iter().find(|known| known.option == "deepspeed")?;
+            match &known.argument.value {
+                trainc_python::Expr::Text(path) => Some(path.clone()),
+                _ => None,
+            }
+        };
+        let named =
+            argument(plan, &DEEPSPEED_OPTIONS).or_else(in_call).filter(|path| path.ends_with(".json"));
+        out.extend(
+            named.and_then(|path| named_file(plan, &path, "deepspeed", FileReader::OtherFile, sources)),
+        );
+    }
+    out
+}
+
+/// Returns the text that one of these options gets.
+fn argument(plan: &Plan, names: &[&str]) -> Option<String> {
     let program = plan.job.program.as_ref()?;
-    let named = program.hyperparameters.iter().find(|h| h.name == "config")?.value.val()?;
-    let Scalar::Text(path) = &named.value else { return None };
-    let path = path.strip_prefix(CODE_DIRECTORY).map_or(path.as_str(), |path| path.trim_start_matches('/'));
+    let named =
+        program.hyperparameters.iter().find(|h| names.contains(&h.name.replace('-', "_").as_str()))?;
+    match named.value.value()? {
+        Scalar::Text(path) => Some(path.clone()),
+        _ => None,
+    }
+}
+
+/// Reads a file of the source by its path in the container.
+fn named_file(
+    plan: &Plan,
+    path: &str,
+    table: &str,
+    reader: FileReader,
+    sources: &mut SourceMap,
+) -> Option<ForeignFile> {
+    let path = path.strip_prefix(CODE_DIRECTORY).map_or(path, |path| path.trim_start_matches('/'));
     let path = path.strip_prefix("./").unwrap_or(path);
     let file = plan.source.as_ref()?.get(path)?;
-    let table = engine_files::keys(engine_files::ARGUMENTS)?;
+    let table = engine_files::keys(table)?;
     let text = std::str::from_utf8(&file.bytes).ok()?;
     let document = trainc_engine::files::read(table, path, text).ok()?;
     // The displayed path of the source is that of the program's modules.
@@ -88,7 +132,7 @@ pub(crate) fn arguments_file(plan: &Plan, sources: &mut SourceMap) -> Option<For
     let source = sources.add_once(&paths::join_directory(&directory, path), text);
     let part = trainc_engine::files::parts(table, &document, source).into_iter().next()?;
     Some(ForeignFile {
-        reader: FileReader::Program,
+        reader,
         table: part.table.name,
         path: path.to_owned(),
         packed_as: path.to_owned(),

@@ -38,7 +38,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         // The report shows it.
         delivery: _,
         script: _,
-        arguments_file: _,
+        named_files: _,
         requirements: _,
         unmodelled: _,
         on_sagemaker,
