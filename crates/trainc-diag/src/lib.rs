@@ -264,6 +264,16 @@ impl Diagnostic {
         self
     }
 
+    /// Moves the problem of something missing to the `#null` that took it away, if one did.
+    #[must_use]
+    pub fn removed_at(mut self, place: Option<Span>) -> Self {
+        if let Some(place) = place {
+            self.span = place;
+            return self.primary_label("taken away here");
+        }
+        self
+    }
+
     /// Adds a secondary span.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {

@@ -236,6 +236,8 @@ fn argument_literal(text: &str, script: bool) -> (String, bool) {
         // A number with more digits than the language supports becomes a string: the script receives a string
         // either way.
         Ok(Value::Number(_)) if exceeds_precision(text) => (string(text), true),
+        // The script receives the string either way (`mapping.py`), and `#null` takes a hyperparameter away.
+        Ok(Value::Null) => (string("None"), true),
         Ok(value) => literal(&value)
             .map_or_else(|| (string(&escape_placeholders(text)), false), |literal| (literal, true)),
         // The toolkit passes text that is not JSON unchanged, like a string (`mapping.py`, `decode`).

@@ -54,6 +54,8 @@ pub struct Node {
     pub also: Vec<Span>,
     /// Repeated nodes and properties, in addition to those that take effect.
     pub duplicates: Vec<Duplicate>,
+    /// The names of the values and nodes in it that `#null` took away, each at its `#null`.
+    pub removed: Vec<Spanned<String>>,
     /// Its arguments.
     pub args: Vec<Spanned<Value>>,
     /// Its properties in the order written: name and value.
@@ -71,6 +73,7 @@ impl Node {
             span: child.span,
             also: Vec::new(),
             duplicates: Vec::new(),
+            removed: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: vec![child],
@@ -124,6 +127,34 @@ impl Node {
             },
             Repeat::Once | Repeat::Many => None,
         }
+    }
+
+    /// Returns the place of the `#null` with which the node takes away that of earlier layers: it is the only
+    /// value, apart from a name.
+    pub fn removal(&self) -> Option<Span> {
+        let spec = self.spec.filter(|spec| spec.is_layered)?;
+        let (last, before) = self.args.split_last()?;
+        let has_name = !self.props.is_empty();
+        let is_name = |key: &str| spec.repeat == Repeat::ByName && key == "name";
+        let is_alone = match spec.repeat {
+            Repeat::ByFirst => before.len() <= 1,
+            Repeat::ByName => before.is_empty() || has_name,
+            Repeat::Once | Repeat::Many => before.is_empty(),
+        } && self.children.is_empty()
+            && self.props.iter().all(|(key, value)| is_name(&key.value) && value.value != Value::Null);
+        let is_null = last.value == Value::Null && before.iter().all(|arg| arg.value != Value::Null);
+        (is_alone && is_null).then_some(last.span)
+    }
+
+    /// Returns whether the node takes away all nodes of its name, of which a layer may have several.
+    pub fn removes_all(&self) -> bool {
+        let is_keyed = self.spec.is_some_and(|spec| matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName));
+        is_keyed && self.key().is_none() && self.removal().is_some()
+    }
+
+    /// Returns the place of the `#null` that took away the value or node of that name.
+    pub fn removed(&self, name: &str) -> Option<Span> {
+        self.removed.iter().find(|one| one.value == name).map(|one| one.span)
     }
 
     /// Returns the text of the first argument.

@@ -570,6 +570,7 @@ mod tests {
             span: Span::default(),
             also: Vec::new(),
             duplicates: Vec::new(),
+            removed: Vec::new(),
             args: args.into_iter().map(|value| spanned(value, 2)).collect(),
             props: props
                 .into_iter()

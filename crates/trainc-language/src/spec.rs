@@ -166,6 +166,8 @@ pub struct NodeSpec {
     pub engines: Option<&'static [&'static str]>,
     /// Whether it has an effect on SageMaker alone, with all that is in it.
     pub only_sagemaker: bool,
+    /// Whether it is in a layer, so that `#null` in it takes away what an earlier layer set.
+    pub is_layered: bool,
     /// The paths of its values among the origins of a plan.
     pub rows: Rows,
     /// The declarations of its values, if it was declared with `node!`.
@@ -187,6 +189,7 @@ impl NodeSpec {
         of_first: &[],
         engines: None,
         only_sagemaker: false,
+        is_layered: true,
         rows: Rows::Keyed,
         declared: &[],
     };

@@ -108,6 +108,7 @@ pub fn document(subject: &Subject) -> Document {
                     from: place(over.from),
                     by: place(over.by),
                     replaced_by: over.replaced_by.clone(),
+                    removed: over.is_removed,
                 })
                 .collect()
         }),

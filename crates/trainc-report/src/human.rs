@@ -346,6 +346,7 @@ fn overrides(page: &mut TerminalPage, subject: &Subject) {
     let all = &plan.job.overrides;
     let is_reported = |over: &Override| {
         over.replaced_by.is_some()
+            && !over.is_removed
             && all.iter().any(|other| other.replaced_by.is_none() && other.by == over.by)
     };
     for (at, over) in all.iter().filter(|over| !is_reported(over)).enumerate() {
@@ -356,6 +357,14 @@ fn overrides(page: &mut TerminalPage, subject: &Subject) {
             origins::source_text(subject.sources, over.from),
         );
         let line = match (&over.replaced_by, new, old) {
+            (now, Some(new), old) if over.is_removed => {
+                let now = now.as_ref().map_or_else(String::new, |now| format!("{now} "));
+                // The word of a node says no more than its path.
+                let old = old.filter(|old| !over.path.split('.').any(|step| step == *old));
+                let old = old.map_or_else(String::new, |old| format!("{old} "));
+                let (from, by) = (place(over.from), place(over.by));
+                format!("{now}{new} ({by}) removes {} {old}({from})", over.path)
+            }
             (Some(now), ..) => {
                 format!("{now} ({}) replaces {} ({})", place(over.by), over.path, place(over.from))
             }

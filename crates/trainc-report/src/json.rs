@@ -393,6 +393,7 @@ pub struct Override {
     pub from: String,
     pub by: String,
     pub replaced_by: Option<String>,
+    pub removed: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -74,6 +74,7 @@ impl MisplacedProperty {
             span: at,
             also: Vec::new(),
             duplicates: Vec::new(),
+            removed: Vec::new(),
             args: self.owner.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
             props: vec![(self.name, self.value)],
             children: Vec::new(),
@@ -189,7 +190,7 @@ impl Reader<'_> {
         let known =
             known.map(|prop| (prop.name.to_owned(), prop.ty)).or_else(|| Some((name.to_owned(), free?)));
         let Some((property, ty)) = known else { return false };
-        let (key, value, shown) = self.property_from_node(node, &property, ty);
+        let (key, value, shown) = self.property_from_node(spec, node, &property, ty);
         self.push(
             Diagnostic::new(
                 &T0120,
@@ -220,7 +221,7 @@ impl Reader<'_> {
             let (name, value) = (Spanned::new(known.to_owned(), span), Spanned::new(Value::Bad, span));
             return MisplacedProperty { owner, name, value };
         };
-        let (name_there, value, shown) = self.property_from_node(node, prop.name, prop.ty);
+        let (name_there, value, shown) = self.property_from_node(owner, node, prop.name, prop.ty);
         self.push(
             Diagnostic::new(
                 &T0120,
@@ -235,6 +236,7 @@ impl Reader<'_> {
     /// Returns the name and the value of a property that was written as a node, and the text of the value.
     fn property_from_node(
         &mut self,
+        spec: &NodeSpec,
         node: &KdlNode,
         property: &str,
         ty: Ty,
@@ -247,7 +249,7 @@ impl Reader<'_> {
             return (name, Spanned::new(value, at), example(ty));
         };
         let span = self.value_span(entry);
-        let value = self.value(entry, span, ty, property);
+        let value = self.layered_value(spec, entry, span, ty, property);
         let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("…").to_owned();
         (name, Spanned::new(value, span), shown)
     }
@@ -269,7 +271,7 @@ impl Reader<'_> {
                 let diagnostic = self.unknown_property(&key, span, spec, read);
                 self.push(diagnostic);
                 if let Some(second) = spec.arg(1).filter(|_| takes_name_and_value(spec, read)) {
-                    let value = self.value(entry, span, second.ty, spec.name);
+                    let value = self.layered_value(spec, entry, span, second.ty, spec.name);
                     let at = key.span;
                     read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
                     return true;
@@ -283,11 +285,11 @@ impl Reader<'_> {
                     .label(first, "the first")
                     .help("keep one of them"),
             );
-            let value = self.value(entry, span, ty, &key.value);
+            let value = self.layered_value(spec, entry, span, ty, &key.value);
             read.add_duplicate(Duplicate::Property(key, Spanned::new(value, span)));
             return true;
         }
-        let value = self.value(entry, span, ty, &key.value);
+        let value = self.layered_value(spec, entry, span, ty, &key.value);
         read.props.push((key, Spanned::new(value, span)));
         true
     }
@@ -306,19 +308,20 @@ impl Reader<'_> {
         match meaning {
             Meaning::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
-                    let value = self.value(entry, span, arg.ty, &key.value);
+                    let value = self.layered_value(spec, entry, span, arg.ty, &key.value);
                     read.args.push(Spanned::new(value, span));
                 }
             }
             Meaning::Child(child) | Meaning::OtherParent(_, child) => {
                 let Some(arg) = child.arg(0) else { return true };
-                let value = self.value(entry, span, arg.ty, &key.value);
+                let value = self.layered_value(child, entry, span, arg.ty, &key.value);
                 let node = Node {
                     spec: Some(child),
                     name: Spanned::new(child.name.to_owned(), key.span),
                     span: key.span.to(span),
                     also: Vec::new(),
                     duplicates: Vec::new(),
+                    removed: Vec::new(),
                     args: vec![Spanned::new(value, span)],
                     props: Vec::new(),
                     children: Vec::new(),

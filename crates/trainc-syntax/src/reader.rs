@@ -81,6 +81,7 @@ impl Reader<'_> {
             span: self.span(node.span()),
             also: Vec::new(),
             duplicates: Vec::new(),
+            removed: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -126,6 +127,7 @@ impl Reader<'_> {
                 }
             }
         }
+        self.check_nulls(&mut read);
         if node.entries().iter().any(document::is_ambiguous) {
             unexpected = true;
             let at = read.name.span;
@@ -165,7 +167,12 @@ impl Reader<'_> {
         read: &mut Node,
     ) -> bool {
         let span = self.value_span(entry);
+        let is_first_null = is_null(entry) && !read.args.iter().any(|arg| arg.value == Value::Null);
         let Some(arg) = spec.arg(read.args.len()) else {
+            if spec.is_layered && is_first_null {
+                read.args.push(Spanned::new(Value::Null, span));
+                return true;
+            }
             let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
             let takes = match spec.args {
                 [] if spec.props.is_empty() => "takes no arguments".to_owned(),
@@ -254,9 +261,47 @@ impl Reader<'_> {
             });
             return false;
         };
-        let value = self.value(entry, span, arg.ty, spec.name);
+        let value = self.layered_value(spec, entry, span, arg.ty, spec.name);
         read.args.push(Spanned::new(value, span));
         true
+    }
+
+    /// Reports each `#null` that cannot take anything away: in place of a name, in a list, or beside other
+    /// values where the node takes no argument.
+    fn check_nulls(&mut self, read: &mut Node) {
+        let Some(spec) = read.spec.filter(|spec| spec.is_layered && read.removal().is_none()) else { return };
+        let mut faults = Vec::new();
+        let mut surplus = None;
+        for (at, arg) in read.args.iter_mut().enumerate().filter(|(_, arg)| arg.value == Value::Null) {
+            match spec.arg(at) {
+                None => surplus = Some((at, arg.span)),
+                Some(known) if known.many || at == 0 && spec.repeat == Repeat::ByFirst => {
+                    faults.extend(invalid_null(known.ty, arg, spec.name));
+                }
+                Some(_) => {}
+            }
+        }
+        for (key, value) in read.props.iter_mut().filter(|(_, value)| value.value == Value::Null) {
+            if spec.repeat == Repeat::ByName && key.value == "name" {
+                faults.extend(invalid_null(Ty::Plain, value, &key.value));
+            }
+        }
+        if let Some((at, span)) = surplus {
+            read.args.truncate(at);
+            let name = spec.name;
+            let alone = match (spec.repeat, read.key()) {
+                (Repeat::ByFirst, Some(key)) => format!("{name} {key:?} #null"),
+                (Repeat::ByName, Some(key)) => format!("{name} name={key:?} #null"),
+                _ => format!("{name} #null"),
+            };
+            let message = format!("unexpected argument `#null`; `{name}` has other values here");
+            let help =
+                format!("write `{alone}` to take the node away, or `#null` as the value of one of them");
+            faults.push(Diagnostic::new(&T0128, span, message).help(help));
+        }
+        for fault in faults {
+            self.push(fault);
+        }
     }
 
     pub(super) fn children(
@@ -346,6 +391,15 @@ impl Reader<'_> {
 
     /// Merges nodes that may be repeated (`environment`) into one.
     fn merge_repeated_nodes(&mut self, first: &mut Node, second: Node) {
+        if first.removal().is_some() || second.removal().is_some() {
+            self.push(
+                Diagnostic::new(&T0122, second.name.span, format!("duplicate `{}`", first.name.value))
+                    .primary_label("the second")
+                    .label(first.name.span, "the first")
+                    .help("keep one of them: `#null` takes away what earlier layers set, not what this one sets"),
+            );
+            return;
+        }
         let seen: BTreeMap<String, Span> =
             first.props.iter().map(|(key, _)| (key.value.clone(), key.span)).collect();
         for (key, value) in second.props {
@@ -470,6 +524,18 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a value of a node, where `#null` takes away the value of an earlier layer.
+    pub(super) fn layered_value(
+        &mut self,
+        spec: &NodeSpec,
+        entry: &KdlEntry,
+        span: Span,
+        ty: Ty,
+        of: &str,
+    ) -> Value {
+        if spec.is_layered && is_null(entry) { Value::Null } else { self.value(entry, span, ty, of) }
+    }
+
     /// Reads a value of the node or property `of` by its type.
     pub(super) fn value(&mut self, entry: &KdlEntry, span: Span, ty: Ty, of: &str) -> Value {
         let written = self.text.get(span.start as usize..span.end as usize).unwrap_or("");
@@ -491,6 +557,18 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Returns whether a value is `#null`, and not one that is missing.
+fn is_null(entry: &KdlEntry) -> bool {
+    matches!(entry.value(), KdlValue::Null) && !document::value_text(entry).is_empty()
+}
+
+/// Describes `#null` in a place that has to have a value, and makes it a bad one.
+fn invalid_null(ty: Ty, value: &mut Spanned<Value>, of: &str) -> Option<Diagnostic> {
+    let fault = parse_value(&KdlValue::Null, ty).err()?;
+    value.value = Value::Bad;
+    Some(fault.diagnostic(ty, "#null", value.span, &format!("`{of}`")))
 }
 
 /// Returns the property that a text is for, judged by its form: an S3 URI or a version.

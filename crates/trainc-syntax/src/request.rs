@@ -41,6 +41,7 @@ impl Reader<'_> {
             span: self.span(node.span()),
             also: Vec::new(),
             duplicates: Vec::new(),
+            removed: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),

@@ -44,6 +44,11 @@ fn with_example(node: &ast::Node, missing: &Arg) -> String {
     words.join(" ")
 }
 
+/// Returns the problem of a value that a node is missing, at the `#null` that took it away if one did.
+fn missing(node: &ast::Node, name: &str, message: String) -> Diagnostic {
+    Diagnostic::new(&T0129, node.name.span, message).removed_at(node.removed(name))
+}
+
 /// Reports the required arguments and properties that a node and its children are missing. A node that only a
 /// source of `partial` writes, a file of another program, may lack them.
 pub fn check_required(node: &ast::Node, partial: &[SourceId], problems: &mut Problems) {
@@ -52,13 +57,9 @@ pub fn check_required(node: &ast::Node, partial: &[SourceId], problems: &mut Pro
     for (at, arg) in spec.args.iter().enumerate() {
         if arg.required && node.args.len() <= at && !is_partial {
             problems.push(
-                Diagnostic::new(
-                    &T0129,
-                    node.name.span,
-                    format!("`{}` is missing its {}", spec.name, arg.name),
-                )
-                .write(with_example(node, arg))
-                .note(format!("expected: {}", arg.ty.describe_expected())),
+                missing(node, arg.name, format!("`{}` is missing its {}", spec.name, arg.name))
+                    .write(with_example(node, arg))
+                    .note(format!("expected: {}", arg.ty.describe_expected())),
             );
             break;
         }
@@ -67,14 +68,10 @@ pub fn check_required(node: &ast::Node, partial: &[SourceId], problems: &mut Pro
         if prop.required && node.prop(prop.name).is_none() && !is_partial {
             let ty = property_type(spec, prop.name, prop.ty);
             problems.push(
-                Diagnostic::new(
-                    &T0129,
-                    node.name.span,
-                    format!("`{}` is missing `{}=`", spec.name, prop.name),
-                )
-                .add(format!("{}={}", prop.name, example(ty)))
-                .note(format!("{}: {}", prop.name, prop.doc))
-                .note(format!("expected: {}", ty.describe_expected())),
+                missing(node, prop.name, format!("`{}` is missing `{}=`", spec.name, prop.name))
+                    .add(format!("{}={}", prop.name, example(ty)))
+                    .note(format!("{}: {}", prop.name, prop.doc))
+                    .note(format!("expected: {}", ty.describe_expected())),
             );
         }
     }

@@ -17,8 +17,9 @@ const HEAD: &str = "\
 //
 // Types: text and plain (strings); whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size such as
 // \"500GiB\"; duration such as \"5d\"; rate such as \"600GB/s\"; steps such as \"200 steps\"; fraction such as 0.01;
-// any: a string, a number, a bool or #null. `text` and `any` support placeholders such as \"{{ batch.micro }}\";
-// `plain` does not.
+// any: a string, a number or a bool. `text` and `any` support placeholders such as \"{{ batch.micro }}\"; `plain` does not.
+// #null in place of a value or of a whole node, as in `seed #null` and `spot #null`, takes away what an earlier layer set;
+// in `request` it is a value.
 version 1
 ";
 

@@ -17,6 +17,7 @@ pub fn parse_value(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
         (Ty::Plain, KdlValue::String(text)) if text.contains("{{") => Err(Fault::Placeholder),
         (Ty::Plain, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Text | Ty::Plain, KdlValue::Null) => Err(Fault::Type),
         (Ty::Text | Ty::Plain, _) => Err(Fault::MissingQuotes),
         (Ty::Word(words), KdlValue::String(text)) => {
             if words.contains(&text.as_str()) {

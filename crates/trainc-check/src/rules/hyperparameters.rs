@@ -25,7 +25,6 @@ declare_code!(
     Warning,
     "two hyperparameter names that differ only in `-` and `_`"
 );
-declare_code!(T0267, "null-hyperparameter", Warning, "a null that the script receives as a string");
 declare_code!(
     T0268,
     "one-letter-hyperparameter",
@@ -36,29 +35,12 @@ declare_code!(
 declare_code!(T0581, "quoted-argument", Warning, "a value with shell quotes, which the script would receive");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268, &T0581];
+pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0268, &T0581];
 
 /// Checks values.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
     for pair in &program.environment {
-        let null = pair.value.val().filter(|val| {
-            val.value.is_empty()
-                && val.origin.span().is_some_and(|span| context.sources.slice(span) == "#null")
-        });
-        if let Some(value) = null {
-            problems.push(
-                Diagnostic::new(
-                    &T0267,
-                    value.span_or(pair.key_span),
-                    format!(
-                        "environment variable `{}` is set to an empty string: `#null` has no text",
-                        pair.key
-                    ),
-                )
-                .help("remove the variable, or write `\"\"`"),
-            );
-        }
         if let Some(value) = pair.value.val().filter(|val| val.value.contains('\0')) {
             problems.push(invalid_characters(
                 value.span_or(pair.key_span),
@@ -113,13 +95,7 @@ fn check_value(h: &Hyperparameter, problems: &mut Problems) {
             };
             problems.push(invalid_characters(span, &format!("hyperparameter `{}`", h.name), what));
         }
-        Scalar::Null => problems.push(
-            Diagnostic::new(&T0267, span, format!("the script receives `--{} None`, a string", h.name))
-                .help("remove the hyperparameter")
-                .note("the toolkit decodes the value and prints it with `str()` \
-                    (sagemaker-training-toolkit, `mapping.py`)"),
-        ),
-        Scalar::Int(_) | Scalar::Float(_) | Scalar::Bool(_) => {}
+        Scalar::Int(_) | Scalar::Float(_) | Scalar::Bool(_) | Scalar::Null => {}
     }
 }
 

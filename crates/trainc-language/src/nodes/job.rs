@@ -10,14 +10,14 @@ use crate::nodes::{
 use crate::origin::{Field, Val};
 use crate::scalar::{RequestMember, Scalar};
 use crate::spec::{NodeSpec, Repeat, Rows, Ty, repeated_arg};
-use trainc_diag::source::Span;
+use trainc_diag::source::{Span, Spanned};
 
 /// The member of CreateTrainingJob that makes a job serverless.
 pub const SERVERLESS: &str = "ServerlessJobConfig";
 
 node! {
     /// the job of a manifest; children in any order
-    pub struct Job("job") derive Default {
+    pub struct Job("job"; is_layered: false) derive Default {
         /// its name
         pub name: Field<String> = arg(0, "name", Ty::Plain).listed("job");
         /// AWS region
@@ -77,6 +77,8 @@ node! {
         pub is_whole: bool = beside("");
         /// values that a later layer changed, which the plan shows
         pub overrides: Vec<Override> = beside("");
+        /// the places of the values and nodes that `#null` took away, by their paths
+        pub removed: Vec<Spanned<String>> = beside("");
     }
 }
 
@@ -112,7 +114,7 @@ macro_rules! beside {
     };
 }
 
-beside! { bool Option<String> Vec<Override> Vec<Span> }
+beside! { bool Option<String> Vec<Override> Vec<Span> Vec<Spanned<String>> }
 
 /// `job "name" { … }`.
 pub static JOB: NodeSpec = NodeSpec { ..*Job::SPEC };
@@ -121,6 +123,11 @@ pub static JOB: NodeSpec = NodeSpec { ..*Job::SPEC };
 pub static JOB_CHILDREN: &[&NodeSpec] = Job::SPEC.children;
 
 impl Job {
+    /// Returns the place of the `#null` that took away one of the values or nodes with these paths.
+    pub fn removed(&self, paths: &[&str]) -> Option<Span> {
+        self.removed.iter().find(|one| paths.contains(&one.value.as_str())).map(|one| one.span)
+    }
+
     /// Returns the input mode of a channel: its own, that of the job (`request { AlgorithmSpecification {
     /// TrainingInputMode … } }`, for S3), or `file`.
     pub fn input_mode<'a>(&'a self, channel: &'a Channel) -> &'a str {
@@ -268,6 +275,8 @@ pub struct Override {
     pub by: Span,
     /// The path of the value that replaced it, such as `role.create`, if different.
     pub replaced_by: Option<String>,
+    /// Whether no value took its place: `by` is `#null`, or an engine that does not support it.
+    pub is_removed: bool,
 }
 
 /// `extends "./base.kdl"`.
@@ -277,6 +286,7 @@ pub static EXTENDS: NodeSpec = NodeSpec {
     args: &[crate::spec::arg("path", Ty::Plain)],
     props: &[crate::spec::prop("sha256", Ty::Plain, "expected digest of the layer")],
     repeat: Repeat::ByFirst,
+    is_layered: false,
     ..NodeSpec::LEAF
 };
 
@@ -287,5 +297,6 @@ pub static ENV: NodeSpec = NodeSpec {
     args: &[crate::spec::arg("name", Ty::Plain)],
     children: JOB_CHILDREN,
     repeat: Repeat::ByFirst,
+    is_layered: false,
     ..NodeSpec::LEAF
 };

@@ -114,6 +114,7 @@ fn empty_node(spec: &'static NodeSpec, span: Span) -> Node {
         span,
         also: Vec::new(),
         duplicates: Vec::new(),
+        removed: Vec::new(),
         args: Vec::new(),
         props: Vec::new(),
         children: Vec::new(),

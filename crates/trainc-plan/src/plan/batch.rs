@@ -63,6 +63,7 @@ pub(super) fn batch(
     if micro.is_none() && (accumulation.is_none() || global.is_none()) {
         problems.push(
             Diagnostic::new(&T0312, train_span, "unknown batch size: `train` has no `micro-batch`")
+                .removed_at(job.removed(&["train.micro-batch", "train.accumulation", "train.global-batch"]))
                 .add("micro-batch 1")
                 .and_text(
                     "; any two of `micro-batch`, `accumulation` and `global-batch` determine the third",
@@ -299,6 +300,7 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
                     span,
                     "`train` has no run length: expected one of `steps`, `tokens`, `epochs`",
                 )
+                .removed_at(job.removed(&["train.steps", "train.tokens", "train.epochs"]))
                 .help("add `steps 1000`, `tokens 20_000_000_000`, or `epochs 3` with `dataset sequences=…`"),
             );
             return Run::default();

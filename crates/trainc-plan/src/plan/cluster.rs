@@ -82,6 +82,7 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` has no instance type")
+                    .removed_at(job.removed(&["cluster.instance"]))
                     .write("cluster \"ml.p4d.24xlarge\" nodes=1")
                     .refused_by_service(),
             );

@@ -80,13 +80,15 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         if job.needs_program {
             let name = job.name.value().map_or("", String::as_str);
             let fit = newest_image::suggested_image(job, region);
-            problems.push(missing_node(job.span, name, "image", &fit).note(if fit == newest_image::NONE {
-                "the catalogue has no container for this engine, region and instance \
+            problems.push(missing_node(job.span, job.removed(&["image"]), name, "image", &fit).note(
+                if fit == newest_image::NONE {
+                    "the catalogue has no container for this engine, region and instance \
                             type; `trainc catalog images` lists all containers"
-            } else {
-                "the image is the newest compatible container; `trainc catalog images` \
+                } else {
+                    "the image is the newest compatible container; `trainc catalog images` \
                             lists all containers"
-            }));
+                },
+            ));
         }
         return None;
     };

@@ -452,7 +452,11 @@ fn trainable_parameters(job: &Job, facts: &ModelFacts, problems: &mut Problems) 
         rank.value
     } else {
         if adapter.rank.is_absent() {
-            problems.push(Diagnostic::new(&T0344, adapter.span, "`adapter` has no `rank`").add("rank=16"));
+            problems.push(
+                Diagnostic::new(&T0344, adapter.span, "`adapter` has no `rank`")
+                    .removed_at(job.removed(&["adapter.rank"]))
+                    .add("rank=16"),
+            );
         }
         // The targets are still checked.
         1

@@ -16,8 +16,8 @@ const PLAIN: &str = "one plain process on each host: the job has no `parallel`";
 pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
     report_missing_settings(&job, problems);
     let name = job.name.value().cloned().unwrap_or_default();
-    let mut missing = |span, what: &str, example: String, note: Option<&str>| {
-        let diagnostic = missing_node(span, &name, what, &example);
+    let mut missing = |job: &Job, what: &str, example: String, note: Option<&str>| {
+        let diagnostic = missing_node(job.span, job.removed(&[what]), &name, what, &example);
         problems.push(match note {
             Some(note) => diagnostic.note(note),
             None => diagnostic,
@@ -33,7 +33,7 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
         if is_unknown {
             job.parallel = Some(Parallel { engine: Field::Bad, ..Parallel::at(job.span) });
         } else if is_local || describes_layout(&job) {
-            missing(job.span, "parallel", parallel_example(&job), None);
+            missing(&job, "parallel", parallel_example(&job), None);
         } else {
             job.parallel = Some(Parallel {
                 engine: Field::Is(Val::default(EngineName::PLAIN, PLAIN)),
@@ -46,13 +46,13 @@ pub(super) fn complete(mut job: Job, problems: &mut Problems) -> Job {
     let trains = of_job(&job).is_some_and(|engine| !engine.law.whole_model);
     if trains && job.train.span.is_none() {
         let example = "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }";
-        missing(job.span, "train", example.to_owned(), None);
+        missing(&job, "train", example.to_owned(), None);
     }
     if job.needs_program
         && job.program.is_none()
         && !job.image.as_ref().is_some_and(images::requests_algorithm)
     {
-        missing(job.span, "program", "program \"train.py\" source=\"./scripts\"".to_owned(), None);
+        missing(&job, "program", "program \"train.py\" source=\"./scripts\"".to_owned(), None);
     }
     job
 }

@@ -1,7 +1,7 @@
 //! The variant of a job with duplicates in which each second duplicate replaces the first.
 
 use super::variants::{Change, Variant};
-use super::{Merged, unreadable_layer};
+use super::{Merged, removal, unreadable_layer};
 use trainc_diag::source::{Span, Spanned};
 use trainc_diag::{Diagnostic, Severity};
 use trainc_syntax::ast::{Duplicate, Node, Value};
@@ -32,6 +32,7 @@ pub(super) fn activate_second_duplicates(merged: &Merged) -> Option<Variant> {
     let mut seconds = Vec::new();
     let mut other = merged.clone();
     activate_in_node(&mut other.node, &mut seconds);
+    removal::take_away(&mut other.node);
     if !other.is_whole {
         unreadable_layer::fill_missing_with_bad(&mut other.node);
     }

@@ -43,7 +43,9 @@ pub(super) fn job(node: &Node, of_files: &[SourceId], problems: &mut Problems) -
     let is_given = serverless || algorithm || is_off_account;
     let needs_program = !is_given && node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
-    let mut missing = |what: &str, example: &str| problems.push(missing_node(span, &name, what, example));
+    let mut missing = |what: &str, example: &str| {
+        problems.push(missing_node(span, node.removed(what), &name, what, example));
+    };
     // A program that is not distributed uses one GPU.
     let machine = match node.child("parallel") {
         Some(_) => "cluster \"ml.p4d.24xlarge\" nodes=1",

@@ -1,6 +1,6 @@
 //! Merges the layers of a manifest (`extends`, `env` and `--set`) in order into one job node.
 
-use super::{Choices, merge, set_flag};
+use super::{Choices, merge, removal, set_flag};
 use crate::ReadError;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;
@@ -157,6 +157,7 @@ fn apply_layers(
         }
     }
     job.children = children;
+    removal::take_away(job);
     overrides
 }
 

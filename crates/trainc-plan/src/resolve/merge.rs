@@ -1,13 +1,25 @@
-//! Merges two sets of nodes: nodes of the same kind and name are merged, and the later value wins.
+//! Merges two sets of nodes: nodes of the same kind and name are merged, and the later value wins. `#null` is
+//! a value like any other here, so that a later layer may replace it; `removal.rs` takes it away in the end.
 
 use std::collections::BTreeMap;
 use trainc_diag::source::{Span, Spanned};
 use trainc_ir::Override;
-use trainc_syntax::ast::{Duplicate, Node};
+use trainc_syntax::ast::{Duplicate, Node, Value};
 use trainc_syntax::spec::Repeat;
 
 /// Merges later nodes into earlier ones and records the changes.
 pub(crate) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
+    let (of_all, later): (Vec<Node>, Vec<Node>) = later.into_iter().partition(Node::removes_all);
+    for node in of_all {
+        base.retain(|earlier| {
+            let goes = earlier.name.value == node.name.value;
+            if goes {
+                record_removal(earlier, &node, &append_to_path(path, earlier), overrides);
+            }
+            !goes
+        });
+        base.push(node);
+    }
     let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (at, node) in base.iter().enumerate() {
         index.entry(node_identity(node)).or_insert(at);
@@ -16,12 +28,41 @@ pub(crate) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, ov
         let here = append_to_path(path, &node);
         let place = node_identity(&node);
         if let Some(earlier) = index.get(&place).and_then(|at| base.get_mut(*at)) {
-            merge_node(earlier, node, &here, overrides);
+            merge_or_replace(earlier, node, &here, overrides);
         } else {
             index.insert(place, base.len());
             base.push(node);
         }
     }
+}
+
+/// Merges a later node into an earlier one, unless one of the two takes the node away.
+fn merge_or_replace(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
+    if earlier.removal().is_some() || later.removal().is_some() {
+        record_removal(earlier, &later, path, overrides);
+        *earlier = later;
+    } else {
+        merge_node(earlier, later, path, overrides);
+    }
+}
+
+/// Records that a later node takes an earlier one away.
+fn record_removal(earlier: &Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
+    if let Some(by) = later.removal().filter(|_| earlier.removal().is_none()) {
+        overrides.push(changed(path.to_owned(), value_or_word(earlier), by, true));
+    }
+}
+
+/// Returns the span of a node's value, if it has that alone; otherwise that of its word.
+pub(super) fn value_or_word(node: &Node) -> Span {
+    let keyed = usize::from(node.spec.is_some_and(|spec| spec.repeat == Repeat::ByFirst));
+    let is_alone = node.props.is_empty() && node.children.is_empty();
+    node.args.get(keyed).filter(|_| is_alone).map_or(node.name.span, |value| value.span)
+}
+
+/// Makes the record of a value that a later layer changed or took away.
+fn changed(path: String, from: Span, by: Span, is_removed: bool) -> Override {
+    Override { path, from, by, replaced_by: None, is_removed }
 }
 
 /// Returns the key by which two nodes count as the same: the node name, and the key of a repeatable node.
@@ -55,7 +96,8 @@ fn drop_excluded(earlier: &mut Node, later: &Node, path: &str, overrides: &mut V
     for name in all.filter(|name| !kept.contains(name)) {
         let Some(from) = span_of(earlier, name) else { continue };
         let replaced_by = Some(format!("{path}.{chosen_name}"));
-        overrides.push(Override { path: format!("{path}.{name}"), from, by, replaced_by });
+        let path = format!("{path}.{name}");
+        overrides.push(Override { path, from, by, replaced_by, is_removed: false });
         earlier.props.retain(|(key, _)| key.value != name);
         earlier.children.retain(|child| child.name.value != name);
         if let Some(at) = argument_index(earlier, name) {
@@ -80,18 +122,21 @@ fn drop_with_replaced_argument(earlier: &mut Node, later: &Node, path: &str, ove
         // A property that the later layer also writes is recorded when the properties are merged.
         if goes && !later.props.iter().any(|(name, _)| name.value == key.value) {
             let path = format!("{path}.{}", key.value);
-            overrides.push(Override { path, from: value.span, by, replaced_by: replaced_by.clone() });
+            let (from, replaced_by, is_removed) = (value.span, replaced_by.clone(), new.value == Value::Null);
+            overrides.push(Override { path, from, by, replaced_by, is_removed });
         }
         !goes || later.props.iter().any(|(name, _)| name.value == key.value)
     });
 }
 
-/// Returns the span of the property, child or argument with that name.
+/// Returns the span of the property, child or argument with that name, unless it is `#null`.
 fn span_of(node: &Node, name: &str) -> Option<Span> {
-    let prop = node.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value.span);
-    let child = || node.children.iter().find(|child| child.name.value == name).map(|child| child.name.span);
-    let arg = || argument_index(node, name).and_then(|at| node.args.get(at)).map(|arg| arg.span);
-    prop.or_else(child).or_else(arg)
+    let is_value = |value: &&Spanned<Value>| value.value != Value::Null;
+    let prop = node.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value);
+    let child = || node.children.iter().find(|child| child.name.value == name && child.removal().is_none());
+    let arg = || argument_index(node, name).and_then(|at| node.args.get(at));
+    let value = prop.filter(is_value).map(|value| value.span);
+    value.or_else(|| child().map(|child| child.name.span)).or_else(|| Some(arg().filter(is_value)?.span))
 }
 
 /// Returns the position of the argument with that name.
@@ -106,7 +151,7 @@ fn merge_duplicates(earlier: &mut Node, later: &mut Node) -> Vec<Duplicate> {
     let mut ignored = Vec::new();
     // The duplicate keeps its own span, at which its problems are reported.
     let mut merged = |mut under: Node, over: Node, place: (Spanned<String>, Span)| {
-        merge_node(&mut under, over, "", &mut ignored);
+        merge_or_replace(&mut under, over, "", &mut ignored);
         (under.name, under.span) = place;
         Duplicate::Node(under)
     };
@@ -146,15 +191,18 @@ fn merge_node(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut V
     drop_with_replaced_argument(earlier, &later, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
-    let mut note =
-        |path: String, from: Span, by: Span| overrides.push(Override { path, from, by, replaced_by: None });
+    let mut note = |path: String, old: &Spanned<Value>, new: &Spanned<Value>| {
+        if old.value != new.value && old.value != Value::Null {
+            overrides.push(changed(path, old.span, new.span, new.value == Value::Null));
+        }
+    };
     let replaced = if later.args.is_empty() { None } else { Some(later.args) };
     if let Some(args) = replaced {
         let keyed = later.spec.is_some_and(|spec| spec.repeat == Repeat::ByFirst);
         let skip = usize::from(keyed);
         for (at, (old, new)) in earlier.args.iter().zip(&args).enumerate() {
-            if at >= skip && old.value != new.value {
-                note(path.to_owned(), old.span, new.span);
+            if at >= skip {
+                note(path.to_owned(), old, new);
             }
         }
         earlier.args = args;
@@ -162,9 +210,7 @@ fn merge_node(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut V
     for (key, value) in later.props {
         match earlier.props.iter_mut().find(|(name, _)| name.value == key.value) {
             Some((name, old)) => {
-                if old.value != value.value {
-                    note(format!("{path}.{}", key.value), old.span, value.span);
-                }
+                note(format!("{path}.{}", key.value), old, &value);
                 (*name, *old) = (key, value);
             }
             None => earlier.props.push((key, value)),
@@ -175,12 +221,8 @@ fn merge_node(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut V
         for child in later.children {
             match earlier.children.iter_mut().find(|old| old.name.value == child.name.value) {
                 Some(old) => {
-                    overrides.push(Override {
-                        path: format!("{path}.{}", child.name.value),
-                        from: old.name.span,
-                        by: child.name.span,
-                        replaced_by: None,
-                    });
+                    let path = format!("{path}.{}", child.name.value);
+                    overrides.push(changed(path, old.name.span, child.name.span, false));
                     *old = child;
                 }
                 None => earlier.children.push(child),

@@ -6,11 +6,23 @@ use trainc_diag::text;
 use trainc_diag::{Detail, Diagnostic, MissingNode, Problems};
 use trainc_syntax::nodes::JOB_CHILDREN;
 
-/// Reports a node that a job lacks, with an example of it.
-pub(crate) fn missing_node(span: Span, job: &str, node: &str, example: &str) -> Diagnostic {
-    Diagnostic::new(&T0220, span, format!("job `{job}` has no `{node}`")).add(example).detail(
-        Detail::MissingNodes(vec![MissingNode { name: node.to_owned(), example: example.to_owned() }]),
-    )
+/// Reports a node that a job lacks, with an example of it: at the `#null` that took it away, if one did.
+pub(crate) fn missing_node(
+    span: Span,
+    removed: Option<Span>,
+    job: &str,
+    node: &str,
+    example: &str,
+) -> Diagnostic {
+    let diagnostic =
+        Diagnostic::new(&T0220, span, format!("job `{job}` has no `{node}`")).removed_at(removed);
+    if removed.is_some() {
+        return diagnostic.write(example);
+    }
+    diagnostic.add(example).detail(Detail::MissingNodes(vec![MissingNode {
+        name: node.to_owned(),
+        example: example.to_owned(),
+    }]))
 }
 
 /// Joins the nodes that a job lacks into one problem, whose help is a block to paste.

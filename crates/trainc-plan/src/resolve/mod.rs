@@ -13,6 +13,7 @@ pub mod missing_node;
 mod parallel;
 mod preferred_types;
 mod recovery;
+mod removal;
 mod set_flag;
 mod sweep;
 mod unreadable_layer;
@@ -132,6 +133,7 @@ pub fn resolve(
     job.is_whole = merged.is_whole;
     job.apply_first_preference();
     job.overrides.clone_from(&merged.overrides);
+    job.removed = removal::places(&merged.node);
     restore_decimal_texts(&mut job, sources);
     if let Some(role) = &mut job.role {
         job::apply_boundary(role, choices.role_boundary.as_deref());

@@ -159,6 +159,7 @@ impl SetPath<'_> {
             span: self.whole,
             also: Vec::new(),
             duplicates: Vec::new(),
+            removed: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -176,6 +177,11 @@ impl SetPath<'_> {
                 ));
             }
             self.put(&mut node, parents, spec, &[], &[])?;
+            return Ok(node);
+        }
+        if rest.is_empty() && self.is_null() && matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
+            // Takes away all nodes of the name.
+            node.args.push(Spanned::new(Value::Null, self.value_span));
             return Ok(node);
         }
         let mut rest = rest;
@@ -239,6 +245,10 @@ impl SetPath<'_> {
             [] => {
                 // The first argument that is not the node's name.
                 let Some(arg) = spec.arg(node.args.len()) else {
+                    if self.is_null() {
+                        node.args.push(Spanned::new(Value::Null, self.value_span));
+                        return Ok(());
+                    }
                     let known = member_names(spec);
                     let example = format!("{parents}{}", known.first().copied().unwrap_or("…"));
                     return Err(Box::new(
@@ -270,8 +280,16 @@ impl SetPath<'_> {
         Ok(())
     }
 
+    /// Returns whether the value is `#null`, which takes away what is at the path.
+    fn is_null(&self) -> bool {
+        matches!(kdl_value(self.value), Some(KdlValue::Null))
+    }
+
     /// Parses the value for the type that the path requires: as KDL if it is valid KDL, otherwise as text.
     fn value(&self, ty: Ty, of: &str) -> Result<Spanned<Value>, Box<Diagnostic>> {
+        if self.is_null() {
+            return Ok(Spanned::new(Value::Null, self.value_span));
+        }
         let verbatim = KdlValue::String(self.value.to_owned());
         let parsed = kdl_value(self.value);
         let candidates = [

@@ -84,6 +84,7 @@ fn add_missing_child(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) 
         span: at,
         also: Vec::new(),
         duplicates: Vec::new(),
+        removed: Vec::new(),
         args: Vec::new(),
         props: Vec::new(),
         children: Vec::new(),
