@@ -12,6 +12,9 @@ use trainc_syntax::cursor::{self, Cursor, Part, Step, top_level};
 use trainc_syntax::nodes::{ENGINE_NAMES, JOB_CHILDREN, engines_of};
 use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
 
+/// The minor version, whose releases all plan the same jobs.
+const MINOR_VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+
 /// Returns the completions at a byte of the text.
 pub(super) fn completions(
     document: &KdlDocument,
@@ -122,6 +125,7 @@ fn value_texts(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, 
         ("model", _) if matches!(ty, Ty::Plain) => {
             quoted(models::names().map(str::to_owned).collect(), "model in the catalogue")
         }
+        ("requires", _) => vec![(format!("\">={MINOR_VERSION}\""), "this version or a later one".to_owned())],
         ("parallel", "engine") => quoted(owned(ENGINE_NAMES), "engine"),
         ("image", "version" | "pytorch" | "transformers") => {
             quoted(versions(step, name), "Deep Learning Container")
@@ -175,4 +179,29 @@ fn value_completions(
             ..CompletionItem::default()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainc_diag::Problems;
+    use trainc_diag::source::SourceId;
+
+    /// Returns the labels of the completions at the bar of a text.
+    fn labels(text: &str) -> Vec<String> {
+        let (before, after) = text.split_once('|').unwrap();
+        let text = format!("{before}{after}");
+        let document = trainc_syntax::document::parse(SourceId(0), &text, &mut Problems::default()).unwrap();
+        let items = completions(&document, &text, before.len(), Encoding::Utf8);
+        items.into_iter().map(|item| item.label).collect()
+    }
+
+    #[test]
+    fn requires_is_completed_at_the_top_of_a_manifest_and_of_a_layer() {
+        assert!(labels("req|\njob \"x\" {}\n").contains(&"requires".to_owned()));
+        assert!(labels("req|\nregion \"us-west-2\"\n").contains(&"requires".to_owned()));
+        assert!(!labels("job \"x\" {\n    req|\n}\n").contains(&"requires".to_owned()));
+        assert_eq!(labels("requires |\n"), ["trainc="]);
+        assert_eq!(labels("requires trainc=\"|\"\n"), [format!(">={MINOR_VERSION}")]);
+    }
 }

@@ -29,6 +29,14 @@ declare_code!(T0131, "type-annotation", Error, "a KDL type annotation, which the
 declare_code!(T0132, "multiple-jobs", Error, "a manifest describes more than one job");
 declare_code!(T0133, "misplaced-node", Error, "a node is outside the block that it belongs to");
 declare_code!(
+    T0134,
+    "other-version-required",
+    Error,
+    "a file for other versions of trainc",
+    ends: Speed
+);
+declare_code!(T0135, "invalid-requirement", Error, "a required version of trainc that cannot be read");
+declare_code!(
     T0145,
     "placeholder-not-allowed",
     Error,
@@ -42,5 +50,5 @@ declare_code!(T0152, "toml-manifest", Error, "a manifest that is written in TOML
 pub static ALL: &[&Code] = &[
     &T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110, &T0111, &T0112, &T0120,
     &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0132, &T0133,
-    &T0145, &T0150, &T0151, &T0152,
+    &T0134, &T0135, &T0145, &T0150, &T0151, &T0152,
 ];

@@ -132,8 +132,8 @@ fn spec_of_node(parent: Option<Step>, node: &KdlNode) -> Option<&'static NodeSpe
 }
 
 /// Returns the nodes that are valid at the top level of every file.
-pub fn top_level() -> [&'static NodeSpec; 3] {
-    [&nodes::JOB, &nodes::EXTENDS, &nodes::ENV]
+pub fn top_level() -> [&'static NodeSpec; 4] {
+    [&nodes::JOB, &nodes::REQUIRES, &nodes::EXTENDS, &nodes::ENV]
 }
 
 /// Returns the path of the placeholder `{{ path }}` around a byte of the text, and its start and end.

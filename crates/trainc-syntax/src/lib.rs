@@ -23,6 +23,7 @@ mod property;
 pub mod reader;
 mod request;
 pub mod required_values;
+mod requirement;
 pub mod schema;
 pub mod suggested_edit;
 pub mod suggestions;
@@ -59,7 +60,7 @@ pub fn is_unique_node(name: &str) -> bool {
     suggestions::parents_with_spec(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
 }
 
-/// Parses one file. Returns `None` if nothing could be read.
+/// Parses one file. Returns `None` if nothing could be read, or if the file is for other versions of trainc.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
     let other_format = top_level::detect_json(text, source).or_else(|| top_level::detect_toml(text, source));
     if let Some(problem) = other_format {
@@ -71,6 +72,12 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<as
     if let Some(yaml) = document.as_ref().and_then(|document| top_level::detect_yaml(document, source)) {
         // All other problems follow from that.
         problems.push(yaml);
+        return None;
+    }
+    let other_version = document.as_ref().and_then(|document| requirement::unsatisfied(document, source));
+    if let Some(problem) = other_version {
+        // Another version may read the rest differently.
+        problems.push(problem);
         return None;
     }
     problems.extend(found);

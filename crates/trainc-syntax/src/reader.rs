@@ -491,7 +491,7 @@ impl Reader<'_> {
         if let Some(near) = text::nearest(name, known.iter().copied()) {
             return diagnostic.help(format!("did you mean `{near}`?")).fix(span, near);
         }
-        if name == nodes::EXTENDS.name {
+        if [nodes::EXTENDS.name, nodes::REQUIRES.name].contains(&name) {
             return diagnostic.help("move it to the top level of the file, next to `job`");
         }
         if name == nodes::ENV.name && node.children().is_some() {

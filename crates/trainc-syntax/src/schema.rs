@@ -2,7 +2,7 @@
 //! and readers. A test checks that the file is up to date.
 
 use super::literal::quoted;
-use super::nodes::{ALLOW, ENGINE_NAMES, ENV, EXTENDS, JOB, engines_of};
+use super::nodes::{ALLOW, ENGINE_NAMES, ENV, EXTENDS, JOB, REQUIRES, engines_of};
 use super::spec::{NodeSpec, Repeat, Ty};
 use std::fmt::Write as _;
 
@@ -26,8 +26,9 @@ version 1
 /// Renders the whole language.
 pub fn render() -> String {
     let mut out = HEAD.to_owned();
-    out.push_str("\n// At the top level of a manifest: one job, the layers that it extends, and the layers that --env applies.\n");
+    out.push_str("\n// At the top level of a manifest: the versions of trainc that it is for, one job, the layers that it extends, and the\n// layers that --env applies.\n");
     out.push_str("// A file without a job is a layer: it takes the children of job at its top level.\n");
+    node(&mut out, &REQUIRES, 0);
     node(&mut out, &EXTENDS, 0);
     node(&mut out, &JOB, 0);
     let _ = writeln!(out, "node \"env\" {{");

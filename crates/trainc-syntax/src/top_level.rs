@@ -2,6 +2,7 @@
 
 use super::ast::{Duplicate, File, Node};
 use super::codes::{T0101, T0122, T0132, T0133, T0150, T0151, T0152};
+use super::cursor::top_level;
 use super::reader::{MOST_PROBLEMS, Reader};
 use super::suggestions::{add_missing, merge_children};
 use super::{document, nodes};
@@ -105,6 +106,7 @@ pub(super) fn read_top_level(
 ) -> File {
     let mut reader = Reader { source, text, problems, misplaced: Vec::new(), errors: 0 };
     let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
+    let mut requires: Option<Span> = None;
     let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
     // `Job` or `jobs` is read as `job` if there is no `job`.
     let is_typo =
@@ -137,6 +139,17 @@ pub(super) fn read_top_level(
                     first.add_duplicate(Duplicate::Node(read));
                 } else {
                     file.job = Some(read);
+                }
+            }
+            "requires" => {
+                let read = reader.node(node, &nodes::REQUIRES);
+                reader.check_requirement(&read);
+                if let Some(first) = requires.replace(read.name.span) {
+                    reader.push(
+                        Diagnostic::new(&T0122, read.name.span, "duplicate `requires`")
+                            .label(first, "the first")
+                            .help("merge them into one: `requires trainc=\">=0.1, <0.3\"`"),
+                    );
                 }
             }
             "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
@@ -173,7 +186,7 @@ pub(super) fn read_top_level(
                     let read = reader.node(node, spec);
                     misplaced.push(read);
                 } else {
-                    let known = ["job", "extends", "env"];
+                    let known = top_level().map(|spec| spec.name);
                     let diagnostic = reader.unknown_node(node, name, &known, "at the top level of a file");
                     reader.push(diagnostic);
                     // Read as what was probably meant: without its layer a job would miss many nodes.

@@ -279,6 +279,17 @@ pub struct Override {
     pub is_removed: bool,
 }
 
+node! {
+    /// the versions of trainc for which this file is written; checked before the rest of the file
+    pub struct Requires("requires"; is_layered: false) {
+        /// versions as in a Cargo.toml, such as ">=0.1, <0.3"
+        pub trainc: Field<String> = prop("trainc", Ty::Plain).required();
+    }
+}
+
+/// `requires trainc=">=0.1, <0.3"`.
+pub static REQUIRES: NodeSpec = NodeSpec { ..*Requires::SPEC };
+
 /// `extends "./base.kdl"`.
 pub static EXTENDS: NodeSpec = NodeSpec {
     name: "extends",
