@@ -101,6 +101,29 @@ fn a_replacing_value_is_named_with_its_own_path() {
 }
 
 #[test]
+fn a_removed_value_is_listed_with_what_removed_it() {
+    let sample = sample(LLAMA, &["parallel.engine=ddp", "cluster.spot=#null", "train.precision=#null"]);
+    let document = sample.document();
+    let removed: Vec<_> = document.overrides.iter().filter(|over| over.removed).collect();
+    let paths: Vec<&str> = removed.iter().map(|over| over.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        ["parallel.strategy", "parallel.shard-degree", "parallel.wrap", "cluster.spot", "train.precision"]
+    );
+    assert_eq!(removed[0].replaced_by.as_deref(), Some("parallel.engine"));
+    assert_eq!((removed[3].by.as_str(), &removed[3].replaced_by), ("<--set cluster.spot=#null>:1:14", &None));
+    let text = human::plan(&sample.subject(), &document, Depth::Origins, Problems::Here, Options::default());
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in [
+        "parallel.engine ddp (--set parallel.engine=ddp) removes parallel.wrap \"LlamaDecoderLayer\" (job.kdl:",
+        "#null (--set cluster.spot=#null) removes cluster.spot (job.kdl:",
+        "#null (--set train.precision=#null) removes train.precision \"bf16\" (job.kdl:",
+    ] {
+        assert!(flat.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn comment() {
     let one = sample(GPTJ, &[]);
     let two = sample(BROKEN, &[]);

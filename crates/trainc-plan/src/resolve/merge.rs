@@ -1,6 +1,7 @@
 //! Merges two sets of nodes: nodes of the same kind and name are merged, and the later value wins. `#null` is
 //! a value like any other here, so that a later layer may replace it; `removal.rs` takes it away in the end.
 
+use super::other_engine;
 use std::collections::BTreeMap;
 use trainc_diag::source::{Span, Spanned};
 use trainc_ir::Override;
@@ -189,6 +190,7 @@ fn merge_node(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut V
     }
     drop_excluded(earlier, &later, path, overrides);
     drop_with_replaced_argument(earlier, &later, path, overrides);
+    other_engine::drop_unsupported(earlier, &later, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
     let mut note = |path: String, old: &Spanned<Value>, new: &Spanned<Value>| {

@@ -10,6 +10,7 @@ mod job;
 mod layers;
 mod merge;
 pub mod missing_node;
+mod other_engine;
 mod parallel;
 mod preferred_types;
 mod recovery;

@@ -64,18 +64,67 @@ fn engine(node: &Node, problems: &mut Problems) -> Option<Engine> {
     None
 }
 
+/// Returns whether an engine accepts the value of a child that it supports.
+pub(super) fn takes_value(engine: Engine, child: &Node) -> bool {
+    let Some(value) = child.arg(0).map(|arg| &arg.value) else { return true };
+    match child.name.value.as_str() {
+        "prefetch" => takes_prefetch(engine, value),
+        "strategy" => takes_strategy(engine.front.strategies(), value),
+        "offload" => takes_offload(engine, value),
+        _ => true,
+    }
+}
+
+/// Returns whether an engine accepts a property of `parallel`.
+pub(super) fn takes_property(engine: Engine, name: &str, value: &Value) -> bool {
+    match (name, value) {
+        _ if is_of_program(name) => engine.front.file.is_some(),
+        ("launcher", Value::Text(word)) => engine.front.takes_launcher(word),
+        _ => true,
+    }
+}
+
+/// Returns whether a property of `parallel` is about the program with a file of its own.
+pub(super) fn is_of_program(name: &str) -> bool {
+    matches!(name, "file" | "version")
+}
+
+fn takes_prefetch(engine: Engine, value: &Value) -> bool {
+    match (engine.front.prefetch, Scalar::from_value(value)) {
+        (Some(Prefetch::Words(known)), Some(Scalar::Text(word))) => known.contains(&word.as_str()),
+        (Some(Prefetch::Units), Some(written)) => matches!(written, Scalar::Int(_)),
+        (Some(Prefetch::Words(_)), Some(_)) => false,
+        (None, _) | (_, None) => true,
+    }
+}
+
+/// Returns whether a strategy is one of these. What is no strategy of any engine is reported by the reader, and
+/// the node where the engine has none.
+fn takes_strategy(known: impl Iterator<Item = &'static str>, value: &Value) -> bool {
+    let Value::Text(word) = value else { return true };
+    let known: Vec<&str> = known.collect();
+    let is_a_strategy = fronts::ALL.iter().any(|front| front.strategies().any(|one| one == word));
+    known.is_empty() || !is_a_strategy || known.contains(&word.as_str())
+}
+
+/// Returns whether an engine offloads what a word of `offload` names: the optimizer states alone.
+fn takes_offload(engine: Engine, value: &Value) -> bool {
+    !matches!(value, Value::Text(_)) || engine.front.laws.iter().any(|law| law.offloads_optimizer)
+}
+
 /// Checks `prefetch`: a word or a number of units.
 fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
     let Some(value) = node.child("prefetch").and_then(|child| child.arg(0)) else { return };
-    let Some(written) = Scalar::from_value(&value.value) else { return };
-    let (takes, help) = match (engine.front.prefetch, &written) {
-        (Some(Prefetch::Words(known)), Scalar::Text(what)) if known.contains(&what.as_str()) => return,
-        (Some(Prefetch::Units), Scalar::Int(_)) => return,
-        (Some(Prefetch::Words(known)), _) => {
+    let Some(written) = Scalar::from_value(&value.value).filter(|_| !takes_prefetch(engine, &value.value))
+    else {
+        return;
+    };
+    let (takes, help) = match engine.front.prefetch {
+        Some(Prefetch::Words(known)) => {
             (words::backtick_list(known, "or"), "write `prefetch \"backward-pre\"`, the PyTorch default")
         }
-        (Some(Prefetch::Units), _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
-        (None, _) => return,
+        Some(Prefetch::Units) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
+        None => return,
     };
     let found = match &written {
         Scalar::Text(text) => format!("`{text}`"),
@@ -90,14 +139,12 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
 fn check_strategy(node: &Node, engine: Engine, of_files: &[SourceId], problems: &mut Problems) {
     let Some(value) = node.child("strategy").and_then(|child| child.arg(0)) else { return };
     let Value::Text(word) = &value.value else { return };
-    let mut known: Vec<&str> = engine.front.strategies().collect();
+    let mut known: Vec<&'static str> = engine.front.strategies().collect();
     if of_files.contains(&value.span.source) {
         let laws = engine.front.laws_of_files.iter().flat_map(|law| law.strategies);
         known.extend(laws.map(|strategy| strategy.word));
     }
-    let is_a_strategy = fronts::ALL.iter().any(|front| front.strategies().any(|one| one == word));
-    // Of an engine without strategies the node is reported, and a word that is none by the reader.
-    if known.is_empty() || !is_a_strategy || known.contains(&word.as_str()) {
+    if takes_strategy(known.iter().copied(), &value.value) {
         return;
     }
     let expected = words::backtick_list(&known, "or");
@@ -130,7 +177,7 @@ fn check_programs(node: &Node, engine: Engine, of_files: &[SourceId], problems: 
     let takers: Vec<&str> =
         fronts::ALL.iter().filter(|front| front.file.is_some()).map(|front| front.word).collect();
     let is_taken = engine.front.file.is_some();
-    let written = node.props.iter().filter(|(key, _)| matches!(key.value.as_str(), "file" | "version"));
+    let written = node.props.iter().filter(|(key, _)| is_of_program(&key.value));
     for (key, value) in written.filter(|_| !is_taken) {
         problems.push(
             Diagnostic::new(
@@ -147,9 +194,8 @@ fn check_programs(node: &Node, engine: Engine, of_files: &[SourceId], problems: 
         );
     }
     let Some(value) = node.child("offload").and_then(|child| child.arg(0)) else { return };
-    let can_offload_optimizer = engine.front.laws.iter().any(|law| law.offloads_optimizer);
     let is_of_file = of_files.contains(&value.span.source);
-    if matches!(value.value, Value::Text(_)) && !can_offload_optimizer && !is_of_file {
+    if !takes_offload(engine, &value.value) && !is_of_file {
         problems.push(
             Diagnostic::new(
                 &T0222,

@@ -245,4 +245,73 @@ mod tests {
             ["-channel.t: channel by #null", "-cluster.spot: spot by #null", "-train.seed: 7 by #null"]
         );
     }
+
+    #[test]
+    fn another_engine_drops_what_it_does_not_support() {
+        let base = "parallel engine=\"fsdp\" { strategy \"full-shard\"; wrap \"Block\"; shard-degree 8; prefetch \"none\"; }";
+        let merged = merge(&[base, "parallel engine=\"ddp\""], &[]);
+        assert_eq!(shown(&merged.job.children[0]), "parallel engine=ddp");
+        assert_eq!(
+            changes(&merged),
+            [
+                "-parallel.strategy: \"full-shard\" by parallel.engine \"ddp\"",
+                "-parallel.wrap: \"Block\" by parallel.engine \"ddp\"",
+                "-parallel.shard-degree: 8 by parallel.engine \"ddp\"",
+                "-parallel.prefetch: \"none\" by parallel.engine \"ddp\"",
+                "parallel.engine: \"fsdp\" by \"ddp\"",
+            ]
+        );
+        // What both support stays, unless it is a word of the earlier engine.
+        check(&[base, "parallel engine=\"worker\""], &[], "parallel engine=worker { shard-degree 8 }");
+        check(&[base], &["parallel.engine=deepspeed"], "parallel engine=deepspeed { shard-degree 8 }");
+        check(
+            &[base, "parallel engine=\"accelerate\" { strategy \"zero-3\"; }"],
+            &[],
+            "parallel engine=accelerate { strategy zero-3; wrap Block; shard-degree 8 }",
+        );
+        check(
+            &["parallel engine=\"accelerate\" file=\"a.yaml\"", "parallel engine=\"deepspeed\""],
+            &[],
+            "parallel engine=deepspeed",
+        );
+        check(
+            &[
+                "parallel engine=\"ddp\" launcher=\"mpi\" { mpi-env A=1; processes 8; }",
+                "parallel engine=\"smp\"",
+            ],
+            &[],
+            "parallel engine=smp { mpi-env A=1; processes 8 }",
+        );
+    }
+
+    /// What the earlier engine does not support either is a mistake of its own, and so is what the later layer
+    /// writes; an engine that does not exist drops nothing.
+    #[test]
+    fn mistakes_are_not_dropped() {
+        for (base, later, expected) in [
+            (
+                "parallel engine=\"fsdp\" { tensor-degree 8; }",
+                "parallel engine=\"ddp\"",
+                "parallel engine=ddp { tensor-degree 8 }",
+            ),
+            ("parallel { wrap \"B\"; }", "parallel engine=\"ddp\"", "parallel engine=ddp { wrap B }"),
+            (
+                "parallel engine=\"fsdp\"",
+                "parallel engine=\"ddp\" { wrap \"B\"; }",
+                "parallel engine=ddp { wrap B }",
+            ),
+            (
+                "parallel engine=\"fsdp\" { wrap \"B\"; }",
+                "parallel engine=\"dpp\"",
+                "parallel engine=dpp { wrap B }",
+            ),
+            (
+                "parallel engine=\"fsdp\" { wrap \"B\"; }",
+                "parallel engine=\"fsdp\"",
+                "parallel engine=fsdp { wrap B }",
+            ),
+        ] {
+            check(&[base, later], &[], expected);
+        }
+    }
 }
