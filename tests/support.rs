@@ -165,6 +165,13 @@ impl World for Memory {
             return Err(ReadError::NotFound);
         }
         let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
+        if name.starts_with("programs/") {
+            let texts = files(&format!("tests/fixtures/{name}"), &[".py", ".txt"]);
+            let base = |one: &str| one.rsplit('/').next().unwrap().to_owned();
+            let files =
+                texts.iter().map(|one| SourceFile::new(base(one), read(one).into_bytes(), false)).collect();
+            return Ok(SourceTree { dir: path.to_owned(), files });
+        }
         let mut files = vec![file("train.py", SCRIPT)];
         if name.contains("trainer") {
             files = vec![file("train.py", TRAINER_SCRIPT)];

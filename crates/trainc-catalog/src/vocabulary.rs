@@ -28,6 +28,8 @@ struct OptionRow {
     #[serde(default)]
     writes: BTreeMap<String, String>,
     unit: Option<Unit>,
+    #[serde(default)]
+    also_by: Vec<String>,
     #[serde(default = "is_usual")]
     written: bool,
     #[serde(default)]
@@ -79,6 +81,8 @@ pub struct OptionMeaning {
     pub writes: BTreeMap<String, String>,
     /// Its unit, where the plan has a count or a fraction.
     pub unit: Option<Unit>,
+    /// Other keywords, calls and texts of a program that may set it, so that its default is not known.
+    pub also_by: Vec<String>,
     /// Whether trainc writes it: false for a second name of another option.
     pub is_written: bool,
     /// Whether values in the source of a script are compared: those that are the same in every script, and no
@@ -123,6 +127,7 @@ pub fn get(name: &str) -> Option<OptionMeaning> {
         instead_of: row.instead_of,
         writes: row.writes,
         unit: row.unit,
+        also_by: row.also_by,
         is_written: row.written,
         in_scripts: row.in_scripts,
         provenance: row.sourced.into(),

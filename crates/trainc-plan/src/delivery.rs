@@ -328,7 +328,7 @@ impl<'a> Program<'a> {
         };
         for option in options.filter(|option| !is_passed(option)) {
             let OptionDefault::Value(value) = &option.default else { continue };
-            let Some(row) = means(option) else { continue };
+            let Some(row) = means(option).filter(|row| !is_set_otherwise(script, row)) else { continue };
             let Some(is_same) = same_as_default(values, &row, value) else { continue };
             return Some(WhyAssumed::Default {
                 name: option.names.first().cloned().unwrap_or_default(),
@@ -364,7 +364,11 @@ impl<'a> Program<'a> {
                     row.is_written
                         && row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str()))
                 });
-                let Some(row) = row.filter(|_| call.keyword(field.name).is_none()) else { continue };
+                let is_default = |row: &OptionMeaning| {
+                    let by_other = row.also_by.iter().any(|other| call.keyword(other).is_some());
+                    call.keyword(field.name).is_none() && !by_other && !is_set_otherwise(script, row)
+                };
+                let Some(row) = row.filter(is_default) else { continue };
                 let is_on = |name: &str| call.keyword(name).is_some();
                 let Some(value) = field.value_if_absent(is_on) else { continue };
                 let Some(is_same) = same_as_default(values, &row, value) else { continue };
@@ -379,6 +383,11 @@ impl<'a> Program<'a> {
         }
         None
     }
+}
+
+/// Returns whether a program may set an option by another call or text.
+fn is_set_otherwise(script: &Script, row: &OptionMeaning) -> bool {
+    row.also_by.iter().any(|other| script.calls(other).next().is_some() || script.has_text(other))
 }
 
 /// Returns whether a default is the planned value; `None` if that is not known.

@@ -148,7 +148,9 @@ fn value_of(
         return fits.then(|| planned.clone());
     }
     // Words of the program that are not the plan's.
-    if row.writes.is_empty() && (row.words.is_some() || row.equals.is_some()) {
+    if row.writes.is_empty()
+        && (row.words.as_ref().is_some_and(|words| !words.is_empty()) || row.equals.is_some())
+    {
         return None;
     }
     if row.writes.is_empty() {

@@ -29,6 +29,9 @@ declare_code!(
     explains: [Program]
 );
 
+/// The longest value that a message repeats, in bytes.
+const LONGEST: usize = 60;
+
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0260, &T0261, &T0822, &T0823];
 
@@ -119,7 +122,9 @@ impl Arguments<'_> {
     fn check_value(&self, h: &Hyperparameter, option: &CommandOption, problems: &mut Problems) {
         let Some(val) = h.value.val() else { return };
         let at = val.span_or(h.name_span);
-        let shown = val.value.python();
+        let whole = val.value.python();
+        // A long text, or one of several lines, is in the manifest.
+        let shown = if whole.len() > LONGEST || whole.contains('\n') { "…".to_owned() } else { whole.clone() };
         let declared = |diagnostic: Diagnostic| match option.span {
             Some(span) => diagnostic.label(span, "declared here"),
             None => diagnostic,
@@ -154,7 +159,7 @@ impl Arguments<'_> {
             }
             _ if !option.choices.is_empty()
                 && option.takes != Takes::Several
-                && !option.choices.iter().any(|choice| choice.python() == shown) =>
+                && !option.choices.iter().any(|choice| choice.python() == whole) =>
             {
                 let choices: Vec<String> = option.choices.iter().map(Scalar::python).collect();
                 let expected = text::backtick_list(&choices, "or");
