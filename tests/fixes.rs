@@ -861,14 +861,14 @@ fn a_fix_that_raises_the_cost_says_so() {
     assert!(fixed.err.contains(&note), "{note}{}", fixed.err);
 }
 
-/// Of the helps in the cases of all codes that begin with something to type, nearly all are actions. The others need
+/// Of the helps in the cases of all codes that begin with something to type, four of five are actions. The others need
 /// more than one edit, or a place that the help does not name.
 #[test]
 fn helps_of_the_cases_are_actions() {
     let (mut acted, mut missed) = (0, Vec::new());
     // No layer is found from there, so that the problems are those of the text.
     let compile = |text: &str| compile_in(Memory::default(), "elsewhere/job.kdl", text, &options(""));
-    for code in trainc::codes().iter().step_by(2) {
+    for code in trainc::codes() {
         for case in cases::of_code(code) {
             let text = case.manifest();
             let Outcome { compiled, sources } = compile(text);
@@ -897,5 +897,5 @@ fn helps_of_the_cases_are_actions() {
             }
         }
     }
-    assert!(acted > 50 && missed.len() * 5 < acted, "{acted} are actions; {} not {missed:#?}", missed.len());
+    assert!(acted > 100 && missed.len() * 4 < acted, "{acted} are actions; {} not {missed:#?}", missed.len());
 }

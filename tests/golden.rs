@@ -1,9 +1,9 @@
 //! The examples, whole: each compiles without an error, and becomes what lies in `tests/golden/<name>/`.
 //!
 //! Of what `emit` writes, the definitions are kept byte for byte, and of `plan.json` the name and the digest.
-//! Requests and digests are the same under every release of a minor version (docs/layers.md): after a release, what
-//! is kept changes only together with the minor version. `TRAINC_BLESS=1` writes what is found; read the difference
-//! before it is committed.
+//! Requests and digests are the same under every release of a minor version (docs/layers.md): after a
+//! release, what is kept changes only together with the minor version. `TRAINC_BLESS=1` writes what is found;
+//! read the difference before it is committed.
 
 use crate::support::{Scratch, compile, files, read, root, trainc};
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ fn examples_become_what_they_became() {
     }
     assert!(
         faults.is_empty(),
-        "{}\nTRAINC_BLESS=1 writes what is found; a request or a digest changes only with a new minor version",
+        "{}\nTRAINC_BLESS=1 writes what is found; requests and digests change only with a new minor version",
         faults.join("\n")
     );
 }

@@ -115,7 +115,7 @@ fn a_removed_value_is_listed_with_what_removed_it() {
     let text = human::plan(&sample.subject(), &document, Depth::Origins, Problems::Here, Options::default());
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for line in [
-        "parallel.engine ddp (--set parallel.engine=ddp) removes parallel.wrap \"LlamaDecoderLayer\" (job.kdl:",
+        "parallel.engine ddp (--set parallel.engine=ddp) removes parallel.wrap \"LlamaDecoderLayer\" (job",
         "#null (--set cluster.spot=#null) removes cluster.spot (job.kdl:",
         "#null (--set train.precision=#null) removes train.precision \"bf16\" (job.kdl:",
     ] {

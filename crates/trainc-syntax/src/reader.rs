@@ -296,7 +296,7 @@ impl Reader<'_> {
             };
             let message = format!("unexpected argument `#null`; `{name}` has other values here");
             let help =
-                format!("write `{alone}` to take the node away, or `#null` as the value of one of them");
+                format!("to take the node away, write `{alone}`; to take a value away, give it `#null`");
             faults.push(Diagnostic::new(&T0128, span, message).help(help));
         }
         for fault in faults {
@@ -396,7 +396,7 @@ impl Reader<'_> {
                 Diagnostic::new(&T0122, second.name.span, format!("duplicate `{}`", first.name.value))
                     .primary_label("the second")
                     .label(first.name.span, "the first")
-                    .help("keep one of them: `#null` takes away what earlier layers set, not what this one sets"),
+                    .help("keep one of them: `#null` takes away only what earlier layers set"),
             );
             return;
         }

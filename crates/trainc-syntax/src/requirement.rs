@@ -66,9 +66,10 @@ impl Reader<'_> {
             Some(meant) => diagnostic.write(format!("trainc=\"{meant}\"")),
             None => diagnostic,
         };
-        self.push(diagnostic.note(
-            "expected versions as in a Cargo.toml, separated by commas, such as `>=0.1, <0.3`, `~0.1.2` or `=0.1.0`",
-        ));
+        self.push(
+            diagnostic
+                .note("expected versions as in a Cargo.toml, such as `>=0.1, <0.3`, `~0.1.2` or `=0.1.0`"),
+        );
     }
 }
 

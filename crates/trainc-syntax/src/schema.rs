@@ -17,16 +17,19 @@ const HEAD: &str = "\
 //
 // Types: text and plain (strings); whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size such as
 // \"500GiB\"; duration such as \"5d\"; rate such as \"600GB/s\"; steps such as \"200 steps\"; fraction such as 0.01;
-// any: a string, a number or a bool. `text` and `any` support placeholders such as \"{{ batch.micro }}\"; `plain` does not.
-// #null in place of a value or of a whole node, as in `seed #null` and `spot #null`, takes away what an earlier layer set;
-// in `request` it is a value.
+// any: a string, a number or a bool. `text` and `any` support placeholders such as \"{{ batch.micro }}\";
+// `plain` does not. #null in place of a value or of a whole node, as in `seed #null` and `spot #null`, takes
+// away what an earlier layer set; in `request` it is a value.
 version 1
 ";
 
 /// Renders the whole language.
 pub fn render() -> String {
     let mut out = HEAD.to_owned();
-    out.push_str("\n// At the top level of a manifest: the versions of trainc that it is for, one job, the layers that it extends, and the\n// layers that --env applies.\n");
+    out.push_str(
+        "\n// At the top level of a manifest: the versions of trainc that it is for, one job, the layers that\n\
+         // it extends, and the layers that --env applies.\n",
+    );
     out.push_str("// A file without a job is a layer: it takes the children of job at its top level.\n");
     node(&mut out, &REQUIRES, 0);
     node(&mut out, &EXTENDS, 0);

@@ -33,11 +33,10 @@ pub(super) fn drop_unsupported(earlier: &mut Node, later: &Node, path: &str, ove
     });
     earlier.props.retain(|(key, value)| {
         let is_written = later.props.iter().any(|(other, _)| other.value == key.value);
-        let goes = value.value != Value::Null
-            && !is_written
-            && parallel::takes_property(old, &key.value, &value.value)
-            // A file is that of one program.
-            && (parallel::is_of_program(&key.value) || !parallel::takes_property(new, &key.value, &value.value));
+        let takes = |engine| parallel::takes_property(engine, &key.value, &value.value);
+        // A file is that of one program.
+        let stays = takes(new) && !parallel::is_of_program(&key.value);
+        let goes = value.value != Value::Null && !is_written && takes(old) && !stays;
         if goes {
             record(&key.value, value.span);
         }

@@ -98,8 +98,8 @@ fn takes_prefetch(engine: Engine, value: &Value) -> bool {
     }
 }
 
-/// Returns whether a strategy is one of these. What is no strategy of any engine is reported by the reader, and
-/// the node where the engine has none.
+/// Returns whether a strategy is one of these. What is no strategy of any engine is reported by the reader,
+/// and the node where the engine has none.
 fn takes_strategy(known: impl Iterator<Item = &'static str>, value: &Value) -> bool {
     let Value::Text(word) = value else { return true };
     let known: Vec<&str> = known.collect();

@@ -135,7 +135,8 @@ mod tests {
         check(
             &[
                 base,
-                "cluster #null\nbudget #null\ntrain #null\nprogram { hyperparameter #null; environment #null; }",
+                "cluster #null\nbudget #null\ntrain #null\n\
+                    program { hyperparameter #null; environment #null; }",
             ],
             &[],
             "program a.py",
@@ -168,12 +169,14 @@ mod tests {
         check(
             &[base, "channel \"train\" #null\nstorage name=\"a\" #null\nrole { read \"s3://b/1/\" #null; }"],
             &[],
-            "channel test s3=s3://b/v/; storage lustre name=b id=fs-2; role create=Bool(true) { read s3://b/2/ }",
+            "channel test s3=s3://b/v/; storage lustre name=b id=fs-2; \
+                role create=Bool(true) { read s3://b/2/ }",
         );
         check(
             &[
                 base,
-                "channel #null\nchannel \"new\" s3=\"s3://b/n/\"\nstorage #null\nrole { read \"s3://b/3/\"; read #null; }",
+                "channel #null\nchannel \"new\" s3=\"s3://b/n/\"\nstorage #null\n\
+                    role { read \"s3://b/3/\"; read #null; }",
             ],
             &[],
             "role create=Bool(true) { read s3://b/3/ }; channel new s3=s3://b/n/",
@@ -220,7 +223,7 @@ mod tests {
         check(&["sweep { vary \"train.seed\" 1 2; }", "sweep { vary \"train.seed\" #null; }"], &[], "sweep");
     }
 
-    /// Returns what changed, each as `path: earlier text by later text`, with a minus for what was taken away.
+    /// Returns what changed, each as `path: earlier text by later text`; a minus marks what was taken away.
     fn changes(merged: &Merge) -> Vec<String> {
         let text = |span| merged.sources.slice(span);
         let shown = |one: &Override| {
@@ -235,7 +238,8 @@ mod tests {
     fn removals_are_recorded_with_both_places() {
         let merged = merge(
             &[
-                "cluster \"ml.p4d.24xlarge\" { spot max-wait=\"2d\"; }\ntrain { seed 7; }\nchannel \"t\" s3=\"s3://b/\"",
+                "cluster \"ml.p4d.24xlarge\" { spot max-wait=\"2d\"; }\n\
+                    train { seed 7; }\nchannel \"t\" s3=\"s3://b/\"",
                 "cluster { spot #null; }\nchannel #null",
             ],
             &["train.seed=#null"],
@@ -248,7 +252,8 @@ mod tests {
 
     #[test]
     fn another_engine_drops_what_it_does_not_support() {
-        let base = "parallel engine=\"fsdp\" { strategy \"full-shard\"; wrap \"Block\"; shard-degree 8; prefetch \"none\"; }";
+        let base = "parallel engine=\"fsdp\" { strategy \"full-shard\"; wrap \"Block\"; shard-degree 8; \
+            prefetch \"none\"; }";
         let merged = merge(&[base, "parallel engine=\"ddp\""], &[]);
         assert_eq!(shown(&merged.job.children[0]), "parallel engine=ddp");
         assert_eq!(
@@ -284,8 +289,8 @@ mod tests {
         );
     }
 
-    /// What the earlier engine does not support either is a mistake of its own, and so is what the later layer
-    /// writes; an engine that does not exist drops nothing.
+    /// What the earlier engine does not support either is a mistake of its own, and so is what the later
+    /// layer writes; an engine that does not exist drops nothing.
     #[test]
     fn mistakes_are_not_dropped() {
         for (base, later, expected) in [
