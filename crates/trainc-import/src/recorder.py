@@ -16,6 +16,7 @@ comes after it may be another one there. Known are the whole account ID, a role 
 import ast
 import builtins
 import faulthandler
+import functools
 import importlib.machinery
 import importlib.util
 import io
@@ -49,6 +50,10 @@ NO_MODEL = "trainc import runs no model: "
 MOST_SLEEP = 0.01
 # Largest object that is kept for a later read, in bytes.
 MOST_KEPT = 1 << 20
+# Files whose text is recorded when they are uploaded: the settings of a program, which notebooks delete afterwards. With the largest
+# size, in bytes.
+SETTINGS = (".yaml", ".yml", ".json")
+MOST_SETTINGS = 1 << 16
 
 # Programs that are started: they only read this machine, or create a directory. Of git, only what reads the local repository.
 PROGRAMS = {"true", "uname", "hostname", "whoami", "which", "ldconfig", "lscpu", "nvidia-smi", "getconf", "date", "pwd", "mkdir",
@@ -648,7 +653,8 @@ class Call:
             data = data.read(MOST_KEPT + 1)
         data = data.encode() if isinstance(data, str) else bytes(data)
         recorder.objects[self.params["Bucket"], self.params["Key"]] = data
-        recorder.add("uploaded", uri=f"s3://{self.params['Bucket']}/{self.params['Key']}")
+        uri = f"s3://{self.params['Bucket']}/{self.params['Key']}"
+        recorder.add("uploaded", uri=uri, text=settings_text(uri, data))
         return {"ETag": f'"{MADE_UP}"'}
 
     def s3_CopyObject(self, _body):
@@ -840,6 +846,25 @@ def local_path(path):
     return None if found.startswith(os.path.join(recorder.directory, "")) else found
 
 
+def settings_text(name, data):
+    """Returns the text of settings; None for other files."""
+    if not name.endswith(SETTINGS) or len(data) > MOST_SETTINGS:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def text_of_file(path):
+    """Returns the text of a file with settings; None for other files."""
+    try:
+        with open(path, "rb") as file:
+            return settings_text(str(path), file.read(MOST_SETTINGS + 1))
+    except OSError:
+        return None
+
+
 def patch_transfer(module):
     # The AWS CRT opens sockets that no audit hook sees.
     if hasattr(module, "_should_use_crt"):
@@ -847,7 +872,7 @@ def patch_transfer(module):
     upload = module.S3Transfer.upload_file
 
     def upload_file(self, filename, bucket, key, *args, **options):
-        recorder.add("uploaded", uri=f"s3://{bucket}/{key}", file=local_path(filename))
+        recorder.add("uploaded", uri=f"s3://{bucket}/{key}", file=local_path(filename), text=text_of_file(filename))
         if not os.path.exists(filename):
             # A program that was skipped may have created it.
             recorder.add("skipped", what=f"upload of {filename}, which does not exist")
@@ -915,27 +940,183 @@ def patch_archive(module):
 
 
 def patch_trainer(module):
-    """Records what ModelTrainer uploads for a channel: it copies the directory, without the ignored files, before."""
+    """Records what ModelTrainer uploads for a channel: it copies the directory, without the ignored files, before. With the channel of
+    its drivers, which comes last, it records what they will start."""
     create = module.ModelTrainer.create_input_data_channel
+    make = module.ModelTrainer.__init__
 
     def create_input_data_channel(self, channel_name, data_source, *args, **options):
         channel = create(self, channel_name, data_source, *args, **options)
+        uri = getattr(getattr(channel.data_source, "s3_data_source", None), "s3_uri", None)
         if isinstance(data_source, str) and os.path.exists(data_source):
-            code = self.source_code if channel_name == module.SM_CODE else None
-            recorder.add(
-                "channel",
-                uri=channel.data_source.s3_data_source.s3_uri,
-                path=local_path(data_source),
-                entry=getattr(code, "entry_script", None),
-                distributed=type(self.distributed).__name__ if self.distributed else None,
-            )
+            recorder.add("channel", uri=uri, path=local_path(data_source))
+        if channel_name == module.SM_DRIVERS and self.source_code:
+            add_trainer(uri, self.source_code, self.distributed)
         return channel
 
+    def init(self, *args, **options):
+        # The session of the SDK v2 is of another class, and says nothing about the job: no call is sent.
+        if not isinstance(options.get("sagemaker_session"), (module.Session, type(None))):
+            del options["sagemaker_session"]
+        make(self, *args, **with_variables(options))
+
     module.ModelTrainer.create_input_data_channel = create_input_data_channel
+    module.ModelTrainer.__init__ = init
+
+
+def add_trainer(uri, code, launcher):
+    """Records the source and the launcher of a ModelTrainer."""
+
+    def said(thing, name):
+        value = getattr(thing, name, None)
+        return None if value is None else [str(one) for one in value] if isinstance(value, list) else str(value)
+
+    source = said(code, "source_dir")
+    smp = getattr(launcher, "smp", None)
+    recorder.add(
+        "trainer",
+        uri=uri,
+        source=source,
+        directory=local_path(source) if source and os.path.isdir(source) else None,
+        entry=said(code, "entry_script"),
+        command=said(code, "command"),
+        arguments=said(code, "args") or [],
+        requirements=said(code, "requirements"),
+        launcher=type(launcher).__name__ if launcher else None,
+        processes=getattr(launcher, "process_count_per_node", None),
+        options=said(launcher, "mpi_additional_options") or [],
+        smp=smp.model_dump(exclude_none=True) if smp else None,
+    )
+
+
+def with_variables(options):
+    """Returns the arguments of an estimator with a marked text for each variable of its environment that is None, as for a key that is
+    not set: no request can have it."""
+    variables = options.get("environment")
+    if not isinstance(variables, dict) or None not in variables.values():
+        return options
+    known = {name: MadeUp(f"{MADE_UP}-{name}") if value is None else value for name, value in variables.items()}
+    return {**options, "environment": known}
+
+
+def patch_estimator(module):
+    make = module.EstimatorBase.__init__
+
+    def init(self, *args, **options):
+        make(self, *args, **with_variables(options))
+
+    module.EstimatorBase.__init__ = init
 
 
 def patch_telemetry(module):
     module._send_telemetry_request = lambda *_args, **_options: None
+
+
+# --- tokens: what a script takes from its environment or asks for is a marked text, of which a manifest makes a secret
+
+
+def patch_environment():
+    """Answers with a marked text where the script reads a variable that is not set, unless it handles that itself."""
+    kind = type(os.environ)
+    get = kind.__getitem__
+
+    def getitem(self, key):
+        try:
+            return get(self, key)
+        except KeyError:
+            frame = sys._getframe(1)
+            filename = frame.f_code.co_filename
+            if not isinstance(key, str) or filename == __file__ or not is_of_script(filename):
+                raise
+            if any(first <= frame.f_lineno <= last for first, last in handled_lines(filename)):
+                raise
+            return MadeUp(f"{MADE_UP}-{key}")
+
+    kind.__getitem__ = getitem
+
+
+@functools.lru_cache(maxsize=None)
+def handled_lines(filename):
+    """Returns the first and last lines of the statements of a file in which the script handles a missing key."""
+    try:
+        with tokenize.open(filename) as file:
+            body = parse(file.read(), filename)
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []
+    out = []
+    for node in ast.walk(ast.Module(body, [])):
+        is_handled = isinstance(node, ast.Try) and any(handles_missing_key(one.type) for one in node.handlers)
+        if is_handled or isinstance(node, (ast.With, ast.AsyncWith)) and any(is_suppress(one.context_expr) for one in node.items):
+            out.append((node.body[0].lineno, node.body[-1].end_lineno))
+    return out
+
+
+def handles_missing_key(kind):
+    """Returns whether a handler of a kind of exceptions is that of a missing key, too; None is that of all."""
+    if isinstance(kind, ast.Tuple):
+        return any(handles_missing_key(one) for one in kind.elts)
+    return kind is None or getattr(kind, "id", None) in ("KeyError", "LookupError", "Exception", "BaseException")
+
+
+def token(*_args, **_options):
+    """Answers a question for a token."""
+    return MadeUp(f"{MADE_UP}-token")
+
+
+def nothing(*_args, **_options):
+    """Logs in nowhere."""
+
+
+def patch_getpass(module):
+    module.getpass = token
+
+
+def patch_input():
+    """Answers where the script asks its user: there is none."""
+    ask = builtins.input
+    builtins.input = lambda *args: token() if is_of_script(sys._getframe(1).f_code.co_filename) else ask(*args)
+
+
+def patch_token(module):
+    own = module.get_token
+    module.get_token = lambda: own() or token()
+
+
+def patch_login(module):
+    for name in ("login", "notebook_login", "interpreter_login"):
+        setattr(module, name, nothing)
+
+
+# Modules that scripts only ask for tokens, with what they have where they are not installed.
+STAND_INS = {
+    "dotenv": {"load_dotenv": nothing},
+    "google": {},
+    "google.colab": {},
+    "google.colab.userdata": {"get": token},
+    "huggingface_hub": {
+        "HfFolder": type("HfFolder", (), {"get_token": staticmethod(token), "save_token": staticmethod(nothing)}),
+        **{name: nothing for name in ("login", "notebook_login", "interpreter_login")},
+        "get_token": token,
+    },
+}
+
+
+class StandIns:
+    """Finds the modules of STAND_INS for the script, after all other finders."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in STAND_INS or asker() != "script":
+            return None
+        return importlib.machinery.ModuleSpec(name, StandIns, is_package=True)
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        module.__dict__.update(STAND_INS[module.__name__])
 
 
 # Module -> what is done after it was imported.
@@ -950,6 +1131,10 @@ PATCHES = {
     "multiprocessing.popen_spawn_posix": patch_spawn,
     "sagemaker.git_utils": patch_git,
     "sagemaker.fw_utils": patch_archive,
+    "sagemaker.estimator": patch_estimator,
+    "getpass": patch_getpass,
+    "huggingface_hub.utils._auth": patch_token,
+    "huggingface_hub._login": patch_login,
     "sagemaker.train.model_trainer": patch_trainer,
     "sagemaker.modules.train.model_trainer": patch_trainer,
     "sagemaker.telemetry.telemetry_logging": patch_telemetry,
@@ -1185,9 +1370,9 @@ class Skipper:
     def is_guarded(self):
         return getattr(self.running, "guards", 0) > 0
 
-    def skip(self, first, last):
+    def skip(self, first, last, builds):
         """Records the error that is handled, at lines of the script, or raises it again."""
-        if self.is_guarded() or self.ignore(sys.exc_info()[1], first, last) > self.MOST_FAILURES:
+        if self.is_guarded() or self.ignore(sys.exc_info()[1], first, last, builds) > self.MOST_FAILURES:
             raise
 
     def refused(self, error, frame):
@@ -1195,11 +1380,11 @@ class Skipper:
         if self.is_guarded() and frame.f_code.co_filename == self.path:
             self.ignore(error, frame.f_lineno, frame.f_lineno)
 
-    def ignore(self, error, first, last):
+    def ignore(self, error, first, last, builds=False):
         """Records the first error of these lines, and returns the number of their errors."""
         count = self.failures[first, last] = self.failures.get((first, last), 0) + 1
         if count == 1:
-            recorder.add("ignored", message=describe_error(error), line=first, last=last)
+            recorder.add("ignored", message=describe_error(error), line=first, last=last, builds=builds)
         return count
 
     def change(self, statements):
@@ -1236,9 +1421,21 @@ class Skipper:
         first = last = self.line or node.lineno
         if (hasattr(node, "body") or hasattr(node, "cases")) and self.line is None:
             last = getattr(node, "end_lineno", None) or first
-        body = [*statements_of(f"__trainc_skip__({first}, {last})", node), *marks(node)]
+        body = [*statements_of(f"__trainc_skip__({first}, {last}, {builds_job(node)})", node), *marks(node)]
         handler = ast.ExceptHandler(type=ast.Name("Exception", ast.Load()), name=None, body=body)
         return ast.fix_missing_locations(ast.copy_location(ast.Try([node], [handler], [], []), node))
+
+
+# What a call that builds a training job is called: the classes of the SDKs, and their methods.
+BUILDERS = re.compile("(ModelTrainer|Estimator|HyperparameterTuner|create_training_job|from_recipe|from_jumpstart_config)$")
+FRAMEWORKS = {"PyTorch", "HuggingFace", "TensorFlow", "XGBoost", "SKLearn", "MXNet", "Chainer"}
+
+
+def builds_job(node):
+    """Returns whether a statement builds a training job."""
+    calls = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
+    names = [getattr(one, "attr", None) or getattr(one, "id", None) or "" for one in calls]
+    return any(BUILDERS.search(name) or name in FRAMEWORKS for name in names)
 
 
 def is_procedure(node):
@@ -1438,6 +1635,9 @@ def main():
     patch_programs()
     patch_sleep()
     patch_hashes()
+    patch_input()
+    patch_environment()
+    sys.meta_path.append(StandIns)
     sys.argv = [str(script), *arguments]
     sys.path[0] = str(script.parent)
     module = types.ModuleType("__main__")
