@@ -3,7 +3,7 @@
 use super::kdl::{Node, string};
 use super::values::format_duration;
 use super::{Reader, image, launch};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use trainc_catalog::{images, instances};
 use trainc_ir::job::SERVERLESS;
@@ -115,6 +115,12 @@ impl Reader<'_> {
         };
         (node, ClusterFacts { instance, launch })
     }
+}
+
+/// Returns the number of accelerators of a host, if the catalogue has the instance type of a request.
+pub(super) fn accelerators(request: &Map<String, Value>) -> Option<u64> {
+    let instance = request.get("ResourceConfig")?.get("InstanceType")?.as_str()?;
+    instances::get(instance).map(|row| u64::from(row.accelerators)).filter(|count| *count > 0)
 }
 
 /// Facts of the cluster that other nodes depend on.

@@ -177,6 +177,32 @@ fn is_same_argument(old: &Value, new: &Value) -> bool {
     decode(old).is_some_and(|old| Some(old) == decode(new))
 }
 
+/// Returns a request without what starts its program, and without a hyperparameter's encoding: what `ModelTrainer` and
+/// trainc have in common. A channel of trainc provides the program.
+pub(super) fn without_start(request: &Map<String, Value>, channel: Option<&str>) -> Value {
+    let mut request = request.clone();
+    if let Some(Value::Object(algorithm)) = request.get_mut("AlgorithmSpecification") {
+        algorithm.remove("ContainerEntrypoint");
+        algorithm.remove("ContainerArguments");
+    }
+    if let Some(Value::Object(keys)) = request.get_mut("HyperParameters") {
+        keys.retain(|name, _| !name.starts_with("sagemaker_"));
+        for value in keys.values_mut() {
+            *value = decoded(value);
+        }
+    }
+    if let Some(channel) = channel {
+        super::trainer::remove_channels(&mut request, &[channel]);
+    }
+    Value::Object(request)
+}
+
+/// Returns a hyperparameter as the drivers of `ModelTrainer` read it: as JSON, or as it is.
+fn decoded(value: &Value) -> Value {
+    let text = value.as_str().unwrap_or_default();
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

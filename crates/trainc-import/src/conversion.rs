@@ -1,7 +1,11 @@
 //! From documents, recordings of scripts and described jobs to compiled manifests in files.
 
 use crate::destination::{Destination, manifest_directory, source_outside_root, write_all};
-use crate::{Imported, Origin, Recording, import_all, import_document, rename_duplicates, several_jobs};
+use crate::origin::Fill;
+use crate::reconcile::BLANK;
+use crate::{
+    Imported, Origin, Recording, import_all, import_document, import_text, rename_duplicates, several_jobs,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use trainc_apply::account::TrainingJob;
@@ -75,7 +79,8 @@ pub fn convert_document(
     let Some(jobs) = import_all(source, shown, text, &mut found) else {
         return Err(Refusal::Problems(sources, found));
     };
-    let jobs = jobs.into_iter().map(|job| (job.clone(), job)).collect();
+    let filled = import_text(text, &Origin::filled(Fill::Values));
+    let jobs = filled.into_iter().zip(jobs).map(|(filled, job)| vec![filled, job]).collect();
     convert_jobs(to, options, Input { source, sources }, jobs)
 }
 
@@ -110,45 +115,45 @@ pub fn convert_recording(
     let mut jobs = Vec::new();
     for document in &recording.documents {
         let mut origin = Origin::from_recording(&shown, document, recording, &directory);
-        let with_sources = import_document(&document.value, &origin);
-        origin.sources.clear();
-        let without = import_document(&document.value, &origin);
-        jobs.extend(with_sources.into_iter().zip(without));
+        let mut all: Vec<Vec<Imported>> = Vec::new();
+        for (fill, has_sources) in
+            [(Fill::File, true), (Fill::Values, true), (Fill::Nothing, true), (Fill::Nothing, false)]
+        {
+            origin.fill = fill;
+            if !has_sources {
+                origin.forget_sources();
+            }
+            for (at, job) in import_document(&document.value, &origin).into_iter().enumerate() {
+                match all.get_mut(at) {
+                    Some(others) => others.push(job),
+                    None => all.push(vec![job]),
+                }
+            }
+        }
+        jobs.append(&mut all);
     }
     convert_jobs(to, options, Input { source, sources }, jobs)
 }
 
-/// Compiles and writes the manifests of jobs. Each job comes with the source of its program and without it,
-/// for a source that cannot be used.
+/// Compiles and writes the manifests of jobs. Each job comes in several ways, the best one first: with what is known of its
+/// training and the source of its program, or without them where they cannot be used.
 fn convert_jobs(
     to: &Destination,
     options: &Options,
     input: Input,
-    jobs: Vec<(Imported, Imported)>,
+    mut jobs: Vec<Vec<Imported>>,
 ) -> Result<Vec<Converted>, Refusal> {
-    let (mut jobs, mut without_source): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
     let many = jobs.len() > 1;
     if many && to.out.is_none() && to.prints_one {
         return Err(Refusal::problem(input.sources, several_jobs(input.source, jobs.len())));
     }
     rename_duplicates(&mut jobs);
-    rename_duplicates(&mut without_source);
     let mut done: Vec<Destined> = Vec::new();
-    for (job, without_source) in jobs.into_iter().zip(without_source) {
-        let out = to.manifest_of(&job.job, many);
+    for ways in jobs {
+        let Some(first) = ways.first() else { continue };
+        let out = to.manifest_of(&first.job, many);
         let name = out.as_ref().map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
-        let mut imported = job.reconcile(|manifest| compiled(options, &name, manifest).0);
-        if imported.has_source && !imported.lost.is_empty() {
-            let mut other = without_source.reconcile(|manifest| compiled(options, &name, manifest).0);
-            if other.lost.len() < imported.lost.len() {
-                let (found, sources) = compiled(options, &name, &imported.manifest);
-                let errors = found.problems.iter().filter(|one| one.severity == Severity::Error);
-                let errors = errors.map(|one| one.masked(&sources).text().into_owned());
-                other.unsupported.extend(errors.map(|message| format!("`program source=`: {message}")));
-                imported = other;
-            }
-        }
-        done.push(Destined { imported, out, name });
+        done.extend(best(options, &name, ways).map(|imported| Destined { imported, out, name }));
     }
     write_all(to, &done).map_err(|reason| {
         let reason = format!("{reason}; nothing was written");
@@ -166,6 +171,35 @@ fn review(options: &Options, job: Destined) -> Converted {
         compiled.problems.retain(|problem| problem.severity == Severity::Error);
     }
     Converted { imported, out, name, compiled, sources }
+}
+
+/// Returns the first way in which a job has the fewest errors, and the fewest differences of its request. It says why a source is
+/// not used.
+fn best(options: &Options, name: &str, ways: Vec<Imported>) -> Option<Imported> {
+    let mut best: Option<(Imported, (usize, usize))> = None;
+    let mut refused: Vec<String> = Vec::new();
+    for way in ways {
+        let way = way.reconcile(|manifest| compiled(options, name, manifest).0);
+        let (found, sources) = compiled(options, name, &way.manifest);
+        let errors =
+            found.problems.iter().filter(|one| one.severity == Severity::Error && one.code.id != BLANK);
+        let errors: Vec<String> = errors.map(|one| one.masked(&sources).message).collect();
+        let faults = (errors.len(), way.lost.len());
+        if way.has_source && refused.is_empty() {
+            refused = errors;
+        }
+        if best.as_ref().is_none_or(|(_, least)| faults < *least) {
+            best = Some((way, faults));
+        }
+        if faults == (0, 0) {
+            break;
+        }
+    }
+    let (mut best, _) = best?;
+    if !best.has_source {
+        best.unsupported.extend(refused.iter().map(|message| format!("`program source=`: {message}")));
+    }
+    Some(best)
 }
 
 fn compiled(options: &Options, name: &str, manifest: &str) -> (Compiled, SourceMap) {

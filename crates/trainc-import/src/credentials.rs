@@ -1,7 +1,8 @@
 //! Credentials in an imported request: neither the manifest nor the written request contains them.
 
+use super::recording::MADE_UP;
 use serde_json::{Map, Value};
-use trainc_diag::credentials::{Place, classify, find};
+use trainc_diag::credentials::{NamedCredential, Place, classify, classify_name, find};
 use trainc_diag::source::SourceMap;
 
 /// The text in place of a credential.
@@ -17,6 +18,8 @@ pub(super) struct Withheld {
     path: Vec<String>,
     /// Whether `secret` fetches it in place of the variable or the hyperparameter.
     is_secret: bool,
+    /// Whether it is not there: a script asked for it.
+    is_made_up: bool,
 }
 
 impl Withheld {
@@ -34,6 +37,26 @@ impl Withheld {
     /// Returns whether it is the member at a path.
     pub(super) fn is_at(&self, path: &[String]) -> bool {
         self.is_secret && self.path == path
+    }
+
+    /// Returns whether it is not there, and a text stands for it.
+    pub(super) fn is_made_up(&self) -> bool {
+        self.is_made_up
+    }
+
+    /// Returns whether a line is about it: its path in backquotes comes first.
+    pub(super) fn is_named(&self, line: &str) -> bool {
+        self.is_secret && line.starts_with(&format!("`{}`", self.path.join(".")))
+    }
+
+    /// Says what to do for one that is not there.
+    pub(super) fn describe_made_up(&self) -> String {
+        let variable = variable(self.path.last().map_or("", String::as_str));
+        format!(
+            "`{}`: the script asks for it, and `secret \"{variable}\"` fetches it: store it in AWS Secrets Manager, and write the \
+                secret's ARN",
+            self.path.join(".")
+        )
     }
 
     /// Describes the difference of the manifest's request.
@@ -80,7 +103,8 @@ pub(super) fn withhold(members: &mut Map<String, Value>) -> Vec<Withheld> {
 fn replace(value: &mut Value, path: &mut Vec<String>, name: &str, place: Place, out: &mut Vec<Withheld>) {
     match value {
         Value::String(text) => {
-            if classify(name, text, place).is_none() {
+            let is_asked_for = place == Place::Variable && is_made_up_token(name, text);
+            if !is_asked_for && classify(name, text, place).is_none() {
                 return;
             }
             // The address around a password stays.
@@ -88,7 +112,7 @@ fn replace(value: &mut Value, path: &mut Vec<String>, name: &str, place: Place, 
             let masked = SourceMap::default().mask(text);
             *text = if find(text).is_some() && is_address { masked } else { WITHHELD.to_owned() };
             let is_secret = place == Place::Variable && path.len() == 2 && !is_address;
-            out.push(Withheld { path: path.clone(), is_secret });
+            out.push(Withheld { path: path.clone(), is_secret, is_made_up: is_asked_for });
         }
         Value::Array(items) => items.iter_mut().for_each(|item| replace(item, path, name, place, out)),
         Value::Object(members) => {
@@ -103,6 +127,20 @@ fn replace(value: &mut Value, path: &mut Vec<String>, name: &str, place: Place, 
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// Returns whether a text stands for a credential that a script asked for: by the text, or by the name of its
+/// variable.
+fn is_made_up_token(name: &str, text: &str) -> bool {
+    let Some(what) = text.strip_prefix(MADE_UP).and_then(|rest| rest.strip_prefix('-')) else { return false };
+    let is_credential = |name| {
+        let kind = classify_name(name);
+        matches!(
+            kind,
+            Some(NamedCredential::Password | NamedCredential::Credential | NamedCredential::Perhaps)
+        )
+    };
+    what == "token" || is_credential(name) || is_credential(what)
 }
 
 #[cfg(test)]

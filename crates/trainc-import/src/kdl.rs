@@ -86,6 +86,21 @@ impl Node {
         self
     }
 
+    /// Replaces the second argument of a child, given by its name and its first one.
+    pub(super) fn set_value_of(&mut self, child: &str, first: &str, literal: &str) {
+        let (name, first) = (name_literal(child), string(&escape_placeholders(first)));
+        let is_it = |node: &&mut Self| node.name == name && node.entries.first() == Some(&first);
+        let value = self.children.iter_mut().find(is_it).and_then(|node| node.entries.get_mut(1));
+        if let Some(value) = value {
+            literal.clone_into(value);
+        }
+    }
+
+    /// Returns whether the node has this name.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.name == name_literal(name)
+    }
+
     /// Returns whether the node has only a name.
     pub(super) fn is_bare(&self) -> bool {
         self.entries.is_empty() && self.children.is_empty()

@@ -117,10 +117,6 @@ fn launch_from_keys(
     } else if torchrun {
         keys.remove("sagemaker_torch_distributed_enabled");
         take_instance(keys);
-        unsupported.add(
-            "sharding under torchrun: if the script shards the model, write `parallel \
-            engine=\"fsdp\"` with its strategy",
-        );
         return plain(node("ddp").prop("launcher", "\"torchrun\""), "ddp");
     } else if on(keys, "sagemaker_pytorch_ddp_enabled") && context.huggingface {
         keys.remove("sagemaker_pytorch_ddp_enabled");

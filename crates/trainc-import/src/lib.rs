@@ -7,6 +7,7 @@
 //! writes them to their [`destination`]. The other modules read no file and call no account.
 
 mod cluster;
+mod command;
 mod comparison;
 pub mod conversion;
 mod credentials;
@@ -28,6 +29,8 @@ mod recording;
 pub mod script;
 pub mod script_problem;
 mod smp;
+mod trainer;
+mod training;
 mod unsupported;
 mod values;
 
@@ -36,10 +39,12 @@ pub use reading::decode;
 pub use recording::{
     Failure, GitSource, Ignored, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording, Unknown,
 };
+pub use trainer::Trainer;
 
 use credentials::Withheld;
 use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
+use origin::Fill;
 pub use outcome::Outcome;
 use recording::ROLE_PLACEHOLDER;
 use serde_json::{Map, Value};
@@ -49,9 +54,11 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::UnmappedMembers;
+use trainc_ir::Scalar;
 use trainc_ir::address::substitute_account;
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
+use training::Training;
 use unsupported::{Unsupported, header};
 
 declare_code!(
@@ -102,6 +109,15 @@ pub struct Imported {
     pub job: String,
     /// The request, without the members that only a response has.
     pub request: Value,
+    /// The request as it is compared: of a `ModelTrainer` the one that starts its script with the toolkit, without what
+    /// trainc provides in another way.
+    compared: Map<String, Value>,
+    /// Whether trainc starts the program in place of the drivers of a `ModelTrainer`.
+    pub replaces_drivers: bool,
+    /// Names of hyperparameters, with paths of placeholders that may have their values.
+    placeholders: Vec<(String, Vec<String>)>,
+    /// The hyperparameter whose file trainc packs, and so has another path.
+    moved: Option<String>,
     /// What the manifest does not express, or expresses with a placeholder.
     pub unsupported: Vec<String>,
     /// Those of them by which the manifest's request differs.
@@ -166,6 +182,14 @@ pub fn import_all(
     Some(jobs)
 }
 
+/// Imports every training job of a text that was read before.
+pub(crate) fn import_text(text: &str, origin: &Origin) -> Vec<Imported> {
+    let Ok(read) = reading::read(text) else { return Vec::new() };
+    let mut jobs = import_document(&read.value, origin);
+    jobs.iter_mut().filter(|_| !read.repeated.is_empty()).for_each(|job| job.add_caveats(&read.repeated));
+    jobs
+}
+
 /// Imports every training job of a JSON document.
 pub fn import_document(value: &Value, origin: &Origin) -> Vec<Imported> {
     let jobs = document::jobs(value);
@@ -180,22 +204,25 @@ pub fn import_document(value: &Value, origin: &Origin) -> Vec<Imported> {
         .collect()
 }
 
-/// Gives each job its own name, and each manifest.
-pub fn rename_duplicates(jobs: &mut [Imported]) {
+/// Gives each job its own name, and each manifest; a job comes in several ways.
+pub(crate) fn rename_duplicates(jobs: &mut [Vec<Imported>]) {
     let mut names = BTreeSet::new();
-    for job in jobs {
-        let base = job.job.clone();
+    for ways in jobs {
+        let Some(base) = ways.first().map(|job| job.job.clone()) else { continue };
+        let mut name = base.clone();
         let mut number = 1;
-        while !names.insert(job.job.clone()) {
+        while !names.insert(name.clone()) {
             number += 1;
-            job.job = format!("{base}-{number}");
+            name = format!("{base}-{number}");
         }
+        ways.iter_mut().for_each(|job| job.job.clone_from(&name));
     }
 }
 
 fn import_job(mut job: FoundJob, origin: &Origin) -> Option<Imported> {
     let withheld = credentials::withhold(&mut job.members);
-    job.computed.extend(withheld.iter().map(Withheld::describe));
+    let there = withheld.iter().filter(|one| !one.is_made_up());
+    job.computed.extend(there.map(Withheld::describe));
     let (request, answer) = request_of(job.members)?;
     let outcome = answer.as_ref().and_then(Outcome::from_response);
     let described = answer
@@ -203,18 +230,43 @@ fn import_job(mut job: FoundJob, origin: &Origin) -> Option<Imported> {
         .and_then(|answer| answer.get("TrainingJobArn"))
         .and_then(Value::as_str)
         .map(str::to_owned);
+    let (started, instead) = match origin.start(&request, cluster::accelerators(&request)) {
+        Some(Ok(started)) => (Some(started), None),
+        Some(Err(instead)) => (None, Some(instead)),
+        None => (None, None),
+    };
+    let mut of_program = origin.clone();
+    if let Some((source, uri)) = started
+        .as_ref()
+        .and_then(|started| started.source.clone())
+        .zip(trainer::channel_uri(&request, "code"))
+    {
+        of_program.sources.insert(uri, source);
+    }
+    let origin = &of_program;
+    let compared = started.as_ref().map_or_else(|| request.clone(), |started| started.request.clone());
     let mut reader = Reader {
-        unmapped: UnmappedMembers(request.clone()),
+        unmapped: UnmappedMembers(compared.clone()),
         unsupported: Unsupported::default(),
         described,
         origin,
         withheld: &withheld,
         has_source: false,
+        instead,
+        accelerate: started.as_ref().and_then(|started| started.accelerate.clone()),
+        training: Training::default(),
+        packed_channel: None,
     };
+    for line in withheld.iter().filter(|one| one.is_made_up()).map(Withheld::describe_made_up) {
+        reader.unsupported.add_caveat(&line);
+    }
+    for line in started.iter().flat_map(|started| &started.caveats) {
+        reader.unsupported.add_caveat(line);
+    }
     for line in &job.computed {
         reader.unsupported.add_difference(line);
     }
-    origin.describe(&request, &mut reader.unsupported);
+    origin.describe(&request, &withheld, &mut reader.unsupported);
     if job.is_tuned {
         reader.unsupported.add(
             "the tuning job's ranges: the manifest is one training job with the parameters that \
@@ -224,6 +276,11 @@ fn import_job(mut job: FoundJob, origin: &Origin) -> Option<Imported> {
     let (is_tuned, computed) = (job.is_tuned, job.computed);
     let (job, nodes, members) = reader.job();
     let reader_has_source = reader.has_source;
+    let (training, packed_channel) = (std::mem::take(&mut reader.training), reader.packed_channel.take());
+    let mut compared = compared;
+    if let Some(name) = packed_channel {
+        trainer::remove_channels(&mut compared, &[&name]);
+    }
     let is_described = reader.described.is_some();
     let Unsupported { all: unsupported, lost, caveats } = reader.unsupported;
     let kind = match (&origin.script, is_described) {
@@ -239,6 +296,10 @@ fn import_job(mut job: FoundJob, origin: &Origin) -> Option<Imported> {
         manifest: String::new(),
         job,
         request: Value::Object(request),
+        compared,
+        replaces_drivers: started.is_some(),
+        placeholders: training.placeholders,
+        moved: training.file.map(|(_, hyperparameter)| hyperparameter),
         unsupported,
         lost,
         caveats,
@@ -432,6 +493,14 @@ struct Reader<'a> {
     withheld: &'a [Withheld],
     /// Whether the program has its source instead of an archive.
     has_source: bool,
+    /// What to write in place of the drivers of a `ModelTrainer`.
+    instead: Option<String>,
+    /// The file of `accelerate launch`, which starts the program.
+    accelerate: Option<String>,
+    /// What is known of the training.
+    training: Training,
+    /// The channel whose only file trainc packs with the source.
+    packed_channel: Option<String>,
 }
 
 impl Reader<'_> {
@@ -472,6 +541,7 @@ impl Reader<'_> {
         let account = [role.as_deref(), self.described.as_deref()].into_iter().flatten().find_map(account_of);
 
         let mut nodes = vec![Node::text("region", &region).with_comment_if_some(comment)];
+        let account_in = account.clone();
         nodes.extend(account.map(|account| Node::text("account", &account)));
         let own: Vec<&(String, String)> =
             tags.iter().filter(|(key, _)| !key.starts_with("trainc:") && !key.starts_with("aws:")).collect();
@@ -481,23 +551,21 @@ impl Reader<'_> {
             }));
         }
         let own_machines = !serverless;
-        nodes.extend(own_machines.then(|| {
-            Node::comment(&["model \"…\": a request does not contain the model, which predictions require."])
-                .with_blank_line()
-        }));
-        if own_machines {
-            self.unsupported.add("`model`: not part of a request, but required to predict memory and time");
-        }
-
         let (cluster, facts) = self.cluster(uri.as_deref());
-        nodes.extend(own_machines.then(|| cluster.with_blank_line()));
         let mut script = program::Script::new(&mut keys, &mut algorithm);
+        script.find_source(self.origin);
+        if own_machines && facts.launch.per_node.is_some_and(|gpus| gpus > 0) {
+            self.read_training(&script);
+        }
+        nodes.extend(own_machines.then(|| self.model().with_blank_line()));
+        nodes.extend(own_machines.then(|| cluster.with_blank_line()));
         let instance = facts.instance.clone();
         let launch =
             launch::launch(&mut script.launcher, instance.as_deref(), &facts.launch, &mut self.unsupported);
         if own_machines {
-            nodes.push(launch.parallel.clone().with_blank_line());
-            nodes.push(self.train_placeholder(&launch).with_blank_line());
+            nodes.push(self.parallel(&launch).with_blank_line());
+            nodes.push(self.train(&launch).with_blank_line());
+            nodes.extend(self.training.others());
         }
 
         // Another mode of the job stays in `request`: it applies to the channels that leave it to the job.
@@ -506,16 +574,15 @@ impl Reader<'_> {
         let by_channel = isolated && script.is_script();
         let described = self.described.is_some();
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
-        let instead = self.origin.instead_of_drivers(&self.unmapped.0).filter(|_| toolkit);
         let (storage, channels, code) =
             data::channels(&mut self.unmapped, by_channel, described, self.origin, &mut self.unsupported);
         let environment = self.unmapped.take_string_map("Environment");
-        script.find_source(self.origin);
-        let program = script.node(
+        let store = secrets_of(&region, account_in.as_deref());
+        let mut program = script.node(
             toolkit,
             code.as_deref(),
             &environment,
-            self.withheld,
+            (self.withheld, &store),
             &mut algorithm,
             &mut self.unsupported,
         );
@@ -526,7 +593,23 @@ impl Reader<'_> {
                     not compared",
             );
         }
-        let program = program.with_comment_if_some(instead.as_deref());
+        if let Some((_, hyperparameter)) = &self.training.file {
+            program.set_value_of("hyperparameter", hyperparameter, &string("{{ train.file }}"));
+        }
+        if script.is_script()
+            && self.instead.is_none()
+            && image::family(uri.as_deref().unwrap_or_default()) == "own"
+            && self.starts()
+        {
+            self.unsupported.add_caveat(
+                "`image`: the program is started by the training toolkit (`sagemaker-training`), which the image has to contain; \
+                    the drivers of ModelTrainer need only Python",
+            );
+        }
+        let program = program.with_comment_if_some(self.instead.as_deref());
+        if let Some(instead) = self.instead.take() {
+            self.unsupported.add(&format!("`program`: {instead}"));
+        }
         nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
             let image = image::image(uri, &region, instance.as_deref(), &launch);
@@ -581,24 +664,125 @@ impl Reader<'_> {
         self.unmapped.take_list("Tags").iter().map(|tag| (part(tag, "Key"), part(tag, "Value"))).collect()
     }
 
-    /// Returns placeholders: exactly one length and one factor of the batch, so that the manifest compiles.
-    fn train_placeholder(&mut self, launch: &launch::Launch) -> Node {
-        self.unsupported.add(
-            "`train`: precision, batch and length; `micro-batch 1` and `steps 1` are \
-                placeholders, and so are the plan's values derived from them",
-        );
-        let node = Node::new("train").with_comment(
-            "Placeholders: a request does not contain training settings; batch, memory, time and \
-                cost are for one step.",
-        );
-        let mut children: Vec<Node> =
-            launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
-        children.push(Node::new("micro-batch").arg("1"));
-        if launch.offload {
-            children.push(Node::new("activation-checkpointing").arg("#true"));
+    /// Reads what hyperparameters, and the file of arguments that one of them names, say of the training.
+    fn read_training(&mut self, script: &program::Script) {
+        let fill = self.origin.fill;
+        if fill == Fill::Nothing || !script.is_script() {
+            return;
         }
-        children.push(Node::new("steps").arg("1"));
-        node.children(children)
+        let mut out = Training::of_hyperparameters(&script.arguments_sent);
+        let named = script.arguments_sent.iter().filter_map(|(name, text)| {
+            let value = serde_json::from_str::<String>(text).unwrap_or_else(|_| text.clone());
+            let (training, path) =
+                self.origin.training_of(&value, script.source.as_ref(), &self.unmapped.0)?;
+            Some((name, value, training, path))
+        });
+        let mut named: Vec<_> = named.collect();
+        // Which of several files the program reads is not known.
+        if let Some((name, value, training, path)) = named.pop().filter(|_| named.is_empty()) {
+            out = out.with_file(training);
+            if let Some(path) = path.filter(|_| fill == Fill::File) {
+                self.pack_channel_of(&value, &path);
+                out.file = Some((path, name.clone()));
+            }
+        }
+        self.training = out;
+    }
+
+    /// Leaves out the channel of a file that trainc packs with the source, if it has no other one.
+    fn pack_channel_of(&mut self, value: &str, path: &str) {
+        let Some(channel) = value.strip_prefix("/opt/ml/input/data/").and_then(|rest| rest.split('/').next())
+        else {
+            return;
+        };
+        let uri = trainer::channel_uri(&self.unmapped.0, channel);
+        if uri.is_some_and(|uri| self.origin.has_only(&uri, path)) {
+            trainer::remove_channels(&mut self.unmapped.0, &[channel]);
+            self.unsupported.add(&format!(
+                "channel `{channel}`: trainc packs `{path}` with the source, and `{{{{ train.file }}}}` is its path"
+            ));
+            self.packed_channel = Some(channel.to_owned());
+        }
+    }
+
+    /// Returns the model, or a comment in its place.
+    fn model(&mut self) -> Node {
+        if let Some(model) = &self.training.model {
+            return Node::text("model", model);
+        }
+        self.unsupported.add("`model`: not part of a request, but required to predict memory and time");
+        Node::comment(&["model \"…\": a request does not contain the model, which predictions require."])
+    }
+
+    /// Returns the launcher and the engine.
+    fn parallel(&mut self, launch: &launch::Launch) -> Node {
+        if let Some(file) = &self.accelerate {
+            return Node::new("parallel").prop("engine", "\"accelerate\"").prop("file", &string(file));
+        }
+        if launch.engine == "ddp" && launch.torchrun {
+            if self.training.is_fsdp() {
+                return Node::new("parallel").prop("engine", "\"fsdp\"").children(self.training.fsdp());
+            }
+            self.unsupported.add(
+                "sharding under torchrun: if the script shards the model, write `parallel \
+                engine=\"fsdp\"` with its strategy",
+            );
+        }
+        launch.parallel.clone()
+    }
+
+    /// Returns whether trainc starts the program of a `ModelTrainer` with the toolkit.
+    fn starts(&self) -> bool {
+        self.accelerate.is_none() && self.origin.is_of_trainer()
+    }
+
+    /// Returns what is known of the training, and placeholders: exactly one length and one factor of the batch, so that the
+    /// manifest compiles.
+    fn train(&mut self, launch: &launch::Launch) -> Node {
+        let known = &self.training;
+        let mut also: Vec<(&'static str, Scalar)> = Vec::new();
+        if let Some(precision) = launch.precision {
+            also.push(("train/precision", Scalar::Text(precision.to_owned())));
+        }
+        if launch.offload {
+            also.push(("train/activation-checkpointing", Scalar::Bool(true)));
+        }
+        let mut assumed = Vec::new();
+        if !known.has("train/micro-batch") {
+            also.push(("train/micro-batch", Scalar::Int(1)));
+            assumed.push("`micro-batch 1`");
+        }
+        if known.has("train/epochs") {
+            also.push(("train/dataset.sequences", Scalar::Int(1)));
+            assumed.push("`dataset sequences=1`");
+        } else if !known.has("train/steps") {
+            also.push(("train/steps", Scalar::Int(1)));
+            assumed.push("`steps 1`");
+        }
+        let mut node = Node::new("train");
+        if known.is_empty() {
+            node = node.with_comment(
+                "Placeholders: a request does not contain training settings; batch, memory, time and \
+                    cost are for one step.",
+            );
+            self.unsupported.add(
+                "`train`: precision, batch and length; `micro-batch 1` and `steps 1` are \
+                    placeholders, and so are the plan's values derived from them",
+            );
+        } else if !assumed.is_empty() {
+            let assumed: Vec<String> = assumed.into_iter().map(str::to_owned).collect();
+            let (list, is) = (
+                trainc_diag::text::list(&assumed, "and"),
+                if assumed.len() == 1 { "is a placeholder" } else { "are placeholders" },
+            );
+            node = node.with_comment(&format!("{list} {is}: time and cost are for them; write yours."));
+            self.unsupported
+                .add(&format!("`train`: {list} {is}, and so are the plan's values derived from it"));
+        }
+        if let Some((file, _)) = &known.file {
+            node = node.prop("file", &string(&escape_placeholders(file)));
+        }
+        node.children(known.train(&also))
     }
 
     fn network(&mut self) -> Option<Node> {
@@ -696,6 +880,13 @@ impl Reader<'_> {
         }
         members
     }
+}
+
+/// Returns the beginning of the ARNs of a region's secrets; an account that is not known is filled in by `apply`.
+fn secrets_of(region: &str, account: Option<&str>) -> String {
+    let partition = trainc_catalog::regions::get(region)
+        .map_or_else(|| "aws".to_owned(), |found| found.partition.clone());
+    format!("arn:{partition}:secretsmanager:{region}:{}:secret:", account.unwrap_or(trainc_ir::ACCOUNT_MARK))
 }
 
 /// Returns the account of an ARN.

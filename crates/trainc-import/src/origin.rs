@@ -1,15 +1,37 @@
 //! Where a request comes from, if it is not a file of its own: the script that would have sent it.
 
 use super::account_of;
+use super::credentials::Withheld;
 use super::kdl::{Node, escape_placeholders, string};
 use super::recording::{
     ACCOUNT, GitSource, LocalChannel, ROLE_PLACEHOLDER, RecordedDocument, Recording, fill_account,
     in_account, made_up_members,
 };
+use super::trainer::{self, Started, Trainer};
+use super::training::Training;
 use super::unsupported::{Unsupported, shown};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use trainc_ir::payload::CODE_DIRECTORY;
+use trainc_project::files::read_regular;
+
+/// Largest file of arguments that is read, in bytes.
+const MOST_ARGUMENTS: u64 = 1 << 20;
+/// Where containers have the channels, and the SDK v3 the source in one.
+const CHANNELS: &str = "/opt/ml/input/data/";
+
+/// What of the training is written into a manifest, from hyperparameters and the file that they name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Nothing: placeholders.
+    #[default]
+    Nothing,
+    /// The values.
+    Values,
+    /// The values, and `train file=` in place of those of the file.
+    File,
+}
 
 /// The script that would have sent a request, and what is known from running it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +44,14 @@ pub struct Origin {
     pub sources: BTreeMap<String, ProgramSource>,
     /// Objects that the script would have uploaded: URI, and the user's file, relative to the manifest.
     uploaded: BTreeMap<String, Option<String>>,
+    /// Texts of uploaded settings by their URI.
+    texts: BTreeMap<String, String>,
+    /// What each `ModelTrainer` starts, by the URI of its drivers; paths are relative to the manifest.
+    trainers: BTreeMap<String, Trainer>,
+    /// Directory of the manifest.
+    base: PathBuf,
+    /// What of the training is written.
+    pub(super) fill: Fill,
     /// Channels of local files by their URI; paths are relative to the manifest.
     channels: BTreeMap<String, LocalChannel>,
     /// ARNs of the roles that it names, and whether it would have created them.
@@ -34,16 +64,9 @@ pub struct Origin {
     ignored: Vec<(usize, usize)>,
     /// What the script asked before the request that only the account knows.
     unknown: Vec<String>,
+    /// Whether the drivers of a `ModelTrainer` are kept.
+    keeps_drivers: bool,
 }
-
-/// Launchers of SDK v3, and the nodes for them.
-const LAUNCHERS: &[(&str, &str)] = &[
-    (
-        "Torchrun",
-        "`parallel engine=\"ddp\" launcher=\"torchrun\"`, or `engine=\"fsdp\"` if the script shards,",
-    ),
-    ("MPI", "`parallel engine=\"ddp\" launcher=\"mpi\"`"),
-];
 
 /// The source of a program, as a manifest names it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,8 +118,16 @@ impl Origin {
         let channels = recording.channels.iter().map(|(uri, channel)| {
             (uri.clone(), LocalChannel { path: channel.path.as_deref().map(relative), ..channel.clone() })
         });
+        let trainers = recording.trainers.iter().map(|(uri, trainer)| {
+            let directory = trainer.directory.as_deref().map(relative);
+            (uri.clone(), Trainer { directory, ..trainer.clone() })
+        });
         Self {
             script: Some(script.to_owned()),
+            texts: recording.texts.clone(),
+            trainers: trainers.collect(),
+            base: directory.to_owned(),
+            fill: Fill::Nothing,
             is_region_assumed: region.is_some() && region == recording.assumed_region,
             region,
             sources: sources.collect(),
@@ -106,6 +137,7 @@ impl Origin {
             made_up: Vec::new(),
             ignored,
             unknown: asked.map(|one| shown(&in_account(&one.to_string(), None))).collect(),
+            keeps_drivers: false,
         }
     }
 
@@ -129,6 +161,8 @@ impl Origin {
             sources: filled(&self.sources, account),
             uploaded: filled(&self.uploaded, account),
             channels: filled(&self.channels, account),
+            texts: filled(&self.texts, account),
+            trainers: filled(&self.trainers, account),
             // The script has named that of the request itself: SDK v3 asks for each.
             roles: if account.is_some() { BTreeMap::new() } else { filled(&self.roles, None) },
             made_up,
@@ -138,7 +172,12 @@ impl Origin {
 
     /// Adds what a request has in place of what only the account knows, and what it refers to that is not
     /// there.
-    pub(super) fn describe(&self, request: &Map<String, Value>, out: &mut Unsupported) {
+    pub(super) fn describe(
+        &self,
+        request: &Map<String, Value>,
+        withheld: &[Withheld],
+        out: &mut Unsupported,
+    ) {
         if let Some(region) = self.region.as_deref().filter(|_| self.is_region_assumed) {
             out.add_caveat(&format!(
                 "`region`: not configured; `{region}` is a placeholder: run `trainc import` with `--region`"
@@ -178,7 +217,8 @@ impl Origin {
                 trainc_diag::text::list(&lines, "and")
             ));
         }
-        for member in &self.made_up {
+        let is_fetched = |member: &str| withheld.iter().any(|one| one.is_named(member));
+        for member in self.made_up.iter().filter(|member| !is_fetched(member)) {
             out.add_caveat(&if member.contains(&format!("`{ACCOUNT}.")) {
                 format!(
                     "{member} is in the registry of your account, which is not asked: write its ID \
@@ -208,27 +248,94 @@ impl Origin {
         }
     }
 
-    /// Returns what to write in place of the channels of SDK v3 with the source and the drivers that start
-    /// it.
-    pub(super) fn instead_of_drivers(&self, request: &Map<String, Value>) -> Option<String> {
-        let channels = request.get("InputDataConfig").and_then(Value::as_array)?;
-        let uri =
-            |channel: &Value| Some(channel.pointer("/DataSource/S3DataSource/S3Uri")?.as_str()?.to_owned());
-        let code = channels.iter().filter_map(uri).find_map(|uri| self.channels.get(&uri))?;
-        let (entry, path) = (code.entry.as_deref()?, code.path.as_deref()?);
-        let program = format!("`program {} source={}`", string(entry), string(path));
-        let launcher = code
-            .distributed
-            .as_deref()
-            .map(|class| LAUNCHERS.iter().find(|(known, _)| *known == class).map(|(_, node)| *node));
-        let nodes = match launcher {
-            None => program,
-            Some(launcher) => format!("{program} and {}", launcher?),
+    /// Returns the request of a `ModelTrainer` as one that starts its script with the toolkit, or what to write in place of its
+    /// drivers; `None` for another request. `per_host` is the number of GPUs of a host.
+    pub(super) fn start(
+        &self,
+        request: &Map<String, Value>,
+        per_host: Option<u64>,
+    ) -> Option<Result<Started, String>> {
+        let drivers = trainer::channel_uri(request, trainer::DRIVERS)?;
+        let Some(trainer) = self.trainers.get(&drivers) else {
+            return trainer::is_by_drivers(request).then(|| Err(trainer::of_drivers(request, &drivers)));
         };
-        Some(format!(
-            "Write {nodes} in place of `entrypoint`, `arguments` and the channels `code` and \
-                `sm_drivers`: trainc uploads the source."
-        ))
+        Some(match trainer.start(request, per_host) {
+            _ if self.keeps_drivers => Err(trainer.instead("the source cannot be used")),
+            Ok(started) => Ok(started),
+            Err(reason) => Err(trainer.instead(&reason)),
+        })
+    }
+
+    /// Returns the origin of a document that is no script's.
+    pub(super) fn filled(fill: Fill) -> Self {
+        Self { fill, ..Self::default() }
+    }
+
+    /// Returns whether the script has a `ModelTrainer`.
+    pub(super) fn is_of_trainer(&self) -> bool {
+        !self.trainers.is_empty()
+    }
+
+    /// Forgets the sources, for those that cannot be used.
+    pub(super) fn forget_sources(&mut self) {
+        self.sources.clear();
+        self.keeps_drivers = true;
+    }
+
+    /// Returns the training that a file of arguments says, with the file if it is there and the manifest can name it; `value` is the
+    /// path in the container.
+    pub(super) fn training_of(
+        &self,
+        value: &str,
+        source: Option<&ProgramSource>,
+        request: &Map<String, Value>,
+    ) -> Option<(Training, Option<String>)> {
+        if !is_settings(value) {
+            return None;
+        }
+        let in_code =
+            [CODE_DIRECTORY, "/opt/ml/input/data/code"].iter().find_map(|code| value.strip_prefix(code));
+        let (path, text) = match in_code.or((!value.starts_with('/')).then_some(value)) {
+            Some(inside) => {
+                let source = source.filter(|source| source.git.is_none())?;
+                let inside = inside.trim_start_matches("./").trim_start_matches('/');
+                (Some(format!("{}/{inside}", source.directory.trim_end_matches('/'))), None)
+            }
+            None => {
+                let (channel, inside) = value.strip_prefix(CHANNELS)?.split_once('/')?;
+                let uri = trainer::channel_uri(request, channel)?;
+                let object = if uri.ends_with(&format!("/{inside}")) {
+                    uri.clone()
+                } else {
+                    format!("{}/{inside}", uri.trim_end_matches('/'))
+                };
+                let of_channel = self.channels.get(&uri).and_then(|channel| channel.path.as_deref());
+                let of_channel = of_channel
+                    .map(|path| if is_settings(path) { path.to_owned() } else { format!("{path}/{inside}") });
+                (
+                    self.uploaded.get(&object).cloned().flatten().or(of_channel),
+                    self.texts.get(&object).cloned(),
+                )
+            }
+        };
+        let read = |path: &String| {
+            let bytes = read_regular(&self.base.join(path), MOST_ARGUMENTS).ok()?;
+            String::from_utf8(bytes).ok()
+        };
+        // A notebook deletes what it has uploaded, and writes another text into it.
+        let there =
+            path.as_ref().and_then(read).filter(|found| text.as_ref().is_none_or(|text| text == found));
+        let path = path.filter(|_| there.is_some());
+        let training = Training::of_file(value, there.or(text).as_deref()?)?;
+        Some((training, path))
+    }
+
+    /// Returns whether a channel has nothing but one file of the user.
+    pub(super) fn has_only(&self, uri: &str, file: &str) -> bool {
+        let objects = self.uploaded.range(uri.to_owned()..);
+        let mut files =
+            objects.take_while(|(object, _)| object.starts_with(uri)).map(|(_, file)| file.as_deref());
+        files.next() == Some(Some(file)) && files.next().is_none()
     }
 
     /// Returns the comment at the region, if no region is configured.
@@ -293,6 +400,11 @@ impl ProgramSource {
                 its own directory to leave them out."
         ))
     }
+}
+
+/// Returns whether a path is that of a file with settings.
+fn is_settings(path: &str) -> bool {
+    [".yaml", ".yml", ".json"].iter().any(|end| path.ends_with(end))
 }
 
 /// Returns the path from a directory to another one: `./src`, `../src`.

@@ -4,6 +4,7 @@ use super::credentials::Withheld;
 use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::launch::Decoded;
 use super::origin::{Origin, ProgramSource};
+use super::recording::MADE_UP;
 use super::unsupported::Unsupported;
 use serde_json::Value;
 use trainc_catalog::reserved_names::{self, Kind};
@@ -18,11 +19,11 @@ pub(super) struct Script {
     /// The log level of the toolkit, unless it is the default.
     log_level: Option<&'static str>,
     /// The script's arguments, as sent.
-    arguments_sent: Vec<(String, String)>,
+    pub(super) arguments_sent: Vec<(String, String)>,
     /// The launcher's keys, decoded; those that remain are not supported.
     pub(super) launcher: Decoded,
     /// The source of the archive, if it is known.
-    source: Option<ProgramSource>,
+    pub(super) source: Option<ProgramSource>,
     /// Whether the script would have uploaded the archive.
     is_missing: bool,
     /// Whether the node has the source in place of the archive.
@@ -104,7 +105,7 @@ impl Script {
         toolkit: bool,
         code: Option<&str>,
         environment: &[(String, String)],
-        withheld: &[Withheld],
+        (withheld, store): (&[Withheld], &str),
         algorithm: &mut UnmappedMembers,
         unsupported: &mut Unsupported,
     ) -> Node {
@@ -168,7 +169,7 @@ impl Script {
         let script = self.is_script();
         for (name, text) in std::mem::take(&mut self.arguments_sent) {
             if let Some(variable) = Withheld::variable_of(withheld, "HyperParameters", &name) {
-                node = node.child(secret_node(&variable));
+                node = node.child(secret_node(&variable, store));
                 continue;
             }
             let (literal, exact) = argument_literal(&text, script);
@@ -182,7 +183,7 @@ impl Script {
         }
         for (name, value) in environment {
             if Withheld::variable_of(withheld, "Environment", name).is_some() {
-                node = node.child(secret_node(name));
+                node = node.child(secret_node(name, store));
                 continue;
             }
             node = node.child(Node::new("environment").prop(name, &integer_or_string(value)));
@@ -207,12 +208,14 @@ impl Script {
     }
 }
 
-/// Returns the node that fetches a credential, whose ARN the request does not contain.
-fn secret_node(variable: &str) -> Node {
-    Node::text("secret", variable).prop("from", &string("…")).with_comment(
-        "A credential, which is not written here: store it in AWS Secrets Manager, and write the \
+/// Returns the node that fetches a credential, whose ARN the request does not contain; `store` is the beginning of ARNs.
+fn secret_node(variable: &str, store: &str) -> Node {
+    Node::text("secret", variable)
+        .prop("from", &string(&format!("{store}{MADE_UP}-{variable}")))
+        .with_comment(
+            "A credential, which is not written here: store it in AWS Secrets Manager, and write the \
             secret's ARN.",
-    )
+        )
 }
 
 /// Returns a hyperparameter as a literal, and whether trainc sends it unchanged.

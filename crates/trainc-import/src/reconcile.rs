@@ -3,7 +3,7 @@
 //! compiled.
 
 use super::Imported;
-use super::comparison::{Difference, differences};
+use super::comparison::{Difference, differences, without_start};
 use super::credentials::Withheld;
 use super::kdl::{Node, string};
 use super::unsupported::Unsupported;
@@ -11,13 +11,19 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use trainc_diag::{Allowable, Code, Severity};
 use trainc_emit as emit;
+use trainc_ir::Scalar;
 use trainc_plan::Compiled;
+use trainc_plan::bind::placeholder_value;
 
 impl Imported {
     /// Compares the manifest's request with the imported one, and completes the manifest and its header.
     #[must_use]
     pub fn reconcile(mut self, mut compile: impl FnMut(&str) -> Compiled) -> Self {
-        let compiled = compile(&self.manifest);
+        let mut compiled = compile(&self.manifest);
+        if self.link(&compiled) {
+            self.manifest = self.render();
+            compiled = compile(&self.manifest);
+        }
         for difference in self.differences(&compiled) {
             if is_expressible(&difference) {
                 insert(&mut self.members, &difference.path, difference.imported.unwrap_or(Value::Null));
@@ -46,7 +52,13 @@ impl Imported {
         for difference in self.differences(&compiled) {
             found.add_difference(&difference.describe());
         }
-        let errors: Vec<&str> = errors(&compiled).into_keys().collect();
+        let (blank, errors): (Vec<&str>, Vec<&str>) =
+            errors(&compiled).into_keys().partition(|code| *code == BLANK);
+        if !blank.is_empty() && errors.is_empty() {
+            let line = "nothing is sent before the names that read `made-up-…` are replaced";
+            self.unsupported.push(line.to_owned());
+            self.caveats.push(line.to_owned());
+        }
         if !errors.is_empty() {
             found.add_difference(&format!(
                 "the manifest has errors, so nothing is sent: {}",
@@ -62,11 +74,21 @@ impl Imported {
     }
 
     fn differences(&self, compiled: &Compiled) -> Vec<Difference> {
-        let sent = compiled
-            .plan
-            .as_deref()
-            .map_or(Value::Null, |plan| emit::training_job_request(plan, &emit::identity(plan)));
-        let mut found = differences(&self.request, &sent);
+        let plan = compiled.plan.as_deref();
+        let sent = plan.map_or(Value::Null, |plan| emit::training_job_request(plan, &emit::identity(plan)));
+        let mut found = match (&sent, self.replaces_drivers) {
+            (Value::Object(sent), true) => {
+                let channel = plan.and_then(|plan| plan.payload.code_channel());
+                differences(&without_start(&self.compared, None), &without_start(sent, channel))
+            }
+            _ => differences(&Value::Object(self.compared.clone()), &sent),
+        };
+        // It names the file that trainc packs.
+        let is_moved = |difference: &Difference| match difference.path.as_slice() {
+            [member, name] => member == "HyperParameters" && Some(name) == self.moved.as_ref(),
+            _ => false,
+        };
+        found.retain(|difference| !is_moved(difference));
         found.retain(|difference| !differs_in_digest(difference));
         found.retain(|difference| !self.withheld.iter().any(|one| one.is_at(&difference.path)));
         // The script that fetches secrets starts the program.
@@ -77,6 +99,42 @@ impl Imported {
         found
     }
 }
+
+impl Imported {
+    /// Writes placeholders for hyperparameters that have the value of one; returns whether there are any.
+    fn link(&mut self, compiled: &Compiled) -> bool {
+        let Some(plan) = compiled.plan.as_deref() else { return false };
+        let keys = self.compared.get("HyperParameters").and_then(Value::as_object);
+        let mut links: Vec<(String, String)> = Vec::new();
+        for (name, paths) in &self.placeholders {
+            let written = keys.and_then(|keys| keys.get(name)).and_then(Value::as_str).map(argument_text);
+            let is_same = |path: &&String| {
+                placeholder_value(plan, path).is_some_and(|value| Some(emit::python_str(&value)) == written)
+            };
+            links.extend(paths.iter().find(is_same).map(|path| (name.clone(), path.clone())));
+        }
+        let program = self.nodes.iter_mut().find(|node| node.is("program"));
+        let Some(program) = program.filter(|_| !links.is_empty()) else { return false };
+        for (name, path) in links {
+            program.set_value_of("hyperparameter", &name, &string(&format!("{{{{ {path} }}}}")));
+        }
+        true
+    }
+}
+
+/// Returns a hyperparameter as the program gets it.
+fn argument_text(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Number(number)) if number.is_f64() => {
+            emit::python_str(&Scalar::Float(number.as_f64().unwrap_or_default()))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The code of a placeholder in a name, which a person replaces.
+pub(super) const BLANK: &str = "T0760";
 
 /// Path of the script that the toolkit starts.
 const PROGRAM: [&str; 2] = ["HyperParameters", "sagemaker_program"];

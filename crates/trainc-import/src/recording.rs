@@ -1,6 +1,7 @@
 //! The record of a script that ran with every AWS call answered by `recorder.py`.
 
 use super::document;
+use super::trainer::Trainer;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ pub(super) const ACCOUNT: &str = "000000000000";
 const ROLE: &str = ":role/trainc-import";
 pub(super) const ROLE_PLACEHOLDER: &str = "${role_arn}";
 /// Text in every answer that the recorder made up.
-const MADE_UP: &str = "made-up";
+pub(super) const MADE_UP: &str = "made-up";
 
 /// What a script did, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +33,10 @@ pub struct Recording {
     pub skipped: Vec<String>,
     /// Objects that it would have uploaded: URI, and the path of the user's file.
     pub uploaded: BTreeMap<String, Option<String>>,
+    /// Texts of uploaded settings by their URI.
+    pub texts: BTreeMap<String, String>,
+    /// What each `ModelTrainer` of the SDK v3 starts, by the URI of its drivers.
+    pub trainers: BTreeMap<String, Trainer>,
     /// Channels of local files by their URI.
     pub channels: BTreeMap<String, LocalChannel>,
     /// ARNs of the roles that it asked for by name, and whether it would have created them.
@@ -93,6 +98,8 @@ pub struct Ignored {
     pub line: Option<usize>,
     /// Its last line, if what stands in it was skipped too.
     pub last: Option<usize>,
+    /// Whether it would have built a training job.
+    pub builds: bool,
 }
 
 /// The source of an archive that a script would have uploaded.
@@ -117,10 +124,6 @@ pub struct LocalSource {
 pub struct LocalChannel {
     /// Absolute path of the file or directory; `None` for what the SDK generates.
     pub path: Option<String>,
-    /// Script that its drivers start, if it is the channel of the source.
-    pub entry: Option<String>,
-    /// Class of the drivers' launcher.
-    pub distributed: Option<String>,
 }
 
 /// Repository of a source.
@@ -177,9 +180,14 @@ impl Recording {
             "skipped" => push(&mut self.skipped, text("what")),
             "uploaded" => {
                 if let Some(uri) = text("uri") {
+                    self.texts.extend(text("text").map(|content| (uri.clone(), content)));
                     // A call for the object follows the call for the file.
                     self.uploaded.entry(uri).or_insert(text("file"));
                 }
+            }
+            "trainer" => {
+                let trainer = serde_json::from_value(line.clone()).ok();
+                self.trainers.extend(text("uri").zip(trainer));
             }
             "channel" => {
                 let channel = serde_json::from_value(line.clone()).ok();
@@ -211,6 +219,7 @@ impl Recording {
                     message: text("message").unwrap_or_default(),
                     line: number("line"),
                     last: number("last"),
+                    builds: line.get("builds").and_then(Value::as_bool).unwrap_or_default(),
                 });
             }
             "unknown" => {

@@ -718,7 +718,7 @@ fn requests_of_a_script_have_its_source_and_account() {
     assert!(job.caveats.iter().any(|line| line.starts_with(caveat)), "{:?}", job.caveats);
     assert!(job.manifest.contains("// Not uploaded, as the script would have done: "), "{}", job.manifest);
     // Only what failed before the request.
-    let failed = |line| Ignored { message: String::new(), line: Some(line), last: None };
+    let failed = |line| Ignored { message: String::new(), line: Some(line), last: None, builds: false };
     recording.ignored = vec![failed(7), failed(9)];
     let job = import_document(&request, &origin(&recording)).pop().unwrap();
     assert!(

@@ -314,28 +314,8 @@ impl Reader<'_> {
     /// Merges a value into the job. Returns true if a value of the job replaced it.
     fn merge_setting(&mut self, row: &KeyRow, setting: &FileSetting, names: &Names) -> bool {
         let Some(place) = row.word.as_deref().and_then(Place::parse) else { return false };
-        let written = match &setting.value {
-            FileValue::Scalar(value) => value.clone(),
-            // The manifest separates names by commas.
-            FileValue::List(items) if items.is_empty() => return false,
-            FileValue::List(items) => {
-                Scalar::Text(items.iter().map(Scalar::as_variable).collect::<Vec<_>>().join(","))
-            }
-            FileValue::Map => return false,
-        };
-        if written == Scalar::Null {
-            return false;
-        }
-        let names = names.clone().with_value("value", &written);
-        if row.read_when.as_deref().is_some_and(|when| names.holds(when) != Some(true)) {
-            return false;
-        }
-        let meant = match (&row.gives, row.values.get(&written.as_variable())) {
-            (Some(gives), _) => names.value(gives),
-            (None, Some(meant)) => Some(engine_files::scalar(meant)),
-            (None, None) => Some(written.clone()),
-        };
-        let Some(meant) = meant.filter(|meant| *meant != Scalar::Null) else { return false };
+        let Some(written) = files::as_written(&setting.value) else { return false };
+        let Some(meant) = files::meant(row, &written, names) else { return false };
         let value = match place.value(&meant) {
             Ok(value) => value,
             // The manifest has no word for it; a rule reports values that the program refuses.

@@ -1,0 +1,1 @@
+"""Stands for a program that starts torchrun itself."""
