@@ -79,8 +79,13 @@ pub fn convert_document(
     let Some(jobs) = import_all(source, shown, text, &mut found) else {
         return Err(Refusal::Problems(sources, found));
     };
-    let filled = import_text(text, &Origin::filled(Fill::Values));
-    let jobs = filled.into_iter().zip(jobs).map(|(filled, job)| vec![filled, job]).collect();
+    let mut jobs: Vec<Vec<Imported>> = jobs.into_iter().map(|job| vec![job]).collect();
+    // The plain ones are the last way.
+    for fill in Fill::WAYS.iter().rev().filter(|fill| fill.values && !fill.file) {
+        for (ways, job) in jobs.iter_mut().zip(import_text(text, &Origin::filled(*fill))) {
+            ways.insert(0, job);
+        }
+    }
     convert_jobs(to, options, Input { source, sources }, jobs)
 }
 
@@ -116,9 +121,8 @@ pub fn convert_recording(
     for document in &recording.documents {
         let mut origin = Origin::from_recording(&shown, document, recording, &directory);
         let mut all: Vec<Vec<Imported>> = Vec::new();
-        for (fill, has_sources) in
-            [(Fill::File, true), (Fill::Values, true), (Fill::Nothing, true), (Fill::Nothing, false)]
-        {
+        let ways = Fill::WAYS.iter().map(|fill| (*fill, true)).chain([(Fill::default(), false)]);
+        for (fill, has_sources) in ways {
             origin.fill = fill;
             if !has_sources {
                 origin.forget_sources();
@@ -178,6 +182,7 @@ fn review(options: &Options, job: Destined) -> Converted {
 fn best(options: &Options, name: &str, ways: Vec<Imported>) -> Option<Imported> {
     let mut best: Option<(Imported, (usize, usize))> = None;
     let mut refused: Vec<String> = Vec::new();
+    let mut first: Option<Vec<String>> = None;
     for way in ways {
         let way = way.reconcile(|manifest| compiled(options, name, manifest).0);
         let (found, sources) = compiled(options, name, &way.manifest);
@@ -186,8 +191,9 @@ fn best(options: &Options, name: &str, ways: Vec<Imported>) -> Option<Imported> 
         let errors: Vec<String> = errors.map(|one| one.masked(&sources).message).collect();
         let faults = (errors.len(), way.lost.len());
         if way.has_source && refused.is_empty() {
-            refused = errors;
+            refused.clone_from(&errors);
         }
+        first.get_or_insert(errors);
         if best.as_ref().is_none_or(|(_, least)| faults < *least) {
             best = Some((way, faults));
         }
@@ -195,7 +201,15 @@ fn best(options: &Options, name: &str, ways: Vec<Imported>) -> Option<Imported> 
             break;
         }
     }
-    let (mut best, _) = best?;
+    let (mut best, (errors, _)) = best?;
+    let first = first.unwrap_or_default();
+    if errors < first.len() && best.has_source {
+        best.unsupported.extend(
+            first
+                .iter()
+                .map(|message| format!("not written, because the manifest would have an error: {message}")),
+        );
+    }
     if !best.has_source {
         best.unsupported.extend(refused.iter().map(|message| format!("`program source=`: {message}")));
     }

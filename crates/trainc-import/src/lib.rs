@@ -44,7 +44,6 @@ pub use trainer::Trainer;
 use credentials::Withheld;
 use document::FoundJob;
 use kdl::{Node, escape_placeholders, string};
-use origin::Fill;
 pub use outcome::Outcome;
 use recording::ROLE_PLACEHOLDER;
 use serde_json::{Map, Value};
@@ -329,8 +328,11 @@ impl Imported {
                 )
             }
             0 if self.is_tuned => "a training job of the tuning job, without the tuned parameters".to_owned(),
-            0 if self.caveats.is_empty() => "the same request".to_owned(),
-            0 => "the same request, with the caveats in its header".to_owned(),
+            0 => {
+                let by = if self.replaces_drivers { ", with the program started by trainc" } else { "" };
+                let caveats = if self.caveats.is_empty() { "" } else { ", with the caveats in its header" };
+                format!("the same request{by}{caveats}")
+            }
             1 => "1 difference, in its header".to_owned(),
             more => format!("{more} differences, in its header"),
         }
@@ -667,7 +669,7 @@ impl Reader<'_> {
     /// Reads what hyperparameters, and the file of arguments that one of them names, say of the training.
     fn read_training(&mut self, script: &program::Script) {
         let fill = self.origin.fill;
-        if fill == Fill::Nothing || !script.is_script() {
+        if !fill.values || !script.is_script() {
             return;
         }
         let mut out = Training::of_hyperparameters(&script.arguments_sent);
@@ -681,7 +683,7 @@ impl Reader<'_> {
         // Which of several files the program reads is not known.
         if let Some((name, value, training, path)) = named.pop().filter(|_| named.is_empty()) {
             out = out.with_file(training);
-            if let Some(path) = path.filter(|_| fill == Fill::File) {
+            if let Some(path) = path.filter(|_| fill.file) {
                 self.pack_channel_of(&value, &path);
                 out.file = Some((path, name.clone()));
             }
@@ -708,7 +710,16 @@ impl Reader<'_> {
     /// Returns the model, or a comment in its place.
     fn model(&mut self) -> Node {
         if let Some(model) = &self.training.model {
-            return Node::text("model", model);
+            if self.origin.fill.model {
+                return Node::text("model", model);
+            }
+            let line = format!(
+                "`model {}`: left out, since the plan of what is assumed here has errors with it; write it once `parallel` says how \
+                    the model is sharded",
+                string(model)
+            );
+            self.unsupported.add(&line);
+            return Node::comment(&[&line]);
         }
         self.unsupported.add("`model`: not part of a request, but required to predict memory and time");
         Node::comment(&["model \"…\": a request does not contain the model, which predictions require."])
@@ -771,11 +782,9 @@ impl Reader<'_> {
             );
         } else if !assumed.is_empty() {
             let assumed: Vec<String> = assumed.into_iter().map(str::to_owned).collect();
-            let (list, is) = (
-                trainc_diag::text::list(&assumed, "and"),
-                if assumed.len() == 1 { "is a placeholder" } else { "are placeholders" },
-            );
-            node = node.with_comment(&format!("{list} {is}: time and cost are for them; write yours."));
+            let list = trainc_diag::text::list(&assumed, "and");
+            let is = if assumed.len() == 1 { "is a placeholder" } else { "are placeholders" };
+            node = node.with_comment(&format!("{list} {is}, for which time and cost are; write yours."));
             self.unsupported
                 .add(&format!("`train`: {list} {is}, and so are the plan's values derived from it"));
         }

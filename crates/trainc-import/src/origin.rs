@@ -23,14 +23,24 @@ const CHANNELS: &str = "/opt/ml/input/data/";
 
 /// What of the training is written into a manifest, from hyperparameters and the file that they name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fill {
-    /// Nothing: placeholders.
-    #[default]
-    Nothing,
-    /// The values.
-    Values,
-    /// The values, and `train file=` in place of those of the file.
-    File,
+pub(super) struct Fill {
+    /// The values; otherwise placeholders.
+    pub(super) values: bool,
+    /// `train file=` in place of the values of the file.
+    pub(super) file: bool,
+    /// The model.
+    pub(super) model: bool,
+}
+
+impl Fill {
+    /// The ways to write a manifest, the best one first. A model may not fit with what is assumed of the launcher.
+    pub(super) const WAYS: [Self; 5] = [
+        Self { values: true, file: true, model: true },
+        Self { values: true, file: false, model: true },
+        Self { values: true, file: true, model: false },
+        Self { values: true, file: false, model: false },
+        Self { values: false, file: false, model: false },
+    ];
 }
 
 /// The script that would have sent a request, and what is known from running it.
@@ -127,7 +137,7 @@ impl Origin {
             texts: recording.texts.clone(),
             trainers: trainers.collect(),
             base: directory.to_owned(),
-            fill: Fill::Nothing,
+            fill: Fill::default(),
             is_region_assumed: region.is_some() && region == recording.assumed_region,
             region,
             sources: sources.collect(),

@@ -17,6 +17,9 @@ use trainc_ir::{FileReader, ForeignFile, Scalar};
 /// The path of placeholders for the name of the model.
 const MODEL: &str = "model.name";
 
+/// The path of the strategy of FSDP.
+const STRATEGY: &str = "parallel.strategy";
+
 /// What is known of the training.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Training {
@@ -91,6 +94,7 @@ impl Training {
             if script_options::get(&setting.key).as_ref().is_some_and(is_model) {
                 named.extend(Some(written.as_variable()).filter(|name| models::find(name).is_some()));
             }
+            self.read_strategy(&setting.key, &written);
             let Some(row) = table.find(&setting.key) else { continue };
             let Some((word, meant)) = row.word.as_ref().zip(files::meant(row, &written, &names)) else {
                 continue;
@@ -100,10 +104,27 @@ impl Training {
                 self.values.entry(word.clone()).or_insert_with(|| engine_files::scalar(implied));
             }
         }
+        if self.values.keys().any(|word| word.starts_with("train/optimizer.")) {
+            // That of transformers in every version.
+            self.values
+                .entry("train/optimizer".to_owned())
+                .or_insert_with(|| Scalar::Text("adamw".to_owned()));
+        }
         named.dedup();
         // Two names are those of two models.
         if let [name] = named.as_slice() {
             self.model = Some(name.clone());
+        }
+    }
+
+    /// Reads the strategy of FSDP, whose word depends on no version.
+    fn read_strategy(&mut self, key: &str, written: &Scalar) {
+        let option = script_options::get(key)
+            .filter(|option| option.paths.first().is_some_and(|path| path == STRATEGY));
+        let Some(words) = option.and_then(|option| option.words) else { return };
+        let text = written.as_variable().to_lowercase();
+        if let Some(strategy) = text.split([' ', ',']).find_map(|word| words.get(word)) {
+            self.values.insert("parallel/strategy".to_owned(), Scalar::Text(strategy.clone()));
         }
     }
 
@@ -296,7 +317,7 @@ mod tests {
         assert_eq!(found.model.as_deref(), Some("Qwen/Qwen3-4B"));
         assert_eq!(
             text(found.train(&[])),
-            "precision \"bf16\"\nsequence-length 2048\nmicro-batch 4\naccumulation 2\noptimizer lr=0.0002 warmup=\"50 \
+            "precision \"bf16\"\nsequence-length 2048\nmicro-batch 4\naccumulation 2\noptimizer \"adamw\" lr=0.0002 warmup=\"50 \
                 steps\"\nepochs 3\n"
         );
         assert_eq!(text(found.others()), "adapter \"lora\" rank=16\n");

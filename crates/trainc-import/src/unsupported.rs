@@ -11,7 +11,7 @@ const MOST_UNKNOWN: usize = 12;
 /// what only the account knows, and the caveats. A tuning job sets hyperparameters of its own in each
 /// request.
 pub(super) fn header(description: &str, imported: &Imported) -> String {
-    let Imported { lost, caveats, unknown, is_tuned, .. } = imported;
+    let Imported { lost, caveats, unknown, is_tuned, replaces_drivers, .. } = imported;
     let verdict = match (lost.is_empty(), unknown.is_empty(), is_tuned) {
         (false, _, _) => "does not produce the same request; differences:",
         (true, false, _) => {
@@ -20,6 +20,9 @@ pub(super) fn header(description: &str, imported: &Imported) -> String {
         }
         (true, true, true) => {
             "produces one training job with its parameters that are not tuned, not the tuning job"
+        }
+        (true, true, false) if *replaces_drivers => {
+            "produces the same request, with the program started by trainc in place of ModelTrainer's drivers"
         }
         (true, true, false) => "produces the same request",
     };

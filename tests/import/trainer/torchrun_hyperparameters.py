@@ -12,7 +12,7 @@ trainer = ModelTrainer(
     distributed=Torchrun(process_count_per_node=4),
     hyperparameters={
         "model_id": "Qwen/Qwen3-0.6B",
-        "per_device_train_batch_size": 8,
+        "per_device_train_batch_size": 2,
         "gradient_accumulation_steps": 2,
         "max_seq_length": 1024,
         "max_steps": 500,

@@ -24,6 +24,8 @@ gradient_accumulation_steps: 4
 gradient_checkpointing: true
 max_seq_length: 2048
 weight_decay: 0.01
+warmup_steps: 50
+save_steps: 100
 fsdp: "full_shard auto_wrap"
 """)
 config = S3Uploader.upload(local_path="args.yaml", desired_s3_uri=f"s3://{bucket}/mistral/config")
@@ -35,7 +37,7 @@ trainer = ModelTrainer(
     training_image="763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.7.1-gpu-py312-cu128-ubuntu22.04-sagemaker",
     source_code=SourceCode(source_dir="./scripts", requirements="requirements.txt", entry_script="train.py"),
     base_job_name=name,
-    compute=Compute(instance_type="ml.p4d.24xlarge", instance_count=1, keep_alive_period_in_seconds=0),
+    compute=Compute(instance_type="ml.p4de.24xlarge", instance_count=1, keep_alive_period_in_seconds=0),
     distributed=Torchrun(),
     stopping_condition=StoppingCondition(max_runtime_in_seconds=18000),
     hyperparameters={"config": "/opt/ml/input/data/config/args.yaml"},

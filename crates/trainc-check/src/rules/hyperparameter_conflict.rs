@@ -59,6 +59,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         } else if let Some(diagnostic) = other_engine(plan, &row, literal).or_else(|| other_unit(&values, plan, &row, literal, &literals)) {
             problems.push(diagnostic.subject(literal.subject));
         } else if let (Some(limit), Some(written)) = (&row.at_most, literal.value.number())
+            && !has_assumed_length(plan)
             && let Some(most) = placeholder_value(plan, limit).and_then(|most| most.number())
             && written > most
         {
@@ -139,4 +140,11 @@ fn other_unit(values: &PlannedValues, plan: &Plan, row: &OptionMeaning, literal:
 fn is_assumed(plan: &Plan) -> bool {
     let train = &plan.job.train;
     train.micro_batch_size.get() == Some(1) && train.steps.get() == Some(1)
+}
+
+/// Returns whether the length of the run is a placeholder of `import`.
+fn has_assumed_length(plan: &Plan) -> bool {
+    let train = &plan.job.train;
+    let sequences = train.dataset.as_ref().and_then(|dataset| dataset.sequences.get());
+    train.steps.get() == Some(1) || sequences == Some(1)
 }
