@@ -47,7 +47,8 @@ const MOST_BYTES: u64 = 4 << 20;
 /// A notebook is exported first: `jupyter nbconvert --to script`. Often it downloads data or plots results,
 /// which fails here: `--keep-going` skips such statements, and the manifest's header lists their lines.
 ///
-/// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on
+/// A `ModelTrainer` becomes its script, its source and its launcher, and what hyperparameters and the file of
+/// arguments say fills `model`, `train` and `adapter`. What is not known is marked by comments and listed on
 /// standard error. An existing job is also reviewed, with its cost.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -201,15 +201,10 @@ pub(crate) fn summary(recording: &Recording) -> String {
         out.push_str(&format!("answered: {calls}\n"));
     }
     let at = |line: Option<usize>| line.map_or_else(String::new, |line| format!(" at line {line}"));
-    let ignored: Vec<String> =
-        recording.ignored.iter().map(|one| format!("{}{}", one.message, at(one.line))).collect();
     let unknown: Vec<String> = recording.unknown.iter().map(ToString::to_string).collect();
-    for (what, lines) in [
-        ("blocked", &recording.blocked),
-        ("skipped", &recording.skipped),
-        ("not known", &unknown),
-        ("failed, and skipped", &ignored),
-    ] {
+    for (what, lines) in
+        [("blocked", &recording.blocked), ("skipped", &recording.skipped), ("not known", &unknown)]
+    {
         // The first may be the cause, and the last what it led to.
         let more = lines.len().saturating_sub(MOST_SHOWN);
         for (index, line) in lines.iter().enumerate() {
@@ -219,6 +214,13 @@ pub(crate) fn summary(recording: &Recording) -> String {
                 _ => out.push_str(&format!("{what}: {line}\n")),
             }
         }
+    }
+    let (failed, hidden) = recording.shown_failures(MOST_SHOWN);
+    for one in failed {
+        out.push_str(&format!("failed, and skipped: {one}\n"));
+    }
+    if hidden > 0 {
+        out.push_str(&format!("failed, and skipped: {hidden} more\n"));
     }
     if let Some((what, line)) = &recording.stopped {
         out.push_str(&format!(

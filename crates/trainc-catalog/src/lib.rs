@@ -26,6 +26,7 @@ pub mod limits;
 pub mod listing;
 pub mod model_libraries;
 pub mod models;
+pub mod other_documents;
 pub mod packages;
 pub mod path_uses;
 pub mod prices;
@@ -76,6 +77,7 @@ const TABLES: &[table::Table] = &[
     integrations::TABLE,
     model_libraries::TABLE,
     limits::TABLE,
+    other_documents::TABLE,
     packages::TABLE,
     prices::INSTANCES,
     quotas::TABLE,

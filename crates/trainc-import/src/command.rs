@@ -44,14 +44,12 @@ struct Word {
 }
 
 impl Command {
-    /// Reads a command and further arguments, which are passed as they are. The error is why it is not one script with
-    /// named arguments, as the end of a sentence.
+    /// Reads a command and further arguments, which are passed as they are. The error is why it is not one
+    /// script with named arguments, as the end of a sentence.
     pub(super) fn read(text: &str, further: &[String]) -> Result<Self, String> {
         let mut words = words(text)?;
         words.extend(further.iter().map(|text| Word { text: text.clone(), is_expanded: false }));
-        let mut rest = words.iter().peekable();
-        let mut next = || rest.next().map(|word| word.text.as_str());
-        let first = next().ok_or("it is empty")?;
+        let first = words.first().map(|word| word.text.as_str()).ok_or("it is empty")?;
         let mut out = Self::default();
         let mut at = 1;
         let has = |at: usize, text: &str| words.get(at).is_some_and(|word| word.text == text);
@@ -107,16 +105,13 @@ impl Command {
             if is_switch(&self.starter, &key) {
                 continue;
             }
-            let value = match inside {
-                Some(value) => value,
-                None => {
-                    at += 1;
-                    words.get(at - 1).map(|word| word.text.as_str()).unwrap_or_default()
-                }
-            };
+            let value = inside.unwrap_or_else(|| {
+                at += 1;
+                words.get(at - 1).map(|word| word.text.as_str()).unwrap_or_default()
+            });
             match &mut self.starter {
                 Starter::Torchrun { processes } if PER_HOST.contains(&key.as_str()) => {
-                    *processes = value.parse().ok()
+                    *processes = value.parse().ok();
                 }
                 Starter::Torchrun { .. } if OF_TORCHRUN.contains(&key.as_str()) => {}
                 Starter::Accelerate { file } if key == "config_file" => {

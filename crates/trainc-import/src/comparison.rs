@@ -177,8 +177,8 @@ fn is_same_argument(old: &Value, new: &Value) -> bool {
     decode(old).is_some_and(|old| Some(old) == decode(new))
 }
 
-/// Returns a request without what starts its program, and without a hyperparameter's encoding: what `ModelTrainer` and
-/// trainc have in common. A channel of trainc provides the program.
+/// Returns a request without what starts its program, and without a hyperparameter's encoding: what
+/// `ModelTrainer` and trainc have in common. A channel of trainc provides the program.
 pub(super) fn without_start(request: &Map<String, Value>, channel: Option<&str>) -> Value {
     let mut request = request.clone();
     if let Some(Value::Object(algorithm)) = request.get_mut("AlgorithmSpecification") {

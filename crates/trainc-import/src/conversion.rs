@@ -139,8 +139,8 @@ pub fn convert_recording(
     convert_jobs(to, options, Input { source, sources }, jobs)
 }
 
-/// Compiles and writes the manifests of jobs. Each job comes in several ways, the best one first: with what is known of its
-/// training and the source of its program, or without them where they cannot be used.
+/// Compiles and writes the manifests of jobs. Each job comes in several ways, the best one first: with what
+/// is known of its training and the source of its program, or without them where they cannot be used.
 fn convert_jobs(
     to: &Destination,
     options: &Options,
@@ -177,8 +177,8 @@ fn review(options: &Options, job: Destined) -> Converted {
     Converted { imported, out, name, compiled, sources }
 }
 
-/// Returns the first way in which a job has the fewest errors, and the fewest differences of its request. It says why a source is
-/// not used.
+/// Returns the first way in which a job has the fewest errors, and the fewest differences of its request. It
+/// says why a source is not used.
 fn best(options: &Options, name: &str, ways: Vec<Imported>) -> Option<Imported> {
     let mut best: Option<(Imported, (usize, usize))> = None;
     let mut refused: Vec<String> = Vec::new();

@@ -2,7 +2,9 @@
 //! pipeline's step, an event, a search result, a tuning job or a Kubernetes resource; otherwise says what the
 //! document is.
 
+use super::terraform;
 use serde_json::{Map, Value};
+use trainc_catalog::other_documents::{self, Sign};
 use trainc_catalog::shapes::{self, Shape};
 use trainc_ir::job::SERVERLESS;
 
@@ -35,6 +37,15 @@ fn collect(value: &Value, depth: usize, out: &mut Vec<FoundJob>) {
         Value::Object(members) => {
             if let Some(found) = as_job(members) {
                 out.push(found);
+                return;
+            }
+            if let Some(found) = terraform::as_job(members) {
+                out.push(found);
+                return;
+            }
+            // A plan has the state before it, too.
+            if let Some(planned) = members.get("planned_values") {
+                collect(planned, depth + 1, out);
                 return;
             }
             if let Some(text) = joined(members) {
@@ -183,20 +194,10 @@ fn pipeline_expression(value: &Value) -> Option<String> {
     }
 }
 
-/// What a file without a training job is; the file describes its columns.
-const OTHERS: &str = include_str!("other_documents.tsv");
-
-/// A row of the table: how it is recognised, its sign, a description and what to do.
-type Row = (&'static str, &'static str, &'static str, &'static str);
-
-/// Returns the description of the first row that matches, and what to do.
-fn find(matches: impl Fn(&str, &str) -> bool) -> Option<(&'static str, &'static str)> {
-    let rows = OTHERS.lines().filter(|line| !line.starts_with('#'));
-    let row = |line: &'static str| -> Option<Row> {
-        let mut columns = line.split('\t');
-        Some((columns.next()?, columns.next()?, columns.next()?, columns.next()?))
-    };
-    rows.filter_map(row).find(|(how, sign, ..)| matches(how, sign)).map(|(_, _, what, help)| (what, help))
+/// Returns the description of the first kind of file that matches, and what to do.
+fn find(matches: impl Fn(Sign, &str) -> bool) -> Option<(&'static str, &'static str)> {
+    let found = other_documents::all().iter().find(|one| matches(one.how, &one.sign))?;
+    Some((&found.is, &found.help))
 }
 
 /// Describes a file that is no text by its first bytes, and what to do instead.
@@ -205,7 +206,7 @@ pub(super) fn describe_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str
         sign.get(2 * at..2 * at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok())
     };
     let starts = |sign: &str| (0..sign.len() / 2).all(|at| byte(sign, at) == bytes.get(at).copied());
-    find(|how, sign| how == "bytes" && starts(sign))
+    find(|how, sign| how == Sign::Bytes && starts(sign))
 }
 
 /// Describes a text that is neither JSON nor YAML by its lines and its name, and what to do instead.
@@ -216,17 +217,17 @@ pub(super) fn describe_text(name: &str, text: &str) -> Option<(&'static str, &'s
             .is_some_and(|start| start == sign || (sign.starts_with('<') && start.eq_ignore_ascii_case(sign)))
     };
     find(|how, sign| match how {
-        "line" => lines().any(|line| starts(line, sign)),
-        "start" => text.trim_start_matches('\u{feff}').trim_start().starts_with(sign),
-        "text" => text.contains(sign),
-        "name" => name.ends_with(sign),
-        _ => false,
+        Sign::Line => lines().any(|line| starts(line, sign)),
+        Sign::Start => text.trim_start_matches('\u{feff}').trim_start().starts_with(sign),
+        Sign::Text => text.contains(sign),
+        Sign::Name => name.ends_with(sign),
+        Sign::Bytes | Sign::Top | Sign::Member | Sign::Script => false,
     })
 }
 
 /// Describes a Python script that starts no training job itself, and what to do instead.
 pub(super) fn describe_script(text: &str) -> Option<(&'static str, &'static str)> {
-    find(|how, sign| how == "script" && text.contains(sign))
+    find(|how, sign| how == Sign::Script && text.contains(sign))
 }
 
 /// Describes a document without a training job, and what to do instead.
@@ -234,8 +235,8 @@ pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)>
     let first = document.as_array().and_then(|items| items.first()).unwrap_or(document);
     find(|how, sign| {
         let depth = match how {
-            "top" => MOST_NESTED,
-            "member" => 0,
+            Sign::Top => MOST_NESTED,
+            Sign::Member => 0,
             _ => return false,
         };
         sign.split('+').all(|sign| {

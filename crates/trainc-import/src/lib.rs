@@ -29,6 +29,7 @@ mod recording;
 pub mod script;
 pub mod script_problem;
 mod smp;
+mod terraform;
 mod trainer;
 mod training;
 mod unsupported;
@@ -108,8 +109,8 @@ pub struct Imported {
     pub job: String,
     /// The request, without the members that only a response has.
     pub request: Value,
-    /// The request as it is compared: of a `ModelTrainer` the one that starts its script with the toolkit, without what
-    /// trainc provides in another way.
+    /// The request as it is compared: of a `ModelTrainer` the one that starts its script with the toolkit,
+    /// without what trainc provides in another way.
     compared: Map<String, Value>,
     /// Whether trainc starts the program in place of the drivers of a `ModelTrainer`.
     pub replaces_drivers: bool,
@@ -214,7 +215,9 @@ pub(crate) fn rename_duplicates(jobs: &mut [Vec<Imported>]) {
             number += 1;
             name = format!("{base}-{number}");
         }
-        ways.iter_mut().for_each(|job| job.job.clone_from(&name));
+        for job in ways {
+            job.job.clone_from(&name);
+        }
     }
 }
 
@@ -747,8 +750,8 @@ impl Reader<'_> {
         self.accelerate.is_none() && self.origin.is_of_trainer()
     }
 
-    /// Returns what is known of the training, and placeholders: exactly one length and one factor of the batch, so that the
-    /// manifest compiles.
+    /// Returns what is known of the training, and placeholders: exactly one length and one factor of the
+    /// batch, so that the manifest compiles.
     fn train(&mut self, launch: &launch::Launch) -> Node {
         let known = &self.training;
         let mut also: Vec<(&'static str, Scalar)> = Vec::new();
@@ -891,7 +894,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the beginning of the ARNs of a region's secrets; an account that is not known is filled in by `apply`.
+/// Returns the beginning of the ARNs of a region's secrets; an account that is not known is filled in by
+/// `apply`.
 fn secrets_of(region: &str, account: Option<&str>) -> String {
     let partition = trainc_catalog::regions::get(region)
         .map_or_else(|| "aws".to_owned(), |found| found.partition.clone());

@@ -33,7 +33,8 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// The ways to write a manifest, the best one first. A model may not fit with what is assumed of the launcher.
+    /// The ways to write a manifest, the best one first. A model may not fit with what is assumed of the
+    /// launcher.
     pub(super) const WAYS: [Self; 5] = [
         Self { values: true, file: true, model: true },
         Self { values: true, file: false, model: true },
@@ -126,7 +127,7 @@ impl Origin {
         let uploaded =
             recording.uploaded.iter().map(|(uri, file)| (uri.clone(), file.as_deref().map(relative)));
         let channels = recording.channels.iter().map(|(uri, channel)| {
-            (uri.clone(), LocalChannel { path: channel.path.as_deref().map(relative), ..channel.clone() })
+            (uri.clone(), LocalChannel { path: channel.path.as_deref().map(relative) })
         });
         let trainers = recording.trainers.iter().map(|(uri, trainer)| {
             let directory = trainer.directory.as_deref().map(relative);
@@ -258,8 +259,8 @@ impl Origin {
         }
     }
 
-    /// Returns the request of a `ModelTrainer` as one that starts its script with the toolkit, or what to write in place of its
-    /// drivers; `None` for another request. `per_host` is the number of GPUs of a host.
+    /// Returns the request of a `ModelTrainer` as one that starts its script with the toolkit, or what to
+    /// write in place of its drivers; `None` for another request. `per_host` is the number of GPUs of a host.
     pub(super) fn start(
         &self,
         request: &Map<String, Value>,
@@ -292,8 +293,8 @@ impl Origin {
         self.keeps_drivers = true;
     }
 
-    /// Returns the training that a file of arguments says, with the file if it is there and the manifest can name it; `value` is the
-    /// path in the container.
+    /// Returns the training that a file of arguments says, with the file if it is there and the manifest can
+    /// name it; `value` is the path in the container.
     pub(super) fn training_of(
         &self,
         value: &str,
@@ -305,28 +306,12 @@ impl Origin {
         }
         let in_code =
             [CODE_DIRECTORY, "/opt/ml/input/data/code"].iter().find_map(|code| value.strip_prefix(code));
-        let (path, text) = match in_code.or((!value.starts_with('/')).then_some(value)) {
-            Some(inside) => {
-                let source = source.filter(|source| source.git.is_none())?;
-                let inside = inside.trim_start_matches("./").trim_start_matches('/');
-                (Some(format!("{}/{inside}", source.directory.trim_end_matches('/'))), None)
-            }
-            None => {
-                let (channel, inside) = value.strip_prefix(CHANNELS)?.split_once('/')?;
-                let uri = trainer::channel_uri(request, channel)?;
-                let object = if uri.ends_with(&format!("/{inside}")) {
-                    uri.clone()
-                } else {
-                    format!("{}/{inside}", uri.trim_end_matches('/'))
-                };
-                let of_channel = self.channels.get(&uri).and_then(|channel| channel.path.as_deref());
-                let of_channel = of_channel
-                    .map(|path| if is_settings(path) { path.to_owned() } else { format!("{path}/{inside}") });
-                (
-                    self.uploaded.get(&object).cloned().flatten().or(of_channel),
-                    self.texts.get(&object).cloned(),
-                )
-            }
+        let (path, text) = if let Some(inside) = in_code.or((!value.starts_with('/')).then_some(value)) {
+            let source = source.filter(|source| source.git.is_none())?;
+            let inside = inside.trim_start_matches("./").trim_start_matches('/');
+            (Some(format!("{}/{inside}", source.directory.trim_end_matches('/'))), None)
+        } else {
+            self.file_of_channel(value, request)?
         };
         let read = |path: &String| {
             let bytes = read_regular(&self.base.join(path), MOST_ARGUMENTS).ok()?;
@@ -338,6 +323,27 @@ impl Origin {
         let path = path.filter(|_| there.is_some());
         let training = Training::of_file(value, there.or(text).as_deref()?)?;
         Some((training, path))
+    }
+
+    /// Returns the path and the text of a file in a channel, as far as they are known; `value` is its path in
+    /// the container.
+    fn file_of_channel(
+        &self,
+        value: &str,
+        request: &Map<String, Value>,
+    ) -> Option<(Option<String>, Option<String>)> {
+        let (channel, inside) = value.strip_prefix(CHANNELS)?.split_once('/')?;
+        let uri = trainer::channel_uri(request, channel)?;
+        let object = if uri.ends_with(&format!("/{inside}")) {
+            uri.clone()
+        } else {
+            format!("{}/{inside}", uri.trim_end_matches('/'))
+        };
+        let of_channel = self.channels.get(&uri).and_then(|channel| channel.path.as_deref());
+        let of_channel = of_channel
+            .map(|path| if is_settings(path) { path.to_owned() } else { format!("{path}/{inside}") });
+        let path = self.uploaded.get(&object).cloned().flatten().or(of_channel);
+        Some((path, self.texts.get(&object).cloned()))
     }
 
     /// Returns whether a channel has nothing but one file of the user.

@@ -208,7 +208,8 @@ impl Script {
     }
 }
 
-/// Returns the node that fetches a credential, whose ARN the request does not contain; `store` is the beginning of ARNs.
+/// Returns the node that fetches a credential, whose ARN the request does not contain; `store` is the
+/// beginning of ARNs.
 fn secret_node(variable: &str, store: &str) -> Node {
     Node::text("secret", variable)
         .prop("from", &string(&format!("{store}{MADE_UP}-{variable}")))

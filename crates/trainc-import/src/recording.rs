@@ -102,6 +102,14 @@ pub struct Ignored {
     pub builds: bool,
 }
 
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.line.map_or(Ok(()), |line| write!(f, " at line {line}"))?;
+        f.write_str(if self.builds { ", which builds a training job" } else { "" })
+    }
+}
+
 /// The source of an archive that a script would have uploaded.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct LocalSource {
@@ -237,6 +245,24 @@ impl Recording {
     /// Returns the number of training jobs.
     pub fn jobs(&self) -> usize {
         self.documents.iter().map(|document| document::jobs(&document.value).len()).sum()
+    }
+
+    /// Returns the statements that failed and are shown: the first, which may be the cause, the last, and
+    /// those that build a training job; with the number of the others.
+    pub fn shown_failures(&self, most: usize) -> (Vec<&Ignored>, usize) {
+        let count = self.ignored.len();
+        let is_shown = |at: usize, one: &Ignored| {
+            count <= most || at < most / 2 || at + most.div_ceil(2) >= count || one.builds
+        };
+        let shown: Vec<&Ignored> = self
+            .ignored
+            .iter()
+            .enumerate()
+            .filter(|(at, one)| is_shown(*at, one))
+            .map(|(_, one)| one)
+            .collect();
+        let hidden = count - shown.len();
+        (shown, hidden)
     }
 
     /// Describes the calls: `iam GetRole, s3 HeadBucket (2)`.
@@ -379,5 +405,19 @@ mod tests {
         assert_eq!(recording.roles, [("arn:aws:iam::000000000000:role/made".to_owned(), true)].into());
         // The last line is cut off: the process was killed.
         assert!(!recording.ended);
+    }
+
+    #[test]
+    fn a_failure_that_builds_a_job_is_always_shown() {
+        let failed = |line: usize| {
+            json!({"kind": "ignored", "message": "E", "line": line, "builds": line == 10}).to_string()
+        };
+        let lines: Vec<String> = (1..=20).map(failed).collect();
+        let recording = Recording::read(&lines.join("\n"));
+        let (shown, hidden) = recording.shown_failures(6);
+        let found: Vec<usize> = shown.iter().filter_map(|one| one.line).collect();
+        assert_eq!((found, hidden), (vec![1, 2, 3, 10, 18, 19, 20], 13));
+        assert_eq!(shown[3].to_string(), "E at line 10, which builds a training job");
+        assert_eq!(recording.shown_failures(20).1, 0);
     }
 }

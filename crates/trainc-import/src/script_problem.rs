@@ -54,6 +54,8 @@ pub fn script_problem(script: &Script, run: &ScriptRun, source: SourceId, text: 
                 let was = if recording.ignored.len() == 1 { "was" } else { "were" };
                 let has_help = found.help.is_some();
                 let found = found.note(format!("{count} failed and {was} skipped"));
+                let builders = recording.ignored.iter().filter(|one| one.builds);
+                let found = builders.fold(found, |found, one| found.note(one.to_string()));
                 if has_help {
                     found
                 } else {

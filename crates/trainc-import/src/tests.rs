@@ -301,7 +301,8 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(format!("{dir}/{name}")).unwrap()
 }
 
-/// The manifest of every recorded request compiles without an error and sends the same request, member by member.
+/// The manifest of every recorded request compiles without an error and sends the same request, member by
+/// member.
 #[test]
 fn recorded_requests_come_back() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/import");
@@ -568,6 +569,29 @@ fn files_of_other_tools_are_named() {
         ("readme.md", "<details>\n", "a Markdown document"),
         ("log", "Traceback (most recent call last):\n", "a log"),
         (
+            "task.yaml",
+            "name: a\nresources: {accelerators: \"H100:8\"}\nnum_nodes: 2\nrun: torchrun train.py\n",
+            "a SkyPilot task",
+        ),
+        ("x.yaml", "num_nodes: 2\nrun: python train.py\n", "a SkyPilot task"),
+        (
+            "a.dstack.yml",
+            "type: task\nnodes: 2\ncommands: [python train.py]\nresources: {gpu: \"H100:8\"}\n",
+            "a dstack task",
+        ),
+        (
+            "recipe.yaml",
+            "run: {name: a, model_type: \"amazon.nova-2-lite-v1:0:256k\"}\ntraining_config: {max_length: 8192}\n",
+            "a Nova recipe",
+        ),
+        ("recipe.yaml", "run: {name: a}\ntraining_config: {training_args: {}}\n", "a HyperPod recipe"),
+        (
+            "main.tf",
+            "resource \"aws_sagemaker_training_job\" \"a\" {\n}\n",
+            "a Terraform configuration with a training job",
+        ),
+        ("main.tf", "resource \"aws_s3_bucket\" \"a\" {\n}\n", "a Terraform configuration"),
+        (
             "x.json",
             "{\"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4}",
             "an object with `a`, `b`, `c` and other members",
@@ -587,7 +611,52 @@ fn files_of_other_tools_are_named() {
     assert_eq!(decode(&[0xc3, 0x28]), Err(None));
 }
 
-/// A request as other programs write it: UTF-16, comments, tags of CloudFormation, texts in documents, several documents.
+/// As `terraform show -json` prints a plan: objects are lists of one, and names are in snake case.
+#[test]
+fn a_planned_training_job_of_terraform_is_one() {
+    let job = serde_json::json!({
+        "address": "aws_sagemaker_training_job.linear", "type": "aws_sagemaker_training_job", "name": "linear",
+        "values": {
+            "training_job_name": "linear-demo",
+            "role_arn": "arn:aws:iam::111122223333:role/train",
+            "algorithm_specification": [{
+                "training_image": "382416733822.dkr.ecr.us-east-1.amazonaws.com/linear-learner:1",
+                "training_input_mode": "File", "metric_definitions": [],
+            }],
+            "hyper_parameters": {"feature_dim": "784", "predictor_type": "binary_classifier"},
+            "input_data_config": [{"channel_name": "train", "data_source": [{"s3_data_source": [{
+                "s3_data_type": "S3Prefix", "s3_uri": "s3://example-tf/train", "s3_data_distribution_type": "FullyReplicated",
+            }]}]}],
+            "output_data_config": [{"s3_output_path": "s3://example-tf/output"}],
+            "resource_config": [{"instance_type": "ml.m5.large", "instance_count": 1, "volume_size_in_gb": 10}],
+            "stopping_condition": [{"max_runtime_in_seconds": 3600}],
+            "tags": {"team": "risk"}, "tags_all": {"team": "risk"}, "vpc_config": [], "id": null, "timeouts": null,
+        },
+    });
+    let resources = serde_json::json!({"root_module": {"child_modules": [{"resources": [job]}]}});
+    let plan = serde_json::json!({
+        "format_version": "1.2", "terraform_version": "1.11.0",
+        "planned_values": resources.clone(), "prior_state": {"values": resources},
+    });
+    let found = reconciled(&plan.to_string());
+    assert_eq!(found.job, "linear-demo");
+    let request = emitted(&found.manifest);
+    assert_eq!(request["ResourceConfig"]["VolumeSizeInGB"], 10);
+    assert_eq!(request["HyperParameters"]["feature_dim"], "784");
+    assert_eq!(request["InputDataConfig"][0]["DataSource"]["S3DataSource"]["S3Uri"], "s3://example-tf/train");
+    assert_eq!(request["RoleArn"], "arn:aws:iam::111122223333:role/train");
+    assert!(found.manifest.contains("tags team=\"risk\""), "{}", found.manifest);
+    assert_eq!(found.lost, [""; 0], "{}", found.manifest);
+    // Without what starts the job it is named.
+    let mut problems = Problems::default();
+    let empty = serde_json::json!({"planned_values": {"type": "aws_sagemaker_training_job", "values": {}}});
+    assert!(import_all(SourceId(0), "plan.json", &empty.to_string(), &mut problems).is_none());
+    let said = problems.iter().next().unwrap().message.clone();
+    assert!(said.contains("a document of Terraform whose training job has no"), "{said}");
+}
+
+/// A request as other programs write it: UTF-16, comments, tags of CloudFormation, texts in documents,
+/// several documents.
 #[test]
 fn requests_are_found_in_other_forms() {
     let request = file("16-xgb-spot.json");
@@ -626,7 +695,8 @@ fn requests_are_found_in_other_forms() {
     assert!(found.manifest.contains("role create=#true"), "{}", found.manifest);
 }
 
-/// An expression of a state machine is not a value: it is neither sent nor the job's name, and the header lists it.
+/// An expression of a state machine is not a value: it is neither sent nor the job's name, and the header
+/// lists it.
 #[test]
 fn expressions_of_a_state_machine_are_differences() {
     for (name, expression) in [(".$", "$.input.x"), ("", "{% $states.input.x %}")] {
@@ -728,7 +798,8 @@ fn requests_of_a_script_have_its_source_and_account() {
     );
 }
 
-/// The role of a script is kept without its account; that of its environment is replaced, which the header states.
+/// The role of a script is kept without its account; that of its environment is replaced, which the header
+/// states.
 #[test]
 fn the_role_of_a_script_is_kept() {
     let origin = |roles: &[(&str, bool)]| {
@@ -791,8 +862,8 @@ fn removes_digests_from_names() {
     assert_eq!(split_digest_name("team-facade"), None);
 }
 
-/// A described serverless job with all of its members is imported without loss: limits and parameters are in `request`,
-/// because their nodes configure instances and programs.
+/// A described serverless job with all of its members is imported without loss: limits and parameters are in
+/// `request`, because their nodes configure instances and programs.
 #[test]
 fn a_described_serverless_job_round_trips() {
     let asked = serde_json::json!({

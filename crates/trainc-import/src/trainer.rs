@@ -1,8 +1,9 @@
 //! What a `ModelTrainer` of the SageMaker SDK v3 starts, and its request as one of the training toolkit.
 //!
-//! Its request starts drivers, which the SDK generates and uploads with the source (sagemaker-train 1.27.0, `model_trainer.py`
-//! and `container_drivers`). trainc uploads a source itself, and starts it as the toolkit of the image does, or with its own
-//! launch script. The toolkit's hyperparameters name script and launcher, as those of the SDK v2 do.
+//! Its request starts drivers, which the SDK generates and uploads with the source (sagemaker-train 1.27.0,
+//! `model_trainer.py` and `container_drivers`). trainc uploads a source itself, and starts it as the toolkit
+//! of the image does, or with its own launch script. The toolkit's hyperparameters name script and launcher,
+//! as those of the SDK v2 do.
 
 use super::command::{Command, Starter};
 use super::origin::ProgramSource;
@@ -69,8 +70,9 @@ pub(super) fn of_drivers(request: &Map<String, Value>, drivers: &str) -> String 
     let launcher =
         if smp { "its launcher is torchrun with SMP" } else { "its launcher is in `distributed.json` there" };
     format!(
-        "Started by the drivers of a ModelTrainer in the channel `{DRIVERS}`: {fetch}write `program \"SCRIPT\" source=\"./src\"` in \
-            place of `entrypoint`, `arguments` and both channels; SCRIPT or its command is in `{}/sourcecode.json`, and {launcher}.",
+        "Started by the drivers of a ModelTrainer in the channel `{DRIVERS}`: {fetch}write \
+            `program \"SCRIPT\" source=\"./src\"` in place of `entrypoint`, `arguments` and both channels; \
+            SCRIPT or its command is in `{}/sourcecode.json`, and {launcher}.",
         drivers.trim_end_matches('/')
     )
 }
@@ -107,8 +109,8 @@ impl Trainer {
         Ok(Command { starter, entry, arguments: Vec::new() })
     }
 
-    /// Returns a request with the toolkit's hyperparameters in place of the drivers, or why there is none. `per_host` is the
-    /// number of GPUs of a host.
+    /// Returns a request with the toolkit's hyperparameters in place of the drivers, or why there is none.
+    /// `per_host` is the number of GPUs of a host.
     pub(super) fn start(
         &self,
         request: &Map<String, Value>,
@@ -251,13 +253,12 @@ impl Started {
             *value = for_toolkit(value.as_str().unwrap_or_default());
         }
         for (name, value) in &command.arguments {
-            let value = match value {
-                Some(value) => for_toolkit(value),
-                None => {
-                    self.caveats
-                        .push(format!("the switch `--{name}` of the command is passed as `--{name} True`"));
-                    json!("true")
-                }
+            let value = if let Some(value) = value {
+                for_toolkit(value)
+            } else {
+                self.caveats
+                    .push(format!("the switch `--{name}` of the command is passed as `--{name} True`"));
+                json!("true")
             };
             hyperparameters.insert(name.clone(), value);
         }

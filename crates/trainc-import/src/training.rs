@@ -1,7 +1,8 @@
 //! What a job trains, as far as its hyperparameters and the file of arguments that they name say so.
 //!
-//! The names are those of the catalogue's tables: keys of transformers' arguments with their words of the manifest
-//! (`training-arguments.toml`), and options of scripts with the placeholders that have the same value (`script_options.toml`).
+//! The names are those of the catalogue's tables: keys of transformers' arguments with their words of the
+//! manifest (`training-arguments.toml`), and options of scripts with the placeholders that have the same
+//! value (`script_options.toml`).
 
 use super::kdl::{Node, literal, string};
 use serde_json::{Map, Value};
@@ -41,14 +42,22 @@ impl Training {
         let Some(table) = engine_files::keys(engine_files::ARGUMENTS) else { return Self::default() };
         let mut out = Self::default();
         let mut document = Map::new();
+        // The program takes transformers' arguments, so that names of TRL have TRL's meaning.
+        let has_trainer = hyperparameters.iter().any(|(name, _)| {
+            let row = table.find(&name.replace('-', "_"));
+            row.and_then(|row| row.word.as_deref()) == Some("train/micro-batch")
+        });
         for (name, text) in hyperparameters {
             let option = script_options::get(name);
             let is_model = option.as_ref().is_some_and(is_model);
-            let Some(key) = key_of(table, name, option.as_ref()).or(is_model.then(|| name.clone())) else {
+            let Some(key) =
+                key_of(table, name, option.as_ref(), has_trainer).or(is_model.then(|| name.clone()))
+            else {
                 continue;
             };
+            let same = option.or_else(|| option_of(table, &key));
             document.insert(key, decoded(text));
-            let paths = option.filter(|one| is_model || is_plain(one)).map(|option| option.paths);
+            let paths = same.filter(|one| is_model || is_plain(one)).map(|option| option.paths);
             out.placeholders.extend(paths.map(|paths| (name.clone(), paths)));
         }
         out.read(table, "hyperparameters.json", &Value::Object(document).to_string());
@@ -249,12 +258,12 @@ fn is_plain(option: &ScriptOption) -> bool {
     option.equals.is_none() && option.words.is_none() && !option.is_names
 }
 
-/// Returns the key of the table that an option means: that of its name, or that of an option with the same meaning in
-/// every script.
-fn key_of(table: &KeyTable, name: &str, option: Option<&ScriptOption>) -> Option<String> {
+/// Returns the key of the table that an option means: that of its name, or that of an option with the same
+/// meaning in every script.
+fn key_of(table: &KeyTable, name: &str, option: Option<&ScriptOption>, has_trainer: bool) -> Option<String> {
     let name = name.replace('-', "_");
     // Without an option, a name of TRL is that of other programs, too.
-    let is_sure = |row: &&KeyRow| option.is_some() || row.package.is_none();
+    let is_sure = |row: &&KeyRow| has_trainer || option.is_some() || row.package.is_none();
     if let Some(row) = table.find(&name).filter(is_sure) {
         return Some(row.key.clone());
     }
@@ -265,6 +274,13 @@ fn key_of(table: &KeyTable, name: &str, option: Option<&ScriptOption>) -> Option
             .is_some_and(|other| is_plain(&other) && other.paths.first() == Some(first))
     };
     table.rows.iter().find(is_same).map(|row| row.key.clone())
+}
+
+/// Returns the option of another key with the same word of the manifest.
+fn option_of(table: &KeyTable, key: &str) -> Option<ScriptOption> {
+    let word = table.find(key)?.word.as_ref()?;
+    let others = table.rows.iter().filter(|row| row.word.as_ref() == Some(word));
+    others.filter_map(|row| script_options::get(&row.key)).find(is_plain)
 }
 
 /// Returns a hyperparameter as the program reads it.
@@ -296,7 +312,9 @@ mod tests {
 
     fn text(nodes: Vec<Node>) -> String {
         let mut out = String::new();
-        nodes.iter().for_each(|node| node.write(0, &mut out));
+        for node in &nodes {
+            node.write(0, &mut out);
+        }
         out
     }
 
@@ -307,7 +325,7 @@ mod tests {
             ("per_device_train_batch_size", "4"),
             ("gradient_accumulation_steps", "2"),
             ("learning_rate", "0.0002"),
-            ("max_seq_length", "2048"),
+            ("max_length", "2048"),
             ("bf16", "true"),
             ("lora_rank", "16"),
             ("num_train_epochs", "3"),
@@ -326,6 +344,7 @@ mod tests {
         };
         assert_eq!(paths("per_device_train_batch_size").as_deref(), Some("batch.micro"));
         assert_eq!(paths("model_id").as_deref(), Some("model.name"));
+        assert_eq!(paths("max_length").as_deref(), Some("train.sequence_length"));
         assert_eq!(paths("bf16"), None);
     }
 
@@ -333,6 +352,7 @@ mod tests {
     fn names_of_other_programs_say_nothing() {
         assert!(of(&[("learning_rate", "0.1"), ("seed", "1"), ("max_depth", "5")]).is_empty());
         assert!(of(&[("model_id", "my-own/model"), ("epochs", "3")]).is_empty());
+        assert!(!of(&[("model_id", "Qwen/Qwen3-4B"), ("max_length", "3")]).has("train/sequence-length"));
         assert!(
             Training::of_file("a.yaml", "compute_environment: LOCAL_MACHINE\nnum_machines: 1\n").is_none()
         );

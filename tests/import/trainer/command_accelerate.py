@@ -21,7 +21,7 @@ trainer = ModelTrainer(
             --output_dir /opt/ml/model",
     ),
     base_job_name="grpo-trl",
-    compute=Compute(instance_count=1, instance_type="ml.p4d.24xlarge", keep_alive_period_in_seconds=3600),
+    compute=Compute(instance_count=1, instance_type="ml.p5.48xlarge", keep_alive_period_in_seconds=3600),
     environment=environment,
     checkpoint_config=CheckpointConfig(s3_uri=f"s3://{session.default_bucket()}/grpo-trl/checkpoints/"),
 )

@@ -40,8 +40,8 @@ pub fn law(file: &ForeignFile, programs: &[ProgramVersion]) -> Option<&'static s
     Some(law)
 }
 
-/// Returns what a value of a key means in words of the manifest, at the row's place; `None` where the program does not read it, or it
-/// means nothing there.
+/// Returns what a value of a key means in words of the manifest, at the row's place; `None` where the program
+/// does not read it, or it means nothing there.
 pub fn meant(row: &KeyRow, written: &Scalar, names: &Names) -> Option<Scalar> {
     let names = names.clone().with_value("value", written);
     if *written == Scalar::Null
@@ -57,7 +57,8 @@ pub fn meant(row: &KeyRow, written: &Scalar, names: &Names) -> Option<Scalar> {
     meant.filter(|meant| *meant != Scalar::Null)
 }
 
-/// Returns a value as the manifest writes it, which separates names by commas; `None` for a map or an empty list.
+/// Returns a value as the manifest writes it, which separates names by commas; `None` for a map or an empty
+/// list.
 pub fn as_written(value: &FileValue) -> Option<Scalar> {
     match value {
         FileValue::Scalar(value) => Some(value.clone()),
