@@ -2,7 +2,7 @@
 //!
 //! The names are those of the catalogue's tables: keys of transformers' arguments with their words of the
 //! manifest (`training-arguments.toml`), and options of scripts with the placeholders that have the same
-//! value (`script_options.toml`).
+//! value (`vocabulary.toml`).
 
 use super::kdl::{Node, literal, string};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainc_catalog::engine_files::{self, KeyRow, KeyTable};
 use trainc_catalog::models;
-use trainc_catalog::script_options::{self, ScriptOption};
+use trainc_catalog::vocabulary::{self, OptionMeaning};
 use trainc_diag::source::{SourceId, Span};
 use trainc_engine::files::{self, Names};
 use trainc_ir::{FileReader, ForeignFile, Scalar};
@@ -48,7 +48,7 @@ impl Training {
             row.and_then(|row| row.word.as_deref()) == Some("train/micro-batch")
         });
         for (name, text) in hyperparameters {
-            let option = script_options::get(name);
+            let option = vocabulary::get(name);
             let is_model = option.as_ref().is_some_and(is_model);
             let Some(key) =
                 key_of(table, name, option.as_ref(), has_trainer).or(is_model.then(|| name.clone()))
@@ -100,7 +100,7 @@ impl Training {
         let mut named: Vec<String> = Vec::new();
         for setting in &file.settings {
             let Some(written) = files::as_written(&setting.value) else { continue };
-            if script_options::get(&setting.key).as_ref().is_some_and(is_model) {
+            if vocabulary::get(&setting.key).as_ref().is_some_and(is_model) {
                 named.extend(Some(written.as_variable()).filter(|name| models::find(name).is_some()));
             }
             self.read_strategy(&setting.key, &written);
@@ -128,8 +128,8 @@ impl Training {
 
     /// Reads the strategy of FSDP, whose word depends on no version.
     fn read_strategy(&mut self, key: &str, written: &Scalar) {
-        let option = script_options::get(key)
-            .filter(|option| option.paths.first().is_some_and(|path| path == STRATEGY));
+        let option =
+            vocabulary::get(key).filter(|option| option.paths.first().is_some_and(|path| path == STRATEGY));
         let Some(words) = option.and_then(|option| option.words) else { return };
         let text = written.as_variable().to_lowercase();
         if let Some(strategy) = text.split([' ', ',']).find_map(|word| words.get(word)) {
@@ -249,18 +249,18 @@ fn scalar_literal(value: &Scalar) -> Option<String> {
 }
 
 /// Returns whether an option names the model.
-fn is_model(option: &ScriptOption) -> bool {
+fn is_model(option: &OptionMeaning) -> bool {
     option.paths.first().is_some_and(|path| path == MODEL)
 }
 
 /// Returns whether an option has the same value as its placeholder: it is no switch and no word.
-fn is_plain(option: &ScriptOption) -> bool {
+fn is_plain(option: &OptionMeaning) -> bool {
     option.equals.is_none() && option.words.is_none() && !option.is_names
 }
 
 /// Returns the key of the table that an option means: that of its name, or that of an option with the same
 /// meaning in every script.
-fn key_of(table: &KeyTable, name: &str, option: Option<&ScriptOption>, has_trainer: bool) -> Option<String> {
+fn key_of(table: &KeyTable, name: &str, option: Option<&OptionMeaning>, has_trainer: bool) -> Option<String> {
     let name = name.replace('-', "_");
     // Without an option, a name of TRL is that of other programs, too.
     let is_sure = |row: &&KeyRow| has_trainer || option.is_some() || row.package.is_none();
@@ -270,17 +270,16 @@ fn key_of(table: &KeyTable, name: &str, option: Option<&ScriptOption>, has_train
     let option = option.filter(|option| option.in_scripts && is_plain(option) && !is_model(option))?;
     let first = option.paths.first()?;
     let is_same = |row: &&KeyRow| {
-        script_options::get(&row.key)
-            .is_some_and(|other| is_plain(&other) && other.paths.first() == Some(first))
+        vocabulary::get(&row.key).is_some_and(|other| is_plain(&other) && other.paths.first() == Some(first))
     };
     table.rows.iter().find(is_same).map(|row| row.key.clone())
 }
 
 /// Returns the option of another key with the same word of the manifest.
-fn option_of(table: &KeyTable, key: &str) -> Option<ScriptOption> {
+fn option_of(table: &KeyTable, key: &str) -> Option<OptionMeaning> {
     let word = table.find(key)?.word.as_ref()?;
     let others = table.rows.iter().filter(|row| row.word.as_ref() == Some(word));
-    others.filter_map(|row| script_options::get(&row.key)).find(is_plain)
+    others.filter_map(|row| vocabulary::get(&row.key)).find(is_plain)
 }
 
 /// Returns a hyperparameter as the program reads it.

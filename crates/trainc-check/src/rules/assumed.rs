@@ -1,10 +1,17 @@
 //! Values that `import` assumes because a request does not contain them.
 
 use crate::Context;
+use crate::codes;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0517, "assumed-values", Note, "a run of one step or one sequence, as `import` assumes it");
+declare_code!(
+    T0517,
+    "assumed-values",
+    Note,
+    "a run of one step or one sequence, as `import` assumes it",
+    supersedes: { Value: [codes::T0373] }
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0517];
