@@ -304,7 +304,8 @@ mod tests {
             &[],
         );
         check(
-            "accelerate launch --config_file /opt/ml/input/data/code/fsdp.yaml --num_processes 8 \\\n /opt/ml/input/data/code/grpo.py",
+            "accelerate launch --config_file /opt/ml/input/data/code/fsdp.yaml \\\n --num_processes 8 \
+                /opt/ml/input/data/code/grpo.py",
             Starter::Accelerate { file: Some("fsdp.yaml".to_owned()) },
             "grpo.py",
             &[],

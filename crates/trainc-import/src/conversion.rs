@@ -2,13 +2,13 @@
 
 use crate::destination::{Destination, manifest_directory, source_outside_root, write_all};
 use crate::origin::Fill;
-use crate::reconcile::BLANK;
 use crate::{
     Imported, Origin, Recording, import_all, import_document, import_text, rename_duplicates, several_jobs,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use trainc_apply::account::TrainingJob;
+use trainc_check::codes::T0760;
 use trainc_check::compile;
 use trainc_diag::source::{SourceId, SourceMap};
 use trainc_diag::{Diagnostic, Problems, Severity};
@@ -187,7 +187,7 @@ fn best(options: &Options, name: &str, ways: Vec<Imported>) -> Option<Imported> 
         let way = way.reconcile(|manifest| compiled(options, name, manifest).0);
         let (found, sources) = compiled(options, name, &way.manifest);
         let errors =
-            found.problems.iter().filter(|one| one.severity == Severity::Error && one.code.id != BLANK);
+            found.problems.iter().filter(|one| one.severity == Severity::Error && one.code.id != T0760.id);
         let errors: Vec<String> = errors.map(|one| one.masked(&sources).message).collect();
         let faults = (errors.len(), way.lost.len());
         if way.has_source && refused.is_empty() {

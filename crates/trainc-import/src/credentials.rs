@@ -53,8 +53,8 @@ impl Withheld {
     pub(super) fn describe_made_up(&self) -> String {
         let variable = variable(self.path.last().map_or("", String::as_str));
         format!(
-            "`{}`: the script asks for it, and `secret \"{variable}\"` fetches it: store it in AWS Secrets Manager, and write the \
-                secret's ARN",
+            "`{}`: the script asks for it, and `secret \"{variable}\"` fetches it: store it in AWS \
+                Secrets Manager, and write the secret's ARN",
             self.path.join(".")
         )
     }

@@ -607,8 +607,8 @@ impl Reader<'_> {
             && self.starts()
         {
             self.unsupported.add_caveat(
-                "`image`: the program is started by the training toolkit (`sagemaker-training`), which the image has to contain; \
-                    the drivers of ModelTrainer need only Python",
+                "`image`: the program is started by the training toolkit (`sagemaker-training`), \
+                    which the image has to contain; the drivers of ModelTrainer need only Python",
             );
         }
         let program = program.with_comment_if_some(self.instead.as_deref());
@@ -704,7 +704,8 @@ impl Reader<'_> {
         if uri.is_some_and(|uri| self.origin.has_only(&uri, path)) {
             trainer::remove_channels(&mut self.unmapped.0, &[channel]);
             self.unsupported.add(&format!(
-                "channel `{channel}`: trainc packs `{path}` with the source, and `{{{{ train.file }}}}` is its path"
+                "channel `{channel}`: trainc packs `{path}` with the source, at \
+                    `{{{{ train.file }}}}`"
             ));
             self.packed_channel = Some(channel.to_owned());
         }
@@ -717,8 +718,8 @@ impl Reader<'_> {
                 return Node::text("model", model);
             }
             let line = format!(
-                "`model {}`: left out, since the plan of what is assumed here has errors with it; write it once `parallel` says how \
-                    the model is sharded",
+                "`model {}`: left out, since the plan of what is assumed here has errors with it; write it \
+                    once `parallel` says how the model is sharded",
                 string(model)
             );
             self.unsupported.add(&line);

@@ -9,6 +9,7 @@ use super::kdl::{Node, string};
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use trainc_check::codes::T0760;
 use trainc_diag::{Allowable, Code, Severity};
 use trainc_emit as emit;
 use trainc_ir::Scalar;
@@ -53,7 +54,7 @@ impl Imported {
             found.add_difference(&difference.describe());
         }
         let (blank, errors): (Vec<&str>, Vec<&str>) =
-            errors(&compiled).into_keys().partition(|code| *code == BLANK);
+            errors(&compiled).into_keys().partition(|code| *code == T0760.id);
         if !blank.is_empty() && errors.is_empty() {
             let line = "nothing is sent before the names that read `made-up-…` are replaced";
             self.unsupported.push(line.to_owned());
@@ -132,9 +133,6 @@ fn argument_text(text: &str) -> String {
         _ => text.to_owned(),
     }
 }
-
-/// The code of a placeholder in a name, which a person replaces.
-pub(super) const BLANK: &str = "T0760";
 
 /// Path of the script that the toolkit starts.
 const PROGRAM: [&str; 2] = ["HyperParameters", "sagemaker_program"];

@@ -581,7 +581,7 @@ fn files_of_other_tools_are_named() {
         ),
         (
             "recipe.yaml",
-            "run: {name: a, model_type: \"amazon.nova-2-lite-v1:0:256k\"}\ntraining_config: {max_length: 8192}\n",
+            "run: {name: a, model_type: \"amazon.nova-2-lite-v1\"}\ntraining_config: {max_length: 8192}\n",
             "a Nova recipe",
         ),
         ("recipe.yaml", "run: {name: a}\ntraining_config: {training_args: {}}\n", "a HyperPod recipe"),
@@ -615,7 +615,7 @@ fn files_of_other_tools_are_named() {
 #[test]
 fn a_planned_training_job_of_terraform_is_one() {
     let job = serde_json::json!({
-        "address": "aws_sagemaker_training_job.linear", "type": "aws_sagemaker_training_job", "name": "linear",
+        "address": "aws_sagemaker_training_job.a", "type": "aws_sagemaker_training_job", "name": "a",
         "values": {
             "training_job_name": "linear-demo",
             "role_arn": "arn:aws:iam::111122223333:role/train",
@@ -625,12 +625,15 @@ fn a_planned_training_job_of_terraform_is_one() {
             }],
             "hyper_parameters": {"feature_dim": "784", "predictor_type": "binary_classifier"},
             "input_data_config": [{"channel_name": "train", "data_source": [{"s3_data_source": [{
-                "s3_data_type": "S3Prefix", "s3_uri": "s3://example-tf/train", "s3_data_distribution_type": "FullyReplicated",
+                "s3_data_type": "S3Prefix", "s3_uri": "s3://example-tf/train",
+                "s3_data_distribution_type": "FullyReplicated",
             }]}]}],
             "output_data_config": [{"s3_output_path": "s3://example-tf/output"}],
-            "resource_config": [{"instance_type": "ml.m5.large", "instance_count": 1, "volume_size_in_gb": 10}],
+            "resource_config": [
+                {"instance_type": "ml.m5.large", "instance_count": 1, "volume_size_in_gb": 10},
+            ],
             "stopping_condition": [{"max_runtime_in_seconds": 3600}],
-            "tags": {"team": "risk"}, "tags_all": {"team": "risk"}, "vpc_config": [], "id": null, "timeouts": null,
+            "tags": {"team": "risk"}, "tags_all": {"team": "risk"}, "vpc_config": [], "id": null,
         },
     });
     let resources = serde_json::json!({"root_module": {"child_modules": [{"resources": [job]}]}});

@@ -181,7 +181,8 @@ impl Trainer {
         }
         if let Some(requirements) = self.requirements.as_deref().filter(|name| !is_installed(name)) {
             out.caveats.push(format!(
-                "`requirements`: the container installs `requirements.txt` of the source, not `{requirements}`: rename it"
+                "`requirements`: the container installs `requirements.txt` of the source, not \
+                    `{requirements}`: rename it"
             ));
         }
         out.remove_drivers();
@@ -201,8 +202,9 @@ impl Trainer {
         };
         let entry = self.entry.as_deref().filter(|_| self.command.is_none()).unwrap_or("run.sh");
         format!(
-            "The SDK would have uploaded the channels `code` and `sm_drivers`; trainc does not, because {reason}. In place of \
-                both, `entrypoint` and `arguments`, {put} `program \"{entry}\" source=\"{source}\"`."
+            "The SDK would have uploaded the channels `code` and `sm_drivers`; trainc does not, \
+                because {reason}. In place of both, `entrypoint` and `arguments`, {put} \
+                `program \"{entry}\" source=\"{source}\"`."
         )
     }
 }
@@ -244,8 +246,8 @@ impl Started {
         let has_own = hyperparameters.keys().any(|name| name != "mp_parameters");
         if trainer.command.is_some() && has_own {
             self.caveats.push(
-                "`hyperparameter`: the command does not pass them to the script, which finds them in the variable `SM_HPS`; \
-                    trainc passes them, too"
+                "`hyperparameter`: the command does not pass them to the script, which finds them in the \
+                    variable `SM_HPS`; trainc passes them, too"
                     .to_owned(),
             );
         }

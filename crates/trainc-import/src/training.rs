@@ -74,8 +74,8 @@ impl Training {
         out.is_surely_meant().then_some(out)
     }
 
-    /// Returns whether the values are those of training a model: names such as `seed` and `learning_rate` have
-    /// other programs, too.
+    /// Returns whether the values are those of training a model: other programs have names such as `seed` and
+    /// `learning_rate`, too.
     fn is_surely_meant(&self) -> bool {
         self.model.is_some() || self.values.contains_key("train/micro-batch")
     }
@@ -334,8 +334,8 @@ mod tests {
         assert_eq!(found.model.as_deref(), Some("Qwen/Qwen3-4B"));
         assert_eq!(
             text(found.train(&[])),
-            "precision \"bf16\"\nsequence-length 2048\nmicro-batch 4\naccumulation 2\noptimizer \"adamw\" lr=0.0002 warmup=\"50 \
-                steps\"\nepochs 3\n"
+            "precision \"bf16\"\nsequence-length 2048\nmicro-batch 4\naccumulation 2\noptimizer \"adamw\" \
+                lr=0.0002 warmup=\"50 steps\"\nepochs 3\n"
         );
         assert_eq!(text(found.others()), "adapter \"lora\" rank=16\n");
         let paths = |name: &str| {

@@ -16,14 +16,18 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0517];
 
-/// Reports one step of one sequence without a batch, or data of one sequence: placeholders, which make the plan
-/// meaningless.
+/// Reports one step of one sequence without a batch, or data of one sequence: placeholders, which make the
+/// plan meaningless.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let train = &context.plan.job.train;
     let sequences = train.dataset.as_ref().and_then(|dataset| dataset.sequences.val());
     if let Some(at) = sequences.filter(|one| one.value == 1).and_then(|one| one.origin.span()) {
         problems.push(
-            Diagnostic::new(&T0517, at, "`dataset sequences=1`: steps, time and cost are those of one sequence")
+            Diagnostic::new(
+                &T0517,
+                at,
+                "`dataset sequences=1`: steps, time and cost are those of one sequence",
+            )
                 .help("write the number of sequences in one epoch")
                 .note("`trainc import` assumes one, as a request does not contain it"),
         );
