@@ -20,6 +20,8 @@ const NO_FIGURES: [&str; 14] = [
     "memory.capacity_bytes",
     "run.steps",
     "run.tokens",
+    // Values of the manifest.
+    "delivery",
     // What `max-run` allows is a bound itself.
     "run.most_usd",
 ];

@@ -27,7 +27,7 @@ JOB = """
 job "takes" {{
     region "us-east-1"
     account "111122223333"
-    model "Qwen/Qwen3-4B"
+    model "Qwen/Qwen2.5-0.5B"
     cluster "ml.p4d.24xlarge" nodes=1 {{
         max-run "1d"
     }}
@@ -76,6 +76,7 @@ CASES = [
     (
         """precision "fp16"
         sequence-length 1024
+        micro-batch 4
         global-batch 64
         activation-checkpointing #false
         optimizer "adafactor" lr=1e-4 warmup=0.1 schedule="constant"
@@ -104,6 +105,7 @@ CASES = [
             "fp16": False,
             "per_device_train_batch_size": 1,
             "optim": "paged_adamw_8bit",
+            "learning_rate": 1e-4,
             "max_steps": 10_000,
         },
     ),

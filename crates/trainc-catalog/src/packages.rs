@@ -29,7 +29,8 @@ struct ImageRow {
     complete: bool,
     /// Packages that were installed in this version.
     versions: BTreeMap<String, String>,
-    /// Packages that were installed in the newest version of the day that satisfies this, if it says anything.
+    /// Packages that were installed in the newest version of the day that satisfies this, if it says
+    /// anything.
     #[serde(default)]
     ranges: BTreeMap<String, String>,
     /// Packages that the others bring; `None` if that was not read.
@@ -63,8 +64,8 @@ pub struct PackageVersion {
 pub enum InImage {
     /// It has this version.
     Version(PackageVersion),
-    /// It was installed without a pin, so its version is that of the day on which the image was built. That version
-    /// satisfied these specifiers; the text is empty if none were asked for.
+    /// It was installed without a pin, so its version is that of the day on which the image was built. That
+    /// version satisfied these specifiers; the text is empty if none were asked for.
     AnyVersion(String),
     /// The image does not contain it.
     Missing,
@@ -184,7 +185,8 @@ impl ImagePackages {
     }
 }
 
-/// Returns true if a package is in an image only where it is named or where a package that is named requires it.
+/// Returns true if a package is in an image only where it is named or where a package that is named requires
+/// it.
 fn is_named_only(package: &str) -> bool {
     let row: Option<StackRow> = TABLE.row("stack");
     row.is_some_and(|row| row.packages.iter().any(|name| name == package))

@@ -1,5 +1,5 @@
-//! Facts about packages that a requirements file or an import names: those that each host compiles, those that move
-//! torch, those that others bring, and the names of imports.
+//! Facts about packages that a requirements file or an import names: those that each host compiles, those
+//! that move torch, those that others bring, and the names of imports.
 //!
 //! Names of packages are accepted in any spelling that the index accepts.
 
@@ -21,7 +21,8 @@ pub(crate) const LIBRARY: Table = Table::new("standard-library", include_str!("d
 /// Bound of the packages that [`brought_by`] follows.
 const MAX_BROUGHT: usize = 1000;
 
-/// How the build of a package meets torch. An isolated build, which is pip's default, has no torch of its own.
+/// How the build of a package meets torch. An isolated build, which is pip's default, has no torch of its
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TorchInBuild {
@@ -67,8 +68,8 @@ impl SourceBuild {
     }
 }
 
-/// Returns whether a release is compiled on each host; `None` if it has wheels, or no row has the package. Without
-/// a version, the newest release is meant.
+/// Returns whether a release is compiled on each host; `None` if it has wheels, or no row has the package.
+/// Without a version, the newest release is meant.
 pub fn compiles(package: &str, version: Option<&str>) -> Option<SourceBuild> {
     let package = normal_name(package);
     let prefix = format!("{package}/");
@@ -100,7 +101,8 @@ struct TorchRow {
 /// What a release requires of torch and the packages that come with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TorchRequirement {
-    /// Packages, as `torch`, `torchvision`, `transformers`, each with its specifiers, as `==2.8.0`; empty for any version.
+    /// Packages, as `torch`, `torchvision`, `transformers`, each with its specifiers, as `==2.8.0`; empty for
+    /// any version.
     pub requires: BTreeMap<String, String>,
     /// The last release of the row.
     pub version: String,
@@ -117,8 +119,8 @@ impl TorchRequirement {
     }
 }
 
-/// Returns what a release requires of torch; `None` if it requires nothing of it, or no row has the release. `extras` are those of the line. Without a
-/// version, the newest release is meant.
+/// Returns what a release requires of torch; `None` if it requires nothing of it, or no row has the release.
+/// `extras` are those of the line. Without a version, the newest release is meant.
 pub fn moves_torch(package: &str, extras: &[&str], version: Option<&str>) -> Option<TorchRequirement> {
     let package = normal_name(package);
     let extras: Vec<String> = extras.iter().map(|extra| normal_name(extra)).collect();
@@ -163,8 +165,8 @@ struct DependencyRow {
     requires: Vec<String>,
 }
 
-/// Returns the packages that a package always brings, directly or through others, sorted and without itself. A package
-/// without a row brings nothing that is known.
+/// Returns the packages that a package always brings, directly or through others, sorted and without itself.
+/// A package without a row brings nothing that is known.
 pub fn brought_by(package: &str) -> BTreeSet<String> {
     let package = normal_name(package);
     let mut found = BTreeSet::new();
@@ -218,8 +220,8 @@ struct LibraryRow {
     modules: Vec<String>,
 }
 
-/// Returns true if a module belongs to Python's standard library. `python` is a version, as `3.12`; without one, and with
-/// one that the table does not have, any of 3.8 to 3.13 is enough.
+/// Returns true if a module belongs to Python's standard library. `python` is a version, as `3.12`; without
+/// one, and with one that the table does not have, any of 3.8 to 3.13 is enough.
 pub fn is_standard_library(module: &str, python: Option<&str>) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let has = |key: &str| {

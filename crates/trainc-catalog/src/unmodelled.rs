@@ -1,4 +1,4 @@
-//! What programs do beside training that the cost model does not have.
+//! What programs do in addition to training that the cost model does not have.
 
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ struct WorkRow {
     sourced: Sourced,
 }
 
-/// Work of a program beside training.
+/// Work of a program in addition to training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherWork {
     /// What it is, as a phrase.

@@ -75,8 +75,8 @@ pub struct Plan {
     /// The files of the source that the program reads because an argument names them, and no node of the
     /// manifest does: the YAML of its arguments, a DeepSpeed config.
     pub named_files: Vec<ForeignFile>,
-    /// The requirements that are installed before the program starts: `requirements.txt`, and the files that it
-    /// names.
+    /// The requirements that are installed before the program starts: `requirements.txt`, and the files that
+    /// it names.
     pub requirements: Vec<RequirementsFile>,
     /// The work of the program that the prediction does not have.
     pub unmodelled: Vec<Unmodelled>,

@@ -103,7 +103,7 @@ impl RequirementsFile {
     }
 }
 
-/// Work of a program beside training that the prediction does not have.
+/// Work of a program in addition to training that the prediction does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmodelled {
     /// What it is, as a phrase.

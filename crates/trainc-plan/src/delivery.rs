@@ -1,7 +1,8 @@
 //! Decides which settings of a job reach its program, and by what; the others are assumed of it.
 //!
-//! Input: a bound plan. Output: each setting that its declaration marks as deciding memory, time, cost or what
-//! is trained, once. Nothing else decides this: the rules, the reports and `apply` read it from the plan.
+//! Input: a bound plan. Output: each setting that its declaration marks as deciding memory, time, cost or
+//! what is trained, once. Nothing else decides this: the rules, the reports and `apply` read it from the
+//! plan.
 
 use crate::planned_values::{PlannedValues, compare};
 use crate::script::known_arguments;

@@ -123,8 +123,8 @@ fn is_same_word(planned: &str, written: &str) -> bool {
     plain(planned) == plain(written)
 }
 
-/// Returns whether an option names the model; `None` for a name that the catalogue does not have, as that of a
-/// directory.
+/// Returns whether an option names the model; `None` for a name that the catalogue does not have, as that of
+/// a directory.
 fn is_model(planned: &Scalar, written: &Scalar) -> Option<bool> {
     if planned.python() == written.python() {
         return Some(true);

@@ -21,7 +21,8 @@ declare_code!(
 /// The codes of this stage.
 pub(crate) static CODES: &[&Code] = &[&T0824];
 
-/// The class of TRL whose options say which model is trained, and its adapter. Programs parse it with another.
+/// The class of TRL whose options say which model is trained, and its adapter. Programs parse it with
+/// another.
 const MODEL_CLASS: &str = "ModelConfig";
 
 /// Adds the arguments that a program gets because of its class to the program of a bound plan.

@@ -1,4 +1,4 @@
-//! Finds what a program does beside training that the prediction does not have.
+//! Finds what a program does in addition to training that the prediction does not have.
 
 use trainc_catalog::unmodelled::{self, OtherWork, Sign};
 use trainc_diag::source::Span;

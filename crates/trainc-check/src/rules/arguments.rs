@@ -4,7 +4,9 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{CommandLine, CommandOption, FileReader, FileSetting, Hyperparameter, ParserKind, Program, Scalar, Takes, Val};
+use trainc_ir::{
+    CommandLine, CommandOption, FileReader, FileSetting, Hyperparameter, ParserKind, Program, Scalar, Takes, Val,
+};
 
 declare_code!(
     T0260,
@@ -89,8 +91,9 @@ impl Arguments<'_> {
                 "it stops at an argument that no field has",
             ),
         };
+        let message = format!("`{}` declares no option `--{}`", self.entry, h.name);
         let diagnostic =
-            Diagnostic::new(&T0260, h.name_span, format!("`{}` declares no option `--{}`", self.entry, h.name))
+            Diagnostic::new(&T0260, h.name_span, message)
                 .note(format!("{found}; {stops}"))
                 .subject(h.value.span().unwrap_or(h.name_span));
         let near = alike.or_else(|| text::nearest(&h.name, names().filter(|name| name.chars().count() > 1)));
@@ -121,10 +124,12 @@ impl Arguments<'_> {
     /// Compares a value with what its option takes.
     fn check_value(&self, h: &Hyperparameter, option: &CommandOption, problems: &mut Problems) {
         let Some(val) = h.value.val() else { return };
+        let name = &h.name;
         let at = val.span_or(h.name_span);
         let whole = val.value.python();
         // A long text, or one of several lines, is in the manifest.
-        let shown = if whole.len() > LONGEST || whole.contains('\n') { "…".to_owned() } else { whole.clone() };
+        let is_long = whole.len() > LONGEST || whole.contains('\n');
+        let shown = if is_long { "…".to_owned() } else { whole.clone() };
         let declared = |diagnostic: Diagnostic| match option.span {
             Some(span) => diagnostic.label(span, "declared here"),
             None => diagnostic,
@@ -134,7 +139,7 @@ impl Arguments<'_> {
             Takes::Nothing if is_boolean || shown.is_empty() => {
                 let received = if shown.is_empty() { "an empty value" } else { &*format!("`{shown}`") };
                 let message =
-                    format!("the script receives `--{} {shown}`, but this option does not accept a value", h.name);
+                    format!("the script receives `--{name} {shown}`, but this option does not accept a value");
                 problems.push(
                     Diagnostic::new(&T0261, at, message)
                         .help("declare the option with a value in the script: `type=lambda v: v == \"True\"`")
@@ -143,9 +148,12 @@ impl Arguments<'_> {
             }
             Takes::TrueIfAny if val.value.truth() == Some(false) => {
                 let message =
-                    format!("`--{} {shown}` is true in the script: `type=bool` takes every text for true", h.name);
+                    format!("`--{name} {shown}` is true in the script: `type=bool` takes every text for true");
                 let diagnostic = Diagnostic::new(&T0822, at, message)
-                    .help("declare it with `type=lambda text: text == \"True\"` in the script; or pass `\"\"`, which is false");
+                    .help(
+                        "declare it with `type=lambda text: text == \"True\"` in the script; or pass \
+                         `\"\"`, which is false",
+                    );
                 problems.push(declared(diagnostic));
             }
             Takes::Int | Takes::Float | Takes::Truth if !is_readable(option.takes, val) => {
@@ -212,7 +220,11 @@ fn is_readable(takes: Takes, val: &Val<Scalar>) -> bool {
     let shown = shown.trim();
     match takes {
         // `int("1_000")` is 1000; `int("1e3")` and `int("2.0")` are errors.
-        Takes::Int => shown.replace('_', "").trim_start_matches(['+', '-']).bytes().all(|c| c.is_ascii_digit()) && !shown.is_empty(),
+        Takes::Int => {
+            let digits = shown.replace('_', "");
+            let digits = digits.strip_prefix(['+', '-']).unwrap_or(&digits);
+            !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit())
+        }
         Takes::Float => {
             let plain = shown.replace('_', "").to_ascii_lowercase();
             plain.parse::<f64>().is_ok()

@@ -36,7 +36,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(at) = program.map(|program| program.span).or(plan.job.train.span) else { return };
     let message = format!("not passed to the program: {}", text::backtick_list(&names, "and"));
     let mut diagnostic = Diagnostic::new(&T0821, at, message)
-        .note("the plan assumes that the program has these values; an edit of them changes the plan, not the job");
+        .note(
+            "the plan assumes that the program has these values; an edit of them changes the plan, not the \
+             job",
+        );
     for one in &plan.delivery.assumed {
         if let WhyAssumed::UnreadVariable { name } = &one.why {
             let what = Delivery::short(&one.setting);
@@ -51,8 +54,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let takes = program.is_some_and(|program| !program.takes.is_absent());
     diagnostic = match class.filter(|_| !takes) {
         Some(class) => diagnostic
-            .help(format!("write `takes=\"{class}\"` in `program`: trainc passes what that class has a name for")),
-        None => diagnostic.help("pass a value with a placeholder, such as `hyperparameter \"epochs\" \"{{ train.epochs }}\"`"),
+            .help(format!(
+                "write `takes=\"{class}\"` in `program`: trainc passes what that class has a name for"
+            )),
+        None => diagnostic.help(
+            "pass a value with a placeholder, such as `hyperparameter \"epochs\" \"{{ train.epochs }}\"`",
+        ),
     };
     problems.push(diagnostic);
 }

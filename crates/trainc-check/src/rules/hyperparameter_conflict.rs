@@ -56,7 +56,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("memory, time and cost are predicted for the plan's value")
                 .subject(literal.subject),
             );
-        } else if let Some(diagnostic) = other_engine(plan, &row, literal).or_else(|| other_unit(&values, plan, &row, literal, &literals)) {
+        } else if let Some(diagnostic) = other_engine(plan, &row, literal)
+            .or_else(|| other_unit(&values, plan, &row, literal, &literals))
+        {
             problems.push(diagnostic.subject(literal.subject));
         } else if let (Some(limit), Some(written)) = (&row.at_most, literal.value.number())
             && !has_assumed_length(plan)
@@ -67,7 +69,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0584,
                     literal.span,
-                    format!("{statement}, but the run has only {}", text::count(plan.run.steps.as_ref().map_or(0, |steps| steps.value), "step")),
+                    format!(
+                        "{statement}, but the run has only {}",
+                        text::count(plan.run.steps.as_ref().map_or(0, |steps| steps.value), "step")
+                    ),
                 )
                 .help(format!("write a value of at most {}", trainc_emit::python_str(&Scalar::Float(most))))
                 .note("the run ends before the step at which the option has an effect")
@@ -89,7 +94,8 @@ fn other_engine(plan: &Plan, row: &OptionMeaning, literal: &Literal) -> Option<D
     let engines = row.engines.as_ref()?;
     let engine = plan.engine?.name();
     let value = trainc_emit::python_str(&literal.value);
-    let is_off = literal.value.truth() == Some(false) || matches!(value.as_str(), "" | "None" | "none" | "null");
+    let is_off =
+        literal.value.truth() == Some(false) || matches!(value.as_str(), "" | "None" | "none" | "null");
     if is_off || engines.iter().any(|other| other == engine) {
         return None;
     }
@@ -113,7 +119,13 @@ fn other_engine(plan: &Plan, row: &OptionMeaning, literal: &Literal) -> Option<D
 
 /// Reports a length of the run that the plan gives in another unit, unless another option of the script has
 /// the plan's.
-fn other_unit(values: &PlannedValues, plan: &Plan, row: &OptionMeaning, literal: &Literal, literals: &[Literal]) -> Option<Diagnostic> {
+fn other_unit(
+    values: &PlannedValues,
+    plan: &Plan,
+    row: &OptionMeaning,
+    literal: &Literal,
+    literals: &[Literal],
+) -> Option<Diagnostic> {
     let path = row.instead_of.as_ref()?;
     let planned = values.get(path)?;
     literal.value.number().filter(|written| *written > 0.0)?;
@@ -123,7 +135,8 @@ fn other_unit(values: &PlannedValues, plan: &Plan, row: &OptionMeaning, literal:
     };
     // A placeholder is no literal.
     let program = plan.job.program.as_ref()?;
-    let mut names = program.hyperparameters.iter().map(|h| h.name.as_str()).chain(literals.iter().map(|other| other.name.as_str()));
+    let passed = program.hyperparameters.iter().map(|h| h.name.as_str());
+    let mut names = passed.chain(literals.iter().map(|other| other.name.as_str()));
     if row.paths.iter().any(|path| values.get(path).is_some()) || names.any(says_it) {
         return None;
     }

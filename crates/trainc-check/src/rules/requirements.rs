@@ -12,7 +12,7 @@ use trainc_python::requirements::{Content, FILE, Package, accepts};
 
 declare_code!(
     T0850,
-    "invalid-requirement",
+    "invalid-requirement-line",
     Warning,
     "a line of requirements.txt that pip rejects",
     explains: [Program]
@@ -31,7 +31,12 @@ declare_code!(
     "a requirement on a path that the container does not have",
     explains: [Program]
 );
-declare_code!(T0853, "requirement-replaces-torch", Warning, "a requirement that replaces the image's PyTorch");
+declare_code!(
+    T0853,
+    "requirement-replaces-torch",
+    Warning,
+    "a requirement that replaces the image's PyTorch"
+);
 declare_code!(T0854, "requirement-built-from-source", Warning, "a requirement that each host compiles");
 declare_code!(
     T0855,
@@ -70,7 +75,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                         .help("write `NAME==VERSION`, such as `transformers==4.56.2`")
                         .note(PIP_STOPS),
                 ),
-                Content::Address { address, .. } => report(check_address(plan, file, address, span), problems),
+                Content::Address { address, .. } => {
+                    report(check_address(plan, file, address, span), problems);
+                }
                 Content::Option { name, value } if name == FILE => {
                     report(check_file(plan, file, value, span), problems);
                 }
@@ -89,14 +96,19 @@ fn report(found: Option<Diagnostic>, problems: &mut Problems) {
     }
 }
 
-/// Reports a variable of an address whose value is a secret: it is fetched when the program starts, after pip.
+/// Reports a variable of an address whose value is a secret: it is fetched when the program starts, after
+/// pip.
 fn check_secret(plan: &Plan, line: &str, span: Span) -> Option<Diagnostic> {
     let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
     let mut named = secrets.filter(|secret| line.contains(&format!("${{{}}}", secret.name)));
     let secret = named.next()?;
     let name = &secret.name;
     Some(
-        Diagnostic::new(&T0851, span, format!("pip does not have `{name}`: the secret is fetched after pip has run"))
+        Diagnostic::new(
+            &T0851,
+            span,
+            format!("pip does not have `{name}`: the secret is fetched after pip has run"),
+        )
             .label(secret.from.span().unwrap_or(secret.name_span), "fetched when the program starts")
             .help("build an image with the package, or add it to the source")
             .note(PIP_STOPS),
@@ -133,8 +145,8 @@ fn check_file(plan: &Plan, file: &RequirementsFile, value: &str, span: Span) -> 
     })
 }
 
-/// Returns whether the source has a file or directory, relative to a file of it. A source that was not read may
-/// have it.
+/// Returns whether the source has a file or directory, relative to a file of it. A source that was not read
+/// may have it.
 fn is_in_source(plan: &Plan, file: &RequirementsFile, path: &str) -> bool {
     let Some(tree) = &plan.source else { return true };
     let path = path.split([';', '[']).next().unwrap_or(path).trim();
@@ -200,7 +212,8 @@ impl<'a> Image<'a> {
             if package.accepts(torch) != Some(false) {
                 return None;
             }
-            let other = exact.map_or_else(|| format!("one that meets `{}`", package.specifiers), str::to_owned);
+            let other = || format!("one that meets `{}`", package.specifiers);
+            let other = exact.map_or_else(other, str::to_owned);
             Diagnostic::new(&T0853, span, format!("pip replaces the image's PyTorch {torch} with {other}"))
                 .help("remove the line, or choose an image with this PyTorch")
                 .note(note)
@@ -213,7 +226,8 @@ impl<'a> Image<'a> {
             let found = requirement_facts::moves_torch(&package.name, &extras, exact)?;
             let wanted = found.torch().filter(|wanted| accepts(wanted, torch) == Some(false))?;
             let name = &package.name;
-            let version = exact.map_or_else(|| format!("{}, the newest known,", found.version), str::to_owned);
+            let newest = || format!("{}, the newest known,", found.version);
+            let version = exact.map_or_else(newest, str::to_owned);
             let message =
                 format!("{name} {version} requires torch {wanted}: pip replaces the image's PyTorch {torch}");
             Diagnostic::new(&T0853, span, message)
@@ -287,7 +301,8 @@ impl<'a> Image<'a> {
         let is_open = lines().any(|line| matches!(&line.content, Content::Address { package: None, .. }));
         let tree = plan.source.as_ref();
         let has = |path: &str| tree.is_some_and(|tree| tree.get(path).is_some());
-        if is_open || has("setup.py") || has("pyproject.toml") || !plan.job.program.iter().all(|it| it.dependencies.is_empty()) {
+        let has_directories = plan.job.program.iter().any(|program| !program.dependencies.is_empty());
+        if is_open || has("setup.py") || has("pyproject.toml") || has_directories {
             return;
         }
         let required: Vec<&str> = lines()
@@ -297,8 +312,9 @@ impl<'a> Image<'a> {
                 _ => None,
             })
             .collect();
-        let is_required =
-            |name: &str| required.iter().any(|one| *one == name || requirement_facts::brought_by(one).contains(name));
+        let is_required = |name: &str| {
+            required.iter().any(|one| *one == name || requirement_facts::brought_by(one).contains(name))
+        };
         let has_module = |module: &str| {
             let is_it = |part: &str| part == module || part.strip_suffix(".py") == Some(module);
             tree.iter().flat_map(|tree| &tree.files).any(|file| file.path.split('/').any(is_it))
@@ -322,7 +338,8 @@ impl<'a> Image<'a> {
                     InImage::Version(_) | InImage::AnyVersion(_) => false,
                 };
                 let is_missing = |one: &String| is_absent(one) && !is_required(one);
-                let Some(first) = bringing.first().filter(|_| bringing.iter().all(is_missing)) else { continue };
+                let first = bringing.first().filter(|_| bringing.iter().all(is_missing));
+                let Some(first) = first else { continue };
                 reported.push(name);
                 let is_sure = bringing.iter().all(|one| packages.package(one) == InImage::Missing);
                 let found = self.missing(plan, name, first, module.span(&import.at));

@@ -20,16 +20,27 @@ declare_code!(
 pub(super) static CODES: &[&Code] = &[&T0825];
 
 /// Packages with which a program reads and writes S3 itself.
-const S3_PACKAGES: [&str; 8] =
-    ["boto3", "s3fs", "fsspec", "s3torchconnector", "smart_open", "cloudpathlib", "awswrangler", "tensorflow"];
+const S3_PACKAGES: [&str; 8] = [
+    "boto3",
+    "s3fs",
+    "fsspec",
+    "s3torchconnector",
+    "smart_open",
+    "cloudpathlib",
+    "awswrangler",
+    "tensorflow",
+];
+
+/// Calls that make another path of one.
+const CONVERSIONS: [&str; 5] = ["join", "str", "Path", "abspath", "expanduser"];
 
 /// Checks each hyperparameter with an S3 address.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(program) = plan.job.program.as_ref().filter(|_| !plan.is_worker() && !plan.job.has_algorithm_name())
-    else {
+    let Some(program) = &plan.job.program else { return };
+    if plan.is_worker() || plan.job.has_algorithm_name() {
         return;
-    };
+    }
     for h in &program.hyperparameters {
         let Some(val) = h.value.val() else { continue };
         let Scalar::Text(text) = &val.value else { continue };
@@ -47,11 +58,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
         diagnostic = match how.role {
             Some(PathRole::Model) => diagnostic
-                .help("write a channel with this prefix, and pass its directory, such as `/opt/ml/input/data/model`")
+                .help("write a channel with this prefix, and pass its directory: `/opt/ml/input/data/model`")
                 .note("`from_pretrained` looks for a directory of this name, then for a model on the hub"),
             Some(PathRole::Checkpoints) => diagnostic
-                .help(format!("pass `{}`, which SageMaker synchronizes with `checkpoint s3=`", checkpoints(plan)))
-                .note("a directory named `s3:` is made in the container and lost with the host; nothing is resumed"),
+                .help(format!(
+                    "pass `{}`, which SageMaker synchronizes with `checkpoint s3=`",
+                    checkpoints(plan)
+                ))
+                .note("a directory named `s3:` is made in the container and lost with it; nothing is resumed"),
             Some(PathRole::Output | PathRole::Logs | PathRole::Cache) | None => diagnostic
                 .help(format!(
                     "pass `/opt/ml/model` for what is left at the end, or `{}` for checkpoints",
@@ -77,7 +91,8 @@ fn checkpoints(plan: &Plan) -> &str {
 fn use_of(plan: &Plan, name: &str) -> Option<(PathUse, Option<Span>)> {
     let by_name = path_uses::of_option(name);
     let Some(script) = plan.script.as_deref() else { return Some((by_name?, None)) };
-    let attribute = script.command_line.as_ref().and_then(|line| line.option(name)).map(|option| option.attribute.as_str());
+    let option = script.command_line.as_ref().and_then(|line| line.option(name));
+    let attribute = option.map(|option| option.attribute.as_str());
     let attribute = attribute.map_or_else(|| name.replace('-', "_"), str::to_owned);
     let role = by_name.as_ref().and_then(|use_of| use_of.role);
     let mut local = None;
@@ -136,7 +151,7 @@ fn mentions(expression: &Expr, is_it: &dyn Fn(&str) -> bool, depth: usize) -> bo
             (Expr::Name(of), Some(Expr::Text(key))) => is_it(&format!("{of}.{key}")),
             _ => false,
         },
-        Expr::Call(call) if depth < 4 && matches!(call.function(), "join" | "str" | "Path" | "abspath" | "expanduser") => {
+        Expr::Call(call) if depth < 4 && CONVERSIONS.contains(&call.function()) => {
             call.arguments.iter().any(|one| mentions(&one.value, is_it, depth + 1))
         }
         _ => false,

@@ -15,7 +15,12 @@ declare_code!(
     "checkpoints that one rank gathers whole",
     explains: [Memory]
 );
-declare_code!(T0857, "final-model-without-weights", Warning, "a final model that is saved without its weights");
+declare_code!(
+    T0857,
+    "final-model-without-weights",
+    Warning,
+    "a final model that is saved without its weights"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0856, &T0857];
@@ -26,11 +31,13 @@ const STATE_DICT_TYPE: &str = "state_dict_type";
 /// Bytes a second at which one process gathers and writes states: a rule of thumb.
 const GATHERED_BYTES_PER_SECOND: f64 = 1e9;
 
-/// The time after which NCCL's watchdog ends a run whose ranks wait, in seconds (PyTorch 2.8, `init_process_group`).
+/// The time after which NCCL's watchdog ends a run whose ranks wait, in seconds (PyTorch 2.8,
+/// `init_process_group`).
 const WATCHDOG_SECONDS: f64 = 600.0;
 
 /// The classes of transformers and TRL whose `save_model` follows the type of the state dict.
-const TRAINERS: [&str; 6] = ["Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "RewardTrainer", "GRPOTrainer"];
+const TRAINERS: [&str; 6] =
+    ["Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "RewardTrainer", "GRPOTrainer"];
 
 /// Checks the type of the state dict, wherever it is written.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -73,7 +80,8 @@ fn problems_of_full(plan: &Plan, span: Span, problems: &mut Problems) {
     let Some(model) = plan.model.as_ref().filter(|_| plan.job.adapter.is_none()) else { return };
     // Weights and both states of Adam, in the 32 bits in which they are sharded.
     let bytes = model.parameters.value as f64 * 12.0;
-    let host = plan.instance.as_ref().and_then(|instance| instance.host_memory_bytes).map(|bytes| bytes as f64);
+    let instance = plan.instance.as_ref();
+    let host = instance.and_then(|instance| instance.host_memory_bytes).map(|bytes| bytes as f64);
     let seconds = bytes / GATHERED_BYTES_PER_SECOND;
     let is_large = host.is_some_and(|host| bytes > host / 2.0);
     if !is_large && seconds < WATCHDOG_SECONDS {

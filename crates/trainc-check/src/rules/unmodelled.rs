@@ -1,4 +1,4 @@
-//! What the program does beside training that memory and time do not have.
+//! What the program does in addition to training that memory and time do not have.
 
 use crate::Context;
 use crate::queries::memory::{format_bytes, predicted_memory};
@@ -8,7 +8,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Plan, Scalar};
 use trainc_predict::Layout;
 
-declare_code!(T0826, "work-not-predicted", Note, "work beside the training that the plan does not have");
+declare_code!(T0826, "work-not-predicted", Note, "work in addition to training that the plan does not have");
 declare_code!(
     T0827,
     "generation-memory",
@@ -49,7 +49,8 @@ fn report_generation(context: &Context, plan: &Plan, problems: &mut Problems) {
     let is_colocated = value("vllm_mode").is_some_and(|val| val.value == Scalar::Text("colocate".to_owned()));
     let (Some(share), true) = (value("vllm_gpu_memory_utilization"), is_colocated) else { return };
     let Some(part) = share.value.number().filter(|part| (0.0..=1.0).contains(part)) else { return };
-    let Some(capacity) = plan.machine.as_ref().and_then(trainc_ir::plan::Machine::rank_memory_bytes) else { return };
+    let machine = plan.machine.as_ref();
+    let Some(capacity) = machine.and_then(trainc_ir::plan::Machine::rank_memory_bytes) else { return };
     let Ok(layout) = Layout::from_plan(plan) else { return };
     let memory = predicted_memory(context, &layout);
     // At least the states of the model stay where they are.

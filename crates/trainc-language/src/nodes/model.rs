@@ -93,6 +93,7 @@ node! {
         /// quantise the scales too
         pub double: Field<bool> = prop("double", Ty::Bool).decides(&["quantize.double"]);
         /// precision of the arithmetic
-        pub compute: Field<String> = prop("compute", Ty::Word(&["fp32", "fp16", "bf16"])).decides(&["quantize.compute"]);
+        pub compute: Field<String> = prop("compute", Ty::Word(&["fp32", "fp16", "bf16"]))
+            .decides(&["quantize.compute"]);
     }
 }

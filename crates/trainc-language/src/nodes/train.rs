@@ -16,7 +16,8 @@ node! {
         pub file: Field<String> = prop("file", Ty::Plain);
         /// precision of the arithmetic; fp8: matrix products in 8 bit, the rest in bf16
         pub precision: Field<String> =
-            child("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"])).argument("precision").decides(&["train.precision"]);
+            child("precision", Ty::Word(&["fp32", "fp16", "bf16", "fp8"])).argument("precision")
+            .decides(&["train.precision"]);
         /// fp8: how operands are scaled; default: tensorwise
         pub recipe: Field<String> = prop_of("precision", "recipe", Ty::Word(RECIPES))
             .listed("precision.recipe").decides(&["train.recipe"]);
@@ -24,37 +25,48 @@ node! {
         pub gradients: Field<String> = prop_of("precision", "gradients", Ty::Word(WIDTHS))
             .listed("precision.gradients").decides(&["train.gradients"]);
         /// tokens in one sequence
-        pub sequence_length: Field<u64> = child("sequence-length", Ty::Count).decides(&["train.sequence_length", "model.sequence_length"]);
+        pub sequence_length: Field<u64> = child("sequence-length", Ty::Count)
+            .decides(&["train.sequence_length", "model.sequence_length"]);
         /// sequences per model replica and pass
-        pub micro_batch_size: Field<u64> = child("micro-batch", Ty::Count).decides(&["batch.micro", "train.micro_batch"]);
+        pub micro_batch_size: Field<u64> = child("micro-batch", Ty::Count)
+            .decides(&["batch.micro", "train.micro_batch"]);
         /// forward and backward passes per optimizer step
-        pub accumulation: Field<u64> = child("accumulation", Ty::Count).decides(&["batch.accumulation", "train.accumulation"]);
+        pub accumulation: Field<u64> = child("accumulation", Ty::Count)
+            .decides(&["batch.accumulation", "train.accumulation"]);
         /// sequences per optimizer step over all replicas
-        pub global_batch: Field<u64> = child("global-batch", Ty::Count).decides(&["batch.global_sequences", "train.global_batch", "batch.accumulation"]);
+        pub global_batch: Field<u64> = child("global-batch", Ty::Count)
+            .decides(&["batch.global_sequences", "train.global_batch", "batch.accumulation"]);
         /// recompute activations in the backward pass
         pub activation_checkpointing: Field<Recompute> =
-            child("activation-checkpointing", Ty::BoolOr(&["selective"])).argument("value").decides(&["train.activation_checkpointing"]);
+            child("activation-checkpointing", Ty::BoolOr(&["selective"])).argument("value")
+            .decides(&["train.activation_checkpointing"]);
         /// attention without storing the s × s matrix
-        pub flash_attention: Field<bool> = child("flash-attention", Ty::Bool).decides(&["train.flash_attention"]);
+        pub flash_attention: Field<bool> = child("flash-attention", Ty::Bool)
+            .decides(&["train.flash_attention"]);
         /// layers are compiled (`torch.compile`)
         pub compile: Field<bool> = child("compile", Ty::Bool).decides(&["train.compile"]);
         /// attention kernel of the program
         pub attention: Field<String> =
-            child("attention", Ty::Word(&["sdpa", "fa2", "fa3", "cudnn", "flex"])).argument("kernel").decides(&["train.attention"]);
+            child("attention", Ty::Word(&["sdpa", "fa2", "fa3", "cudnn", "flex"])).argument("kernel")
+            .decides(&["train.attention"]);
         /// computation of the loss: all logits at once, in chunks, fused with the head, or split over tensor
         /// ranks
         pub loss: Field<String> =
-            child("loss", Ty::Word(&["whole", "chunked", "fused", "parallel"])).argument("computation").decides(&["train.loss"]);
+            child("loss", Ty::Word(&["whole", "chunked", "fused", "parallel"])).argument("computation")
+            .decides(&["train.loss"]);
         pub optimizer: Option<Optimizer>;
         /// optimizer steps
         pub steps: Field<u64> = child("steps", Ty::Count).decides(&["run.steps", "train.steps"]);
         /// tokens to train on
-        pub tokens: Field<u64> = child("tokens", Ty::Count).decides(&["run.tokens", "train.tokens", "run.steps"]);
+        pub tokens: Field<u64> = child("tokens", Ty::Count)
+            .decides(&["run.tokens", "train.tokens", "run.steps"]);
         /// passes over the data; requires `dataset`
-        pub epochs: Field<f64> = child("epochs", Ty::Number(1e-6, 1e9)).argument("epochs").decides(&["train.epochs", "run.steps"]);
+        pub epochs: Field<f64> = child("epochs", Ty::Number(1e-6, 1e9)).argument("epochs")
+            .decides(&["train.epochs", "run.steps"]);
         pub dataset: Option<Dataset>;
         /// seed of all random numbers
-        pub seed: Field<u64> = child("seed", Ty::Int(0, u64::MAX)).argument("seed").unit(Unit::Plain).decides(&["train.seed"]);
+        pub seed: Field<u64> = child("seed", Ty::Int(0, u64::MAX)).argument("seed").unit(Unit::Plain)
+            .decides(&["train.seed"]);
     }
 }
 
@@ -92,19 +104,22 @@ node! {
         /// peak learning rate
         pub lr: Field<f64> = prop("lr", Ty::Number(0.0, 1e6)).decides(&["train.lr"]);
         /// decay rates of both moments, such as "0.9,0.95"
-        pub betas: Field<(f64, f64)> = prop("betas", Ty::Plain).decides(&["train.betas", "train.beta1", "train.beta2"]);
+        pub betas: Field<(f64, f64)> = prop("betas", Ty::Plain)
+            .decides(&["train.betas", "train.beta1", "train.beta2"]);
         /// type in which its states are stored
         pub states: Field<String> = prop("states", Ty::Word(WIDTHS)).decides(&["train.states"]);
         /// epsilon, for numerical stability
         pub eps: Field<f64> = prop("eps", Ty::Number(0.0, 1.0)).decides(&["train.eps"]);
         /// weight decay
-        pub weight_decay: Field<f64> = prop("weight-decay", Ty::Number(0.0, 1e3)).decides(&["train.weight_decay"]);
+        pub weight_decay: Field<f64> = prop("weight-decay", Ty::Number(0.0, 1e3))
+            .decides(&["train.weight_decay"]);
         /// maximum global gradient norm
         pub clip: Field<f64> = prop("clip", Ty::Number(0.0, 1e6)).decides(&["train.clip"]);
         /// warm-up
         pub warmup: Field<Warmup> = prop("warmup", Ty::Warmup).decides(&["train.warmup"]);
         /// learning rate schedule after the warm-up
-        pub schedule: Field<String> = prop("schedule", Ty::Word(&["constant", "linear", "cosine"])).decides(&["train.schedule"]);
+        pub schedule: Field<String> = prop("schedule", Ty::Word(&["constant", "linear", "cosine"]))
+            .decides(&["train.schedule"]);
         /// final learning rate
         pub min_lr: Field<f64> = prop("min-lr", Ty::Number(0.0, 1e6)).decides(&["train.min_lr"]);
     }
