@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// What is no prediction: what is written, counted, or a fact of the catalogue.
-const NO_FIGURES: [&str; 14] = [
+const NO_FIGURES: [&str; 15] = [
     // Prices, bounds, and bytes that are counted.
     "after_end",
     "batch",

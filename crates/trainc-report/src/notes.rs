@@ -50,6 +50,10 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
     for name in plan.into_iter().flat_map(trainc_predict::unmodelled_options) {
         out.push(format!("parallel.{name}: not modelled in memory and time"));
     }
+    let others = other_work(plan, false);
+    if prediction.speed.is_some() && !others.is_empty() {
+        out.push(format!("speed: of the training alone, without {}", text::list(&others, "and")));
+    }
     if prediction.speed.is_some() {
         let taken = plan.into_iter().flat_map(trainc_predict::approximated_settings);
         out.extend(taken.map(|(member, words)| format!("{member}: {words}")));
@@ -180,6 +184,9 @@ fn reason<'a>(
             say("the memory of this accelerator is not in the catalogue, or the instance has none")
         }
         "memory.capacity_bytes" => (path, broken),
+        "memory.fits" if prediction.memory.is_some() && !other_work(plan, true).is_empty() => {
+            (path, format!("not predicted: {}", text::list(&other_work(plan, true), "and")))
+        }
         "memory.host_bytes" | "memory.peak_checkpoint_bytes" | "memory.fits"
             if prediction.memory.is_some() =>
         {
@@ -380,6 +387,14 @@ fn is_interruption_rate_too_high(plan: Option<&Plan>, prediction: &Prediction) -
     let cluster = plan.and_then(|plan| plan.job.cluster.as_ref());
     cluster.is_some_and(|cluster| cluster.node_losses_per_hour().is_some())
         && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
+}
+
+/// Returns the work of the program that memory, or time, of the plan does not have.
+fn other_work(plan: Option<&Plan>, takes_memory: bool) -> Vec<&str> {
+    let all = plan.into_iter().flat_map(|plan| &plan.unmodelled);
+    let takes =
+        |work: &&trainc_ir::Unmodelled| if takes_memory { work.takes_memory } else { work.takes_time };
+    all.filter(takes).map(|work| work.what.as_str()).collect()
 }
 
 fn reason_or(unknown: Option<Unknown>, otherwise: String) -> String {
