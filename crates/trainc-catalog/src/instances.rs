@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::accelerators;
 use super::shapes;
 use super::table::{Sourced, Table};
-use trainc_ir::hardware::Instance;
+use trainc_ir::hardware::{CpuArchitecture, Instance};
 
 pub(crate) const TABLE: Table = Table::new("instances", include_str!("data/instances.toml"));
 
@@ -16,6 +16,8 @@ pub(crate) const TABLE: Table = Table::new("instances", include_str!("data/insta
 struct InstanceRow {
     accelerators: u32,
     accelerator: String,
+    #[serde(default)]
+    cpu: CpuArchitecture,
     vcpus: Option<u32>,
     host_memory_gib: Option<u64>,
     network_gbps: Option<f64>,
@@ -47,6 +49,7 @@ pub fn get(name: &str) -> Option<Instance> {
         name: name.to_owned(),
         accelerators: row.accelerators,
         accelerator: accelerators::get(&row.accelerator)?,
+        cpu: row.cpu,
         vcpus: row.vcpus,
         host_memory_bytes: row.host_memory_gib.map(|gib| gib << 30),
         network_gbps: row.network_gbps,

@@ -7,8 +7,10 @@
 
 pub mod accelerators;
 pub mod algorithms;
+pub mod allocator_options;
 pub mod argument_classes;
 pub mod arn;
+pub mod checkpoint_calls;
 pub mod container_paths;
 pub mod credential_files;
 pub mod cuda;
@@ -26,6 +28,7 @@ pub mod limits;
 pub mod listing;
 pub mod model_libraries;
 pub mod models;
+pub mod network_calls;
 pub mod other_documents;
 pub mod packages;
 pub mod path_uses;
@@ -55,6 +58,8 @@ const TABLES: &[table::Table] = &[
     engine_files::ACCELERATE,
     accelerators::TABLE,
     algorithms::TABLE,
+    allocator_options::TABLE,
+    checkpoint_calls::TABLE,
     container_paths::TABLE,
     credential_files::FILES,
     credential_files::NAMES,
@@ -77,6 +82,7 @@ const TABLES: &[table::Table] = &[
     integrations::TABLE,
     model_libraries::TABLE,
     limits::TABLE,
+    network_calls::TABLE,
     other_documents::TABLE,
     packages::TABLE,
     prices::INSTANCES,

@@ -27,6 +27,33 @@ impl AcceleratorKind {
     }
 }
 
+/// The architecture of a CPU, for which an image is built.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+pub enum CpuArchitecture {
+    /// AMD and Intel.
+    #[default]
+    #[serde(rename = "x86-64")]
+    X86,
+    /// AWS Graviton and NVIDIA Grace.
+    #[serde(rename = "arm64")]
+    Arm,
+}
+
+impl CpuArchitecture {
+    /// Returns `x86-64` or `arm64`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::X86 => "x86-64",
+            Self::Arm => "arm64",
+        }
+    }
+
+    /// Returns the architecture of a word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Self::X86, Self::Arm].into_iter().find(|one| one.word() == word)
+    }
+}
+
 /// The source and date of a catalogue row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
@@ -91,6 +118,8 @@ pub struct Instance {
     pub accelerators: u32,
     /// The device.
     pub accelerator: Accelerator,
+    /// The architecture of its CPUs.
+    pub cpu: CpuArchitecture,
     /// Virtual CPUs.
     pub vcpus: Option<u32>,
     /// Host memory in bytes.

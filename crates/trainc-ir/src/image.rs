@@ -25,3 +25,10 @@ pub struct Image {
     /// The origin of the URI.
     pub origin: Origin,
 }
+
+impl Image {
+    /// Returns whether it is an image of the user, of whose content nothing is known.
+    pub fn is_own(&self) -> bool {
+        self.family == "own"
+    }
+}

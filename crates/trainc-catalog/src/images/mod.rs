@@ -11,9 +11,9 @@ mod rows;
 mod uri;
 
 pub use names::{
-    NamePart, account_for, accounts_of_repository, has_repository, is_misplaced, is_registry_account,
-    lack_in_name, processor_in_name, processor_of_instance, purpose_in_name, regions_of_account,
-    repositories,
+    NamePart, account_for, accounts_of_repository, cpu_of, has_efa_in_name, has_repository, is_misplaced,
+    is_registry_account, lack_in_name, processor_in_name, processor_of_instance, purpose_in_name,
+    regions_of_account, repositories,
 };
 pub use other::{
     OtherQuery, family_of, is_algorithm, is_algorithm_family, newest_other, other_families,

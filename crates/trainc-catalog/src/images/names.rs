@@ -8,6 +8,7 @@ use super::rows::{ImageRow, REGISTRIES, TABLE, accounts};
 use super::uri::ImageUri;
 use crate::cuda;
 use crate::table::Table;
+use trainc_ir::hardware::CpuArchitecture;
 
 pub(crate) const NAMES: Table = Table::new("image-names", include_str!("../data/image_names.toml"));
 
@@ -16,6 +17,9 @@ struct NameRow {
     processor: Option<String>,
     purpose: Option<String>,
     lacks: Option<String>,
+    cpu: Option<CpuArchitecture>,
+    #[serde(default)]
+    efa: bool,
 }
 
 /// What a part of an image's name says.
@@ -63,6 +67,25 @@ pub fn purpose_in_name(uri: &ImageUri) -> Option<NamePart> {
 /// Returns the part of the name that says what the image lacks.
 pub fn lack_in_name(uri: &ImageUri) -> Option<NamePart> {
     parts(uri, |row| row.lacks).into_iter().next()
+}
+
+/// Returns whether the name says that the image has the libraries of EFA.
+pub fn has_efa_in_name(uri: &ImageUri) -> bool {
+    !parts(uri, |row| row.efa.then(String::new)).is_empty()
+}
+
+/// Returns the CPU architecture of an image by its name or its registry, and whether that is certain: the
+/// user's own names are not.
+pub fn cpu_of(uri: &ImageUri) -> Option<(CpuArchitecture, bool)> {
+    let is_aws = is_registry_account(&uri.account);
+    let named = parts(uri, |row| row.cpu.map(|cpu| cpu.word().to_owned()));
+    if let Some(first) = named.first() {
+        let cpu = CpuArchitecture::of_word(&first.says)?;
+        // An image for several architectures names them all.
+        return named.iter().all(|other| other.says == first.says).then_some((cpu, is_aws));
+    }
+    let row: NameRow = NAMES.row("registry/aws")?;
+    row.cpu.filter(|_| is_aws).map(|cpu| (cpu, true))
 }
 
 /// Returns the processor of an instance type, as the SageMaker SDK writes it; `None` for a name that is not
