@@ -14,5 +14,7 @@ pub static TORCHTITAN: Front = Front {
     code: Some("torchtitan"),
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,
+    // 0.2.2 `components/tokenizer.py` reads the directory `hf_assets_path`; a script of its own fills it.
+    loads_from_hub: false,
     ..Front::PLAIN
 };

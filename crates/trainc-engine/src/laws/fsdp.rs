@@ -82,6 +82,8 @@ pub static FSDP2: Law = Law {
     ],
     replicas: Some(ONE),
     order: Order::Axes(&[Axis::Replica, Axis::Shard, Axis::Context, Axis::Tensor]),
+    // torch 2.13.0 `distributed/tensor/experimental/_attention.py`.
+    context_parts: 2,
     states_over: &[Axis::Shard, Axis::Context],
     strategies: &[
         Strategy { word: "full-shard", degree: REST, is_fixed: false, sharding: Sharding::Full },

@@ -69,6 +69,8 @@ pub static SMP_V2: Law = Law {
     unsupported: &[Axis::Pipeline],
     order: Order::Axes(&[Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor]),
     shares: &[Axis::Context],
+    // Transformer Engine, which the library uses: 2 × context parts (pytorch/torchtitan#1306).
+    context_parts: 2,
     tensor_reads: false,
     shards_optimizer: false,
     varies: &[Axis::Tensor, Axis::Context, Axis::Expert],

@@ -41,6 +41,9 @@ pub static TITAN: Law = Law {
         Strategy { word: "full-shard", degree: REST, is_fixed: false, sharding: Sharding::Full },
         Strategy { word: "shard-grad-op", degree: REST, is_fixed: false, sharding: Sharding::Gradients },
     ],
+    // 0.2.2 `distributed/parallel_dims.py:365`, `seq_len_divisor`.
+    context_parts: 2,
+    tensor_divides_sequence: true,
     states_over: &[Axis::Shard, Axis::Context],
     whole_model: false,
     varies: &[Axis::Tensor, Axis::Context],

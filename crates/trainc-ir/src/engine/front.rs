@@ -49,6 +49,8 @@ pub struct Front {
     pub takes_group: bool,
     /// True if SageMaker Debugger supports it.
     pub takes_debugger: bool,
+    /// False if its program loads the model and the tokenizer from directories alone, never from a hub.
+    pub loads_from_hub: bool,
     /// The values of `prefetch`.
     pub prefetch: Option<Prefetch>,
 }
@@ -96,6 +98,7 @@ impl Front {
         needs_gpu: true,
         takes_group: false,
         takes_debugger: true,
+        loads_from_hub: true,
         prefetch: None,
     };
 

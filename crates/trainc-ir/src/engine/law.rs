@@ -40,6 +40,11 @@ pub struct Law {
     pub tensor_reads: bool,
     /// What is sharded.
     pub states: States,
+    /// The parts of each sequence that a context rank holds: 2 where one is from its beginning and one from
+    /// its end, so that all ranks have the same work in causal attention.
+    pub context_parts: u64,
+    /// True if the tensor ranks divide the sequence between layers, too.
+    pub tensor_divides_sequence: bool,
     /// The axes over whose ranks one copy of the sharded states is divided.
     pub states_over: &'static [Axis],
     /// The values of `strategy`.
@@ -245,6 +250,8 @@ impl Law {
         shares: &[],
         tensor_reads: false,
         states: States::Whole,
+        context_parts: 1,
+        tensor_divides_sequence: false,
         states_over: &[Axis::Shard],
         strategies: &[],
         usual_strategy: None,
