@@ -54,13 +54,16 @@ pub(crate) struct Assessment {
     pub(crate) fits: bool,
     /// The share of a step's time that it saves, if the times are predicted.
     pub(crate) saving: Option<f64>,
+    /// The seconds of the run that it saves, if they are predicted.
+    pub(crate) saved_seconds: Option<f64>,
     /// Time and cost of both runs, if they are known and differ.
     pub(crate) comparison: Option<Note>,
 }
 
 /// Assesses a change of the layout by its memory and by the time of a step.
 pub(crate) fn assess(context: &Context, change: impl Fn(&mut Layout)) -> Assessment {
-    let mut out = Assessment { no_gain: None, fits: false, saving: None, comparison: None };
+    let mut out =
+        Assessment { no_gain: None, fits: false, saving: None, saved_seconds: None, comparison: None };
     let Ok(before) = Layout::from_plan(context.plan) else { return out };
     let mut after = before.clone();
     change(&mut after);
@@ -77,8 +80,16 @@ pub(crate) fn assess(context: &Context, change: impl Fn(&mut Layout)) -> Assessm
             out.no_gain = Some(NoGain::DoesNotFit);
         }
     }
-    out.comparison = describe_difference(context, change);
+    if let Some((before, after)) = predict_runs(context, change) {
+        out.saved_seconds = Some(before.seconds - after.seconds);
+        out.comparison = differ(&before, &after).then(|| describe_runs(&before, &after)).flatten();
+    }
     out
+}
+
+/// Returns whether two runs take different times.
+fn differ(before: &Run, after: &Run) -> bool {
+    (after.seconds - before.seconds).abs() >= before.seconds * NEGLIGIBLE
 }
 
 /// Describes time and cost before and after a change of the layout that makes the run faster.
@@ -90,8 +101,7 @@ pub(crate) fn describe_gain(context: &Context, change: impl FnOnce(&mut Layout))
 /// Describes time and cost before and after a change of the layout, faster or slower.
 pub(crate) fn describe_difference(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<Note> {
     let (before, after) = predict_runs(context, change)?;
-    let difference = (after.seconds - before.seconds).abs();
-    if difference < before.seconds * NEGLIGIBLE { None } else { describe_runs(&before, &after) }
+    if differ(&before, &after) { describe_runs(&before, &after) } else { None }
 }
 
 /// Describes time and cost of the run as written and of the run after an edit.
