@@ -1,8 +1,9 @@
 //! The form of the program's entry point, and what its files contain.
 
 use std::path::Path;
+use trainc_diag::Help;
 use trainc_diag::source::Span;
-use trainc_ir::{Plan, Program, Scalar};
+use trainc_ir::{Image, Plan, Program, Scalar};
 
 /// Words of scripts that start processes, connect hosts or use several GPUs by themselves.
 const OWN_PROCESSES: &[&str] = &[
@@ -56,8 +57,7 @@ pub(crate) enum Processes {
 /// Returns who decides how many processes a host runs.
 pub(crate) fn processes(plan: &Plan) -> Processes {
     let has_entrypoint = plan.job.program.as_ref().is_some_and(|program| !program.entrypoint.is_empty());
-    let is_own =
-        plan.image.as_ref().is_some_and(|image| image.family == "own") || plan.job.has_algorithm_name();
+    let is_own = plan.image.as_ref().is_some_and(Image::is_own) || plan.job.has_algorithm_name();
     if has_entrypoint || is_own || source_contains(plan, OWN_PROCESSES) {
         Processes::Own
     } else if plan.source.is_some() {
@@ -116,6 +116,43 @@ fn source_contains(plan: &Plan, words: &[&str]) -> bool {
 /// (sagemaker-training-toolkit @3383937, `environment.py`).
 pub(crate) const PROGRAM_VARIABLE: &str = "SAGEMAKER_PROGRAM";
 
+/// Returns the module that an entry point names in place of a file: `-m acme.train`, `python -m acme.train`,
+/// `acme.train`.
+pub(crate) fn module_of_entry(entry: &str) -> Option<&str> {
+    let words: Vec<&str> = entry.split_whitespace().collect();
+    let named = words.iter().position(|word| *word == "-m").and_then(|at| words.get(at + 1)).copied();
+    let is_name = |word: &str| {
+        let mut parts = word.split('.');
+        parts.all(|part| {
+            part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        })
+    };
+    let ends = [
+        "py", "sh", "ipynb", "bash", "zsh", "r", "pl", "exe", "tar", "gz", "zip", "json", "yaml", "yml",
+        "txt",
+    ];
+    let is_file = |word: &str| {
+        word.rsplit_once('.').is_none_or(|(_, end)| ends.contains(&end.to_ascii_lowercase().as_str()))
+    };
+    let alone = words.first().copied().filter(|word| words.len() == 1 && !is_file(word));
+    named.or(alone).filter(|word| is_name(word))
+}
+
+/// Returns the help for an entry point that names a module.
+pub(crate) fn module_help(module: &str, files: &[&str]) -> Help {
+    let path = module.replace('.', "/");
+    let is_it = |file: &&&str| {
+        let stem = file.strip_suffix(".py");
+        stem.is_some_and(|stem| stem == path || stem.strip_suffix("/__main__") == Some(&path))
+    };
+    let start = format!("a start script with `runpy.run_module(\"{module}\", run_name=\"__main__\")`");
+    match files.iter().find(is_it) {
+        Some(file) => Help::write(format!("program \"{file}\"")).or_else(&start),
+        None => format!("write the path of the module's file, such as `{path}.py`, or {start}").into(),
+    }
+}
+
 /// Returns whether the path of an entry point leads outside the program's directory.
 pub(crate) fn is_outside_source(path: &str) -> bool {
     path.starts_with("s3://") || path.starts_with('/') || path.split('/').any(|part| part == "..")
@@ -140,4 +177,25 @@ pub(crate) fn texts(program: &Program) -> Vec<(&str, &str, Span)> {
         Some((pair.key.as_str(), val.value.as_str(), val.span_or(pair.key_span)))
     });
     parameters.chain(variables).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_no_file() {
+        for (entry, module) in [
+            ("-m acme.train", Some("acme.train")),
+            ("python -m acme.train --x", Some("acme.train")),
+            ("acme.train", Some("acme.train")),
+            ("train.py", None),
+            ("scripts/train.py", None),
+            ("run.sh", None),
+            ("train", None),
+            ("-m", None),
+        ] {
+            assert_eq!(module_of_entry(entry), module, "{entry}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The program's files: source directory, dependencies and entry point.
 
 use crate::Context;
-use crate::queries::program::is_outside_source;
+use crate::queries::program::{is_outside_source, module_help, module_of_entry};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
@@ -93,7 +93,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(&T0502, span, format!("`{}` is not in `{}`", entry.value, tree.dir));
     // The path of the source in front of the name.
     let inner = names.iter().copied().find(|name| entry.value.ends_with(&format!("/{name}")));
-    problems.push(if let Some(inner) = inner {
+    problems.push(if let Some(module) = module_of_entry(&entry.value) {
+        diagnostic.help(module_help(module, &names))
+    } else if let Some(inner) = inner {
         diagnostic.help(format!("write `\"{inner}\"`, relative to the source")).fix(span, format!("\"{inner}\""))
     } else if let Some(near) = text::nearest(&entry.value, names.iter().copied()) {
         diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))

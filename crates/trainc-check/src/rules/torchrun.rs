@@ -2,6 +2,7 @@
 
 use crate::codes;
 use crate::Context;
+use crate::queries::program::{module_help, module_of_entry};
 use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
 use crate::shared_codes::{T0351, short_version};
 use trainc_catalog::images::version_key;
@@ -18,7 +19,15 @@ declare_code!(
     "a PyTorch version that the SageMaker SDK does not start with torchrun",
     ends: Speed
 );
-declare_code!(T0352, "torchrun-entry-point", Error, "an entry point that torchrun cannot start", ends: Speed);
+// A module is in no source.
+declare_code!(
+    T0352,
+    "torchrun-entry-point",
+    Error,
+    "an entry point that torchrun cannot start",
+    ends: Speed,
+    supersedes: { Value: [codes::T0502] }
+);
 // Trainium does not run the engine, whatever its layout.
 declare_code!(
     T0354,
@@ -171,17 +180,18 @@ fn check_entry(plan: &Plan, problems: &mut Problems, launcher: &str, note: &'sta
     let span = entry.span_or(program.span);
     // The SDK's comparison is case-sensitive. An empty entry point is reported by another rule.
     if !entry.value.is_empty() && !entry.value.as_bytes().ends_with(b".py") {
-        problems.push(
-            Diagnostic::new(
-                &T0352,
-                span,
-                format!("{launcher} requires a Python file, but `{}` does not end in `.py`", entry.value),
-            )
-            .help(format!(
+        let diagnostic = Diagnostic::new(
+            &T0352,
+            span,
+            format!("{launcher} requires a Python file, but `{}` does not end in `.py`", entry.value),
+        )
+        .note(note);
+        problems.push(match module_of_entry(&entry.value) {
+            Some(module) => diagnostic.help(module_help(module, &paths(plan))),
+            None => diagnostic.help(format!(
                 "write the `.py` file that the script starts, and remove `{launcher}` from the script"
-            ))
-            .note(note),
-        );
+            )),
+        });
     }
     // The launch script also starts a file of a package.
     if let Some(tree) = &plan.source
@@ -196,6 +206,11 @@ fn check_entry(plan: &Plan, problems: &mut Problems, launcher: &str, note: &'sta
                     runner rejects"),
         );
     }
+}
+
+/// Returns the paths of the source's files.
+fn paths(plan: &Plan) -> Vec<&str> {
+    plan.source.iter().flat_map(|tree| &tree.files).map(|file| file.path.as_str()).collect()
 }
 
 fn check_trainium(plan: &Plan, problems: &mut Problems) {
