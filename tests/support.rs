@@ -19,6 +19,7 @@ pub const TODAY: &str = "2026-06-01";
 /// A program that sets its options in its source.
 const TRAINER_SCRIPT: &str = include_str!("fixtures/trainer/train.py");
 const LAUNCHER_SCRIPT: &str = include_str!("fixtures/launcher/train.py");
+const NCCL_SCRIPT: &str = include_str!("fixtures/nccl/train.py");
 
 /// The program of every job here: what it declares, and where it keeps its checkpoints.
 const SCRIPT: &str = "\
@@ -108,8 +109,9 @@ pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     out
 }
 
-/// Files by name, with `tests/fixtures` under them. Every directory of a program has one `train.py`, but for
-/// one whose name has `missing` in it; every path that leads above the top is outside.
+/// Files by name, with `tests/fixtures` under them. Every directory of a program has one `train.py`, or the
+/// files below it, but for one whose name has `missing` in it; every path that leads above the top is
+/// outside.
 #[derive(Default)]
 pub struct Memory {
     files: BTreeMap<String, String>,
@@ -176,8 +178,18 @@ impl World for Memory {
         if name.contains("trainer") {
             files = vec![file("train.py", TRAINER_SCRIPT)];
         }
+        if name.contains("nccl") {
+            files = vec![file("train.py", NCCL_SCRIPT)];
+        }
         if name.contains("launcher") {
             files = vec![file("train.py", LAUNCHER_SCRIPT)];
+        }
+        // Files of a case, in place of the usual one.
+        let beside =
+            |(path, text): (&String, &String)| Some(file(path.strip_prefix(&name)?.strip_prefix('/')?, text));
+        let own: Vec<SourceFile> = self.files.iter().filter_map(beside).collect();
+        if own.iter().any(|file| file.path == "train.py") || own.len() > 1 {
+            files = own;
         }
         if name.contains("lfs-pointers") {
             files.insert(0, file("tokenizer.json", POINTER));

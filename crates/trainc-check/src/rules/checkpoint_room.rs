@@ -1,6 +1,7 @@
 //! The size of checkpoints compared with the disk that they are written to.
 
 use crate::Context;
+use crate::queries::disk::{Disk, disk};
 use crate::queries::prediction::round_to_u64;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -77,24 +78,6 @@ fn check_weights(plan: &Plan, problems: &mut Problems) {
         Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
         None => diagnostic.add_to("cluster", format!("volume {volume}")),
     });
-}
-
-/// The disk that contains `/opt/ml` and `/tmp`.
-struct Disk {
-    bytes: f64,
-    name: &'static str,
-    /// Whether `cluster volume` sets its size.
-    is_volume: bool,
-}
-
-fn disk(plan: &Plan, cluster: &Cluster) -> Option<Disk> {
-    let instance = plan.instance.as_ref()?;
-    if instance.ebs_volume_ignored {
-        let bytes = instance.nvme_total_gb? as f64 * 1e9;
-        return Some(Disk { bytes, name: "its NVMe", is_volume: false });
-    }
-    let bytes = cluster.volume_bytes.get()?.div_ceil(GIB) * GIB;
-    Some(Disk { bytes: bytes as f64, name: "its volume", is_volume: true })
 }
 
 /// Returns the bytes of states on one node: a model split over fewer ranks than a node has is on one node

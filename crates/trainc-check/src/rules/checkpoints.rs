@@ -6,8 +6,7 @@ use crate::queries::{run_limits, s3};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
-use trainc_ir::{Access, CheckpointInterval, LocationField, Scalar};
+use trainc_ir::{Access, CheckpointInterval, LocationField};
 
 // A digest written with one brace.
 declare_code!(
@@ -18,12 +17,6 @@ declare_code!(
     supersedes: { Value: [codes::T0590] }
 );
 declare_code!(T0408, "output-overlaps-input", Warning, "the job writes to a prefix that it reads from");
-declare_code!(
-    T0262,
-    "checkpoint-never-read",
-    Warning,
-    "a spot job whose program never reads its checkpoints"
-);
 declare_code!(T0511, "checkpoint-not-uploaded", Warning, "checkpoints that are lost with their instance");
 declare_code!(
     T0264,
@@ -33,7 +26,7 @@ declare_code!(
 );
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264, &T0511];
+pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0264, &T0511];
 
 /// Returns whether the text contains a placeholder of the digest, for plans in which the digest is not bound.
 fn has_digest_placeholder(written: &str) -> bool {
@@ -125,7 +118,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("no checkpoint is written before the run ends; a run stopped by `max-run` leaves none"),
         );
     }
-    check_script_uses_directory(context, problems);
 }
 
 /// Returns about a tenth of a duration, in hours or minutes.
@@ -134,45 +126,6 @@ fn format_tenth(seconds: u64) -> String {
         s if s >= 3_600 => format!("{}h", s / 3_600),
         s => format!("{}m", (s / 60).max(1)),
     }
-}
-
-/// Searches the program for the checkpoint directory: only for spot jobs, which must resume, and only where
-/// the whole program is available.
-fn check_script_uses_directory(context: &Context, problems: &mut Problems) {
-    let plan = context.plan;
-    let (Some(checkpoint), Some(program), Some(tree)) =
-        (&plan.job.checkpoint, &plan.job.program, &plan.source)
-    else {
-        return;
-    };
-    let Some(spot) = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref()) else { return };
-    // Without a prefix nothing is kept: T0426.
-    if checkpoint.s3.is_absent() {
-        return;
-    }
-    let local = checkpoint.local.value().map_or(DEFAULT_CHECKPOINT_PATH, |local| local.trim_end_matches('/'));
-    let in_files =
-        tree.files.iter().chain(plan.dependencies.iter().flat_map(|tree| &tree.files)).any(|file| {
-            let text = String::from_utf8_lossy(&file.bytes);
-            text.contains(local) || text.contains("SM_CHECKPOINT")
-        });
-    let in_values = program
-        .hyperparameters
-        .iter()
-        .any(|h| matches!(h.value.value(), Some(Scalar::Text(text)) if text.contains(local)))
-        || program.environment.iter().any(|pair| pair.value.value().is_some_and(|text| text.contains(local)))
-        || program.arguments.iter().any(|word| word.value.contains(local));
-    if tree.files.is_empty() || in_files || in_values {
-        return;
-    }
-    problems.push(
-        Diagnostic::new(&T0262, checkpoint.span, format!("neither the program nor its arguments refer to \
-            `{local}`"))
-            .label(spot.span, "a spot job resumes from this directory")
-            .help(format!("load from and save to `{local}` in the program, or pass it: `hyperparameter \
-                \"checkpoint_dir\" \"{local}\"`"))
-            .note(format!("found by searching the text of {}", text::count(tree.files.len() as u64, "file"))),
-    );
 }
 
 /// Reports outputs under an input prefix, which the next run would read as data.

@@ -1,13 +1,12 @@
 //! Network use of the container: packages, Weights & Biases, the Hugging Face Hub, isolation and encryption.
 
 use crate::Context;
+use crate::queries::hub::{has_cache, hub_id, offline_switch};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_catalog::vocabulary;
-use trainc_ir::job::Hyperparameter;
-use trainc_ir::{Network, Plan, Scalar};
+use trainc_ir::{Image, Network, Plan, Scalar};
 
 declare_code!(
     T0470,
@@ -46,26 +45,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_encryption(plan, network, problems);
 }
 
-/// Variables that keep the libraries of Hugging Face from downloading (huggingface_hub, environment
-/// variables; transformers, installation; recalled).
-const OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
-/// Their variables for the directory with files of the Hub, which a channel or the image may fill.
-const CACHES: &[&str] = &["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE"];
-
 /// Reports a variable that blocks the download of a model that the script names by its ID on the Hub.
 fn check_offline(plan: &Plan, problems: &mut Problems) {
     let Some(program) = &plan.job.program else { return };
-    let is_on = |value: &str| matches!(value.to_lowercase().as_str(), "1" | "true" | "yes" | "on");
-    let found = program.environment.iter().find_map(|pair| {
-        let val = pair.value.val().filter(|val| OFFLINE.contains(&pair.key.as_str()) && is_on(&val.value))?;
-        Some((pair, val))
-    });
-    let Some((pair, val)) = found else { return };
+    let Some((pair, val)) = offline_switch(program) else { return };
     // An image of the user may contain the files.
-    let is_own = plan.image.as_ref().is_none_or(|image| image.family == "own");
-    let has_cache = program.environment.iter().any(|pair| CACHES.contains(&pair.key.as_str()));
+    let is_own = plan.image.as_ref().is_none_or(Image::is_own);
     let id = program.hyperparameters.iter().find_map(|h| Some((h, hub_id(h)?)));
-    let Some((h, id)) = id.filter(|_| !is_own && !has_cache) else { return };
+    let Some((h, id)) = id.filter(|_| !is_own && !has_cache(program)) else { return };
     problems.push(
         Diagnostic::new(
             &T0471,
@@ -76,18 +63,6 @@ fn check_offline(plan: &Plan, problems: &mut Problems) {
         .remove(&pair.key).or_else("provide the model through a channel and pass its path")
         .note("the container starts with an empty cache: loading the model fails"),
     );
-}
-
-/// Returns the value of a hyperparameter that names a model on the Hugging Face Hub: `owner/name`.
-fn hub_id(h: &Hyperparameter) -> Option<&str> {
-    let Some(Scalar::Text(value)) = h.value.value() else { return None };
-    let is_model = vocabulary::get(&h.name)?.paths.iter().any(|path| path == "model.name");
-    let (owner, name) = value.split_once('/')?;
-    let is_part = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-    };
-    (is_model && is_part(owner) && is_part(name)).then_some(value.as_str())
 }
 
 /// Counts the packages that pip downloads for `requirements.txt`.

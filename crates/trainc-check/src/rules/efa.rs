@@ -3,11 +3,12 @@
 use crate::Context;
 use crate::queries::prediction::{run_cost_of_step_seconds, describe_step_share};
 use crate::queries::run_limits;
+use trainc_catalog::images;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Note, Problems};
-use trainc_ir::hardware::Instance;
+use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Launcher, Parallel, Plan};
 use trainc_predict::bills::max_cost;
 
@@ -19,9 +20,16 @@ declare_code!(
     "EFA that the container does not enable",
     explains: [Collective]
 );
+declare_code!(
+    T0830,
+    "efa-of-own-image",
+    Note,
+    "EFA with an image that may lack its libraries",
+    explains: [Collective]
+);
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0397, &T0398];
+pub(super) static CODES: &[&Code] = &[&T0397, &T0398, &T0830];
 
 /// Ranks at which jobs without the environment were seen to hang (aws/sagemaker-training-toolkit#240).
 const HANGING_RANKS: u64 = 256;
@@ -40,7 +48,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let span = kind.and_then(|kind| kind.origin.span()).unwrap_or(parallel.span);
     match instance.efa {
         Some(false) => report_missing_efa(context, instance, mesh.nodes, span, problems),
-        Some(true) => check_environment(context, instance, parallel, span, problems),
+        Some(true) => {
+            check_environment(context, instance, parallel, span, problems);
+            check_own_image(context, instance, problems);
+        }
         None => {}
     }
 }
@@ -120,6 +131,34 @@ fn check_environment(
             (#240: hangs at 256 ranks and more)");
     let notes = [describe_network_wait(context), describe_hang_cost(plan)];
     problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));
+}
+
+/// Notes that the plan assumes the libraries of EFA in an image of the user, unless the probe measures the
+/// network or the name of the image says that it has them.
+fn check_own_image(context: &Context, instance: &Instance, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(ask), Some(image)) = (&plan.job.image, &plan.image) else { return };
+    let Some(uri) = ask.uri.val().filter(|_| image.is_own() && !plan.is_worker()) else { return };
+    let parsed = images::parse_uri(&uri.value);
+    let is_aws = parsed.as_ref().is_some_and(|parsed| images::is_registry_account(&parsed.account));
+    let has_efa = parsed.as_ref().is_some_and(images::has_efa_in_name);
+    if plan.is_probed() || is_aws || has_efa || instance.accelerator.kind != AcceleratorKind::Gpu {
+        return;
+    }
+    let at_rate = |gbps| format!(" at {} Gbps", text::short_number(gbps));
+    let rate = instance.network_gbps.map_or_else(String::new, at_rate);
+    let diagnostic = Diagnostic::new(
+        &T0830,
+        uri.span_or(ask.span),
+        format!("the plan assumes EFA{rate} per node, and whether this image has its libraries is not known"),
+    )
+    .add("probe")
+    .and_text(", which measures the network before the program starts")
+    .note(
+        "NCCL uses EFA through libfabric and aws-ofi-nccl; without them it uses TCP and reports no error \
+            (aws/aws-ofi-nccl#803, #67, #241)",
+    );
+    problems.push(describe_network_wait(context).into_iter().fold(diagnostic, Diagnostic::note));
 }
 
 /// Describes the cost of the network at EFA's rate; the slowdown of TCP was not measured.

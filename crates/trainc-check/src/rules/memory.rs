@@ -51,8 +51,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0326, &T0327, &T0328];
 
-/// The share of a step's time, and the seconds of the run, from which on the saving of a larger micro-batch is
-/// a warning.
+/// The share of a step's time, and the seconds of the run, from which on the saving of a larger micro-batch
+/// is a warning.
 const WORTHWHILE: f64 = 0.1;
 const WORTHWHILE_SECONDS: f64 = 3_600.0;
 
@@ -400,8 +400,8 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
             batch.accumulation.value
         ),
     );
-    // Without a predicted time it is only a rule of thumb, and a job that is a few percent or minutes slower than
-    // it could be is sound.
+    // Without a predicted time it is only a rule of thumb, and a job that is a few percent or minutes slower
+    // than it could be is sound.
     let is_slow = assessment.saving.is_some_and(|saving| saving >= WORTHWHILE)
         && assessment.saved_seconds.is_some_and(|seconds| seconds >= WORTHWHILE_SECONDS);
     let diagnostic = match assessment.comparison {

@@ -1,6 +1,7 @@
 //! Services and models that the program can use only with a key that it does not get.
 
 use crate::Context;
+use crate::queries::disk::COPIES;
 use trainc_catalog::integrations::{self, HUB, Integration};
 use trainc_catalog::models;
 use trainc_diag::declare_code;
@@ -17,8 +18,6 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0598];
 
-/// Words in the name of a channel that has a copy of the model.
-const COPIES: &[&str] = &["model", "weights", "checkpoint", "tokenizer"];
 /// The option of Hugging Face's Trainer that selects services.
 const REPORT_TO: &str = "report_to";
 
@@ -49,7 +48,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn check_model(plan: &Plan, program: &Program, problems: &mut Problems) {
     let Some(model) = &plan.job.model else { return };
     let Some(hub) = integrations::get(HUB) else { return };
-    if has_key(program, &hub) {
+    if has_key(program, &hub) || plan.engine.is_some_and(|engine| !engine.front.loads_from_hub) {
         return;
     }
     let (name, span) = match model.name.val() {

@@ -40,7 +40,7 @@ declare_code!(
 declare_code!(T0854, "requirement-built-from-source", Warning, "a requirement that each host compiles");
 declare_code!(
     T0855,
-    "missing-package",
+    "module-without-package",
     Warning,
     "a module that neither the image nor requirements.txt brings",
     explains: [Program]

@@ -2,6 +2,7 @@
 
 use crate::codes;
 use crate::Context;
+use crate::queries::script_values;
 use crate::queries::torchrun::{PytorchVersion, pytorch_version};
 use crate::shared_codes::short_version;
 use trainc_catalog::images::version_key;
@@ -28,6 +29,12 @@ declare_code!(
     ends: Speed,
     supersedes: { Job: [codes::T0397, codes::T0398] }
 );
+declare_code!(
+    T0838,
+    "smddp-not-started",
+    Warning,
+    "a program that starts another backend than its engine, SMDDP"
+);
 declare_code!(T0358, "smddp-one-node", Warning, "SageMaker data parallel on one node");
 declare_code!(
     T0359,
@@ -37,7 +44,7 @@ declare_code!(
 );
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0355, &T0356, &T0358, &T0359];
+pub(super) static CODES: &[&Code] = &[&T0355, &T0356, &T0358, &T0359, &T0838];
 
 /// Checks the PyTorch version and the instance type. The SDK checks little of the latter; the container
 /// checks both.
@@ -64,6 +71,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_image(plan, problems);
     let at = engine.span_or(parallel.span);
     check_instance(plan, at, problems);
+    check_program(plan, at, problems);
     if plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1) {
         problems.push(
             Diagnostic::new(&T0358, at, "SageMaker data parallel on one node has no inter-node \
@@ -73,6 +81,42 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     without it (SageMaker developer guide, SMDDP)"),
         );
     }
+}
+
+/// The package of the library, and the name of its backend for `torch.distributed`.
+const PACKAGE: &str = "smdistributed";
+const BACKEND: &str = "smddp";
+
+/// Reports a program that starts another backend and does not import the library: nothing uses it then. A
+/// program that is not read whole may import it elsewhere.
+fn check_program(plan: &Plan, at: Span, problems: &mut Problems) {
+    let Some(script) = plan.script.as_ref().filter(|script| script.is_whole) else { return };
+    if script.imports(PACKAGE) || script.has_text(BACKEND) {
+        return;
+    }
+    let started = script.calls("init_process_group").find_map(|(module, call)| {
+        let argument = script_values::argument(call, "backend", 0)?;
+        let found = script_values::text_of(plan, module, &argument.value)?;
+        (found.text != BACKEND).then(|| (module.span(&call.at), found.text))
+    });
+    let Some((place, backend)) = started else { return };
+    problems.push(
+        Diagnostic::new(
+            &T0838,
+            at,
+            format!("the program starts `{backend}` and does not import `{PACKAGE}`: SMDDP is not used"),
+        )
+        .label(place, format!("starts `{backend}`"))
+        .write("parallel engine=\"ddp\" launcher=\"torchrun\"")
+        .or_else(
+            "import `smdistributed.dataparallel.torch.torch_smddp` in the program and start the backend \
+                `smddp`",
+        )
+        .note(
+            "the library takes over the collectives of a program that starts its backend (SageMaker \
+                developer guide, SMDDP)",
+        ),
+    );
 }
 
 /// Returns whether the SDK's PyTorch estimator replaces `pytorchddp` with SageMaker data parallel.

@@ -1,6 +1,7 @@
 //! Values without effect, mutually exclusive values, and nodes without their defining value.
 
 use crate::Context;
+use crate::queries::disk;
 use crate::queries::program::PROGRAM_VARIABLE;
 use crate::shared_codes::T0251;
 use trainc_catalog::images;
@@ -8,7 +9,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
-use trainc_ir::{Dataset, Field, Program};
+use trainc_ir::{Dataset, Field, Image, Program};
 use trainc_predict::input;
 
 declare_code!(T0250, "unused-value", Warning, "a value that nothing uses", tags: [Unused]);
@@ -147,7 +148,7 @@ impl UnusedCheck<'_, '_> {
         }
         // A custom image may have its own entry point, which receives the hyperparameters unchanged; a
         // variable may name the program. An algorithm of an unknown version still has its own program.
-        let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own")
+        let own = self.context.plan.image.as_ref().is_some_and(Image::is_own)
             || self.context.plan.job.image.as_ref().is_some_and(images::requests_algorithm);
         let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
         let named = program.environment.iter().any(|pair| pair.key == PROGRAM_VARIABLE);
@@ -372,13 +373,17 @@ impl UnusedCheck<'_, '_> {
     fn dataset(&mut self, dataset: &Dataset) {
         let job = &self.context.plan.job;
         let is_read = input::created_data_file_system(self.context.plan).is_some();
-        if job.train.epochs.is_absent() && (dataset.size_bytes.is_absent() || !is_read) {
+        // Compared with the disk, whatever the size of a sequence.
+        let is_copied = disk::may_copy_data(self.context.plan);
+        if job.train.epochs.is_absent() && (dataset.size_bytes.is_absent() || !(is_read || is_copied)) {
             self.report_unused_at(
                 dataset.span,
                 "dataset",
                 "only `epochs` uses the size of the data",
                 Help::remove_it().or_write("epochs"),
             );
+        } else if is_copied {
+            // Used.
         } else if dataset.sequences.is_absent() && dataset.tokens.is_absent() {
             self.report_unused(
                 &dataset.size_bytes,
@@ -390,7 +395,8 @@ impl UnusedCheck<'_, '_> {
             self.report_unused(
                 &dataset.size_bytes,
                 "size",
-                "it is only used if all data come from a Lustre file system that trainc creates",
+                "it is only used if all data come from a Lustre file system that trainc creates, or are \
+                    copied in file mode",
                 Help::remove_it(),
             );
         }
