@@ -167,9 +167,15 @@ impl World for Memory {
             return Err(ReadError::NotFound);
         }
         let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
-        if name.starts_with("programs/") {
-            let texts = files(&format!("tests/fixtures/{name}"), &[".py", ".txt"]);
-            let base = |one: &str| one.rsplit('/').next().unwrap().to_owned();
+        // Programs as they are on disk.
+        let on_disk = match name.as_str() {
+            name if name.starts_with("programs/") => Some(format!("tests/fixtures/{name}")),
+            name if name.starts_with("examples/") => Some(name.to_owned()),
+            _ => None,
+        };
+        if let Some(directory) = on_disk {
+            let texts = files(&directory, &[".py", ".txt", ".sh", ".json", ".yaml"]);
+            let base = |one: &str| one.strip_prefix(&format!("{directory}/")).unwrap().to_owned();
             let files =
                 texts.iter().map(|one| SourceFile::new(base(one), read(one).into_bytes(), false)).collect();
             return Ok(SourceTree { dir: path.to_owned(), files });

@@ -85,6 +85,10 @@ pub enum WhyAssumed {
         value: Scalar,
         /// Whether it is the planned value.
         is_same: bool,
+        /// Whether it is an option of the program; else an argument of a call in it.
+        is_option: bool,
+        /// The placeholder that it takes.
+        placeholder: Option<&'static str>,
         /// Where the program declares it.
         span: Option<Span>,
     },
@@ -122,7 +126,7 @@ impl Delivery {
     /// Returns the words that call a setting assumed or passed: the last part of its path.
     pub fn short(setting: &str) -> &str {
         match setting.rsplit_once('.') {
-            Some(("train" | "train.optimizer", name)) => name,
+            Some(("train" | "train.optimizer" | "train.precision", name)) => name,
             _ => setting,
         }
     }

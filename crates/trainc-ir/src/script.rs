@@ -18,6 +18,28 @@ pub struct Script {
     pub command_line: Option<CommandLine>,
 }
 
+/// Packages that parse a command line in ways that are not read here.
+const COMMAND_LINE_PACKAGES: [&str; 18] = [
+    "absl",
+    "argh",
+    "click",
+    "configargparse",
+    "docopt",
+    "fire",
+    "getopt",
+    "hydra",
+    "jsonargparse",
+    "lightning",
+    "optparse",
+    "plac",
+    "pydantic_settings",
+    "pytorch_lightning",
+    "sagemaker_training",
+    "simple_parsing",
+    "typer",
+    "tyro",
+];
+
 /// A module of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptModule {
@@ -63,6 +85,26 @@ impl Script {
             .iter()
             .flat_map(|one| &one.module.imports)
             .any(|import| import.level == 0 && is_it(&import.module))
+    }
+
+    /// Returns whether the program reads its arguments at all, as far as it shows: with a parser, from
+    /// `sys.argv`, or from the variables of the training toolkit.
+    pub fn reads_arguments(&self) -> bool {
+        let reads_itself = || {
+            let modules = || self.modules.iter().map(|one| &one.module);
+            modules().flat_map(|one| &one.attributes).any(|read| read.name == "argv")
+                || modules()
+                    .flat_map(|one| &one.imports)
+                    .flat_map(|one| &one.names)
+                    .any(|(name, _)| name == "argv")
+                || modules().flat_map(|one| &one.texts).any(|text| {
+                    text.value.starts_with("SM_HP") || text.value.contains("hyperparameters.json")
+                })
+        };
+        !self.is_whole
+            || self.command_line.is_some()
+            || COMMAND_LINE_PACKAGES.iter().any(|package| self.imports(package))
+            || reads_itself()
     }
 
     /// Returns whether a text of a module is this one.

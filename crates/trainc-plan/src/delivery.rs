@@ -8,12 +8,12 @@ use crate::planned_values::{PlannedValues, compare};
 use crate::script::known_arguments;
 use std::collections::BTreeSet;
 use trainc_catalog::argument_classes;
-use trainc_catalog::vocabulary::{self, OptionMeaning};
+use trainc_catalog::vocabulary::{self, OptionMeaning, Unit};
 use trainc_diag::source::Span;
 use trainc_ir::script::literal;
 use trainc_ir::{
-    Assumed, Carrier, CommandOption, Delivery, FileReader, ForeignFile, OptionDefault, Passed, Plan, Scalar,
-    Script, WhyAssumed,
+    Assumed, Carrier, CommandOption, Delivery, FileReader, FileSetting, FileValue, ForeignFile, Launcher,
+    OptionDefault, Passed, Plan, Scalar, Script, WhyAssumed,
 };
 use trainc_language::NodeType as _;
 use trainc_python::Expr;
@@ -37,6 +37,8 @@ struct Offer {
     /// The options that it means, for a literal.
     means: Vec<String>,
     value: Scalar,
+    /// Whether it is a word of a container's own command line.
+    is_word: bool,
     /// Whether the program is known not to read it.
     is_unread: bool,
 }
@@ -61,10 +63,11 @@ pub(crate) fn delivery(plan: &Plan) -> Delivery {
             Err(why) => {
                 let Setting { path, value, span, placeholders } = setting;
                 let placeholder = placeholders.first().copied().unwrap_or_default();
-                out.assumed.push(Assumed { setting: path, value, span, placeholder, why });
+                out.assumed.push(Assumed { setting: path, value, span, placeholder, why: *why });
             }
         }
     }
+    out.assumed.extend(program.sharding());
     out
 }
 
@@ -146,7 +149,15 @@ impl<'a> Program<'a> {
     fn add_arguments(&mut self) {
         let Some(program) = &self.plan.job.program else { return };
         let placeholders = &self.plan.placeholders;
-        for h in &program.hyperparameters {
+        let script = self.plan.script.as_deref();
+        let reads = |name: &str| {
+            script.is_none_or(|script| {
+                let line = script.command_line.as_ref();
+                let declares = line.is_none_or(|line| !line.is_complete || line.option(name).is_some());
+                script.reads_arguments() && declares
+            })
+        };
+        for h in program.hyperparameters.iter().filter(|h| reads(&h.name)) {
             let Some(val) = h.value.val() else { continue };
             let text = val.origin.span().filter(|span| placeholders.has(*span));
             let by = match val.origin {
@@ -156,7 +167,7 @@ impl<'a> Program<'a> {
             };
             let means = self.meanings(&h.name);
             let (name, value) = (h.name.clone(), val.value.clone());
-            self.offers.push(Offer { by, name, text, means, value, is_unread: false });
+            self.offers.push(Offer { by, name, text, means, value, is_word: false, is_unread: false });
         }
         for pair in &program.environment {
             let Some(val) = pair.value.val() else { continue };
@@ -175,7 +186,8 @@ impl<'a> Program<'a> {
             let is_unread = !is_launchers
                 && self.plan.script.as_deref().is_some_and(|script| script.is_whole && !reads(script));
             let (name, value) = (pair.key.clone(), Scalar::Text(val.value.clone()));
-            self.offers.push(Offer { by: Carrier::Variable, name, text, means, value, is_unread });
+            let by = Carrier::Variable;
+            self.offers.push(Offer { by, name, text, means, value, is_word: false, is_unread });
         }
     }
 
@@ -193,7 +205,15 @@ impl<'a> Program<'a> {
                 if has_placeholder {
                     let (name, value) = ((*part).to_owned(), Scalar::Text((*part).to_owned()));
                     let (by, text) = (Carrier::Placeholder, Some(*span));
-                    self.offers.push(Offer { by, name, text, means: Vec::new(), value, is_unread: false });
+                    self.offers.push(Offer {
+                        by,
+                        name,
+                        text,
+                        means: Vec::new(),
+                        value,
+                        is_word: true,
+                        is_unread: false,
+                    });
                 }
                 continue;
             };
@@ -203,21 +223,30 @@ impl<'a> Program<'a> {
             let by = if has_placeholder { Carrier::Placeholder } else { Carrier::Literal };
             let text = Some(*span).filter(|_| has_placeholder);
             let (name, value) = (name.to_owned(), Scalar::Text(value.trim_matches(['"', '\'']).to_owned()));
-            self.offers.push(Offer { by, name, text, means, value, is_unread: false });
+            self.offers.push(Offer { by, name, text, means, value, is_word: true, is_unread: false });
         }
     }
 
     /// Adds the values of the file that an argument names.
     fn add_file(&mut self) {
-        for (file, setting) in
-            self.plan.named_files.iter().flat_map(|file| file.settings.iter().map(move |one| (file, one)))
-        {
-            let Some(value) = setting.value.scalar() else { continue };
+        let of_program = self.files.iter().copied().filter(|file| file.reader == FileReader::Program);
+        let of_program: Vec<&ForeignFile> = of_program.filter(|file| self.gets(file)).collect();
+        let all = self.plan.named_files.iter().chain(of_program);
+        let settings: Vec<(&ForeignFile, &FileSetting)> =
+            all.flat_map(|file| file.settings.iter().map(move |one| (file, one))).collect();
+        for (file, setting) in settings {
+            let value = match &setting.value {
+                FileValue::Scalar(value) => value.clone(),
+                FileValue::List(all) => {
+                    Scalar::Text(all.iter().map(Scalar::python).collect::<Vec<_>>().join(","))
+                }
+                FileValue::Map => continue,
+            };
             let mut means = vec![format!("{}/{}", file.table, setting.key)];
             means.extend(self.meanings(&setting.key));
             means.retain(|name| vocabulary::get(name).is_some());
             let (by, name) = (Carrier::File, setting.key.clone());
-            self.offers.push(Offer { by, name, text: None, means, value: value.clone(), is_unread: false });
+            self.offers.push(Offer { by, name, text: None, means, value, is_word: false, is_unread: false });
         }
     }
 
@@ -227,28 +256,34 @@ impl<'a> Program<'a> {
             let Some(value) = literal(&known.argument.value) else { continue };
             let name = format!("{}:{}", known.module.path, known.module.line(&known.argument.at));
             let (by, means) = (Carrier::Literal, vec![known.option]);
-            self.offers.push(Offer { by, name, text: None, means, value, is_unread: false });
+            self.offers.push(Offer { by, name, text: None, means, value, is_word: false, is_unread: false });
         }
     }
 
     /// Returns what carries a setting to the program, or why it is assumed.
-    fn carry(&self, setting: &Setting, values: &PlannedValues) -> Result<Passed, WhyAssumed> {
+    fn carry(&self, setting: &Setting, values: &PlannedValues) -> Result<Passed, Box<WhyAssumed>> {
         if let Some(found) = self.in_file(setting) {
             return Ok(found);
         }
         let mut other = None;
         let mut unread = None;
         for offer in &self.offers {
-            let by_text =
-                offer.text.is_some_and(|text| self.plan.placeholders.uses(text, setting.placeholders));
+            // A text that is the value, or one with it under a name that means it.
+            let placeholders = &self.plan.placeholders;
+            let is_value = |text| placeholders.is_value(text, setting.placeholders);
+            let uses = |text| placeholders.uses(text, setting.placeholders);
             let means = offer
                 .means
                 .iter()
                 .filter_map(|name| vocabulary::get(name))
                 .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())));
+            let is_named = means.is_some() || offer.is_word;
+            let by_text = offer.text.is_some_and(|text| is_value(text) || (is_named && uses(text)));
+            // What trainc passes has the value, in the words of the class.
+            let by_class = offer.by == Carrier::Vocabulary && means.is_some();
             let compared =
                 means.and_then(|row| compare(values, &row, &offer.value)).and_then(|found| found.is_same);
-            let is_it = by_text || compared == Some(true);
+            let is_it = by_text || by_class || compared == Some(true);
             if is_it && offer.is_unread {
                 unread = Some(WhyAssumed::UnreadVariable { name: offer.name.clone() });
             } else if is_it {
@@ -267,20 +302,45 @@ impl<'a> Program<'a> {
             return Ok(passed(setting, Carrier::Literal, &place));
         }
         let default = || self.default(setting, values);
-        Err(unread.or(other).or_else(default).unwrap_or(WhyAssumed::NotPassed))
+        Err(Box::new(unread.or(other).or_else(default).unwrap_or(WhyAssumed::NotPassed)))
     }
 
     /// Returns the key of a file that sets a setting.
     fn in_file(&self, setting: &Setting) -> Option<Passed> {
         let file = self.files.iter().find(|file| file.span.source == setting.span.source);
         if let Some(file) = file {
+            if !self.gets(file) {
+                return None;
+            }
             let key =
                 file.settings.iter().find(|one| one.value_span == setting.span).map(|one| one.key.as_str());
             return Some(passed(setting, Carrier::File, key.unwrap_or(&file.packed_as)));
         }
         // The same value may be in the manifest and in a file of the engine.
         let of_engine = self.files.iter().copied().filter(|file| file.reader != FileReader::Program);
-        self.written.iter().chain(of_engine).find_map(|file| Self::key_of(file, setting))
+        let all = self.written.iter().chain(of_engine).filter(|file| self.gets(file));
+        all.into_iter().find_map(|file| Self::key_of(file, setting))
+    }
+
+    /// Returns whether the launcher reads a file, or something names it to the program.
+    fn gets(&self, file: &ForeignFile) -> bool {
+        let is_program = file.reader == FileReader::Program;
+        if !is_program && self.plan.launch.launcher == Launcher::Accelerate {
+            return true;
+        }
+        // Another file of the engine names it.
+        if file.reader == FileReader::OtherFile {
+            return true;
+        }
+        let is_it = |text: &str| text.contains(&file.packed_as);
+        let in_offers = self.offers.iter().any(|offer| is_it(&offer.value.python()));
+        let name = file.packed_as.rsplit('/').next().unwrap_or(&file.packed_as);
+        let script = self.plan.script.as_deref();
+        let in_script = script.is_none_or(|script| {
+            let texts = script.modules.iter().flat_map(|one| &one.module.texts);
+            texts.into_iter().any(|text| text.value.contains(name))
+        });
+        in_offers || in_script
     }
 
     /// Returns the key of an engine's file that sets a setting.
@@ -293,6 +353,33 @@ impl<'a> Program<'a> {
         let is_open =
             one.value.scalar().is_some_and(|value| value.python() == "auto" || value.truth() == Some(false));
         (!is_open).then(|| passed(setting, Carrier::File, &one.key))
+    }
+
+    /// Returns the strategy of a job whose program is said to take a class of arguments, and gets no word of
+    /// FSDP: it would train without sharding.
+    fn sharding(&self) -> Option<Assumed> {
+        let plan = self.plan;
+        plan.job.program.as_ref()?.takes.val()?;
+        let strategy = plan.job.parallel.as_ref()?.strategy.val()?;
+        let shards = plan.engine.is_some_and(|engine| engine.law.can_shard() && engine.front.file.is_none());
+        let is_fsdp = |text: &str| text.to_lowercase().contains("fsdp") || text.contains("FullySharded");
+        let in_script = plan.script.iter().flat_map(|script| &script.modules).any(|one| {
+            let calls =
+                one.module.calls.iter().any(|call| is_fsdp(&call.name) || call.function() == "fully_shard");
+            let keywords = one.module.calls.iter().flat_map(|call| &call.arguments);
+            let mut keywords = keywords.filter_map(|argument| argument.keyword.as_deref());
+            calls || keywords.any(is_fsdp) || one.module.texts.iter().any(|text| is_fsdp(&text.value))
+        });
+        if !shards || in_script || self.offers.iter().any(|offer| is_fsdp(&offer.name)) {
+            return None;
+        }
+        Some(Assumed {
+            setting: "parallel.strategy".to_owned(),
+            value: Scalar::Text(strategy.value.clone()),
+            span: strategy.origin.span()?,
+            placeholder: "",
+            why: WhyAssumed::NotPassed,
+        })
     }
 
     /// Returns where the program has the name of the model.
@@ -324,22 +411,28 @@ impl<'a> Program<'a> {
                 .filter_map(|name| vocabulary::get(&name))
                 .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())))
         };
-        let is_passed = |option: &CommandOption| {
-            self.offers.iter().any(|offer| offer.text.is_some() && option.names.contains(&offer.name))
-        };
+        let is_passed =
+            |option: &CommandOption| self.offers.iter().any(|offer| option.names.contains(&offer.name));
+        let mut same = None;
         for option in options.filter(|option| !is_passed(option)) {
             let OptionDefault::Value(value) = &option.default else { continue };
             let Some(row) = means(option).filter(|row| !is_set_otherwise(script, row)) else { continue };
             let Some(is_same) = same_as_default(values, &row, value) else { continue };
-            return Some(WhyAssumed::Default {
+            let default = WhyAssumed::Default {
                 name: option.names.first().cloned().unwrap_or_default(),
                 class: option.class.clone(),
                 value: value.clone(),
                 is_same,
+                is_option: true,
+                placeholder: placeholder_of(&row, setting),
                 span: option.span,
-            });
+            };
+            if !is_same {
+                return Some(default);
+            }
+            same = same.or(Some(default));
         }
-        self.default_of_constructor(script, setting, values)
+        same.or_else(|| self.default_of_constructor(script, setting, values))
     }
 
     /// Returns the default of a library's class that the program itself makes, without this argument.
@@ -353,6 +446,7 @@ impl<'a> Program<'a> {
             let known = self.plan.programs.iter().find(|known| known.package == package);
             known.map(|known| known.version.value.as_str())
         };
+        let mut same = None;
         let modules = script.modules.iter();
         let calls = modules.flat_map(|module| module.module.calls.iter().map(move |call| (module, call)));
         for (module, call) in calls.filter(|(_, call)| !call.is_open && call.positional().count() < 2) {
@@ -373,29 +467,62 @@ impl<'a> Program<'a> {
                 let is_on = |name: &str| call.keyword(name).is_some();
                 let Some(value) = field.value_if_absent(is_on) else { continue };
                 let Some(is_same) = same_as_default(values, &row, value) else { continue };
-                return Some(WhyAssumed::Default {
+                let default = WhyAssumed::Default {
                     name: field.name.to_owned(),
                     class: Some(class.to_owned()),
                     value: value.clone(),
                     is_same,
+                    is_option: false,
+                    placeholder: placeholder_of(&row, setting),
                     span: Some(module.span(&call.at)),
-                });
+                };
+                if !is_same {
+                    return Some(default);
+                }
+                same = same.or(Some(default));
             }
         }
-        None
+        same
     }
 }
 
 /// Returns whether a program may set an option by another call or text.
 fn is_set_otherwise(script: &Script, row: &OptionMeaning) -> bool {
-    row.also_by.iter().any(|other| script.calls(other).next().is_some() || script.has_text(other))
+    let reads = |other: &String| {
+        let attributes = script.modules.iter().flat_map(|one| &one.module.attributes);
+        attributes.into_iter().any(|read| read.name == *other)
+    };
+    let is_set =
+        |other: &String| script.calls(other).next().is_some() || script.has_text(other) || reads(other);
+    row.also_by.iter().any(is_set)
 }
 
 /// Returns whether a default is the planned value; `None` if that is not known.
 fn same_as_default(values: &PlannedValues, row: &OptionMeaning, default: &Scalar) -> Option<bool> {
     let found = compare(values, row, default)?;
+    if let Some(unit) = row.unit {
+        let is_fraction = found.planned.number().is_some_and(|number| number > 0.0 && number < 1.0);
+        if is_fraction != (unit == Unit::Fraction) {
+            return None;
+        }
+    }
+    if let Some(equals) = &row.equals {
+        let is_planned = found.planned.python().to_lowercase() == *equals;
+        // Another switch has another word; one that no switch has is not compared.
+        let is_said = row.writes.is_empty() || row.writes.contains_key(&found.planned.python());
+        return match default.truth() {
+            Some(false) if is_planned => Some(false),
+            Some(true) if is_said => Some(is_planned),
+            _ => None,
+        };
+    }
     // A switch that is off is the planned value of a setting that is off.
     found.is_same.or_else(|| is_off(&found.planned, default))
+}
+
+/// Returns the placeholder that an option takes for a setting.
+fn placeholder_of(row: &OptionMeaning, setting: &Setting) -> Option<&'static str> {
+    setting.placeholders.iter().copied().find(|path| row.paths.iter().any(|one| one == path))
 }
 
 /// Returns whether a switch that is off, or not set, is what is planned.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use trainc_catalog::models;
 use trainc_catalog::vocabulary::OptionMeaning;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{CheckpointInterval, Field, Plan, Scalar};
+use trainc_ir::{CheckpointInterval, Field, Plan, Recompute, Scalar};
 
 /// The values of a plan, by the paths of the vocabulary. They are collected when the first is asked for.
 pub struct PlannedValues<'a> {
@@ -26,6 +26,12 @@ impl<'a> PlannedValues<'a> {
         let integer = |value: Option<u64>| Some(Scalar::Int(i128::from(value?)));
         let text = |field: &Field<String>| field.value().cloned().map(Scalar::Text);
         match path {
+            // No switch of a program says it.
+            "train.activation_checkpointing"
+                if job.train.activation_checkpointing.get() == Some(Recompute::Selective) =>
+            {
+                Some(Scalar::Text("selective".to_owned()))
+            }
             // A job with a model and without `quantize` trains in its precision.
             "quantize.kind" if job.quantize.is_none() => {
                 self.plan.model.as_ref().map(|_| Scalar::Text("none".to_owned()))
@@ -78,6 +84,8 @@ pub fn compare(values: &PlannedValues, row: &OptionMeaning, value: &Scalar) -> O
                 Some(true) => Some(is_planned),
                 // A switch that is off leaves the precision to another option, but not the quantization.
                 Some(false) if is_planned && path.as_str() == "quantize.kind" => Some(false),
+                // Nothing else says full precision.
+                Some(false) if first.python() == "fp32" => Some(true),
                 _ => None,
             }
         }

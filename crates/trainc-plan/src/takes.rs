@@ -31,6 +31,10 @@ pub(crate) fn add_arguments(mut plan: Plan, problems: &mut Problems) -> Plan {
     let Some(class) = program.takes.val().cloned().filter(|_| !plan.is_worker()) else { return plan };
     let span = class.span_or(program.span);
     let script = plan.script.clone();
+    if let Some(problem) = not_in_version(&plan, &class.value, span) {
+        problems.push(problem);
+        return plan;
+    }
     let added = arguments(&plan, &class.value, script.as_deref());
     if let Some(problem) = not_parsed(&plan, &class.value, span, &added) {
         problems.push(problem);
@@ -67,6 +71,12 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
     if let Some(file) = file {
         out.push(("config".to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{}", file.packed_as))));
     }
+    // The library's config, which the Trainer opens.
+    let has_deepspeed = fields.iter().any(|field| field.name == "deepspeed");
+    let reads_config = plan.engine.is_some_and(|engine| engine.front.file == Some("deepspeed"));
+    if let Some(path) = plan.engine_file().filter(|_| has_deepspeed && reads_config) {
+        out.push(("deepspeed".to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{path}"))));
+    }
     let all = settings(plan, &values);
     let is_batch = |setting: &Setting| setting.placeholders.iter().any(|path| path.starts_with("batch."));
     let writes_batch = all.iter().any(is_batch);
@@ -92,6 +102,8 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
         .flat_map(|program| &program.hyperparameters)
         .map(|h| h.name.replace('-', "_"))
         .collect();
+    // What the file has is passed by it.
+    named.extend(file.iter().flat_map(|file| &file.settings).map(|setting| setting.key.clone()));
     out.retain(|(name, _)| {
         let is_new = !named.contains(name);
         named.push(name.clone());
@@ -111,12 +123,8 @@ fn options_of(
     let paths: &[&str] = if path == "train.betas" { &["train.beta1", "train.beta2"] } else { &[path] };
     let mut out = Vec::new();
     for field in fields {
-        let Some(row) = vocabulary::of_class(class, field.name) else { continue };
-        let row = if field.class.name == MODEL_CLASS {
-            vocabulary::of_class(MODEL_CLASS, field.name).unwrap_or(row)
-        } else {
-            row
-        };
+        let declared_by = if field.class.name == MODEL_CLASS { MODEL_CLASS } else { class };
+        let Some(row) = vocabulary::of_class(declared_by, field.name) else { continue };
         let Some(path) = row.paths.iter().find(|path| paths.contains(&path.as_str())) else { continue };
         let Some(planned) = values.get(path).filter(|_| row.is_written) else { continue };
         if let Some(value) = value_of(&row, field, fields, &planned) {
@@ -172,6 +180,10 @@ fn value_of(
         return is_one.then(|| planned.clone());
     }
     let word = row.writes.get(&planned.python())?;
+    // A version may not have the word.
+    if !field.choices.is_empty() && !field.choices.iter().any(|choice| choice.python() == *word) {
+        return None;
+    }
     Some(match word.as_str() {
         "true" => Scalar::Bool(true),
         "false" => Scalar::Bool(false),
@@ -179,15 +191,44 @@ fn value_of(
     })
 }
 
+/// Reports a class that the container's version of its package does not have.
+fn not_in_version(plan: &Plan, class: &str, span: Span) -> Option<Diagnostic> {
+    let of = argument_classes::class(class)?;
+    let version = |package: &str| {
+        let known = plan.programs.iter().find(|known| known.package == package);
+        known.map(|known| known.version.value.as_str())
+    };
+    let own = version(of.package)?;
+    version("transformers")?;
+    if argument_classes::fields(class, &version).is_some() {
+        return None;
+    }
+    let message = format!("{} {own} has no {class}, as far as trainc knows", of.package);
+    Some(
+        Diagnostic::new(&T0824, span, message).help(format!(
+            "pin a version of {} that has it in requirements.txt, or remove `takes`",
+            of.package
+        )),
+    )
+}
+
 /// Reports options that the program, as far as it could be read, does not have.
 fn not_parsed(plan: &Plan, class: &str, span: Span, added: &[(String, Scalar)]) -> Option<Diagnostic> {
-    let line = plan.script.as_ref()?.command_line.as_ref()?;
+    let script = plan.script.as_ref()?;
+    let entry = plan.job.program.as_ref()?.entry.value()?;
+    if !script.reads_arguments() {
+        let message = format!("`{entry}` reads no arguments: nothing of {class} would reach it");
+        return Some(
+            Diagnostic::new(&T0824, span, message)
+                .help("parse the class in the program: `HfArgumentParser(…).parse_args_into_dataclasses()`"),
+        );
+    }
+    let line = script.command_line.as_ref()?;
     if line.classes.iter().any(|known| known == class) || !line.is_complete {
         return None;
     }
     let missing: Vec<&str> =
         added.iter().map(|(name, _)| name.as_str()).filter(|name| line.option(name).is_none()).collect();
-    let entry = plan.job.program.as_ref()?.entry.value()?;
     if missing.is_empty() {
         return None;
     }

@@ -115,6 +115,29 @@ const SHORT: [(&str, &str); 5] = [
     ("-e", "--editable"),
 ];
 
+/// The options of a line (pip documentation, requirements file format, read 2026-11-28).
+const LINE_OPTIONS: [&str; 4] = ["--hash", "--config-settings", "--global-option", "--config-setting"];
+
+/// The options of a file (the same page).
+const FILE_OPTIONS: [&str; 16] = [
+    FILE,
+    "--constraint",
+    "--editable",
+    "--extra-index-url",
+    "--find-links",
+    "--index-url",
+    "--no-binary",
+    "--no-index",
+    "--only-binary",
+    "--pre",
+    "--prefer-binary",
+    "--require-hashes",
+    "--trusted-host",
+    "--use-feature",
+    "--pypi-url",
+    "--no-use-pep517",
+];
+
 /// Reads a file. `python` is the version of Python in the container, as `3.12`.
 pub fn read(text: &str, python: &str) -> Requirements {
     let mut out = Requirements::default();
@@ -167,7 +190,17 @@ fn content_of(line: &str, environment: &MarkerEnvironment) -> Content {
         return option_of(line);
     }
     // Options of a line.
-    let requirement = line.split(" --").next().unwrap_or(line).trim_end();
+    let (requirement, options) = match line.find(" -") {
+        Some(at) => line.split_at(at),
+        None => (line, ""),
+    };
+    let requirement = requirement.trim_end();
+    let is_unknown = |word: &&str| {
+        word.starts_with('-') && !LINE_OPTIONS.contains(&word.split('=').next().unwrap_or(word))
+    };
+    if let Some(word) = options.split_whitespace().find(is_unknown) {
+        return Content::Invalid { reason: format!("`{word}` is no option of a line") };
+    }
     if is_address(requirement) {
         let package = requirement
             .split_once("#egg=")
@@ -217,6 +250,9 @@ fn option_of(line: &str) -> Content {
         name = long;
         value = line.strip_prefix(short).unwrap_or_default();
     }
+    if !name.starts_with("--") || !FILE_OPTIONS.contains(&name) {
+        return Content::Invalid { reason: format!("`{word}` is no option of a requirements file") };
+    }
     match name {
         "--editable" => Content::Address { address: value.to_owned(), package: None },
         _ => Content::Option { name: name.to_owned(), value: value.to_owned() },
@@ -234,6 +270,7 @@ fn is_address(line: &str) -> bool {
     let first = line.split([' ', ';']).next().unwrap_or_default();
     let has_scheme = first.split_once("://").is_some_and(|(scheme, _)| !scheme.contains(['@', '[']));
     has_scheme
+        || first.starts_with("git@")
         || first.starts_with(['.', '/'])
         || first.ends_with(".whl")
         || first.ends_with(".tar.gz")

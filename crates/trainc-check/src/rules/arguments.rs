@@ -54,7 +54,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     arguments.check_missing(problems);
-    let files = plan.named_files.iter().filter(|file| file.reader == FileReader::Program);
+    let files = plan.named_files.iter().chain(&plan.files);
+    let files = files.filter(|file| file.reader == FileReader::Program);
     let unknown = files.flat_map(|file| &file.settings);
     for setting in unknown.filter(|setting| !setting.key.contains('.')) {
         arguments.check_key(setting, problems);
@@ -108,7 +109,8 @@ impl Arguments<'_> {
     /// Reports a key of the file of arguments that no option has. `env` sets variables.
     fn check_key(&self, setting: &FileSetting, problems: &mut Problems) {
         let is_option = self.line.options.iter().any(|option| option.names.contains(&setting.key));
-        if !self.line.is_complete || setting.key == "env" || is_option {
+        let reads_file = self.line.parser == ParserKind::DataclassesAndFile;
+        if !reads_file || !self.line.is_complete || setting.key == "env" || is_option {
             return;
         }
         let names = self.line.options.iter().flat_map(|option| &option.names).map(String::as_str);

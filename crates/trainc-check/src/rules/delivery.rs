@@ -6,14 +6,13 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::delivery::Delivery;
-use trainc_ir::{Assumed, ParserKind, WhyAssumed};
+use trainc_ir::{Assumed, Carrier, ParserKind, WhyAssumed};
 
 declare_code!(
     T0820,
     "program-default-differs",
     Warning,
-    "a setting that is not passed, and whose default in the program is another value",
-    explains: [Memory]
+    "a setting that is not passed, and whose default in the program is another value"
 );
 declare_code!(T0821, "assumed-settings", Note, "settings that are not passed to the program");
 
@@ -23,13 +22,19 @@ pub(super) static CODES: &[&Code] = &[&T0820, &T0821];
 /// Reports settings that are assumed of the program.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    for one in &plan.delivery.assumed {
+    // A class of which nothing is passed is an error of its own.
+    let takes = plan.job.program.as_ref().and_then(|program| program.takes.span());
+    let is_refused = takes.is_some() && plan.delivery.passed.iter().all(|one| one.by != Carrier::Vocabulary);
+    for one in plan.delivery.assumed.iter().filter(|_| !is_refused) {
         if let Some(diagnostic) = other_default(one) {
             problems.push(diagnostic);
         }
     }
     let names: Vec<&str> = plan.delivery.assumed.iter().map(|one| Delivery::short(&one.setting)).collect();
-    if names.is_empty() {
+    // The values of `import`, which another rule reports, and algorithms, which have arguments of their own.
+    let train = &plan.job.train;
+    let is_imported = train.micro_batch_size.get() == Some(1) && train.steps.get() == Some(1);
+    if names.is_empty() || is_imported || plan.job.has_algorithm_name() {
         return;
     }
     let program = plan.job.program.as_ref();
@@ -51,22 +56,29 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let is_one = |name: &&String| trainc_ir::ARGUMENT_CLASSES.contains(&name.as_str());
         line.classes.iter().find(is_one)
     });
-    let takes = program.is_some_and(|program| !program.takes.is_absent());
-    diagnostic = match class.filter(|_| !takes) {
+    diagnostic = match class.filter(|_| takes.is_none()) {
         Some(class) => diagnostic
             .help(format!(
                 "write `takes=\"{class}\"` in `program`: trainc passes what that class has a name for"
             )),
-        None => diagnostic.help(
-            "pass a value with a placeholder, such as `hyperparameter \"epochs\" \"{{ train.epochs }}\"`",
-        ),
+        None => match plan.delivery.assumed.first() {
+            Some(first) if !first.placeholder.is_empty() => diagnostic.help(format!(
+                "pass a value under the program's own name for it, such as `hyperparameter \"…\" \"{{{{ {} \
+                 }}}}\"`",
+                first.placeholder
+            )),
+            _ => diagnostic,
+        },
     };
     problems.push(diagnostic);
 }
 
 /// Reports a default of the program that differs from the plan.
 fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
-    let WhyAssumed::Default { name, class, value, is_same: false, span } = &assumed.why else { return None };
+    let WhyAssumed::Default { name, class, value, is_same: false, is_option, placeholder, span } = &assumed.why
+    else {
+        return None;
+    };
     let what = Delivery::short(&assumed.setting);
     let planned = assumed.value.written();
     let of = match class {
@@ -82,11 +94,16 @@ fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
     .note("memory, time and cost are predicted for the plan's value");
     // A switch for one word of several, as `bf16`, has no placeholder.
     let carries = vocabulary::get(name).is_none_or(|row| row.equals.is_none() && row.words.is_none());
-    diagnostic = if carries {
-        let path = assumed.placeholder;
-        diagnostic.help(format!("add `hyperparameter \"{name}\" \"{{{{ {path} }}}}\"` to `program`"))
-    } else {
-        diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`"))
+    let path = placeholder.unwrap_or(assumed.placeholder);
+    diagnostic = match (is_option, class) {
+        (true, _) if carries => {
+            diagnostic.help(format!("add `hyperparameter \"{name}\" \"{{{{ {path} }}}}\"` to `program`"))
+        }
+        (true, _) => diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`")),
+        (false, Some(class)) => {
+            diagnostic.help(format!("set `{name}=` in the call of {class}, from an argument of the program"))
+        }
+        (false, None) => diagnostic,
     };
     if let Some(span) = span {
         diagnostic = diagnostic.label(*span, "default");

@@ -52,6 +52,9 @@ pub(super) static CODES: &[&Code] = &[&T0850, &T0851, &T0852, &T0853, &T0854, &T
 /// The file that is installed.
 const NAME: &str = "requirements.txt";
 
+/// Modules whose name no package of the index has, or another one: extensions of AWS and NVIDIA, and directories.
+const NOT_ON_INDEX: [&str; 5] = ["apex", "smdistributed", "smdebug", "src", "smprof"];
+
 /// The consequence of a line that pip rejects.
 const PIP_STOPS: &str = "pip stops at it on every host, before the program starts";
 
@@ -72,7 +75,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Content::Package(_) => {}
                 Content::Invalid { reason } => problems.push(
                     Diagnostic::new(&T0850, span, format!("not a requirement: {reason}"))
-                        .help("write `NAME==VERSION`, such as `transformers==4.56.2`")
+                        .help("write `NAME==VERSION`, such as `transformers==4.56.2`; options of the command `pip` have no place here")
                         .note(PIP_STOPS),
                 ),
                 Content::Address { address, .. } => {
@@ -117,7 +120,7 @@ fn check_secret(plan: &Plan, line: &str, span: Span) -> Option<Diagnostic> {
 
 /// Checks an address.
 fn check_address(plan: &Plan, file: &RequirementsFile, address: &str, span: Span) -> Option<Diagnostic> {
-    if ["git+ssh:", "ssh:", "git+git@"].iter().any(|scheme| address.starts_with(scheme)) {
+    if ["git+ssh:", "ssh:", "git+git@", "git@"].iter().any(|scheme| address.starts_with(scheme)) {
         let public = address.split_once("://").map(|(_, rest)| rest.trim_start_matches("git@"));
         let diagnostic = Diagnostic::new(&T0851, span, "the container has no SSH key for this repository");
         let diagnostic = match public {
@@ -321,11 +324,14 @@ impl<'a> Image<'a> {
         };
         let mut reported: Vec<&str> = Vec::new();
         for module in &script.modules {
-            for import in module.module.imports.iter().filter(|one| one.level == 0 && !one.is_conditional) {
+            // Of a module for another Python, little is known.
+            let imports = module.module.imports.iter().filter(|_| module.module.is_whole);
+            for import in imports.filter(|one| one.level == 0 && !one.is_conditional) {
                 let name = import.module.split('.').next().unwrap_or_default();
                 let is_known = name.is_empty()
                     || reported.contains(&name)
                     || has_module(name)
+                    || NOT_ON_INDEX.contains(&name)
                     || requirement_facts::is_standard_library(name, Some(&self.python));
                 if is_known {
                     continue;

@@ -12,8 +12,7 @@ declare_code!(
     T0856,
     "gathered-checkpoint",
     Warning,
-    "checkpoints that one rank gathers whole",
-    explains: [Memory]
+    "checkpoints that one rank gathers whole"
 );
 declare_code!(
     T0857,

@@ -189,6 +189,10 @@ impl Binder<'_> {
             return None;
         }
         if parts.len() == 1 {
+            let inside = written.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+            if let Some(path) = inside.map(str::trim).filter(|path| self.values.entries.contains_key(*path)) {
+                self.used.borrow_mut().add_whole(span, path);
+            }
             return parts.pop();
         }
         Some(Scalar::Text(parts.iter().map(scalar_text).collect()))

@@ -150,8 +150,16 @@ impl Reader<'_> {
         self.finds_parser = true;
         self.out.parser = kind;
         // Both parsers are argparse's, with unknown options as an error.
-        let given = call.positional().next().or(call.keyword("dataclass_types"));
-        let classes: Vec<&Expr> = match given.map(|one| &one.value) {
+        let given = call.positional().next().or(call.keyword("dataclass_types")).map(|one| &one.value);
+        // A tuple that was given a name.
+        let assigned = match given {
+            Some(Expr::Name(name)) => {
+                let mut all = module.module.assignments.iter();
+                all.find(|one| &one.name == name && matches!(one.value, Expr::List(_))).map(|one| &one.value)
+            }
+            _ => None,
+        };
+        let classes: Vec<&Expr> = match assigned.or(given) {
             Some(Expr::List(all)) => all.iter().collect(),
             Some(one) => vec![one],
             None => Vec::new(),
@@ -218,7 +226,7 @@ impl Reader<'_> {
             return;
         };
         for field in fields {
-            self.add(option_of_library(&field));
+            self.add(option_of_library(&field, name));
         }
     }
 
@@ -300,7 +308,7 @@ fn option_of(field: &Field, module: &ScriptModule) -> Option<CommandOption> {
 }
 
 /// Returns the option of a field of a library's class.
-fn option_of_library(field: &ArgumentField) -> CommandOption {
+fn option_of_library(field: &ArgumentField, class: &str) -> CommandOption {
     let takes = match &field.kind {
         ArgumentKind::Bool => Takes::Truth,
         ArgumentKind::Int => Takes::Int,
@@ -323,7 +331,7 @@ fn option_of_library(field: &ArgumentField) -> CommandOption {
         is_required: field.is_required(),
         choices: field.choices.clone(),
         span: None,
-        class: Some(field.class.name.to_owned()),
+        class: Some(class.to_owned()),
     }
 }
 

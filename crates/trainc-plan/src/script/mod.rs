@@ -17,6 +17,9 @@ use trainc_ir::{
 };
 use trainc_python::{Argument, Call, Import, Module};
 
+/// The most bytes of a module that is read.
+const MAX_BYTES: usize = 512 << 10;
+
 /// The most modules of a program that are read.
 const MAX_MODULES: usize = 64;
 
@@ -39,6 +42,10 @@ pub(crate) fn read(
     // The directory of the entry point is the first in which Python looks for a module.
     let first = file.path.rsplit_once('/').map_or("", |(directory, _)| directory);
     while let Some(file) = waiting.pop() {
+        if file.bytes.len() > MAX_BYTES {
+            out.is_whole = false;
+            continue;
+        }
         let module = module(file);
         out.is_whole &= module.is_whole;
         for import in &module.imports {

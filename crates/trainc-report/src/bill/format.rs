@@ -192,7 +192,8 @@ fn may_not_fit(before: &JobSide, after: &JobSide) -> Option<String> {
 fn same_request(job: &Job) -> Option<String> {
     let (before, after) = (job.before.as_ref()?, job.after.as_ref()?);
     let is_edited = job.change.as_ref().is_some_and(|change| !change.edits.is_empty());
-    if !is_edited || before.digest.is_none() || before.digest != after.digest {
+    let is_same = before.digest == after.digest;
+    if !is_edited || before.digest.is_none() || after.digest.is_none() {
         return None;
     }
     let value = |side: &JobSide, setting: &str| {
@@ -204,11 +205,15 @@ fn same_request(job: &Job) -> Option<String> {
         .filter(|one| value(before, &one.setting).as_ref() != Some(&one.value))
         .map(|one| Delivery::short(&one.setting))
         .collect();
-    let mut out = "the request is the same: apply starts no job".to_owned();
-    if !moved.is_empty() {
-        out.push_str(&format!("; assumed of the program: {}", moved.join(", ")));
+    let moved = (!moved.is_empty()).then(|| moved.join(", "));
+    match (is_same, moved) {
+        (true, None) => Some("the request is the same: apply starts no job".to_owned()),
+        (true, Some(moved)) => {
+            Some(format!("the request is the same: apply starts no job; assumed of the program: {moved}"))
+        }
+        (false, Some(moved)) => Some(format!("not in the request, assumed of the program: {moved}")),
+        (false, None) => None,
     }
-    Some(out)
 }
 
 /// Returns the notes on a job.
