@@ -63,10 +63,13 @@ fn an_edit_changes_the_request_or_is_named() {
             for other in others(setting, value) {
                 let Some(new) = plan_of(&path, &text, &format!("--set {setting}={other}")) else { continue };
                 // The program may have another word for the same value.
-                if new.job.train == plan.job.train
-                    && new.job.adapter == plan.job.adapter
-                    && new.model == plan.model
-                {
+                let path = match setting.as_str() {
+                    "model" => "model.name".to_owned(),
+                    "adapter" | "quantize" => format!("{setting}.kind"),
+                    setting => setting.replace("optimizer.", "").replace('-', "_"),
+                };
+                let planned = |plan: &Plan| trainc_plan::bind::placeholder_value(plan, &path);
+                if planned(&plan).is_some() && planned(&new) == planned(&plan) {
                     continue;
                 }
                 edits += 1;

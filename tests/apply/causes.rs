@@ -11,13 +11,15 @@ fn speaks(kind: FailureKind) -> (&'static [&'static str], &'static str) {
         FailureKind::Budget => (&["budget"], "`usd`"),
         FailureKind::Memory => (&["memory than its GPUs"], "micro-batch"),
         FailureKind::HostMemory => (&["host memory"], "instance type with more memory"),
-        FailureKind::Disk => (&["volume"], "`volume`"),
+        FailureKind::Disk => (&["volume", "disk"], "`volume`"),
         FailureKind::Permission => (&["role"], "role"),
         FailureKind::Image => (&["image"], "image"),
         FailureKind::Capacity => (&["capacity"], "--wait-for-capacity"),
         FailureKind::Service => (&[], "--new-run"),
         FailureKind::Input => (&["bucket", "input"], "buckets"),
-        FailureKind::Program => (&["argument", "entry"], "program"),
+        FailureKind::Program => {
+            (&["argument", "entry", "requirement", "module", "toolkit", "downloads"], "program")
+        }
         FailureKind::Collective => (&["efa"], "logs"),
         FailureKind::Stopped => (&[], "--new-run"),
         FailureKind::Time => (&["max-run", "longest run"], "`max-run`"),

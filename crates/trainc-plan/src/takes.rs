@@ -80,7 +80,7 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
     let all = settings(plan, &values);
     let is_batch = |setting: &Setting| setting.placeholders.iter().any(|path| path.starts_with("batch."));
     let writes_batch = all.iter().any(is_batch);
-    let of_file = |span: Span| file.is_some_and(|file| file.span.source == span.source);
+    let of_file = |span: Span| plan.files.iter().any(|file| file.span.source == span.source);
     for setting in all.iter().filter(|setting| !of_file(setting.span)) {
         // The first placeholder that an option of the class carries, and the parts of a value.
         let carried = setting.placeholders.iter().find_map(|path| {
@@ -160,6 +160,10 @@ fn value_of(
     if row.writes.is_empty()
         && (row.words.as_ref().is_some_and(|words| !words.is_empty()) || row.equals.is_some())
     {
+        return None;
+    }
+    // A switch has no word.
+    if field.kind == ArgumentKind::Bool && planned.truth().is_none() && row.writes.is_empty() {
         return None;
     }
     if row.writes.is_empty() {

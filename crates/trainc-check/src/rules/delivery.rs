@@ -4,9 +4,9 @@ use crate::Context;
 use trainc_catalog::vocabulary;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::delivery::Delivery;
-use trainc_ir::{Assumed, Carrier, ParserKind, WhyAssumed};
+use trainc_ir::{Assumed, Carrier, FileReader, ParserKind, WhyAssumed};
 
 declare_code!(
     T0820,
@@ -25,7 +25,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A class of which nothing is passed is an error of its own.
     let takes = plan.job.program.as_ref().and_then(|program| program.takes.span());
     let is_refused = takes.is_some() && plan.delivery.passed.iter().all(|one| one.by != Carrier::Vocabulary);
-    for one in plan.delivery.assumed.iter().filter(|_| !is_refused) {
+    // A file that nothing names to the program is one fault, not one for each value.
+    let unread = plan.file_of(FileReader::Program).map(|file| file.span.source);
+    let is_in_file = |one: &Assumed| Some(one.span.source) == unread;
+    for one in plan.delivery.assumed.iter().filter(|one| !is_refused && !is_in_file(one)) {
         if let Some(diagnostic) = other_default(one) {
             problems.push(diagnostic);
         }
@@ -56,6 +59,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let is_one = |name: &&String| trainc_ir::ARGUMENT_CLASSES.contains(&name.as_str());
         line.classes.iter().find(is_one)
     });
+    if plan.delivery.assumed.iter().any(is_in_file) {
+        problems.push(
+            diagnostic.severity(Severity::Warning).help("add `hyperparameter \"config\" \"{{ train.file }}\"` to `program`: nothing passes the file to it"),
+        );
+        return;
+    }
     diagnostic = match class.filter(|_| takes.is_none()) {
         Some(class) => diagnostic
             .help(format!(

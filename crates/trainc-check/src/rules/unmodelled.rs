@@ -14,8 +14,7 @@ declare_code!(
     "generation-memory",
     Error,
     "an engine of inference that leaves too little memory for the training",
-    allowable: Prediction,
-    explains: [Memory]
+    allowable: Prediction
 );
 
 /// The codes of this file.

@@ -248,7 +248,8 @@ mod tests {
             ("helpers.py", ""),
             ("tests.py", ""),
         ];
-        assert_eq!(modules("train.py", &files), ["helpers.py", "lib/args.py", "lib/common.py", "train.py"]);
+        let reached = ["helpers.py", "lib/__init__.py", "lib/args.py", "lib/common.py", "train.py"];
+        assert_eq!(modules("train.py", &files), reached);
         let inside = [("scripts/run.py", "import tools\n"), ("scripts/tools.py", ""), ("tools.py", "")];
         assert_eq!(modules("scripts/run.py", &inside), ["scripts/run.py", "scripts/tools.py", "tools.py"]);
     }
