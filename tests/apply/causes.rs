@@ -17,9 +17,10 @@ fn speaks(kind: FailureKind) -> (&'static [&'static str], &'static str) {
         FailureKind::Capacity => (&["capacity"], "--wait-for-capacity"),
         FailureKind::Service => (&[], "--new-run"),
         FailureKind::Input => (&["bucket", "input"], "buckets"),
-        FailureKind::Program => {
-            (&["argument", "entry", "requirement", "module", "toolkit", "downloads"], "program")
-        }
+        FailureKind::Program => (
+            &["argument", "entry", "requirement", "module", "toolkit", "downloads", "process", "option"],
+            "program",
+        ),
         FailureKind::Collective => (&["efa"], "logs"),
         FailureKind::Stopped => (&[], "--new-run"),
         FailureKind::Time => (&["max-run", "longest run"], "`max-run`"),
