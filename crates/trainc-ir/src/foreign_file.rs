@@ -93,3 +93,9 @@ pub struct ProgramVersion {
     /// Whether the container has it: by the program's requirements or in the image; `None` if unknown.
     pub is_installed: Option<bool>,
 }
+
+/// Returns the version of a package among those that run in the container.
+pub fn version_of<'a>(programs: &'a [ProgramVersion], package: &str) -> Option<&'a str> {
+    let program = programs.iter().find(|program| program.package == package)?;
+    Some(program.version.value.as_str())
+}

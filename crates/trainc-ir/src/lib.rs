@@ -34,7 +34,7 @@ pub use delivery::{Assumed, Carrier, Delivery, Passed, WhyAssumed};
 pub use engine::Engine;
 pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
 pub use fleet::{Alternative, Alternatives, Fleet, Part};
-pub use foreign_file::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion};
+pub use foreign_file::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion, version_of};
 pub use image::Image;
 pub use launch::{Launch, Launcher};
 pub use mesh::{Axis, Mesh};

@@ -13,7 +13,7 @@ use trainc_diag::source::Span;
 use trainc_ir::script::literal;
 use trainc_ir::{
     Assumed, Carrier, CommandOption, Delivery, FileReader, FileSetting, FileValue, ForeignFile, Launcher,
-    OptionDefault, Passed, Plan, Scalar, Script, WhyAssumed,
+    OptionDefault, Passed, Plan, Scalar, Script, WhyAssumed, version_of,
 };
 use trainc_language::NodeType as _;
 use trainc_python::Expr;
@@ -25,6 +25,13 @@ pub(crate) struct Setting {
     pub(crate) placeholders: &'static [&'static str],
     value: Scalar,
     pub(crate) span: Span,
+}
+
+impl Setting {
+    /// Returns whether an option means it.
+    fn is_meant_by(&self, row: &OptionMeaning) -> bool {
+        row.paths.iter().any(|path| self.placeholders.contains(&path.as_str()))
+    }
 }
 
 /// Something that the program gets, or that is written in it.
@@ -276,7 +283,7 @@ impl<'a> Program<'a> {
                 .means
                 .iter()
                 .filter_map(|name| vocabulary::get(name))
-                .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())));
+                .find(|row| setting.is_meant_by(row));
             let is_named = means.is_some() || offer.is_word;
             let by_text = offer.text.is_some_and(|text| is_value(text) || (is_named && uses(text)));
             // What trainc passes has the value, in the words of the class.
@@ -407,9 +414,7 @@ impl<'a> Program<'a> {
         let means = |option: &CommandOption| {
             let names = option.names.iter().chain([&option.attribute]);
             let all: BTreeSet<String> = names.flat_map(|name| self.meanings(name)).collect();
-            all.into_iter()
-                .filter_map(|name| vocabulary::get(&name))
-                .find(|row| row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str())))
+            all.into_iter().filter_map(|name| vocabulary::get(&name)).find(|row| setting.is_meant_by(row))
         };
         let is_passed =
             |option: &CommandOption| self.offers.iter().any(|offer| option.names.contains(&offer.name));
@@ -442,10 +447,7 @@ impl<'a> Program<'a> {
         setting: &Setting,
         values: &PlannedValues,
     ) -> Option<WhyAssumed> {
-        let version = |package: &str| {
-            let known = self.plan.programs.iter().find(|known| known.package == package);
-            known.map(|known| known.version.value.as_str())
-        };
+        let version = |package: &str| version_of(&self.plan.programs, package);
         let mut same = None;
         let modules = script.modules.iter();
         let calls = modules.flat_map(|module| module.module.calls.iter().map(move |call| (module, call)));
@@ -455,10 +457,8 @@ impl<'a> Program<'a> {
                 continue;
             }
             for field in argument_classes::fields(class, &version).unwrap_or_default() {
-                let row = vocabulary::of_class(class, field.name).filter(|row| {
-                    row.is_written
-                        && row.paths.iter().any(|path| setting.placeholders.contains(&path.as_str()))
-                });
+                let row = vocabulary::of_class(class, field.name)
+                    .filter(|row| row.is_written && setting.is_meant_by(row));
                 let is_default = |row: &OptionMeaning| {
                     let by_other = row.also_by.iter().any(|other| call.keyword(other).is_some());
                     call.keyword(field.name).is_none() && !by_other && !is_set_otherwise(script, row)

@@ -9,7 +9,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::payload::CODE_DIRECTORY;
-use trainc_ir::{Field, FileReader, Hyperparameter, Plan, Scalar, Script, Val};
+use trainc_ir::{Field, FileReader, Hyperparameter, Plan, Scalar, Script, Val, version_of};
 
 declare_code!(
     T0824,
@@ -54,10 +54,7 @@ pub(crate) fn add_arguments(mut plan: Plan, problems: &mut Problems) -> Plan {
 /// Returns the options of a class that the manifest does not pass itself, with the values of the plan.
 fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, Scalar)> {
     let values = PlannedValues::new(plan);
-    let version = |package: &str| {
-        let known = plan.programs.iter().find(|known| known.package == package);
-        known.map(|known| known.version.value.as_str())
-    };
+    let version = |package: &str| version_of(&plan.programs, package);
     let mut fields = argument_classes::fields(class, &version).unwrap_or_default();
     let parses = |name: &str| {
         let line = script.and_then(|script| script.command_line.as_ref());
@@ -198,10 +195,7 @@ fn value_of(
 /// Reports a class that the container's version of its package does not have.
 fn not_in_version(plan: &Plan, class: &str, span: Span) -> Option<Diagnostic> {
     let of = argument_classes::class(class)?;
-    let version = |package: &str| {
-        let known = plan.programs.iter().find(|known| known.package == package);
-        known.map(|known| known.version.value.as_str())
-    };
+    let version = |package: &str| version_of(&plan.programs, package);
     let own = version(of.package)?;
     version("transformers")?;
     if argument_classes::fields(class, &version).is_some() {

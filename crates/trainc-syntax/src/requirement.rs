@@ -89,6 +89,7 @@ fn as_in_cargo(written: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes::{T0102, T0120, T0121, T0122, T0124, T0129};
 
     /// The expectations are those of Cargo (The Cargo Book, "Specifying Dependencies").
     #[test]
@@ -138,23 +139,26 @@ mod tests {
     #[test]
     fn nothing_else_is_said_of_a_file_for_other_versions() {
         let new = "job \"x\" tomorrow=1 {\n    hologram 5d\n    region \"us-west-2\"\n}\n";
-        assert_eq!(problems_of(&format!("requires trainc=\"<0.1\"\n{new}")), [("T0134", "\"<0.1\"")]);
-        assert_eq!(problems_of(&format!("{new}requires trainc=\"<0.1\"\n")), [("T0134", "\"<0.1\"")]);
+        assert_eq!(problems_of(&format!("requires trainc=\"<0.1\"\n{new}")), [(T0134.id, "\"<0.1\"")]);
+        assert_eq!(problems_of(&format!("{new}requires trainc=\"<0.1\"\n")), [(T0134.id, "\"<0.1\"")]);
         let satisfied = format!("requires trainc=\">=0.1\"\n{new}");
-        assert_eq!(problems_of(&satisfied), [("T0102", "5d"), ("T0121", "tomorrow"), ("T0120", "hologram")]);
-        assert_eq!(problems_of("requires trainc=\"<0.1\"\nregion 7\n"), [("T0134", "\"<0.1\"")], "a layer");
+        assert_eq!(
+            problems_of(&satisfied),
+            [(T0102.id, "5d"), (T0121.id, "tomorrow"), (T0120.id, "hologram")]
+        );
+        assert_eq!(problems_of("requires trainc=\"<0.1\"\nregion 7\n"), [(T0134.id, "\"<0.1\"")], "a layer");
     }
 
     #[test]
     fn requirements_are_checked_themselves() {
-        assert_eq!(problems_of("requires trainc=\"==0.1.0\"\n"), [("T0135", "\"==0.1.0\"")]);
-        assert_eq!(problems_of("requires trainc=0.1\n"), [("T0124", "0.1")]);
-        assert_eq!(problems_of("requires trainc=#null\n"), [("T0124", "#null")]);
-        assert_eq!(problems_of("requires\n"), [("T0129", "requires")]);
+        assert_eq!(problems_of("requires trainc=\"==0.1.0\"\n"), [(T0135.id, "\"==0.1.0\"")]);
+        assert_eq!(problems_of("requires trainc=0.1\n"), [(T0124.id, "0.1")]);
+        assert_eq!(problems_of("requires trainc=#null\n"), [(T0124.id, "#null")]);
+        assert_eq!(problems_of("requires\n"), [(T0129.id, "requires")]);
         assert_eq!(
             problems_of("requires trainc=\">=0.1\"\nrequires trainc=\">=0.1\"\n"),
-            [("T0122", "requires")]
+            [(T0122.id, "requires")]
         );
-        assert_eq!(problems_of("job \"x\" { requires trainc=\">=0.1\"; }\n"), [("T0120", "requires")]);
+        assert_eq!(problems_of("job \"x\" { requires trainc=\">=0.1\"; }\n"), [(T0120.id, "requires")]);
     }
 }

@@ -153,6 +153,12 @@ pub(crate) fn module_help(module: &str, files: &[&str]) -> Help {
     }
 }
 
+/// Returns whether a job has the batch and the length that `import` writes where a request does not say them.
+pub(crate) fn has_assumed_batch(plan: &Plan) -> bool {
+    let train = &plan.job.train;
+    train.micro_batch_size.get() == Some(1) && train.steps.get() == Some(1)
+}
+
 /// Returns whether the path of an entry point leads outside the program's directory.
 pub(crate) fn is_outside_source(path: &str) -> bool {
     path.starts_with("s3://") || path.starts_with('/') || path.split('/').any(|part| part == "..")

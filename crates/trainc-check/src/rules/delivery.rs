@@ -1,6 +1,7 @@
 //! Settings that nothing carries to the program.
 
 use crate::Context;
+use crate::queries::program::has_assumed_batch;
 use trainc_catalog::vocabulary;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -35,9 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let names: Vec<&str> = plan.delivery.assumed.iter().map(|one| Delivery::short(&one.setting)).collect();
     // The values of `import`, which another rule reports, and algorithms, which have arguments of their own.
-    let train = &plan.job.train;
-    let is_imported = train.micro_batch_size.get() == Some(1) && train.steps.get() == Some(1);
-    if names.is_empty() || is_imported || plan.job.has_algorithm_name() {
+    if names.is_empty() || has_assumed_batch(plan) || plan.job.has_algorithm_name() {
         return;
     }
     let program = plan.job.program.as_ref();

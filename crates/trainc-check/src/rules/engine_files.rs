@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_engine::files::{Names, plan_names};
 use trainc_plan::codes::{self as plan_codes, T0802};
-use trainc_ir::{Axis, FileReader, FileSetting, FileValue, ForeignFile, Plan, Scalar};
+use trainc_ir::{Axis, FileReader, FileSetting, FileValue, ForeignFile, Plan, Scalar, version_of};
 
 declare_code!(
     T0805,
@@ -119,15 +119,9 @@ fn check_degrees(plan: &Plan, problems: &mut Problems) {
     }
 }
 
-/// Returns the version of a package of the job.
-fn version<'a>(plan: &'a Plan, package: &str) -> Option<&'a str> {
-    let program = plan.programs.iter().find(|program| program.package == package)?;
-    Some(program.version.value.as_str())
-}
-
 fn applies_to_version(plan: &Plan, package: Option<&str>, rule: &FileRule) -> bool {
     let package = package.or_else(|| Some(engine_files::keys(rule.file.as_deref()?)?.package));
-    rule.is_in(package.and_then(|package| version(plan, package)))
+    rule.is_in(package.and_then(|package| version_of(&plan.programs, package)))
 }
 
 /// Returns the problem of a rule that does not hold; none if a value that it uses is unknown.
@@ -255,7 +249,7 @@ impl FileCheck<'_> {
     }
 
     fn version(&self, row: &KeyRow) -> Option<&str> {
-        version(self.plan, self.package_of(row))
+        version_of(&self.plan.programs, self.package_of(row))
     }
 
     fn unknown_key(&self, setting: &FileSetting) -> Option<Diagnostic> {

@@ -2,6 +2,7 @@
 //! the latter.
 
 use crate::Context;
+use crate::queries::program::has_assumed_batch;
 use crate::queries::literals::{Literal, Source, literals};
 use trainc_catalog::vocabulary::{self, OptionMeaning};
 use trainc_diag::declare_code;
@@ -20,7 +21,7 @@ pub(super) static CODES: &[&Code] = &[&T0584];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     // The worker reads the plan.
-    if plan.engine.is_none() || plan.is_worker() || is_assumed(plan) {
+    if plan.engine.is_none() || plan.is_worker() || has_assumed_batch(plan) {
         return;
     }
     let literals = literals(context);
@@ -147,12 +148,6 @@ fn other_unit(
                 {unit}", row.meaning, trainc_emit::python_str(&literal.value)))
             .note("memory, time and cost are predicted for the plan's value"),
     )
-}
-
-/// Returns whether the plan has the placeholder values of `import`.
-fn is_assumed(plan: &Plan) -> bool {
-    let train = &plan.job.train;
-    train.micro_batch_size.get() == Some(1) && train.steps.get() == Some(1)
 }
 
 /// Returns whether the length of the run is a placeholder of `import`.

@@ -6,6 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::script::makes_trainer;
 use trainc_ir::{ForeignFile, Plan};
 
 declare_code!(
@@ -33,10 +34,6 @@ const GATHERED_BYTES_PER_SECOND: f64 = 1e9;
 /// The time after which NCCL's watchdog ends a run whose ranks wait, in seconds (PyTorch 2.8,
 /// `init_process_group`).
 const WATCHDOG_SECONDS: f64 = 600.0;
-
-/// The classes of transformers and TRL whose `save_model` follows the type of the state dict.
-const TRAINERS: [&str; 6] =
-    ["Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "RewardTrainer", "GRPOTrainer"];
 
 /// Checks the type of the state dict, wherever it is written.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -107,7 +104,7 @@ fn problems_of_full(plan: &Plan, span: Span, problems: &mut Problems) {
 /// Reports a model that a Trainer saves while its states are sharded.
 fn problems_of_sharded(plan: &Plan, span: Span, problems: &mut Problems) {
     let Some(script) = &plan.script else { return };
-    let has_trainer = TRAINERS.iter().any(|class| script.calls(class).next().is_some());
+    let has_trainer = script.modules.iter().any(|one| makes_trainer(&one.module));
     let changes_type = script.calls("set_state_dict_type").next().is_some();
     let Some((module, save)) = script.calls("save_model").next() else { return };
     if !has_trainer || changes_type || plan.job.adapter.is_some() {

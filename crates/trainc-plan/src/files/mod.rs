@@ -16,7 +16,7 @@ use trainc_diag::source::{SourceMap, Span, Spanned};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_engine::files::{self, Names};
 use trainc_ir::payload::CODE_DIRECTORY;
-use trainc_ir::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar};
+use trainc_ir::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion, Scalar, version_of};
 use trainc_syntax::ast::{Node, Value};
 
 declare_code!(
@@ -153,8 +153,7 @@ impl Reader<'_> {
     }
 
     fn version(&self, package: &str) -> Option<&str> {
-        let program = self.programs.iter().find(|program| program.package == package)?;
-        Some(program.version.value.as_str())
+        version_of(self.programs, package)
     }
 
     /// Returns whether the program hands its arguments to a Trainer, as the manifest says it.

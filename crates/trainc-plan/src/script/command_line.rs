@@ -4,7 +4,7 @@ use trainc_catalog::argument_classes::{self, ArgumentField, ArgumentKind};
 use trainc_ir::script::literal;
 use trainc_ir::{
     CommandLine, CommandOption, OptionDefault, ParserKind, ProgramVersion, Scalar, Script, ScriptModule,
-    Takes,
+    Takes, version_of,
 };
 use trainc_python::{Argument, Call, Class, Expr, Field, Import};
 
@@ -217,10 +217,7 @@ impl Reader<'_> {
     /// Adds the fields of a class of a library.
     fn library_class(&mut self, name: &str) {
         self.out.classes.push(name.to_owned());
-        let version = |package: &str| {
-            let known = self.programs.iter().find(|known| known.package == package);
-            known.map(|known| known.version.value.as_str())
-        };
+        let version = |package: &str| version_of(self.programs, package);
         let Some(fields) = argument_classes::fields(name, &version) else {
             self.out.is_complete = false;
             return;
@@ -384,5 +381,115 @@ fn choices_of(annotation: &Expr) -> Vec<Scalar> {
             parts.iter().map(literal).collect::<Option<Vec<_>>>().unwrap_or_default()
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::read as read_script;
+    use trainc_diag::source::SourceMap;
+    use trainc_ir::{SourceFile, SourceTree, Val};
+
+    /// Returns the command line of a program with transformers 4.56.2 and TRL 0.23.0.
+    fn command_line(files: &[(&str, &str)]) -> Option<CommandLine> {
+        let file = |(path, text): &(&str, &str)| SourceFile::new(*path, text.as_bytes().to_vec(), false);
+        let tree = SourceTree { dir: "src".to_owned(), files: files.iter().map(file).collect() };
+        let program = |package, version: &str| ProgramVersion {
+            package,
+            version: Val::default(version.to_owned(), "test"),
+            is_installed: Some(true),
+        };
+        let programs = [program("transformers", "4.56.2"), program("trl", "0.23.0")];
+        let script = read_script("train.py", &tree, "src", &programs, &mut SourceMap::default())?;
+        script.command_line.clone()
+    }
+
+    fn of(text: &str) -> CommandLine {
+        command_line(&[("train.py", text)]).unwrap()
+    }
+
+    #[test]
+    fn argparse_declares_options() {
+        let line = of(
+            "p = argparse.ArgumentParser()\np.add_argument('-n', \"--train-batch\", type=int, default=4)\n\
+            p.add_argument(\n    '--fp16', action = 'store_true')\np.add_argument('--data', required=True)\n\
+            p.add_argument('--on', type=bool)\np.add_argument('--mode', choices=['a', 'b'])\n\
+            p.add_argument('--layers', nargs='+')\np.add_argument('--x', type=lambda t: t == 'y')\n\
+            p.add_argument('--grad', action=argparse.BooleanOptionalAction)\np.parse_args()\n",
+        );
+        let shown: Vec<(&str, Takes, bool)> = line
+            .options
+            .iter()
+            .map(|option| (option.attribute.as_str(), option.takes, option.is_required))
+            .collect();
+        let expected = [
+            ("train_batch", Takes::Int, false),
+            ("fp16", Takes::Nothing, false),
+            ("data", Takes::Text, true),
+            ("on", Takes::TrueIfAny, false),
+            ("mode", Takes::Text, false),
+            ("layers", Takes::Several, false),
+            ("x", Takes::Unknown, false),
+            ("grad", Takes::Nothing, false),
+        ];
+        assert_eq!(shown, expected);
+        assert!(line.is_complete && line.rejects_unknown && line.abbreviates);
+        assert_eq!(line.options[0].names, ["n", "train-batch"]);
+        assert_eq!(line.options[0].default, OptionDefault::Value(Scalar::Int(4)));
+        assert_eq!(line.options[1].default, OptionDefault::Value(Scalar::Bool(false)));
+        assert_eq!(line.options[4].choices, ["a", "b"].map(|word| Scalar::Text(word.to_owned())));
+        assert!(line.option("train-b").is_some() && line.option("train_batch").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_followed_leaves_options_unknown() {
+        for text in [
+            "p = ArgumentParser()\np.add_argument(\"--\" + name)\np.add_argument('--x')\np.parse_args()\n",
+            "p = ArgumentParser(parents=[base])\np.add_argument('--x')\n",
+            "p = ArgumentParser()\nlib.add_arguments(p)\n",
+            "p = ArgumentParser()\ns = p.add_subparsers()\n",
+            "p = ArgumentParser()\np.add_argument('--x')\np.parse_args(['--x', '1'])\n",
+            "p = HfArgumentParser((Unknown,))\n",
+            "p = HfArgumentParser(classes())\n",
+        ] {
+            assert!(!of(text).is_complete, "{text}");
+        }
+        assert!(!of("p = ArgumentParser()\np.parse_known_args()\n").rejects_unknown);
+        assert_eq!(command_line(&[("train.py", "print(1)\n")]), None);
+    }
+
+    #[test]
+    fn options_of_an_imported_module_count() {
+        let line = command_line(&[
+            ("train.py", "from cli import parse\nparse()\n"),
+            (
+                "cli.py",
+                "def parse():\n    p = argparse.ArgumentParser()\n    p.add_argument('--lr', type=float)\n",
+            ),
+        ]);
+        assert_eq!(line.unwrap().option("lr").unwrap().takes, Takes::Float);
+    }
+
+    /// As transformers' parser and TRL's do: a subclass hides its base's fields, `no_` turns a switch off.
+    #[test]
+    fn dataclasses_declare_options() {
+        let line = of(
+            "@dataclass\nclass Base:\n    depth: int = 1\n    hidden: bool = True\n@dataclass\nclass \
+            Args(Base):\n    name: str\n    depth: int = 2\n    names: list[str] = field(default_factory=list)\n    \
+            secret: int = field(init=False)\nclasses = (Args, SFTConfig)\nparser = TrlParser(classes)\n\
+            parser.parse_args_and_config()\n",
+        );
+        assert_eq!(line.parser, ParserKind::DataclassesAndFile);
+        assert_eq!(line.classes, ["SFTConfig"]);
+        assert!(line.is_complete);
+        assert_eq!(line.option("depth").unwrap().default, OptionDefault::Value(Scalar::Int(2)));
+        assert!(line.option("name").unwrap().is_required && line.option("secret").is_none());
+        assert!(line.option("no_hidden").is_some() && line.option("config").is_some());
+        // training_args.py of 4.56.2 and sft_config.py of 0.23.0.
+        let default = |name: &str| line.option(name).unwrap().default.clone();
+        assert_eq!(default("per_device_train_batch_size"), OptionDefault::Value(Scalar::Int(8)));
+        assert_eq!(default("learning-rate"), OptionDefault::Value(Scalar::Float(2e-5)));
+        assert!(line.option("max_length").is_some() && line.option("max_seq_length").is_none());
     }
 }
