@@ -18,7 +18,16 @@ fn speaks(kind: FailureKind) -> (&'static [&'static str], &'static str) {
         FailureKind::Service => (&[], "--new-run"),
         FailureKind::Input => (&["bucket", "input"], "buckets"),
         FailureKind::Program => (
-            &["argument", "entry", "requirement", "module", "toolkit", "downloads", "process", "option"],
+            &[
+                "argument",
+                "entry",
+                "requirement",
+                "module",
+                "toolkit",
+                "downloads",
+                "NeuronCores",
+                "allocator",
+            ],
             "program",
         ),
         FailureKind::Collective => (&["efa"], "logs"),

@@ -195,14 +195,12 @@ fn arguments(words: &[Word]) -> Result<Vec<(String, Option<String>)>, String> {
         if short.is_empty() || (short.len() == 1) == name.starts_with("--") {
             return Err(format!("the argument `{name}` has no name"));
         }
-        let value = inside.or_else(|| {
-            let next = words.get(at).filter(|next| !is_name(next))?;
-            at += 1;
-            Some(next.text.clone()).filter(|_| !next.is_expanded).or(Some("$".to_owned()))
-        });
-        if value.as_deref() == Some("$") {
+        let next = words.get(at).filter(|next| inside.is_none() && !is_name(next));
+        if next.is_some_and(|next| next.is_expanded) {
             return Err(format!("the value of `{name}` is a variable of the shell"));
         }
+        at += usize::from(next.is_some());
+        let value = inside.or_else(|| next.map(|next| next.text.clone()));
         if !names.insert(short.to_owned()) {
             return Err(format!("the argument `{name}` is there twice"));
         }
@@ -238,7 +236,16 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
                 loop {
                     match chars.next() {
                         Some('"') => break,
-                        Some('\\') => quoted.text.extend(chars.next()),
+                        Some('\\') => match chars.next() {
+                            Some('\n') | None => {}
+                            Some(c) => {
+                                // Before any other letter the backslash is one.
+                                if !matches!(c, '$' | '`' | '"' | '\\') {
+                                    quoted.text.push('\\');
+                                }
+                                quoted.text.push(c);
+                            }
+                        },
                         Some('`') => return Err("`` ` `` makes it more than one command".to_owned()),
                         Some(c) => {
                             quoted.is_expanded |= c == '$';

@@ -177,6 +177,16 @@ fn is_same_argument(old: &Value, new: &Value) -> bool {
     decode(old).is_some_and(|old| Some(old) == decode(new))
 }
 
+/// The hyperparameters by which the training toolkit finds the program: `ModelTrainer` has its archive as a
+/// channel.
+const OF_TOOLKIT: [&str; 5] = [
+    "sagemaker_container_log_level",
+    "sagemaker_job_name",
+    "sagemaker_program",
+    "sagemaker_region",
+    "sagemaker_submit_directory",
+];
+
 /// Returns a request without what starts its program, and without a hyperparameter's encoding: what
 /// `ModelTrainer` and trainc have in common. A channel of trainc provides the program.
 pub(super) fn without_start(request: &Map<String, Value>, channel: Option<&str>) -> Value {
@@ -186,7 +196,7 @@ pub(super) fn without_start(request: &Map<String, Value>, channel: Option<&str>)
         algorithm.remove("ContainerArguments");
     }
     if let Some(Value::Object(keys)) = request.get_mut("HyperParameters") {
-        keys.retain(|name, _| !name.starts_with("sagemaker_"));
+        keys.retain(|name, _| !OF_TOOLKIT.contains(&name.as_str()));
         for value in keys.values_mut() {
             *value = decoded(value);
         }

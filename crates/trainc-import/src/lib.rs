@@ -788,9 +788,12 @@ impl Reader<'_> {
             let assumed: Vec<String> = assumed.into_iter().map(str::to_owned).collect();
             let list = trainc_diag::text::list(&assumed, "and");
             let is = if assumed.len() == 1 { "is a placeholder" } else { "are placeholders" };
-            node = node.with_comment(&format!("{list} {is}, for which time and cost are; write yours."));
+            let them = if assumed.len() == 1 { "it" } else { "them" };
+            let comment =
+                format!("{list} {is}: time and cost are computed from {them}; replace {them} with yours.");
+            node = node.with_comment(&comment);
             self.unsupported
-                .add(&format!("`train`: {list} {is}, and so are the plan's values derived from it"));
+                .add(&format!("`train`: {list} {is}, and so are the plan's values derived from {them}"));
         }
         if let Some((file, _)) = &known.file {
             node = node.prop("file", &string(&escape_placeholders(file)));

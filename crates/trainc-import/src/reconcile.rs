@@ -110,7 +110,7 @@ impl Imported {
         for (name, paths) in &self.placeholders {
             let written = keys.and_then(|keys| keys.get(name)).and_then(Value::as_str).map(argument_text);
             let is_same = |path: &&String| {
-                placeholder_value(plan, path).is_some_and(|value| Some(emit::python_str(&value)) == written)
+                placeholder_value(plan, path).is_some_and(|value| Some(value.python()) == written)
             };
             links.extend(paths.iter().find(is_same).map(|path| (name.clone(), path.clone())));
         }
@@ -128,7 +128,7 @@ fn argument_text(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::String(text)) => text,
         Ok(Value::Number(number)) if number.is_f64() => {
-            emit::python_str(&Scalar::Float(number.as_f64().unwrap_or_default()))
+            Scalar::Float(number.as_f64().unwrap_or_default()).python()
         }
         _ => text.to_owned(),
     }

@@ -1074,7 +1074,12 @@ def patch_getpass(module):
 def patch_input():
     """Answers where the script asks its user: there is none."""
     ask = builtins.input
-    builtins.input = lambda *args: token() if is_of_script(sys._getframe(1).f_code.co_filename) else ask(*args)
+
+    def answer(*args):
+        is_asked = is_of_script(sys._getframe(1).f_code.co_filename)
+        return MadeUp(f"{MADE_UP}-input") if is_asked else ask(*args)
+
+    builtins.input = answer
 
 
 def patch_token(module):

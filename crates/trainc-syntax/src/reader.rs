@@ -294,7 +294,7 @@ impl Reader<'_> {
                 (Repeat::ByName, Some(key)) => format!("{name} name={key:?} #null"),
                 _ => format!("{name} #null"),
             };
-            let message = format!("unexpected argument `#null`; `{name}` has other values here");
+            let message = format!("`#null` takes `{name}` away as a whole, which has other values here");
             let help =
                 format!("to take the node away, write `{alone}`; to take a value away, give it `#null`");
             faults.push(Diagnostic::new(&T0128, span, message).help(help));
