@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use super::packages::is_named_only;
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
 use trainc_python::requirements::{Version, normalize as normal_name};
@@ -187,32 +188,36 @@ struct ImportRow {
     distributions: Vec<String>,
 }
 
-/// Returns the packages that bring a module, as `sklearn` or `google.protobuf`, the most usual one first. A module
-/// without a row is taken to be of the package with its name; one below a name that several packages share, as
-/// `google`, is of none that is known.
-pub fn distribution_of(module: &str) -> Vec<String> {
+/// The packages that bring a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Providers {
+    /// Their names, the most usual one first.
+    pub packages: Vec<String>,
+    /// True if a table has them. Else the package has the name of the module, if it is on the index at all.
+    pub is_known: bool,
+}
+
+/// Returns the packages that bring a module, as `sklearn` or `google.protobuf`. A module without a row is
+/// taken to be of the package with its name; one below a name that several packages share, as `google`, is of
+/// none that is known.
+pub fn providers(module: &str) -> Providers {
     let mut name = module;
     loop {
         let row: Option<ImportRow> = IMPORTS.row(name);
         if let Some(row) = row {
-            return row.distributions;
+            return Providers { packages: row.distributions, is_known: true };
         }
         let Some((above, _)) = name.rsplit_once('.') else { break };
         name = above;
     }
     let is_shared = IMPORTS.keys_under(&format!("{name}.")).next().is_some();
-    if is_shared { Vec::new() } else { vec![normal_name(name)] }
-}
-
-/// Returns the modules that a package brings: those of the table, or its own name.
-pub fn modules_of(package: &str) -> Vec<String> {
-    let package = normal_name(package);
-    let rows = IMPORTS.keys().filter(|module| {
-        let row: Option<ImportRow> = IMPORTS.row(module);
-        row.is_some_and(|row| row.distributions.contains(&package))
-    });
-    let modules: Vec<String> = rows.map(str::to_owned).collect();
-    if modules.is_empty() { vec![package.replace('-', "_")] } else { modules }
+    if is_shared {
+        return Providers { packages: Vec::new(), is_known: false };
+    }
+    let package = normal_name(name);
+    let row: Option<DependencyRow> = DEPENDENCIES.row(&package);
+    let is_known = row.is_some() || is_named_only(&package) || compiles(&package, None).is_some();
+    Providers { packages: vec![package], is_known }
 }
 
 #[derive(Clone, Deserialize)]
@@ -374,12 +379,14 @@ mod tests {
             ("flash_attn", "flash-attn"),
             ("wandb", "wandb"),
         ] {
-            assert_eq!(distribution_of(module).first().map(String::as_str), Some(package), "{module}");
+            let found = providers(module);
+            assert_eq!(found.packages.first().map(String::as_str), Some(package), "{module}");
+            assert!(found.is_known, "{module}");
         }
-        assert!(distribution_of("google.a_service_without_a_row").is_empty());
-        assert!(distribution_of("cv2").iter().any(|package| package == "opencv-python-headless"));
-        assert_eq!(modules_of("PyYAML"), ["yaml"]);
-        assert_eq!(modules_of("flash-attn"), ["flash_attn"]);
+        assert!(providers("google.a_service_without_a_row").packages.is_empty());
+        assert!(providers("cv2").packages.iter().any(|package| package == "opencv-python-headless"));
+        // A name that nobody knows may be anyone's package.
+        assert!(!providers("acme_training").is_known);
     }
 
     #[test]

@@ -41,7 +41,6 @@ use trainc_ir::{Address, KeyPlace, Plan, s3};
 
 pub use archive::basename as dependency_name;
 pub use container::{KEY, WORKER_BINARY, WORKER_CONFIG};
-pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources, writes_to_default_bucket};
 pub use sagemaker::LOG_LEVELS;

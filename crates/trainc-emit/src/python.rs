@@ -15,11 +15,6 @@ pub fn json(value: &Scalar) -> String {
     }
 }
 
-/// Returns the argument that the toolkit passes to the script: `str()` of the decoded value.
-pub fn python_str(value: &Scalar) -> String {
-    value.python()
-}
-
 /// Encodes a string like `json.dumps`: other characters than ASCII as `\u` escapes.
 pub fn json_text(text: &str) -> String {
     use std::fmt::Write as _;

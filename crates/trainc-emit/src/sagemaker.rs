@@ -181,7 +181,7 @@ fn hyperparameters(plan: &Plan, identity: Option<&Identity>, fill: Fill) -> BTre
         return program
             .hyperparameters
             .iter()
-            .filter_map(|h| Some((h.name.clone(), python::python_str(&fill.scalar(h.value.value()?)))))
+            .filter_map(|h| Some((h.name.clone(), fill.scalar(h.value.value()?).python())))
             .collect();
     };
     let mut out: BTreeMap<String, String> = program
@@ -267,7 +267,7 @@ fn launcher_hyperparameters(launch: &Launch, fill: Fill) -> Vec<(String, String)
 
 fn algorithm(plan: &Plan, fill: Fill) -> AlgorithmSpecification {
     // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); not sent for a custom image.
-    let known = plan.image.as_ref().is_some_and(|image| image.family != "own");
+    let known = plan.image.as_ref().is_some_and(|image| !image.is_own());
     let (container_entrypoint, container_arguments) = container::command(plan, fill);
     AlgorithmSpecification {
         training_image: plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default(),

@@ -64,8 +64,8 @@ pub struct Assumed {
     pub value: Scalar,
     /// Where it is written.
     pub span: Span,
-    /// The placeholder that would carry it.
-    pub placeholder: &'static str,
+    /// The placeholder that would carry it, if there is one.
+    pub placeholder: Option<&'static str>,
     /// Why it is assumed.
     pub why: WhyAssumed,
 }
@@ -123,7 +123,7 @@ impl fmt::Display for WhyAssumed {
 }
 
 impl Delivery {
-    /// Returns the words that call a setting assumed or passed: the last part of its path.
+    /// Returns the name of a setting in lists: without `train`.
     pub fn short(setting: &str) -> &str {
         match setting.rsplit_once('.') {
             Some(("train" | "train.optimizer" | "train.precision", name)) => name,

@@ -18,10 +18,11 @@ pub struct Script {
     pub command_line: Option<CommandLine>,
 }
 
-/// Packages that parse a command line in ways that are not read here.
-const COMMAND_LINE_PACKAGES: [&str; 18] = [
+/// Packages that parse a command line in ways that are not read here, or have a `main` that does.
+const COMMAND_LINE_PACKAGES: [&str; 24] = [
     "absl",
     "argh",
+    "axolotl",
     "click",
     "configargparse",
     "docopt",
@@ -30,12 +31,17 @@ const COMMAND_LINE_PACKAGES: [&str; 18] = [
     "hydra",
     "jsonargparse",
     "lightning",
+    "litgpt",
+    "llamafactory",
+    "nemo_run",
+    "omegaconf",
     "optparse",
     "plac",
     "pydantic_settings",
     "pytorch_lightning",
     "sagemaker_training",
     "simple_parsing",
+    "torchtune",
     "typer",
     "tyro",
 ];
@@ -104,7 +110,21 @@ impl Script {
         !self.is_whole
             || self.command_line.is_some()
             || COMMAND_LINE_PACKAGES.iter().any(|package| self.imports(package))
+            || self.starts_programs()
             || reads_itself()
+    }
+
+    /// Returns whether a function with a beginning of these is called, as `os.exec`.
+    pub fn calls_any(&self, beginnings: &[&str]) -> bool {
+        self.modules.iter().any(|one| {
+            let mut names = one.module.calls.iter().map(|call| one.module.full_name(&call.name));
+            names.any(|name| beginnings.iter().any(|beginning| name.starts_with(beginning)))
+        })
+    }
+
+    /// Returns whether it starts other programs, which are not read.
+    pub fn starts_programs(&self) -> bool {
+        self.calls_any(&["subprocess.", "os.system", "os.popen", "os.exec", "os.spawn", "runpy.", "pty."])
     }
 
     /// Returns whether a text of a module is this one.

@@ -12,8 +12,8 @@ use trainc_catalog::vocabulary::{self, OptionMeaning, Unit};
 use trainc_diag::source::Span;
 use trainc_ir::script::literal;
 use trainc_ir::{
-    Assumed, Carrier, CommandOption, Delivery, FileReader, FileSetting, FileValue, ForeignFile, Launcher,
-    OptionDefault, Passed, Plan, Scalar, Script, WhyAssumed, version_of,
+    Assumed, Carrier, CommandOption, Delivery, FileReader, FileSetting, ForeignFile, Launcher, OptionDefault,
+    Passed, Plan, Scalar, Script, WhyAssumed, version_of,
 };
 use trainc_language::NodeType as _;
 use trainc_python::Expr;
@@ -69,7 +69,7 @@ pub(crate) fn delivery(plan: &Plan) -> Delivery {
             Ok(passed) => out.passed.push(passed),
             Err(why) => {
                 let Setting { path, value, span, placeholders } = setting;
-                let placeholder = placeholders.first().copied().unwrap_or_default();
+                let placeholder = placeholders.first().copied();
                 out.assumed.push(Assumed { setting: path, value, span, placeholder, why: *why });
             }
         }
@@ -186,7 +186,7 @@ impl<'a> Program<'a> {
             }
             let reads = |script: &Script| {
                 let mut modules = script.modules.iter();
-                modules.any(|one| one.module.variables().iter().any(|read| read.name == pair.key))
+                modules.any(|one| one.module.variables().contains(&pair.key.as_str()))
                     || script.has_text(&pair.key)
             };
             let is_launchers = name.starts_with("accelerate_");
@@ -201,8 +201,8 @@ impl<'a> Program<'a> {
     /// Adds the words of a container's own entry point and its arguments.
     fn add_words(&mut self) {
         let Some(program) = &self.plan.job.program else { return };
-        let words = program.entrypoint.iter().chain(&program.arguments);
-        let parts: Vec<(&str, Span)> = words
+        let parts: Vec<(&str, Span)> = program
+            .words()
             .filter_map(|word| Some((word.value.as_str(), word.origin.span()?)))
             .flat_map(|(text, span)| text.split_whitespace().map(move |part| (part, span)))
             .collect();
@@ -242,13 +242,7 @@ impl<'a> Program<'a> {
         let settings: Vec<(&ForeignFile, &FileSetting)> =
             all.flat_map(|file| file.settings.iter().map(move |one| (file, one))).collect();
         for (file, setting) in settings {
-            let value = match &setting.value {
-                FileValue::Scalar(value) => value.clone(),
-                FileValue::List(all) => {
-                    Scalar::Text(all.iter().map(Scalar::python).collect::<Vec<_>>().join(","))
-                }
-                FileValue::Map => continue,
-            };
+            let Some(value) = trainc_engine::files::as_written(&setting.value) else { continue };
             let mut means = vec![format!("{}/{}", file.table, setting.key)];
             means.extend(self.meanings(&setting.key));
             means.retain(|name| vocabulary::get(name).is_some());
@@ -384,7 +378,7 @@ impl<'a> Program<'a> {
             setting: "parallel.strategy".to_owned(),
             value: Scalar::Text(strategy.value.clone()),
             span: strategy.origin.span()?,
-            placeholder: "",
+            placeholder: None,
             why: WhyAssumed::NotPassed,
         })
     }

@@ -25,8 +25,7 @@ pub struct Module {
     pub classes: Vec<Class>,
     /// Assignments to a name, at any depth.
     pub assignments: Vec<Assignment>,
-    /// Attributes that are read, as `learning_rate` of `args.learning_rate`, each with the name in front of
-    /// it.
+    /// Attributes that are read, as `learning_rate` of `args.learning_rate`.
     pub attributes: Vec<Attribute>,
     /// Texts, without those of comments and docstrings.
     pub texts: Vec<Text>,
@@ -112,8 +111,6 @@ pub enum Expr {
     Call(Box<Call>),
     /// A subscript, as `list[str]`.
     Subscript(Box<Expr>, Vec<Expr>),
-    /// A function without a name.
-    Lambda,
     /// Anything else.
     Other,
 }
@@ -125,8 +122,6 @@ pub struct Class {
     pub name: String,
     /// The names of its bases.
     pub bases: Vec<String>,
-    /// The names of its decorators.
-    pub decorators: Vec<String>,
     /// Its annotated fields.
     pub fields: Vec<Field>,
     /// Its place: that of its name.
@@ -153,8 +148,6 @@ pub struct Assignment {
     pub name: String,
     /// The value.
     pub value: Expr,
-    /// Whether it is on the level of the module, outside of functions, classes and branches.
-    pub is_global: bool,
     /// Its place.
     pub at: Range<usize>,
 }
@@ -162,8 +155,6 @@ pub struct Assignment {
 /// An attribute that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// What stands in front of it: a name with its dots, or nothing known.
-    pub of: String,
     /// Its name.
     pub name: String,
     /// Its place.
@@ -179,37 +170,22 @@ pub struct Text {
     pub at: Range<usize>,
 }
 
-/// A variable of the environment that a module reads.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Variable {
-    /// Its name.
-    pub name: String,
-    /// The value that is used without it, where that is written.
-    pub default: Option<Expr>,
-    /// Its place.
-    pub at: Range<usize>,
-}
-
 impl Module {
-    /// Returns the variables of the environment that the module reads by a literal name: `os.environ["X"]`,
-    /// `os.environ.get("X")`, `os.getenv("X")`.
-    pub fn variables(&self) -> Vec<Variable> {
+    /// Returns the names of the environment's variables that the module reads by a literal name:
+    /// `os.environ["X"]`, `os.environ.get("X")`, `os.getenv("X")`.
+    pub fn variables(&self) -> Vec<&str> {
         let reads = |call: &&Call| {
             matches!(call.function(), "getenv")
                 || (matches!(call.function(), "get" | "setdefault" | "pop")
                     && is_environ(call.name.rsplit_once('.').map_or("", |(of, _)| of)))
         };
-        let by_call = self.calls.iter().filter(reads).filter_map(|call| {
-            let mut arguments = call.positional();
-            let Expr::Text(name) = &arguments.next()?.value else { return None };
-            let default = arguments.next().or(call.keyword("default")).map(|one| one.value.clone());
-            Some(Variable { name: name.clone(), default, at: call.at.clone() })
+        let is_item = |call: &&Call| call.name == ENVIRON_ITEM;
+        let values = self.calls.iter().filter(|call| reads(call) || is_item(call));
+        let texts = values.filter_map(|call| match &call.positional().next()?.value {
+            Expr::Text(name) => Some(name.as_str()),
+            _ => None,
         });
-        let by_subscript = self.calls.iter().filter(|call| call.name == ENVIRON_ITEM).filter_map(|call| {
-            let Expr::Text(name) = &call.positional().next()?.value else { return None };
-            Some(Variable { name: name.clone(), default: None, at: call.at.clone() })
-        });
-        by_call.chain(by_subscript).collect()
+        texts.collect()
     }
 
     /// Returns what a name that an import brings means, as `trl.SFTConfig` for `SFTConfig` after

@@ -8,7 +8,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, TreeCursor};
 
 /// The most bytes of a module. Scripts of the largest public repositories have a quarter of it.
 const MAX_BYTES: usize = 512 << 10;
-/// The most steps of the parser between two of its questions whether to go on, per byte of a text.
+/// The most calls of the parser's progress callback for one text.
 const MAX_STEPS: usize = 40_000;
 /// The greatest depth of an expression that is read.
 const MAX_DEPTH: usize = 24;
@@ -200,16 +200,6 @@ impl Reader<'_> {
             let each = list.named_children(&mut cursor).filter(|base| base.kind() != "keyword_argument");
             bases.extend(each.filter_map(|base| self.dotted(base)));
         }
-        let mut decorators = Vec::new();
-        if let Some(parent) = node.parent().filter(|parent| parent.kind() == "decorated_definition") {
-            let mut cursor = parent.walk();
-            for decorator in parent.named_children(&mut cursor).filter(|one| one.kind() == "decorator") {
-                let Some(inner) = decorator.named_child(0) else { continue };
-                let inner =
-                    inner.child_by_field_name("function").filter(|_| inner.kind() == "call").unwrap_or(inner);
-                decorators.extend(self.dotted(inner));
-            }
-        }
         let mut fields = Vec::new();
         if let Some(body) = node.child_by_field_name("body") {
             let mut cursor = body.walk();
@@ -231,7 +221,7 @@ impl Reader<'_> {
         }
         let at = name.byte_range();
         let name = self.slice(name).to_owned();
-        self.out.classes.push(Class { name, bases, decorators, fields, at });
+        self.out.classes.push(Class { name, bases, fields, at });
     }
 
     fn assignment(&mut self, node: Node<'_>) {
@@ -241,19 +231,13 @@ impl Reader<'_> {
         };
         let Some(name) = self.dotted(left) else { return };
         let value = self.expression(right, 0);
-        let is_global = node.parent().and_then(|it| it.parent()).is_some_and(|it| it.kind() == "module");
-        self.out.assignments.push(Assignment { name, value, is_global, at: node.byte_range() });
+        self.out.assignments.push(Assignment { name, value, at: node.byte_range() });
     }
 
     fn attribute(&mut self, node: Node<'_>) {
-        let (Some(of), Some(name)) =
-            (node.child_by_field_name("object"), node.child_by_field_name("attribute"))
-        else {
-            return;
-        };
-        let of = self.dotted(of).unwrap_or_default();
+        let Some(name) = node.child_by_field_name("attribute") else { return };
         let at = node.byte_range();
-        self.out.attributes.push(Attribute { of, name: self.slice(name).to_owned(), at });
+        self.out.attributes.push(Attribute { name: self.slice(name).to_owned(), at });
     }
 
     /// Returns a name with its dots; `None` for another expression.
@@ -308,7 +292,6 @@ impl Reader<'_> {
             "parenthesized_expression" => {
                 node.named_child(0).map_or(Expr::Other, |it| self.expression(it, depth + 1))
             }
-            "lambda" => Expr::Lambda,
             "subscript" => {
                 let of = node.child_by_field_name("value");
                 let Some(of) = of.map(|it| self.expression(it, depth + 1)) else { return Expr::Other };

@@ -92,15 +92,6 @@ impl Requirements {
             _ => None,
         })
     }
-
-    /// Returns whether it names other files or addresses, which may bring further packages.
-    pub fn names_others(&self) -> bool {
-        self.lines.iter().any(|line| match &line.content {
-            Content::Address { .. } => true,
-            Content::Option { name, .. } => name == FILE,
-            Content::Package(_) | Content::Invalid { .. } => false,
-        })
-    }
 }
 
 /// The option that names another file.
@@ -145,7 +136,7 @@ pub fn read(text: &str, python: &str) -> Requirements {
     let mut start = 0;
     let mut joined = String::new();
     let mut at = 0;
-    // A byte order mark, and line ends of Windows, are no text.
+    // Skips a byte order mark and the line ends of Windows.
     for line in text.split_inclusive('\n') {
         let begin = at;
         at += line.len();
@@ -159,7 +150,11 @@ pub fn read(text: &str, python: &str) -> Requirements {
         // A comment is not continued.
         if let Some(head) = plain.strip_suffix('\\').filter(|_| !plain.trim_start().starts_with('#')) {
             joined.push_str(head);
-            continue;
+            // pip keeps a last line that would go on.
+            if at < text.len() {
+                continue;
+            }
+            plain = "";
         }
         joined.push_str(plain);
         let content = std::mem::take(&mut joined);
@@ -199,7 +194,7 @@ fn content_of(line: &str, environment: &MarkerEnvironment) -> Content {
         word.starts_with('-') && !LINE_OPTIONS.contains(&word.split('=').next().unwrap_or(word))
     };
     if let Some(word) = options.split_whitespace().find(is_unknown) {
-        return Content::Invalid { reason: format!("`{word}` is no option of a line") };
+        return Content::Invalid { reason: format!("`{word}` is not valid on the line of a package") };
     }
     if is_address(requirement) {
         let package = requirement
@@ -251,7 +246,7 @@ fn option_of(line: &str) -> Content {
         value = line.strip_prefix(short).unwrap_or_default();
     }
     if !name.starts_with("--") || !FILE_OPTIONS.contains(&name) {
-        return Content::Invalid { reason: format!("`{word}` is no option of a requirements file") };
+        return Content::Invalid { reason: format!("`{word}` is not valid in a requirements file") };
     }
     match name {
         "--editable" => Content::Address { address: value.to_owned(), package: None },

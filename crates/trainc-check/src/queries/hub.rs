@@ -2,7 +2,7 @@
 
 use trainc_catalog::vocabulary;
 use trainc_ir::job::Hyperparameter;
-use trainc_ir::{Pair, Program, Scalar, Val};
+use trainc_ir::{Pair, Program, Scalar, Script, Val};
 
 /// Variables that keep the libraries of Hugging Face from downloading (huggingface_hub, environment
 /// variables; transformers, installation; recalled).
@@ -27,10 +27,12 @@ pub(crate) fn has_cache(program: &Program) -> bool {
 }
 
 /// Returns whether the program may get files of the Hub without the internet: it downloads none, has them in
-/// a directory, or asks another server.
-pub(crate) fn is_local(program: &Program) -> bool {
+/// a directory, or asks another server. The program itself may set the variables.
+pub(crate) fn is_local(program: &Program, script: Option<&Script>) -> bool {
     let has_mirror = program.environment.iter().any(|pair| pair.key == MIRROR);
-    has_mirror || has_cache(program) || offline_switch(program).is_some()
+    let names = OFFLINE.iter().chain(CACHES).chain([&MIRROR]);
+    let is_in_script = script.is_some_and(|script| names.into_iter().any(|name| script.has_text(name)));
+    has_mirror || has_cache(program) || offline_switch(program).is_some() || is_in_script
 }
 
 /// Returns the value of a hyperparameter that names a model on the Hugging Face Hub: `owner/name`.

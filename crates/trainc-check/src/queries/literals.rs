@@ -53,7 +53,7 @@ impl Literal {
 
     /// Returns the option as the script receives or contains it.
     pub(crate) fn shown(&self) -> String {
-        let value = trainc_emit::python_str(&self.value);
+        let value = self.value.python();
         match &self.source {
             Source::Variable(name) => format!("{name}={value}"),
             Source::Hyperparameter | Source::Word => format!("--{} {value}", self.name),
@@ -127,11 +127,8 @@ pub(crate) fn literals(context: &Context) -> Vec<Literal> {
             source: Source::Variable(pair.key.clone()),
         });
     }
-    // The toolkit ignores the arguments of a container that it starts itself.
-    let arguments =
-        program.arguments.iter().filter(|_| !program.entrypoint.is_empty() || program.entry.is_absent());
-    let words = program.entrypoint.iter().chain(arguments);
-    let parts: Vec<(&str, Span)> = words
+    let parts: Vec<(&str, Span)> = program
+        .words()
         .filter_map(|word| Some((word.value.as_str(), word.origin.span().filter(|span| is_literal(*span))?)))
         // A shell's line is one word.
         .flat_map(|(text, span)| text.split_whitespace().map(move |part| (part, span)))

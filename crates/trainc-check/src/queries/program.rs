@@ -89,7 +89,7 @@ pub(crate) fn own_sharding(plan: &Plan) -> Option<&'static str> {
     plan.engine.filter(|engine| engine.law.whole_model)?;
     let program = plan.job.program.as_ref()?;
     let names = program.hyperparameters.iter().flat_map(|h| {
-        let value = h.value.value().map(trainc_emit::python_str).unwrap_or_default();
+        let value = h.value.value().map(Scalar::python).unwrap_or_default();
         [h.name.replace('-', "_"), value]
     });
     let words = program.entrypoint.iter().chain(&program.arguments).map(|word| word.value.replace('-', "_"));

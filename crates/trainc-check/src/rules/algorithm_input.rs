@@ -8,7 +8,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::job::Hyperparameter;
-use trainc_ir::Plan;
+use trainc_ir::{Plan, Scalar};
 
 declare_code!(
     T0600, "algorithm-input", Error,
@@ -77,7 +77,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         );
     }
     for h in written() {
-        let (Some(values), Some(value)) = (algorithm.values.get(&h.name), h.value.value().map(trainc_emit::python_str)) else { continue };
+        let Some(values) = algorithm.values.get(&h.name) else { continue };
+        let Some(value) = h.value.value().map(Scalar::python) else { continue };
         if !values.contains(&value) {
             let near = text::nearest(&value, values.iter().map(String::as_str));
             let diagnostic = Diagnostic::new(&T0600, h.value.span().unwrap_or(h.name_span), format!("`{}` of `{family}` has no \
@@ -91,7 +92,8 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
         }
     }
     for h in written() {
-        let (Some(range), Some(value)) = (algorithm.ranges.get(&h.name), h.value.value().map(trainc_emit::python_str)) else { continue };
+        let Some(range) = algorithm.ranges.get(&h.name) else { continue };
+        let Some(value) = h.value.value().map(Scalar::python) else { continue };
         let &[least, ref most @ ..] = range.as_slice() else { continue };
         let is_in = value.trim().parse::<f64>().is_ok_and(|number| number >= least && most.iter().all(|most| number <= *most));
         if !is_in {
@@ -122,7 +124,7 @@ fn check_parameters(plan: &Plan, family: &str, algorithm: &Algorithm, problems: 
 
 /// Returns a hyperparameter's value as the algorithm reads it.
 fn value_of(h: &Hyperparameter) -> Option<String> {
-    h.value.value().map(|value| trainc_emit::python_str(value).to_lowercase())
+    h.value.value().map(|value| value.python().to_lowercase())
 }
 
 /// Returns the hyperparameter that is one of the pairs `name=value`.

@@ -150,7 +150,7 @@ impl Arguments<'_> {
             }
             Takes::TrueIfAny if val.value.truth() == Some(false) => {
                 let message =
-                    format!("`--{name} {shown}` is true in the script: `type=bool` takes every text for true");
+                    format!("`--{name} {shown}` is true in the script: `type=bool` treats every non-empty string as true");
                 let diagnostic = Diagnostic::new(&T0822, at, message)
                     .help(
                         "declare it with `type=lambda text: text == \"True\"` in the script; or pass \
@@ -200,7 +200,9 @@ impl Arguments<'_> {
             .filter_map(|h| Some(self.line.option(&h.name)?.attribute.as_str()))
             .collect();
         for option in self.line.options.iter().filter(|option| option.is_required && can_be_known) {
-            let Some(name) = option.names.iter().max_by_key(|name| name.len()) else { continue };
+            // The name as the program spells it, not the variant with `-` that a parser adds.
+            let rank = |name: &&String| (**name == option.attribute, name.len());
+            let Some(name) = option.names.iter().max_by_key(rank) else { continue };
             if passed.contains(&option.attribute.as_str()) {
                 continue;
             }

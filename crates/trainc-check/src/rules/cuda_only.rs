@@ -44,7 +44,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     for literal in literals(context) {
         let Some(row) = vocabulary::get(&literal.name) else { continue };
-        let word = trainc_emit::python_str(&literal.value).to_lowercase();
+        let word = literal.value.python().to_lowercase();
         let meant = row.words.as_ref().and_then(|words| words.get(&word));
         let quantizes = row.paths.iter().any(|path| path == "quantize.kind") && literal.value.truth() == Some(true);
         if quantizes || meant.is_some_and(|optimizer| requires_cuda_tensors(optimizer)) {

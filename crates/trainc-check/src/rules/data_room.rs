@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(&T0836, size.span_or(dataset.span), message)
         .label(first.input.span().unwrap_or(first.span), "copied before the program starts")
         .write_on_line_of("channel", "input=\"fast-file\"")
-        .or_else("a Lustre file system linked to the prefix: both read while the program runs")
+        .or_else("a Lustre file system linked to the prefix: both are read on demand")
         .fact("data_bytes", data.total_bytes)
         .fact("copied_bytes", data.bytes)
         .fact("copy_seconds", seconds);

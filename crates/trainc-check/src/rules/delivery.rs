@@ -69,13 +69,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help(format!(
                 "write `takes=\"{class}\"` in `program`: trainc passes what that class has a name for"
             )),
-        None => match plan.delivery.assumed.first() {
-            Some(first) if !first.placeholder.is_empty() => diagnostic.help(format!(
-                "pass a value under the program's own name for it, such as `hyperparameter \"…\" \"{{{{ {} \
-                 }}}}\"`",
-                first.placeholder
+        None => match plan.delivery.assumed.first().and_then(|first| first.placeholder) {
+            Some(path) => diagnostic.help(format!(
+                "pass a value under the program's own name for it, such as `hyperparameter \"…\" \"{{{{ \
+                 {path} }}}}\"`"
             )),
-            _ => diagnostic,
+            None => diagnostic,
         },
     };
     problems.push(diagnostic);
@@ -102,16 +101,16 @@ fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
     .note("memory, time and cost are predicted for the plan's value");
     // A switch for one word of several, as `bf16`, has no placeholder.
     let carries = vocabulary::get(name).is_none_or(|row| row.equals.is_none() && row.words.is_none());
-    let path = placeholder.unwrap_or(assumed.placeholder);
-    diagnostic = match (is_option, class) {
-        (true, _) if carries => {
+    let path = placeholder.or(assumed.placeholder).filter(|_| carries);
+    diagnostic = match (is_option, class, path) {
+        (true, _, Some(path)) => {
             diagnostic.help(format!("add `hyperparameter \"{name}\" \"{{{{ {path} }}}}\"` to `program`"))
         }
-        (true, _) => diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`")),
-        (false, Some(class)) => {
+        (true, ..) => diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`")),
+        (false, Some(class), _) => {
             diagnostic.help(format!("set `{name}=` in the call of {class}, from an argument of the program"))
         }
-        (false, None) => diagnostic,
+        (false, None, _) => diagnostic,
     };
     if let Some(span) = span {
         diagnostic = diagnostic.label(*span, "default");

@@ -43,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for literal in literals(context) {
         let name = literal.name.replace('-', "_");
         let Some(row) = environment_effects::get(&format!("option/{name}")) else { continue };
-        if row.is_of(&trainc_emit::python_str(&literal.value)) && is_in(&row) {
+        if row.is_of(&literal.value.python()) && is_in(&row) {
             problems.push(effect(&row, literal.span, &literal.shown(), &literal.name));
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         &T0833,
         network.span,
         format!(
-            "the program needs the internet for {}, and these subnets may have no way to it",
+            "the program connects to the internet for {}, but these subnets may have no internet access",
             text::list(&names, "and")
         ),
     );
@@ -64,7 +64,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for span in found.iter().flat_map(|one| [one.in_manifest, one.in_script]).flatten() {
         if !labelled.contains(&span) {
             labelled.push(span);
-            diagnostic = diagnostic.label(span, "needs the internet");
+            diagnostic = diagnostic.label(span, "connects to the internet");
         }
     }
     let help = "add a NAT gateway to the subnets' route table";
@@ -83,7 +83,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 fn downloads(plan: &Plan, program: &Program) -> Vec<Download> {
-    let is_local = hub::is_local(program);
+    let is_local = hub::is_local(program, plan.script.as_deref());
     let Some(script) = &plan.script else {
         // The program is not read: what it is told to load.
         let told =

@@ -75,7 +75,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                         text::count(plan.run.steps.as_ref().map_or(0, |steps| steps.value), "step")
                     ),
                 )
-                .help(format!("write a value of at most {}", trainc_emit::python_str(&Scalar::Float(most))))
+                .help(format!("write a value of at most {}", Scalar::Float(most).python()))
                 .note("the run ends before the step at which the option has an effect")
                 .subject(literal.subject),
             );
@@ -94,7 +94,7 @@ fn is_by_file(plan: &Plan, path: &str) -> bool {
 fn other_engine(plan: &Plan, row: &OptionMeaning, literal: &Literal) -> Option<Diagnostic> {
     let engines = row.engines.as_ref()?;
     let engine = plan.engine?.name();
-    let value = trainc_emit::python_str(&literal.value);
+    let value = literal.value.python();
     let is_off =
         literal.value.truth() == Some(false) || matches!(value.as_str(), "" | "None" | "none" | "null");
     if is_off || engines.iter().any(|other| other == engine) {
@@ -141,11 +141,11 @@ fn other_unit(
     if row.paths.iter().any(|path| values.get(path).is_some()) || names.any(says_it) {
         return None;
     }
-    let planned = trainc_emit::python_str(&planned);
+    let planned = planned.python();
     Some(
         Diagnostic::new(&T0584, literal.span, format!("{}, but the plan has {unit} {planned}", literal.statement()))
             .help(format!("write `{} {}` and `dataset sequences=…` in `train`, or give the script the plan's \
-                {unit}", row.meaning, trainc_emit::python_str(&literal.value)))
+                {unit}", row.meaning, literal.value.python()))
             .note("memory, time and cost are predicted for the plan's value"),
     )
 }

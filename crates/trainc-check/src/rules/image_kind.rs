@@ -153,7 +153,7 @@ fn check_pytorch(context: &Context, ask: &ImageRequest, problems: &mut Problems)
         );
     };
     for literal in literals(context) {
-        let value = trainc_emit::python_str(&literal.value).to_lowercase();
+        let value = literal.value.python().to_lowercase();
         // A list of words has the one that counts first.
         let word = literal.value.truth().map_or_else(|| value.split(' ').next().unwrap_or_default().to_owned(), |on| on.to_string());
         check(&literal.name, &word, format!("`{}`", literal.shown()), literal.span);

@@ -106,7 +106,7 @@ fn sign(program: &Program, service: &Integration) -> Option<(String, Span)> {
     for h in &program.hyperparameters {
         let Some(val) = h.value.val() else { continue };
         let name = h.name.replace('-', "_");
-        let text = trainc_emit::python_str(&val.value).to_lowercase();
+        let text = val.value.python().to_lowercase();
         let span = val.span_or(h.name_span);
         if name == REPORT_TO && text.split([',', ' ', '"', '\'', '[', ']']).any(|word| service.report_to.iter().any(|to| to == word)) {
             return Some((format!("`{REPORT_TO} {text}`"), span));

@@ -34,7 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(row) = vocabulary::get(&literal.name) else { continue };
         let written = match literal.value.truth() {
             Some(on) => on.to_string(),
-            None => trainc_emit::python_str(&literal.value).to_lowercase(),
+            None => literal.value.python().to_lowercase(),
         };
         let Some(least) = row.capability.get(&written) else { continue };
         let found = gpu.compute_capability.map(|(major, minor)| format!("{major}.{minor}"));

@@ -52,8 +52,8 @@ pub(super) static CODES: &[&Code] = &[&T0850, &T0851, &T0852, &T0853, &T0854, &T
 /// The file that is installed.
 const NAME: &str = "requirements.txt";
 
-/// Modules whose name no package of the index has, or another one: extensions of AWS and NVIDIA, and directories.
-const NOT_ON_INDEX: [&str; 5] = ["apex", "smdistributed", "smdebug", "src", "smprof"];
+/// Modules whose name no package of the index has, or another one: extensions of AWS and NVIDIA.
+const NOT_ON_INDEX: [&str; 4] = ["apex", "smdistributed", "smdebug", "smprof"];
 
 /// The consequence of a line that pip rejects.
 const PIP_STOPS: &str = "pip stops at it on every host, before the program starts";
@@ -121,7 +121,12 @@ fn check_secret(plan: &Plan, line: &str, span: Span) -> Option<Diagnostic> {
 /// Checks an address.
 fn check_address(plan: &Plan, file: &RequirementsFile, address: &str, span: Span) -> Option<Diagnostic> {
     if ["git+ssh:", "ssh:", "git+git@", "git@"].iter().any(|scheme| address.starts_with(scheme)) {
-        let public = address.split_once("://").map(|(_, rest)| rest.trim_start_matches("git@"));
+        // `git@host:owner/name` has a colon where a URL has a slash.
+        let slashed = |rest: &str| match rest.split_once(':') {
+            Some((host, path)) if !path.starts_with(|c: char| c.is_ascii_digit()) => format!("{host}/{path}"),
+            _ => rest.to_owned(),
+        };
+        let public = address.split_once("://").map(|(_, rest)| slashed(rest.trim_start_matches("git@")));
         let diagnostic = Diagnostic::new(&T0851, span, "the container has no SSH key for this repository");
         let diagnostic = match public {
             Some(rest) => diagnostic.help(format!(
@@ -177,7 +182,7 @@ fn is_in_source(plan: &Plan, file: &RequirementsFile, path: &str) -> bool {
 struct Image<'a> {
     packages: Option<ImagePackages>,
     torch: Option<&'a str>,
-    python: String,
+    python: Option<String>,
     hosts: Option<u64>,
     span: Option<Span>,
 }
@@ -189,9 +194,9 @@ impl<'a> Image<'a> {
             let pytorch = image.pytorch.as_deref()?;
             ImagePackages::find(&image.family, pytorch, image.transformers.as_deref())
         });
-        let python = packages.as_ref().map_or_else(|| "3.12".to_owned(), |all| all.python().to_owned());
+        let python = packages.as_ref().map(|all| all.python().to_owned());
         Self {
-            torch: image.filter(|image| image.family != "own").and_then(|image| image.pytorch.as_deref()),
+            torch: image.filter(|image| !image.is_own()).and_then(|image| image.pytorch.as_deref()),
             packages,
             python,
             hosts: plan.mesh.as_ref().map(|mesh| mesh.nodes),
@@ -252,7 +257,9 @@ impl<'a> Image<'a> {
             return None;
         }
         let build = requirement_facts::compiles(&package.name, exact)?;
-        if !build.compiles_on(&self.python) {
+        // Nothing is known of a custom image.
+        let python = self.python.as_deref()?;
+        if !build.compiles_on(python) {
             return None;
         }
         let hosts = match self.hosts {
@@ -271,8 +278,8 @@ impl<'a> Image<'a> {
         let name = &package.name;
         let message = format!("pip compiles {name} {version} on {hosts} before the first step{stops}");
         let diagnostic = Diagnostic::new(&T0854, span, message).note(format!(
-            "the index has no wheel for Python {}: {}",
-            self.python, build.provenance.source
+            "the index has no wheel for Python {python}: {}",
+            build.provenance.source
         ));
         Some(match self.version(name) {
             Some(InImage::Version(found)) => diagnostic.help(format!(
@@ -305,6 +312,9 @@ impl<'a> Image<'a> {
         let tree = plan.source.as_ref();
         let has = |path: &str| tree.is_some_and(|tree| tree.get(path).is_some());
         let has_directories = plan.job.program.iter().any(|program| !program.dependencies.is_empty());
+        // The program may install packages, or have other directories in its path.
+        let changes_path = || script.calls_any(&["sys.path.append", "sys.path.insert"]);
+        let is_open = is_open || script.starts_programs() || changes_path();
         if is_open || has("setup.py") || has("pyproject.toml") || has_directories {
             return;
         }
@@ -328,15 +338,18 @@ impl<'a> Image<'a> {
             let imports = module.module.imports.iter().filter(|_| module.module.is_whole);
             for import in imports.filter(|one| one.level == 0 && !one.is_conditional) {
                 let name = import.module.split('.').next().unwrap_or_default();
+                // A module whose name begins with `_` is a part of another package.
                 let is_known = name.is_empty()
+                    || name.starts_with('_')
                     || reported.contains(&name)
                     || has_module(name)
                     || NOT_ON_INDEX.contains(&name)
-                    || requirement_facts::is_standard_library(name, Some(&self.python));
+                    || requirement_facts::is_standard_library(name, self.python.as_deref());
                 if is_known {
                     continue;
                 }
-                let bringing = requirement_facts::distribution_of(&import.module);
+                let found = requirement_facts::providers(&import.module);
+                let bringing = &found.packages;
                 let is_absent = |one: &String| match packages.package(one) {
                     InImage::Missing => true,
                     // What the image's packages bring is known, what its base has in addition is not.
@@ -348,18 +361,31 @@ impl<'a> Image<'a> {
                 let Some(first) = first else { continue };
                 reported.push(name);
                 let is_sure = bringing.iter().all(|one| packages.package(one) == InImage::Missing);
-                let found = self.missing(plan, name, first, module.span(&import.at));
-                problems.push(if is_sure { found } else { found.severity(Severity::Note) });
+                let package = found.is_known.then_some(first.as_str());
+                let missing = self.missing(plan, name, package, module.span(&import.at));
+                let is_sure = is_sure && found.is_known;
+                problems.push(if is_sure { missing } else { missing.severity(Severity::Note) });
             }
         }
     }
 
-    fn missing(&self, plan: &Plan, module: &str, package: &str, span: Span) -> Diagnostic {
-        let message =
-            format!("the image does not have the module `{module}`, and {NAME} does not name {package}");
+    fn missing(&self, plan: &Plan, module: &str, package: Option<&str>, span: Span) -> Diagnostic {
+        let named = match package {
+            Some(package) => format!("does not name {package}"),
+            None => "does not name it".to_owned(),
+        };
+        let message = format!("the image does not have the module `{module}`, and {NAME} {named}");
+        // A package of the module's name may be another one: it is not suggested.
+        let help = match package {
+            Some(package) => format!("write `{package}` in {NAME} of the program's directory"),
+            None => format!("add the module to the source, or the package that provides it to {NAME}"),
+        };
         let mut diagnostic = Diagnostic::new(&T0855, span, message)
-            .help(format!("write `{package}` in {NAME} of the program's directory"))
-            .note("the program stops at the import, on every host");
+            .help(help)
+            .note(match package {
+                Some(_) => "the program stops at the import, on every host",
+                None => "if nothing else brings it, the program stops at the import, on every host",
+            });
         // A file that has nearly its name is not installed.
         let read = |path: &str| plan.requirements.iter().any(|file| file.path == path);
         let is_like = |path: &&str| {

@@ -3,11 +3,12 @@
 use crate::Context;
 use crate::queries::script_values::text_of;
 use trainc_catalog::checkpoint_calls::{self, CheckpointCall, CheckpointCallKind};
+use trainc_catalog::requirement_facts::is_standard_library;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
-use trainc_ir::{Checkpoint, Plan, Program, Scalar, ScriptModule, Spot};
+use trainc_ir::{Checkpoint, Plan, Program, Scalar, Script, ScriptModule, Spot};
 use trainc_python::{Call, Expr};
 
 declare_code!(
@@ -25,8 +26,6 @@ const LOADS: &[&str] =
     &["load", "restore", "resume", "latest", "last_checkpoint", "from_pretrained", "from_checkpoint"];
 /// Those in the names of keywords and attributes, where `load` says little: `load_in_8bit`, `dataloader`.
 const RESUMES: &[&str] = &["restore", "resume", "latest", "ckpt_path", "load_path", "load_state"];
-/// What starts other programs, which are not read.
-const STARTS: &[&str] = &["subprocess.", "os.system", "os.exec", "os.spawn", "runpy.", "pty."];
 
 /// Searches the program: only for spot jobs, which must resume, and only where the whole program is
 /// available.
@@ -80,25 +79,42 @@ fn is_named(plan: &Plan, program: &Program, local: &str) -> bool {
 
 /// Reports a program that writes checkpoints and has no call that may load one.
 fn check_loads(plan: &Plan, (checkpoint, spot): (&Checkpoint, &Spot), local: &str, problems: &mut Problems) {
-    let Some(script) = plan.script.as_ref().filter(|script| script.is_whole) else { return };
+    let is_read = |script: &&std::sync::Arc<Script>| script.is_whole && !script.starts_programs();
+    let Some(script) = plan.script.as_ref().filter(is_read) else { return };
     let mut writes: Option<(&ScriptModule, &Call, CheckpointCall)> = None;
     for module in &script.modules {
         let mut attributes = module.module.attributes.iter();
         if attributes.any(|attribute| has_word(&attribute.name, RESUMES)) {
             return;
         }
+        let texts = |call: &'_ Call| {
+            let known = call.arguments.iter().filter_map(|one| text_of(plan, module, &one.value));
+            known.map(|known| known.text).collect::<Vec<_>>().into_iter()
+        };
         for call in &module.module.calls {
             let full = module.module.full_name(&call.name);
             let row = checkpoint_calls::get(call.function(), &full, |package| script.imports(package));
             let is_own = script.modules.iter().any(|one| declares(one, call.function()));
-            let may_load = STARTS.iter().any(|start| full.starts_with(start))
-                || resumes(call, row.as_ref())
+            let may_load = resumes(call, row.as_ref())
                 // A class of the program itself is read as well.
                 || (row.is_none() && !is_own && loads(plan, module, call, local));
             if may_load {
                 return;
             }
-            if let Some(row) = row.filter(|row| row.kind != CheckpointCallKind::Other) {
+            // A package that is told the directory may resume by itself.
+            if row.is_none() && is_of_package(script, &full) && texts(call).any(|text| text.contains(local)) {
+                return;
+            }
+            let is_elsewhere = || {
+                let mut known = texts(call).peekable();
+                known.peek().is_some() && !known.any(|text| text.contains(local))
+            };
+            let is_write = |row: &CheckpointCall| match row.kind {
+                CheckpointCallKind::Other => false,
+                CheckpointCallKind::Writes => !is_elsewhere(),
+                CheckpointCallKind::Trains => true,
+            };
+            if let Some(row) = row.filter(is_write) {
                 // One that trains says why it does not resume.
                 let is_better =
                     row.says.is_some() && writes.as_ref().is_none_or(|(.., other)| other.says.is_none());
@@ -123,6 +139,12 @@ fn check_loads(plan: &Plan, (checkpoint, spot): (&Checkpoint, &Spot), local: &st
         Some(says) => diagnostic.note(format!("{says} ({})", row.provenance.source)),
         None => diagnostic.note("no call of the program has the name of one that loads a checkpoint"),
     });
+}
+
+/// Returns whether a full name is that of a package which the program imports, and not of Python itself.
+fn is_of_package(script: &Script, full: &str) -> bool {
+    let package = full.split('.').next().unwrap_or_default();
+    script.imports(package) && !is_standard_library(package, None)
 }
 
 /// Returns whether a module declares a class of this name.

@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_catalog::path_uses::{self, PathRole, PathUse, Uses};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::{Plan, Scalar, Script};
 use trainc_python::Expr;
@@ -20,8 +20,15 @@ declare_code!(
 pub(super) static CODES: &[&Code] = &[&T0825];
 
 /// Packages with which a program reads and writes S3 itself.
-const S3_PACKAGES: [&str; 8] = [
+const S3_PACKAGES: [&str; 15] = [
     "boto3",
+    "composer",
+    "lightning",
+    "obstore",
+    "pyarrow",
+    "pytorch_lightning",
+    "sagemaker",
+    "streaming",
     "s3fs",
     "fsspec",
     "s3torchconnector",
@@ -54,8 +61,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let mut diagnostic = Diagnostic::new(
             &T0825,
             val.span_or(h.name_span),
-            format!("`--{}` is a local path in the program: it does not read or write S3", h.name),
+            match place {
+                Some(_) => format!("`--{}` is a local path in the program: it does not read or write S3", h.name),
+                None => format!("`--{}` is usually a local path, and not an address in S3", h.name),
+            },
         );
+        if place.is_none() {
+            diagnostic = diagnostic.severity(Severity::Note);
+        }
         diagnostic = match how.role {
             Some(PathRole::Model) => diagnostic
                 .help("write a channel with this prefix, and pass its directory: `/opt/ml/input/data/model`")
@@ -68,7 +81,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("a directory named `s3:` is made in the container and lost with it; nothing is resumed"),
             Some(PathRole::Output | PathRole::Logs | PathRole::Cache) | None => diagnostic
                 .help(format!(
-                    "pass `/opt/ml/model` for what is left at the end, or `{}` for checkpoints",
+                    "pass `/opt/ml/model` for the final model, or `{}` for checkpoints",
                     checkpoints(plan)
                 ))
                 .note("a directory named `s3:` is made in the container, and lost with the host"),
@@ -90,7 +103,8 @@ fn checkpoints(plan: &Plan) -> &str {
 /// Returns what the program does with the path in an option, and where; `None` if nothing is known of it.
 fn use_of(plan: &Plan, name: &str) -> Option<(PathUse, Option<Span>)> {
     let by_name = path_uses::of_option(name);
-    let Some(script) = plan.script.as_deref() else { return Some((by_name?, None)) };
+    // Without the program, or with others that it starts, the use is not known.
+    let script = plan.script.as_deref().filter(|script| script.is_whole && !script.starts_programs())?;
     let option = script.command_line.as_ref().and_then(|line| line.option(name));
     let attribute = option.map(|option| option.attribute.as_str());
     let attribute = attribute.map_or_else(|| name.replace('-', "_"), str::to_owned);
@@ -107,7 +121,7 @@ fn use_of(plan: &Plan, name: &str) -> Option<(PathUse, Option<Span>)> {
     }
     match local {
         Some((found, span)) => Some((PathUse { role: role.or(found.role), ..found }, Some(span))),
-        None => Some((by_name?, None)),
+        None => Some((by_name.filter(|_| option.is_some())?, None)),
     }
 }
 

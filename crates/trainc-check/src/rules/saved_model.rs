@@ -2,12 +2,14 @@
 
 use crate::Context;
 use crate::queries::literals::literals;
+use crate::queries::memory::format_bytes;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::script::makes_trainer;
 use trainc_ir::{ForeignFile, Plan};
+use trainc_predict::{Layout, run};
 
 declare_code!(
     T0856,
@@ -73,9 +75,11 @@ fn state_dict_type(context: &Context) -> Option<(String, Span)> {
 /// Reports states that are too large for one host, or take it longer than its ranks wait.
 fn problems_of_full(plan: &Plan, span: Span, problems: &mut Problems) {
     // Of an adapter only its own parameters are trained and saved.
-    let Some(model) = plan.model.as_ref().filter(|_| plan.job.adapter.is_none()) else { return };
-    // Weights and both states of Adam, in the 32 bits in which they are sharded.
-    let bytes = model.parameters.value as f64 * 12.0;
+    if plan.job.adapter.is_some() || plan.job.checkpoint.is_none() {
+        return;
+    }
+    let Ok(layout) = Layout::from_plan(plan) else { return };
+    let bytes = run::checkpoint_bytes(&layout);
     let instance = plan.instance.as_ref();
     let host = instance.and_then(|instance| instance.host_memory_bytes).map(|bytes| bytes as f64);
     let seconds = bytes / GATHERED_BYTES_PER_SECOND;
@@ -83,11 +87,10 @@ fn problems_of_full(plan: &Plan, span: Span, problems: &mut Problems) {
     if !is_large && seconds < WATCHDOG_SECONDS {
         return;
     }
-    let shown = |bytes: f64| format!("{:.0} GB", bytes / 1e9);
     let mut message =
-        format!("each checkpoint gathers {} of weights and optimizer states on rank 0", shown(bytes));
+        format!("each checkpoint gathers {} of weights and optimizer states on rank 0", format_bytes(bytes));
     if let Some(host) = host {
-        message.push_str(&format!("; its host has {}", shown(host)));
+        message.push_str(&format!("; its host has {}", format_bytes(host)));
     }
     problems.push(
         Diagnostic::new(&T0856, span, message)
@@ -106,7 +109,9 @@ fn problems_of_sharded(plan: &Plan, span: Span, problems: &mut Problems) {
     let Some(script) = &plan.script else { return };
     let has_trainer = script.modules.iter().any(|one| makes_trainer(&one.module));
     let changes_type = script.calls("set_state_dict_type").next().is_some();
-    let Some((module, save)) = script.calls("save_model").next() else { return };
+    // A function of the program itself may have this name.
+    let is_method = |call: &trainc_python::Call| call.name.contains('.');
+    let Some((module, save)) = script.calls("save_model").find(|(_, call)| is_method(call)) else { return };
     if !has_trainer || changes_type || plan.job.adapter.is_some() {
         return;
     }

@@ -51,6 +51,15 @@ node! {
     }
 }
 
+impl Program {
+    /// Returns the words of the container's command: those of `entrypoint`, then those of `arguments`, which
+    /// the training toolkit ignores where it starts the program.
+    pub fn words(&self) -> impl Iterator<Item = &Val<String>> {
+        let is_passed = !self.entrypoint.is_empty() || self.entry.is_absent();
+        self.entrypoint.iter().chain(self.arguments.iter().filter(move |_| is_passed))
+    }
+}
+
 /// Classes of training arguments: those of transformers, then those of TRL.
 pub const ARGUMENT_CLASSES: &[&str] = &[
     "TrainingArguments",

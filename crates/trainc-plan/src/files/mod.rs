@@ -8,8 +8,9 @@ mod layer;
 pub(crate) mod paths;
 pub(crate) mod programs;
 
-use crate::{ReadError, World};
+use crate::{ReadError, World, script};
 use layer::Place;
+use std::collections::BTreeSet;
 use trainc_catalog::engine_files::{self, KeyRow, KeyTable};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span, Spanned};
@@ -75,19 +76,37 @@ pub(super) fn read(
     (reader.files, reader.is_whole)
 }
 
-/// Returns whether the entry point of a program makes a Trainer of transformers or TRL.
+/// Returns whether a program makes a Trainer of transformers or TRL: in its entry point, or in a module that
+/// this imports.
 fn makes_trainer(job: &Node, world: &mut dyn World, sources: &SourceMap) -> bool {
-    let mut read = || {
+    let program = || {
         // Only what an engine's file means depends on it.
         job.child("parallel")?.prop("file")?;
         let program = job.child("program")?;
         let directory = text_of(program.prop("source"))?;
         let entry = program.first_text().filter(|entry| entry.ends_with(".py"))?;
         let from = sources.get(directory.span.source)?.name.to_string();
-        let text = world.read_text(&from, &paths::join_directory(&directory.value, entry)).ok()?;
-        Some(trainc_ir::script::makes_trainer(&trainc_python::read(&text)))
+        Some((directory.value, entry.to_owned(), from))
     };
-    read().unwrap_or(false)
+    let Some((directory, entry, from)) = program() else { return false };
+    let first = entry.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let mut waiting = vec![entry.clone()];
+    let mut seen = BTreeSet::from([entry.clone()]);
+    let mut modules = 0;
+    while let Some(path) = waiting.pop() {
+        let Ok(text) = world.read_text(&from, &paths::join_directory(&directory, &path)) else { continue };
+        let module = trainc_python::read(&text);
+        if trainc_ir::script::makes_trainer(&module) {
+            return true;
+        }
+        modules += 1;
+        if modules >= script::MAX_MODULES {
+            break;
+        }
+        let imported = module.imports.iter().flat_map(|import| script::paths_of(import, &path, first));
+        waiting.extend(imported.filter(|path| seen.insert(path.clone())));
+    }
+    false
 }
 
 struct Reader<'a> {

@@ -3,7 +3,7 @@
 
 use super::paths;
 use crate::World;
-use trainc_catalog::packages::{self, InImage};
+use trainc_catalog::packages::{self, ImagePackages, InImage};
 use trainc_catalog::{engine_files, images};
 use trainc_diag::source::{SourceMap, Span, Spanned};
 use trainc_ir::{Origin, ProgramVersion, RequirementsFile, Val};
@@ -24,14 +24,16 @@ pub(crate) fn versions(
 ) -> (Vec<ProgramVersion>, Vec<RequirementsFile>) {
     let required = requirements(job, world, sources);
     // Addresses, and files that could not be read, may bring a package.
-    let is_known = |line: &requirements::Line| match &line.content {
+    let is_known = |file: &RequirementsFile, line: &requirements::Line| match &line.content {
         Content::Address { package, .. } => package.is_some(),
         Content::Option { name, value } => {
-            name != requirements::FILE || required.iter().any(|file| file.path.ends_with(value.trim()))
+            let named = paths::join(&file.path, value.trim());
+            name != requirements::FILE || required.iter().any(|read| read.path == named)
         }
         Content::Package(_) | Content::Invalid { .. } => true,
     };
-    let names_others = required.iter().flat_map(|file| &file.content.lines).any(|line| !is_known(line));
+    let names_others =
+        required.iter().any(|file| file.content.lines.iter().any(|line| !is_known(file, line)));
     let each = PACKAGES.iter().filter_map(|package| {
         let line = required.iter().find_map(|file| {
             let (found, at) = file.content.packages().find(|(one, _)| one.name == *package)?;
@@ -136,8 +138,7 @@ fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> V
     let directory = job.child("program").and_then(|node| text(node.prop("source")));
     let Some(directory) = directory else { return out };
     let from = sources.get(directory.span.source).map_or_else(String::new, |it| it.name.to_string());
-    let python = job.child("image").and_then(|node| text(node.prop("python")));
-    let python = python.map_or_else(|| DEFAULT_PYTHON.to_owned(), |word| python_version(&word.value));
+    let python = python_of_image(job).unwrap_or_else(|| DEFAULT_PYTHON.to_owned());
     let mut waiting = vec![REQUIREMENTS.to_owned()];
     while let Some(file) = waiting.pop() {
         if out.len() >= MAX_FILES || out.iter().any(|known| known.path == file) || file.starts_with("..") {
@@ -148,7 +149,7 @@ fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> V
         let content = requirements::read(&read, &python);
         for line in &content.lines {
             if let Content::Option { name, value } = &line.content
-                && matches!(name.as_str(), requirements::FILE)
+                && name == requirements::FILE
             {
                 waiting.push(paths::join(&file, value.trim()));
             }
@@ -159,16 +160,29 @@ fn requirements(job: &Node, world: &mut dyn World, sources: &mut SourceMap) -> V
     out
 }
 
-/// The version of Python by which markers are judged where no image says it: that of the newest images.
+/// The version of Python by which markers are judged where the image does not say it, as a custom image.
 const DEFAULT_PYTHON: &str = "3.12";
 
-/// Returns `3.12` for `py312`.
-pub(crate) fn python_version(word: &str) -> String {
-    let digits: String = word.chars().filter(char::is_ascii_digit).collect();
-    match digits.split_at_checked(1) {
-        Some((major, minor)) if !minor.is_empty() => format!("{major}.{minor}"),
-        _ => DEFAULT_PYTHON.to_owned(),
+/// Returns the version of Python in the image: written, in the tag of its URI, or that of its row.
+fn python_of_image(job: &Node) -> Option<String> {
+    let image = job.child("image")?;
+    if let Some(word) = text(image.prop("python")) {
+        return python_version(&word.value);
     }
+    if let Some(uri) = text(image.prop("uri")) {
+        return images::parse_uri(&uri.value)?.tag?.split('-').find_map(python_version);
+    }
+    let pytorch = text(image.prop("pytorch")).or_else(|| text(image.prop("version")))?;
+    let transformers = text(image.prop("transformers")).map(|version| version.value);
+    let found = ImagePackages::find(image.first_text()?, &pytorch.value, transformers.as_deref())?;
+    Some(found.python().to_owned()).filter(|python| !python.is_empty())
+}
+
+/// Returns `3.12` for `py312`.
+fn python_version(word: &str) -> Option<String> {
+    let (major, minor) = word.strip_prefix("py")?.split_at_checked(1)?;
+    (!minor.is_empty() && word.chars().skip(2).all(|c| c.is_ascii_digit()))
+        .then(|| format!("{major}.{minor}"))
 }
 
 fn text(value: Option<&Spanned<Value>>) -> Option<Spanned<String>> {

@@ -17,11 +17,8 @@ use trainc_ir::{
 };
 use trainc_python::{Argument, Call, Import, Module};
 
-/// The most bytes of a module that is read.
-const MAX_BYTES: usize = 512 << 10;
-
 /// The most modules of a program that are read.
-const MAX_MODULES: usize = 64;
+pub(crate) const MAX_MODULES: usize = 64;
 
 /// Modules by the digest of their text: the jobs of a repository share scripts.
 static MODULES: Memo<String, Arc<Module>> = Memo::new();
@@ -42,10 +39,6 @@ pub(crate) fn read(
     // The directory of the entry point is the first in which Python looks for a module.
     let first = file.path.rsplit_once('/').map_or("", |(directory, _)| directory);
     while let Some(file) = waiting.pop() {
-        if file.bytes.len() > MAX_BYTES {
-            out.is_whole = false;
-            continue;
-        }
         let module = module(file);
         out.is_whole &= module.is_whole;
         for import in &module.imports {
@@ -191,7 +184,7 @@ fn module(file: &SourceFile) -> Arc<Module> {
 }
 
 /// Returns the paths that the modules of an import may have in the source.
-fn paths_of(import: &Import, from: &str, first: &str) -> Vec<String> {
+pub(crate) fn paths_of(import: &Import, from: &str, first: &str) -> Vec<String> {
     let mut directories: Vec<String> = Vec::new();
     if import.level > 0 {
         let mut parts: Vec<&str> = from.split('/').collect();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Module, Variable};
+use crate::Module;
 
 fn calls(module: &Module) -> Vec<&str> {
     module.calls.iter().map(|call| call.name.as_str()).collect()
@@ -28,7 +28,7 @@ fn reads_calls_and_their_arguments() {
     assert_eq!(&text[size.at.clone()], "per_device_train_batch_size=8");
     assert_eq!(module.assignments[0].name, "training");
     let read = &module.attributes[1];
-    assert_eq!((read.of.as_str(), read.name.as_str(), &text[read.at.clone()]), ("args", "out", "args.out"));
+    assert_eq!((read.name.as_str(), &text[read.at.clone()]), ("out", "args.out"));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn reads_dataclasses() {
         field(metadata={\"help\": \"x\"})\n    lr: Optional[float] = None\n    names: list[str] | None = \
         None\n    rank: int = 8\n\n    def f(self):\n        x: int = 1\n";
     let class = &read(text).classes[0];
-    assert_eq!((class.name.as_str(), class.decorators.as_slice()), ("A", &["dataclass".to_owned()][..]));
+    assert_eq!(class.name, "A");
     assert_eq!(class.bases, ["trl.ModelConfig", "Base"]);
     let names: Vec<&str> = class.fields.iter().map(|field| field.name.as_str()).collect();
     assert_eq!(names, ["model_id", "lr", "names", "rank"]);
@@ -83,10 +83,10 @@ fn reads_dataclasses() {
 fn reads_variables_of_the_environment() {
     let text = "import os\na = os.environ[\"A\"]\nb = os.environ.get('B', 3)\nc = os.getenv(\"C\")\nos.environ[\"D\"] = \
         \"1\"\ne = {}.get(\"E\")\nf = os.environ[name]\n";
-    let found: Vec<(String, Option<Expr>)> =
-        read(text).variables().into_iter().map(|Variable { name, default, .. }| (name, default)).collect();
-    let expected = [("B".to_owned(), Some(Expr::Int(3))), ("C".to_owned(), None), ("A".to_owned(), None)];
-    assert_eq!(found, expected);
+    let module = read(text);
+    let mut found = module.variables();
+    found.sort_unstable();
+    assert_eq!(found, ["A", "B", "C"]);
 }
 
 #[test]
