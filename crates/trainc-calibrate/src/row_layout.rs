@@ -5,8 +5,9 @@ use super::run_row::RunRow;
 use trainc_catalog::accelerators;
 use trainc_catalog::models;
 use trainc_predict::{
-    AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, GpuKind, Hardware, Layout, Lora, Loss,
-    Model, Moments, Offload, Order, Precision, Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, DefaultKernels, Degrees, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe,
+    GpuKind, Hardware, Layout, Lora, Loss, Model, Moments, Offload, Order, Precision, Quantisation, Recompute,
+    Sharding, System, TensorOverlap, Work,
 };
 
 /// Vocabulary size of a row without one.
@@ -51,6 +52,7 @@ impl RunRow<'_> {
             (None, _) if system == System::Megatron => (Code::Megatron, false),
             (None, _) => (Code::HuggingFace, false),
         };
+        let kernels = self.default_kernels(code, hardware.gpu);
         let one = |name| self.number(name).filter(|value| *value > 0.0).unwrap_or(1.0);
         let (tensor, mut pipeline, context) = (one("tp"), one("pp"), one("cp"));
         if system == System::DeviceMap {
@@ -126,7 +128,7 @@ impl RunRow<'_> {
             precision: self.precision()?,
             recompute,
             attention: if self.text("flash") == "1" { Attention::Flash } else { Attention::Eager },
-            flash: self.flash_kernel(&engine),
+            flash: self.flash_kernel(&engine, &kernels),
             loss: Loss::parse(self.text("loss")),
             compiled: self.is_compiled(),
             sequence_parallel: engine.contains("+sp")
@@ -153,11 +155,30 @@ impl RunRow<'_> {
                 _ => Code::reduces_in_16_bit(self.text("code")).then_some(2.0),
             },
             narrow_weights: self.text("weight_dtype") == "fp8",
-            async_tensor: self.text("async_tp") == "1",
+            tensor_overlap: match self.text("async_tp") {
+                "1" => TensorOverlap::Chunks,
+                "0" => TensorOverlap::None,
+                _ => kernels.tensor_overlap.unwrap_or(TensorOverlap::None),
+            },
+            expert_kernel: ExpertKernel::parse(self.text("moe_kernel"))
+                .or(kernels.experts)
+                .unwrap_or(ExpertKernel::Grouped),
+            dispatcher: Dispatcher::parse(self.text("dispatcher"))
+                .or(kernels.dispatcher)
+                .unwrap_or(Dispatcher::AllToAll),
+            splits_experts: kernels.splits_experts,
             // As the notes of all rows with an expert degree say.
             balanced_experts: true,
-            ulysses: engine.contains("ulysses"),
+            ulysses: engine.contains("ulysses") || kernels.context_all_to_all,
         })
+    }
+
+    /// Returns the default kernels of the row's code. transformers 5 was released in the winter of 2025.
+    fn default_kernels(&self, code: Code, gpu: Option<GpuKind>) -> DefaultKernels {
+        let name = self.text("code");
+        let name = if Code::parse(name).is_some() { name } else { code.as_str() };
+        let is_recent = self.number("year").is_some_and(|year| year >= 2026.0);
+        DefaultKernels::new(name, gpu, is_recent.then_some("5.0"))
     }
 
     /// Returns true if FSDP frees frozen weights, by the version of PyTorch in `framework`, or else by the
@@ -189,7 +210,7 @@ impl RunRow<'_> {
     /// Returns true if a column has a word that the cost model does not know: the row is then predicted as if
     /// the cell was empty, with the interval of a setting that was never measured.
     fn has_unknown_word(&self) -> bool {
-        const WORDS: [(&str, &[&str]); 8] = [
+        const WORDS: [(&str, &[&str]); 10] = [
             ("attention", &["eager", "sdpa", "fa2", "fa3", "cudnn", "flex"]),
             ("loss", &["whole", "chunked", "fused", "parallel"]),
             ("compiled", &["0", "1"]),
@@ -198,6 +219,8 @@ impl RunRow<'_> {
             ("grad_dtype", &["fp32", "bf16", "fp16"]),
             ("state_dtype", &["fp32", "bf16"]),
             ("weight_dtype", &["fp32", "bf16", "fp8"]),
+            ("moe_kernel", &["loop", "grouped_mm", "sonicmoe"]),
+            ("dispatcher", &["alltoall", "deepep", "hybridep"]),
         ];
         let recipe = self.text("fp8_recipe");
         let is_unknown = |(column, words): &(&str, &[&str])| {
@@ -207,10 +230,10 @@ impl RunRow<'_> {
         WORDS.iter().any(is_unknown) || !recipe.is_empty() && Fp8Recipe::parse(recipe).is_none()
     }
 
-    /// Returns the flash kernel by the column `attention`, or else by the year: PyTorch's kernels are those
-    /// of the second version since 2024, Megatron-Core on Hopper runs cuDNN's.
-    fn flash_kernel(&self, engine: &str) -> FlashKernel {
-        match FlashKernel::parse(self.text("attention")) {
+    /// Returns the flash kernel by the column `attention`, or else that of the program, or else by the year:
+    /// PyTorch's kernels are those of the second version since 2024.
+    fn flash_kernel(&self, engine: &str, kernels: &DefaultKernels) -> FlashKernel {
+        match FlashKernel::parse(self.text("attention")).or(kernels.attention) {
             Some(kernel) => kernel,
             None if engine.contains("fsdp2") || self.number("year").is_some_and(|year| year >= 2024.0) => {
                 FlashKernel::Second
@@ -350,6 +373,7 @@ impl RunRow<'_> {
                 }
             }),
             host_memory_bytes: None,
+            host_threads: None,
             efa: self.has_efa(),
             nvlink_gpus: card.and_then(|card| card.nvlink_gpus),
         })

@@ -20,8 +20,13 @@ pub(super) struct StageBlocks {
 /// `get_block_compute_costs`).
 pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
     let stages = layout.degrees.pipeline;
-    if layout.code != Code::Nanotron || stages <= 1.0 {
+    if stages <= 1.0 {
         return None;
+    }
+    match layout.code {
+        Code::Nanotron => {}
+        Code::MegatronCore => return stages_with_embedding_and_loss(layout),
+        _ => return None,
     }
     let model = &layout.model;
     let experts = model.active_experts.max(1.0);
@@ -43,6 +48,23 @@ pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
     while (out.len() as f64) < stages {
         out.push(StageBlocks::default());
     }
+    Some(out)
+}
+
+/// Returns the blocks of Megatron-Core's stages if embedding and loss count as a layer each, without which the layers
+/// do not divide: 94 of Qwen3 235B on 8 or 32 stages (`account_for_embedding_in_pipeline_split` and
+/// `account_for_loss_in_pipeline_split`).
+fn stages_with_embedding_and_loss(layout: &Layout) -> Option<Vec<StageBlocks>> {
+    let (stages, layers) = (layout.degrees.pipeline, layout.model.layers);
+    let divides = |blocks: f64| (blocks / stages).fract().abs() < 1e-9;
+    if divides(layers) || !divides(layers + 2.0) {
+        return None;
+    }
+    let each = (layers + 2.0) / stages;
+    let mut out = vec![StageBlocks { layers: each, head: false }; stages as usize];
+    out.first_mut()?.layers -= 1.0;
+    let last = out.last_mut()?;
+    (last.layers, last.head) = (last.layers - 1.0, true);
     Some(out)
 }
 

@@ -22,6 +22,10 @@ pub struct Gpu {
     /// Share of the peak that FlashAttention reaches, counted over the causal half with an endlessly wide
     /// head.
     pub flash: f64,
+    /// FlashAttention 2 over 1, a ratio of speeds.
+    pub flash2: f64,
+    /// Kernels for Hopper and later (FlashAttention 3, cuDNN) over FlashAttention 1, a ratio of speeds.
+    pub flash3: f64,
     /// Seconds that a host takes to launch one layer's kernels, forward and backward.
     pub launch: f64,
     /// Number of measured runs behind the values; 0 if the values are taken from similar GPU types.
@@ -78,6 +82,8 @@ names! {
     /// Bytes of elementwise traffic per 16-bit element of a layer, eager PyTorch, over twice the element's
     /// own.
     Eager = "kernels.eager";
+    /// The same of transformers, whose norms and rotations are separate operations, some of them in 32 bit.
+    EagerTransformers = "kernels.eager_transformers";
     /// The same with hand-fused kernels (Megatron).
     Fused = "kernels.fused";
     /// The same under a compiler.
@@ -103,10 +109,8 @@ names! {
     NarrowHeads = "kernels.narrow_heads";
     /// FlashAttention's backward pass, in forward passes; by FLOP alone the ratio is 2.5.
     FlashBackward = "kernels.flash_backward";
-    /// FlashAttention 2 over 1, a ratio of speeds.
-    Flash2 = "kernels.flash2";
-    /// Kernels for Hopper and later (FlashAttention 3, cuDNN) over FlashAttention 1, a ratio of speeds.
-    Flash3 = "kernels.flash3";
+    /// Tokens of a sequence at which FlashAttention reaches half of its speed.
+    FlashLength = "kernels.flash_length";
     /// Matrix products in 8 bit with a scale per tensor over those in 16, a ratio of speeds.
     Fp8 = "kernels.fp8";
     /// The same with a scale per row.
@@ -117,6 +121,13 @@ names! {
     Mxfp8 = "kernels.mxfp8";
     /// The same in 4 bit.
     Nvfp4 = "kernels.nvfp4";
+    /// Launches that each expert of a GPU adds to a layer, a share of a layer's.
+    ExpertLaunches = "kernels.expert_launches";
+    /// Launches of a layer with experts that are not hidden, a share of its launches: with an all-to-all the host
+    /// waits for the numbers of tokens.
+    ExpertWait = "kernels.expert_wait";
+    /// The same as expert launches of an expert in a loop in Python.
+    LoopLaunches = "kernels.loop_launches";
     /// Time to unpack quantised weights, over their bytes at memory bandwidth.
     Dequantise = "kernels.dequantise";
     /// Time of an adapter's small matrices, over their FLOP at the rate of large ones.
@@ -128,6 +139,8 @@ names! {
     /// Launches that each tensor rank adds to a layer of nanotron in a pipeline over nodes, over those of one
     /// GPU.
     NanotronPipeline = "kernels.nanotron_pipeline_launches";
+    /// Launches that each step of a context ring adds to a layer outside of Megatron, a share of a layer's.
+    RingLaunches = "kernels.ring_launches";
     /// Exponent of the overlap of launching and computing: `(gpu^n + host^n)^(1/n)`.
     Hiding = "kernels.hiding";
     /// Launches that a tensor-parallel collective adds, a share of a layer's.
@@ -144,6 +157,8 @@ names! {
     FabricNodes = "links.fabric_nodes";
     /// Share of it that DeepSpeed's parameter-wise gathers reach.
     ZeroGather = "links.zero_gather";
+    /// Seconds of each gather of one expert's weights that DeepSpeed issues when a loop in Python reaches it.
+    ZeroFetch = "links.zero_fetch_seconds";
     /// Seconds that each further rank adds to a tensor-parallel all-reduce: ring latency, and waiting for the
     /// slowest rank.
     RankSkew = "links.rank_skew_seconds";
@@ -153,6 +168,10 @@ names! {
     Gradients = "links.gradients";
     /// Nodes at which gradient all-reduces run at half that share.
     GradientNodes = "links.gradient_nodes";
+    /// Share of the line rate of gradient all-reduces under Megatron over EFA.
+    GradientsEfa = "links.gradients_efa";
+    /// Nodes at which gradient all-reduces over EFA run at half that share.
+    GradientNodesEfa = "links.gradient_nodes_efa";
     /// Seconds that each data-parallel rank adds to a collective over a layer's gradients or weights that is
     /// not bucketed (nanotron).
     ShardLatency = "links.shard_latency_seconds";
@@ -172,8 +191,10 @@ names! {
     Pipeline = "links.pipeline";
     /// SMDDP's collectives over EFA against NCCL's, a ratio of speeds.
     Smddp = "links.smddp";
-    /// Bytes per second of states that the host of a node stores and updates, for all its GPUs together.
-    Host = "links.host_bytes_per_second";
+    /// Bytes per second that the optimizer's step moves on a host, for each of its hardware threads.
+    Host = "links.host_bytes_per_second_and_thread";
+    /// Bytes per second of parameters between the host and the GPUs of a node.
+    HostParameters = "links.host_parameter_bytes_per_second";
     /// Bytes per second and GPU between GPU and host memory.
     HostCopy = "links.host_copy_bytes_per_second";
     /// Share of the shorter of computing and communicating that FSDP and DDP do not hide.
@@ -182,8 +203,12 @@ names! {
     OverlapDeepSpeed = "overlap.deepspeed";
     /// Share of tensor-parallel collectives that overlapping them with products leaves exposed.
     OverlapTensor = "overlap.tensor";
-    /// Share of experts' all-to-alls that computing leaves exposed.
+    /// Share that user buffers leave exposed.
+    OverlapBuffers = "overlap.tensor_buffers";
+    /// Share of experts' all-to-alls that computing leaves exposed if a token is sent once to each node.
     OverlapExperts = "overlap.experts";
+    /// The same if it is sent to each of its experts.
+    OverlapAllToAll = "overlap.all_to_all";
     /// Seconds from the start of billing to the first step: image, start of the processes, model. SageMaker
     /// takes three to ten minutes for it.
     Startup = "run.startup_seconds";
@@ -243,7 +268,19 @@ pub struct MeasuredRuns {
 
 /// Constants added after the first release: a file without them uses the shipped value.
 const YOUNGER: &[Name] = &[
-    Name::Flash3,
+    Name::FlashLength,
+    Name::EagerTransformers,
+    Name::ExpertLaunches,
+    Name::ExpertWait,
+    Name::LoopLaunches,
+    Name::RingLaunches,
+    Name::GradientsEfa,
+    Name::GradientNodesEfa,
+    Name::ZeroFetch,
+    Name::Host,
+    Name::HostParameters,
+    Name::OverlapBuffers,
+    Name::OverlapAllToAll,
     Name::Fp8Rowwise,
     Name::Fp8Blockwise,
     Name::Mxfp8,
@@ -273,12 +310,13 @@ const YOUNGER: &[Name] = &[
 ];
 
 /// Shares of a link's rate that collectives reach.
-const SHARES_OF_LINKS: [&str; 8] = [
+const SHARES_OF_LINKS: [&str; 9] = [
     "links.nvlink",
     "links.fabric",
     "links.zero_gather",
     "links.tensor_fabric",
     "links.gradients",
+    "links.gradients_efa",
     "links.experts",
     "links.zero1",
     "links.pipeline",
@@ -288,6 +326,12 @@ const SHARES_OF_LINKS: [&str; 8] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(String);
+
+/// Returns a ratio of the shipped constants of a GPU type.
+fn shipped_ratio(kind: GpuKind, of: &str) -> f64 {
+    let key = format!("gpu.{}.{of}", kind.as_str());
+    Constants::shipped().clone().value_mut(&key).map_or(f64::NAN, |value| *value)
+}
 
 impl Constants {
     /// Returns the constants that ship with trainc.
@@ -334,6 +378,8 @@ impl Constants {
                 .ok_or_else(|| Unreadable(format!("`{key}` is missing or not a positive number")))
         };
         let has = |key: &str| written.contains(key);
+        let written_ratios: BTreeMap<&str, f64> =
+            ["flash2", "flash3"].into_iter().filter_map(|of| Some((of, take(&format!("kernels.{of}")).ok()?))).collect();
         for ((key, name), value) in Name::ALL.iter().zip(&mut out.values) {
             *value = match take(key) {
                 Err(_) if YOUNGER.contains(name) && !has(key) => {
@@ -348,6 +394,12 @@ impl Constants {
             let gemm = take(&format!("gpu.{word}.gemm"))?;
             let flash = take(&format!("gpu.{word}.flash"))?;
             let launch = take(&format!("gpu.{word}.launch"))?;
+            let mut ratio = |of: &str| {
+                let own = take(&format!("gpu.{word}.{of}")).ok();
+                // Files of earlier releases have one ratio for all types, or none.
+                own.or_else(|| written_ratios.get(of).copied()).unwrap_or_else(|| shipped_ratio(kind, of))
+            };
+            let (flash2, flash3) = (ratio("flash2"), ratio("flash3"));
             if let Some((part, share)) =
                 [("gemm", gemm), ("flash", flash)].iter().find(|(_, share)| *share > 1.0)
             {
@@ -356,7 +408,7 @@ impl Constants {
             }
             let rows = gpu_runs_in_table(&table, word);
             let interval = take(&format!("gpu.{word}.interval")).ok();
-            out.gpus.insert(kind, Gpu { gemm, flash, launch, rows, interval });
+            out.gpus.insert(kind, Gpu { gemm, flash, flash2, flash3, launch, rows, interval });
         }
         for word in RANGES {
             let mut most = |what: &str| take(&format!("range.{word}.{what}")).ok();
@@ -409,10 +461,12 @@ impl Constants {
         }
         for (kind, gpu) in &self.gpus {
             out.push_str(&format!(
-                "\n[gpu.{}]\ngemm = {}\nflash = {}\nlaunch = {}\nrows = {}\n",
+                "\n[gpu.{}]\ngemm = {}\nflash = {}\nflash2 = {}\nflash3 = {}\nlaunch = {}\nrows = {}\n",
                 kind.as_str(),
                 format_four_digits(gpu.gemm),
                 format_four_digits(gpu.flash),
+                format_four_digits(gpu.flash2),
+                format_four_digits(gpu.flash3),
                 format_four_digits(gpu.launch),
                 gpu.rows
             ));
@@ -527,7 +581,7 @@ impl Constants {
 
     /// Returns true if a constant is a share of a peak or of a line rate, at most 1.
     pub fn is_share(key: &str) -> bool {
-        key.starts_with("gpu.") && !key.ends_with(".launch") || SHARES_OF_LINKS.contains(&key)
+        key.starts_with("gpu.") && (key.ends_with(".gemm") || key.ends_with(".flash")) || SHARES_OF_LINKS.contains(&key)
     }
 
     /// Returns a mutable reference to a constant, by its key in the file.
@@ -538,6 +592,8 @@ impl Constants {
             return match field {
                 "gemm" => Some(&mut gpu.gemm),
                 "flash" => Some(&mut gpu.flash),
+                "flash2" => Some(&mut gpu.flash2),
+                "flash3" => Some(&mut gpu.flash3),
                 "launch" => Some(&mut gpu.launch),
                 "interval" => gpu.interval.as_mut(),
                 _ => None,

@@ -6,7 +6,7 @@ use super::constants::{Constants, Name};
 use super::layout::{Attention, Layout, Precision, Sharding, System};
 use super::prediction::{Prediction, Speed};
 use super::run::checkpoint_bytes;
-use super::speed::recomputed_work;
+use super::speed::{flash_slowness, recomputed_work};
 use trainc_ir::{Axis, Collective, Expectation, ExpectedSpeed, Plan, ProbeWork};
 
 /// Bytes of a 16-bit number.
@@ -140,12 +140,9 @@ fn attention_seconds(layout: &Layout, constants: &Constants) -> Option<f64> {
     let width = model.heads * model.head_dim / degrees.tensor.max(1.0);
     let core = 4.0 * s * s * layout.work.sequences_at_once() * width;
     let seen = if model.causal { 0.5 } else { 1.0 };
-    let newer =
-        if layout.flash == crate::layout::FlashKernel::First { 1.0 } else { constants.get(Name::Flash2) };
-    let narrow = 1.0 + constants.get(Name::NarrowHeads) / model.head_dim;
     let times = 1.0 + constants.get(Name::FlashBackward);
-    let flash = constants.gpu(layout.hardware.gpu?)?.flash;
-    Some(seen * core * times * narrow / (layout.hardware.peak_flops? * flash * newer))
+    let slowness = flash_slowness(layout, constants, constants.gpu(layout.hardware.gpu?)?);
+    Some(seen * core * times * slowness / layout.hardware.peak_flops?)
 }
 
 /// Returns the collectives of a step on the plan's groups, with their predicted seconds.

@@ -1,10 +1,12 @@
 //! Conversion of a plan to a layout.
 
 use super::LayerActivations;
+use super::kernels::DefaultKernels;
 use super::file_settings::{FileSize, is_on_disk};
 use super::layout::{
-    AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
-    Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute, System, Work, WorkerSettings,
+    AdapterKind, Attention, Code, Degrees, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, Gathering,
+    GpuKind, Hardware, Layout, Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute,
+    System, TensorOverlap, Work, WorkerSettings,
 };
 use super::wrapping::wraps_layers;
 use trainc_catalog::accelerators;
@@ -47,6 +49,7 @@ impl Layout {
         }
         let system = law.system;
         let (code, code_is_known) = code(plan, system);
+        let kernels = default_kernels(plan, code);
         let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
         // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for
@@ -96,7 +99,7 @@ impl Layout {
                 Some(trainc_ir::Recompute::Full) => Recompute::Full,
             },
             attention: attention(plan, architecture),
-            flash: flash_kernel(plan),
+            flash: flash_kernel(plan, &kernels),
             loss: train.loss.value().and_then(|word| Loss::parse(word)),
             compiled: train.compile.get() == Some(true),
             sequence_parallel: system == System::Fsdp
@@ -117,9 +120,12 @@ impl Layout {
             code_is_known,
             gradient_bytes: train.gradients.value().map(|word| if word == "fp32" { 4.0 } else { 2.0 }),
             narrow_weights: false,
-            async_tensor: false,
+            tensor_overlap: kernels.tensor_overlap.unwrap_or(TensorOverlap::None),
+            expert_kernel: kernels.experts.unwrap_or(ExpertKernel::Grouped),
+            dispatcher: kernels.dispatcher.unwrap_or(Dispatcher::AllToAll),
+            splits_experts: kernels.splits_experts,
             balanced_experts: false,
-            ulysses: mesh.ulysses_degree.value > 1,
+            ulysses: mesh.ulysses_degree.value > 1 || kernels.context_all_to_all,
             // transformers used torch's foreach AdamW under this name until 4.46; other scripts use it by
             // default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
@@ -233,6 +239,7 @@ impl Hardware {
             nodes: nodes as f64,
             inter_bytes_per_second: row.network_gbps.map(|gbps| gbps * 1e9 / 8.0),
             host_memory_bytes: row.host_memory_bytes.map(|bytes| bytes as f64),
+            host_threads: row.vcpus.map(f64::from),
             efa: row.efa == Some(true),
             ..Self::from_accelerator(&accelerator.product, Some(accelerator))
         }
@@ -254,6 +261,7 @@ impl Hardware {
             intra_bytes_per_second: row.and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9),
             inter_bytes_per_second: None,
             host_memory_bytes: None,
+            host_threads: None,
             efa: false,
             nvlink_gpus: None,
         }
@@ -275,6 +283,7 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
             intra_bytes_per_second: None,
             inter_bytes_per_second: None,
             host_memory_bytes: None,
+            host_threads: None,
             efa: false,
             nvlink_gpus: None,
         });
@@ -326,9 +335,10 @@ pub(crate) fn version_at_least(version: &str, least: (u64, u64)) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
-/// Returns the version of the flash kernels, as written, or else by the image.
-fn flash_kernel(plan: &Plan) -> FlashKernel {
-    if let Some(kernel) = plan.job.train.attention.value().and_then(|word| FlashKernel::parse(word)) {
+/// Returns the version of the flash kernels, as written, or else those of the program, or else by the image.
+fn flash_kernel(plan: &Plan, kernels: &DefaultKernels) -> FlashKernel {
+    let written = plan.job.train.attention.value().and_then(|word| FlashKernel::parse(word));
+    if let Some(kernel) = written.or(kernels.attention) {
         return kernel;
     }
     let has_second = plan.image.as_ref().is_none_or(|image| has_flash2_attention(image.pytorch.as_deref()));
@@ -345,6 +355,14 @@ fn code(plan: &Plan, system: System) -> (Code, bool) {
         None => (Code::HuggingFace, true),
         Some(name) => Code::parse(name).map_or((Code::HuggingFace, false), |code| (code, true)),
     }
+}
+
+/// Returns the default kernels of the program, by the name that the manifest gives its code.
+fn default_kernels(plan: &Plan, code: Code) -> DefaultKernels {
+    let name = plan.job.program.as_ref().and_then(|program| program.code.value());
+    let gpu = plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()).and_then(GpuKind::from_name);
+    let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
+    DefaultKernels::new(name.map_or(code.as_str(), String::as_str), gpu, transformers)
 }
 
 /// Returns true if PyTorch's own attention is FlashAttention 2, as it is since 2.2. An image without a

@@ -4,6 +4,7 @@ pub use super::code::Code;
 pub use super::gathering::{Gathering, Prefetch};
 pub use super::gpu::GpuKind;
 pub use super::worker::WorkerSettings;
+use serde::Deserialize;
 pub use trainc_ir::engine::{Sharding, System};
 
 /// Everything that memory and speed depend on.
@@ -58,9 +59,14 @@ pub struct Layout {
     /// True if the weights of linear layers are kept in 8 bit alone, without a 16-bit copy (`fp8_params` of
     /// Megatron-Core).
     pub narrow_weights: bool,
-    /// True if tensor-parallel collectives overlap with the products that they belong to (async tensor
-    /// parallelism).
-    pub async_tensor: bool,
+    /// Overlap of tensor-parallel collectives with the products that they belong to.
+    pub tensor_overlap: TensorOverlap,
+    /// Computation of a layer's experts.
+    pub expert_kernel: ExpertKernel,
+    /// Transport of tokens to their experts.
+    pub dispatcher: Dispatcher,
+    /// True if a tensor group splits each expert's matrices; else each of its ranks has whole experts.
+    pub splits_experts: bool,
     /// True if a context group exchanges heads for sequence parts (DeepSpeed-Ulysses) instead of passing
     /// blocks in a ring.
     pub ulysses: bool,
@@ -159,6 +165,8 @@ pub struct Hardware {
     pub inter_bytes_per_second: Option<f64>,
     /// Host memory of a node, bytes.
     pub host_memory_bytes: Option<f64>,
+    /// Hardware threads of a node's host (vCPUs).
+    pub host_threads: Option<f64>,
     /// True if nodes communicate over EFA.
     pub efa: bool,
     /// GPUs that NVLink connects, if they are those of several nodes (72 in a GB200 NVL72); otherwise those
@@ -355,6 +363,60 @@ pub enum FlashKernel {
     Second,
     /// Kernels for Hopper and later: FlashAttention 3, cuDNN.
     Third,
+}
+
+/// Overlap of tensor-parallel collectives with products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TensorOverlap {
+    /// Each waits for the other.
+    None,
+    /// Chunks of a collective run with chunks of its product (async tensor parallelism).
+    Chunks,
+    /// The same in the kernels of Transformer Engine, over buffers that all ranks map (`tp_comm_overlap`).
+    UserBuffers,
+}
+
+/// Computation of a layer's experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpertKernel {
+    /// One grouped product, or one product after the other without the host waiting.
+    Grouped,
+    /// A loop in Python over the experts that have tokens.
+    Loop,
+}
+
+impl ExpertKernel {
+    /// Returns the computation of that name in tables.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "loop" => Some(Self::Loop),
+            "grouped_mm" | "sonicmoe" => Some(Self::Grouped),
+            _ => None,
+        }
+    }
+}
+
+/// Transport of tokens to their experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dispatcher {
+    /// All-to-all: a token is sent once to each of its experts.
+    AllToAll,
+    /// A token is sent once to each node with one of its experts, and is copied there (DeepEP, HybridEP).
+    OncePerNode,
+}
+
+impl Dispatcher {
+    /// Returns the transport of that name in tables.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "alltoall" => Some(Self::AllToAll),
+            "deepep" | "hybridep" => Some(Self::OncePerNode),
+            _ => None,
+        }
+    }
 }
 
 impl FlashKernel {

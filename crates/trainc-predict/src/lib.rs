@@ -18,6 +18,9 @@ mod gathering;
 mod gpu;
 pub mod input;
 mod layer_activations;
+mod kernels;
+pub static LAB: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+pub fn lab(bit: u64) -> bool { LAB.load(std::sync::atomic::Ordering::Relaxed) >> bit & 1 == 1 }
 pub mod layout;
 pub mod memory;
 mod order;
@@ -44,8 +47,10 @@ pub use from_plan::{UNDECIDED_LAYOUT, Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};
 pub use input::Input;
 pub use layer_activations::{CodeActivations, LayerActivations};
+pub use kernels::DefaultKernels;
 pub use layout::{
-    AdapterKind, Attention, Code, Degrees, FlashKernel, Fp8Recipe, Gathering, GpuKind, Hardware, Layout,
+    AdapterKind, Attention, Code, Degrees, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, Gathering,
+    GpuKind, Hardware, Layout, TensorOverlap,
     Lora, Loss, Model, Moments, Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System,
     Work, WorkerSettings, divides_heads,
 };

@@ -103,7 +103,7 @@ pub fn sensitivities(plan: &Plan, constants: &Constants) -> Vec<Sensitivity> {
         .ok()
         .and_then(|layout| layout.hardware.gpu)
         .map(|kind| kind.kind_of_constants().as_str());
-    let own = ["gemm", "flash", "launch", "interval"]
+    let own = ["gemm", "flash", "flash2", "flash3", "launch", "interval"]
         .iter()
         .filter_map(|field| chip.map(|word| format!("gpu.{word}.{field}")));
     let keys = own.chain(Name::ALL.iter().map(|(key, _)| (*key).to_owned()));

@@ -54,7 +54,7 @@ impl WorkKind {
         (Self::Fp8, "fp8", "8-bit products"),
     ];
 
-    fn from_layout(layout: &Layout) -> Self {
+    pub fn from_layout(layout: &Layout) -> Self {
         if layout.model.experts > 0.0 {
             Self::Experts
         } else if layout.quantisation.is_some() {
@@ -68,7 +68,7 @@ impl WorkKind {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, _)| word)
     }
 

@@ -40,6 +40,8 @@ pub struct Kept {
     pub input_width: f64,
     /// Bytes of an element of the non-linearity's input.
     pub inner_width: f64,
+    /// True if a gated activation is one kernel that keeps its input alone.
+    pub fused_gate: bool,
 }
 
 impl Kept {
@@ -76,6 +78,9 @@ impl Kept {
             // (mlcommons/training_results_v5.0, NVIDIA, llama2_70b_lora,
             // megatron_gpt_peft_tuning_config.yaml).
             inner_width: if layout.narrow_weights { 1.0 } else { width },
+            // megatron/core/fusions/fused_bias_swiglu.py, `SwiGLUFunction`, saves its input (from memory, not
+            // checked).
+            fused_gate: code == Code::MegatronCore,
         }
     }
 }
@@ -178,7 +183,7 @@ fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
     let experts = model.active_experts.max(1.0);
     let last = if kept.frozen && !kept.frozen_inputs { 0.0 } else { 1.0 };
     let tensors = if model.ffn_matrices > 2.5 {
-        (if kept.compiled { 2.0 } else { 3.0 }) + last
+        (if kept.compiled || kept.fused_gate { 2.0 } else { 3.0 }) + last
     } else if model.composite_gelu && kept.repeats_heads && !kept.compiled {
         // x, its hyperbolic tangent, one more than it, half of x: one tensor for each operation of
         // `gelu_new`.

@@ -2,8 +2,9 @@
 //! logits, optimizer.
 
 use super::{Machine, Name, RecomputedWork, recomputed_work};
+use crate::constants::{Constants, Gpu};
 use crate::layout::{
-    AdapterKind, Attention, Code, FlashKernel, Fp8Recipe, Layout, Quantisation, Sharding, System,
+    AdapterKind, Attention, Code, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, GpuKind, Layout, Quantisation, Sharding, System,
 };
 
 /// Times of one micro-batch through one layer and the head, forward and backward, seconds.
@@ -77,16 +78,9 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
             // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask
             // halves the work.
             let seen = if model.causal { 0.5 } else { 1.0 };
-            let newer = match layout.flash {
-                FlashKernel::First => 1.0,
-                FlashKernel::Second => c(Name::Flash2),
-                // Its kernels need Hopper; elsewhere the second version runs.
-                FlashKernel::Third if !machine.has_third_flash => c(Name::Flash2),
-                FlashKernel::Third => c(Name::Flash3),
-            };
-            let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
+            let slowness = flash_slowness(layout, machine.constants, &machine.gpu);
             let times = 1.0 + c(Name::FlashBackward) + again.attention;
-            seen * core * times * narrow / (peak * machine.gpu.flash * newer)
+            seen * core * times * slowness / peak
         }
         Attention::Eager => {
             let again = again.attention;
@@ -101,6 +95,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let kernels = match layout.code {
         _ if layout.compiled => c(Name::Compiled),
         Code::Megatron | Code::MegatronCore | Code::MegatronDeepspeed | Code::Nanotron => c(Name::Fused),
+        Code::HuggingFace => c(Name::EagerTransformers),
         _ => c(Name::Eager),
     };
     let wide =
@@ -144,12 +139,72 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
             + ring_merge_bytes(layout, tokens * width, again.attention) / bandwidth
             + weight_handling_seconds(layout, machine)
             + fp8_cast_bytes(layout, tokens, (width, kv, inner), again.products) / bandwidth
-            + dequantise_seconds(layout, machine, weight_rounds),
-        host: launches * collectives * adapter_launches,
+            + dequantise_seconds(layout, machine, weight_rounds)
+            + launches * expert_wait(layout, machine),
+        host: launches
+            * (collectives * adapter_launches
+                + expert_launches(layout, machine, copies)
+                + ring_launches(layout, machine))
+            + expert_fetch_seconds(layout, machine, copies),
         head,
         attention,
         again,
     }
+}
+
+/// Returns the time of FlashAttention over that at the GPU's peak.
+pub(crate) fn flash_slowness(layout: &Layout, constants: &Constants, gpu: &Gpu) -> f64 {
+    let kind = layout.hardware.gpu.map(GpuKind::kind_of_constants);
+    let newer = match layout.flash {
+        FlashKernel::First => 1.0,
+        // Kernels of the third version need Hopper; elsewhere the second one runs.
+        FlashKernel::Third if matches!(kind, Some(GpuKind::H100 | GpuKind::B200)) => gpu.flash3,
+        FlashKernel::Second | FlashKernel::Third => gpu.flash2,
+    };
+    let narrow = 1.0 + constants.get(Name::NarrowHeads) / layout.model.head_dim;
+    // Blocks at the diagonal and at the ends of a sequence are not full. A ring passes blocks of the sequence.
+    let parts = if layout.ulysses { 1.0 } else { layout.degrees.context.max(1.0) };
+    let short = 1.0 + constants.get(Name::FlashLength) * parts / layout.work.sequence_length.max(1.0);
+    narrow * short / (gpu.flash * newer)
+}
+
+/// Returns the launches that the experts of a GPU add to a layer, a share of a layer's.
+fn expert_launches(layout: &Layout, machine: &Machine, experts: f64) -> f64 {
+    if layout.model.experts <= 0.0 {
+        return 0.0;
+    }
+    experts
+        * machine.get(match layout.expert_kernel {
+            ExpertKernel::Grouped => Name::ExpertLaunches,
+            ExpertKernel::Loop => Name::LoopLaunches,
+        })
+}
+
+/// Returns the launches of the blocks of a context ring beyond the first: attention, and the merging of its output by
+/// separate operations. Megatron's are fused.
+fn ring_launches(layout: &Layout, machine: &Machine) -> f64 {
+    if layout.ulysses || layout.code.is_megatron() {
+        return 0.0;
+    }
+    (layout.degrees.context - 1.0).max(0.0) * machine.get(Name::RingLaunches)
+}
+
+/// Returns the share of a layer's launches for which the GPU waits, since the host waits for the number of tokens of
+/// each expert.
+fn expert_wait(layout: &Layout, machine: &Machine) -> f64 {
+    let exchanges = layout.model.experts > 0.0 && layout.degrees.expert > 1.0;
+    if exchanges && layout.dispatcher == Dispatcher::AllToAll { machine.get(Name::ExpertWait) } else { 0.0 }
+}
+
+/// Returns the time in which ZeRO-3 gathers the matrices of a layer's experts one by one: a loop reaches them in
+/// another order in each pass, so that nothing is prefetched (DeepSpeed, `PartitionedParameterCoordinator`).
+fn expert_fetch_seconds(layout: &Layout, machine: &Machine, experts: f64) -> f64 {
+    let fetches = layout.system == System::DeepSpeed
+        && layout.sharding == Sharding::Full
+        && layout.expert_kernel == ExpertKernel::Loop
+        && layout.model.experts > 0.0;
+    // Once forward, once backward with the recomputed forward pass.
+    if fetches { 2.0 * experts * layout.model.ffn_matrices * machine.get(Name::ZeroFetch) } else { 0.0 }
 }
 
 /// Bytes per element to merge a block's output into the accumulated output: PyTorch's ring attention widens

@@ -1,7 +1,7 @@
 //! Communication time: bytes over bandwidth, with the latency of short messages.
 
 use super::{Machine, Name, megatron};
-use crate::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
+use crate::layout::{Code, Dispatcher, GpuKind, Layout, Precision, Sharding, System, TensorOverlap};
 use crate::memory::offloads_activations;
 use crate::order::Spread;
 use trainc_ir::Axis;
@@ -42,7 +42,6 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
     }
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
-    let times = 4.0 + again;
     let Spread { nodes, beside } = group_placement(layout, Axis::Tensor, t);
     let inside = nodes <= 1.0;
     let bandwidth = match machine.fabric {
@@ -53,10 +52,22 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
         None => machine.nvlink,
     };
     let begin = machine.get(Name::RankSkew) * (t - 1.0);
-    let overlaps = layout.async_tensor || matches!(layout.code, Code::MegatronCore | Code::Nanotron);
-    let exposed = if overlaps { machine.get(Name::OverlapTensor) } else { 1.0 };
+    let exposed = match layout.tensor_overlap {
+        TensorOverlap::None => 1.0,
+        TensorOverlap::Chunks => machine.get(Name::OverlapTensor),
+        TensorOverlap::UserBuffers => machine.get(Name::OverlapBuffers),
+    };
     let wait = if inside { 0.0 } else { nodes * machine.get(Name::TensorWait) * wait_share(layout, machine) };
-    times * (exposed * 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin + wait)
+    let whole = 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth;
+    // Attention and the feed-forward part have half of the collectives each.
+    let half = f64::midpoint(4.0, again);
+    let experts = match (layout.model.experts > 0.0, layout.splits_experts) {
+        (false, _) => half * (exposed * whole + begin + wait),
+        // Each expert's tokens are gathered, and their outputs summed, and nothing overlaps with it.
+        (true, true) => half * (layout.model.active_experts.max(1.0) * whole + begin + wait),
+        (true, false) => 0.0,
+    };
+    half * (exposed * whole + begin + wait) + experts
 }
 
 /// Returns the time to send keys and values around the ring of a context group, of one layer and micro-batch,
@@ -137,7 +148,10 @@ pub(super) fn send_wait_seconds(layout: &Layout, machine: &Machine) -> f64 {
 /// and the scatter of gradients.
 fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
     // A model that is one unit stays gathered from the forward pass to the backward pass.
-    let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
+    // With a pipeline the weights stay gathered for all micro-batches (torchtitan,
+    // `reshard_after_forward = "default"`).
+    let stays = layout.one_unit || layout.degrees.pipeline > 1.0;
+    let gathers = if layout.sharding == Sharding::Full && !stays { 2.0 } else { 1.0 };
     // Frozen parameters have no gradient to scatter.
     (gathers, if layout.lora.is_some() { 0.0 } else { gradient_width(layout) / HALF })
 }
@@ -215,6 +229,9 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
                 (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepspeed => {
                     machine.get(Name::Zero1)
                 }
+                (true, _) if layout.hardware.efa => {
+                    machine.get(Name::GradientsEfa) / (1.0 + nodes / machine.get(Name::GradientNodesEfa))
+                }
                 (true, _) => machine.get(Name::Gradients) / (1.0 + nodes / machine.get(Name::GradientNodes)),
                 (false, _) => machine.get(Name::Fabric),
             };
@@ -242,31 +259,57 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
         return 0.0;
     }
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
-    let Spread { nodes, .. } = group_placement(layout, Axis::Expert, e);
+    // Each rank of a tensor group sends its part of the sequence.
+    let tokens = if megatron(layout) { tokens / degrees.tensor.max(1.0) } else { tokens };
+    let nodes = if layout.splits_experts {
+        group_placement(layout, Axis::Expert, e).nodes
+    } else {
+        // Experts that no tensor group splits lie on ranks that follow each other.
+        (e / layout.hardware.gpus_per_domain()).ceil().max(1.0)
+    };
     let active = model.active_experts;
     let inside = HALF * tokens * active * model.hidden * (e - 1.0) / e / machine.nvlink;
     let between = match machine.fabric {
-        // A token crosses once to each other node with one of its experts, and is copied there (DeepEP).
         Some(fabric) if nodes > 1.0 => {
-            let reached = (nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes).powf(active));
+            let reached = match layout.dispatcher {
+                Dispatcher::OncePerNode => (nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes).powf(active)),
+                Dispatcher::AllToAll => active * (nodes - 1.0) / nodes,
+            };
             let per_gpu = fabric / layout.hardware.gpus_per_domain();
             HALF * tokens * reached * model.hidden / (machine.get(Name::Experts) * per_gpu)
         }
         _ => 0.0,
     };
-    let exposed = machine.get(Name::OverlapExperts);
+    let exposed = machine.get(match layout.dispatcher {
+        Dispatcher::OncePerNode => Name::OverlapExperts,
+        Dispatcher::AllToAll => Name::OverlapAllToAll,
+    });
     (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (exposed * inside.max(between) + START)
 }
+
+/// Bytes that a step of Adam moves on a host per parameter: weight, gradient and two moments in 32 bit are read, all but
+/// the gradient written (28), and a 16-bit copy of the weight is made (2).
+const HOST_STEP: f64 = 30.0;
+
+/// Hardware threads of a host that is not described: those of an instance with eight A100 (p4d).
+const HOST_THREADS: f64 = 96.0;
 
 /// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute
 /// does not hide.
 pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
     let mut seconds = 0.0;
     let degrees = &layout.degrees;
-    if layout.offload.optimizer || layout.offload.parameters {
+    let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
+    let of_node = layout.hardware.gpus_per_node / sharded;
+    if layout.offload.optimizer {
         let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
-        let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
-        seconds += 16.0 * trained / sharded * layout.hardware.gpus_per_node / machine.get(Name::Host);
+        let threads = layout.hardware.host_threads.unwrap_or(HOST_THREADS);
+        seconds += HOST_STEP * trained * of_node / (threads * machine.get(Name::Host));
+    }
+    if layout.offload.parameters {
+        // To the GPU for the forward and for the backward pass; updated weights go back once.
+        let copies = 2.0 * layout.work.passes.max(1.0) + if layout.lora.is_some() { 0.0 } else { 1.0 };
+        seconds += copies * HALF * parameters_per_gpu(layout) * of_node / machine.get(Name::HostParameters);
     }
     if offloads_activations(layout) {
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);

@@ -10,12 +10,14 @@ mod links;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use compute::flash_slowness;
+
 use super::balance::balanced_stages;
 use super::constants::{Constants, Gpu, Name};
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
 use super::layout::{
-    AdapterKind, Attention, Code, GpuKind, Layout, Precision, Prefetch, Recompute, Sharding, System,
+    AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System,
 };
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
@@ -28,8 +30,6 @@ pub(super) struct Machine<'a> {
     peak: f64,
     /// Memory bandwidth, bytes/s.
     bandwidth: f64,
-    /// True if the GPU has kernels of FlashAttention 3 or cuDNN's of the same speed: Hopper and later.
-    has_third_flash: bool,
     /// Bandwidth between the GPUs of a node, bytes/s of one GPU in one direction.
     nvlink: f64,
     /// Bandwidth between nodes, bytes/s of one node in one direction; `None` on one node.
@@ -59,8 +59,7 @@ impl<'a> Machine<'a> {
         } else {
             constants.get(Name::Pcie)
         };
-        let has_third_flash = matches!(kind.kind_of_constants(), GpuKind::H100 | GpuKind::B200);
-        Ok(Self { constants, gpu, peak, bandwidth, has_third_flash, nvlink, fabric })
+        Ok(Self { constants, gpu, peak, bandwidth, nvlink, fabric })
     }
 
     fn get(&self, name: Name) -> f64 {
@@ -241,6 +240,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     // 2.2).
     let rounds = layout.degrees.virtual_stages.max(1.0);
     let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
+    // The interleaved schedule of Megatron-Core computes another chunk meanwhile (`overlap_p2p_comm`).
+    let send = if layout.code == Code::MegatronCore && rounds > 1.0 { send * machine.get(Name::OverlapFsdp) } else { send };
     // A stage with two neighbours receives from and sends to both, the first and the last one only to one.
     let wait = if stages > 1.0 { links::send_wait_seconds(layout, machine) } else { 0.0 };
     let waits = if stages > 2.0 { 4.0 * wait } else { 2.0 * wait };
@@ -277,7 +278,13 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     parts.exposed_communication += over_links.experts;
     let one = stage + head;
     if matches!(layout.sharding, Sharding::Full | Sharding::Gradients) {
-        if stages <= 1.0 {
+        if stages > 1.0 {
+            // Gathered once for all micro-batches, scattered after the last one.
+            let gather = links::gather_seconds(layout, machine) + links::replica_reduce_seconds(layout, machine);
+            over_links.gather = gather;
+            over_links.scatter = gather * links::scatter_share(layout);
+            parts.exposed_communication += (gather - one).max(0.0) + machine.get(Name::OverlapFsdp) * gather.min(one);
+        } else {
             let (shards, hop) =
                 (links::gather_seconds(layout, machine), links::replica_reduce_seconds(layout, machine));
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
@@ -300,7 +307,14 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         over_links.gradients = reduce;
         // Megatron reduces after the last backward pass; DDP and similar engines during it.
         let late = megatron(layout) && layout.code != Code::MegatronCore;
-        let hidden = if late { 0.0 } else { 0.5 * one };
+        let hidden = match (late, layout.code, layout.sharding) {
+            (true, ..) => 0.0,
+            // Weights are gathered in the forward passes too; with an interleaved schedule the chunks of a
+            // stage finish one after another over the last round of micro-batches.
+            (false, Code::MegatronCore, Sharding::Optimizer) if rounds > 1.0 => one * stages.min(passes),
+            (false, Code::MegatronCore, Sharding::Optimizer) => one,
+            (false, ..) => 0.5 * one,
+        };
         let share = machine.get(Name::OverlapFsdp);
         parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
     }

@@ -54,6 +54,7 @@ pub(crate) fn gpt2_30b(
             intra_bytes_per_second: Some(600e9),
             inter_bytes_per_second: Some(50e9),
             host_memory_bytes: None,
+            host_threads: None,
             efa: true,
             nvlink_gpus: None,
         },
