@@ -173,9 +173,9 @@ mod tests {
         let mut own = Constants::shipped().clone();
         // The reason has the values of the given constants.
         let why = |found: &[OutOfRange]| found[0].why.clone().unwrap();
-        let flash2 = round_to_four_digits(*own.value_mut("kernels.flash2").unwrap());
+        let flash2 = round_to_four_digits(*own.value_mut("gpu.H100.flash2").unwrap());
         assert!(why(&found).contains(&format!("and {flash2} of it is a separate constant")), "{found:?}");
-        *own.value_mut("kernels.flash2").unwrap() = 1.5;
+        *own.value_mut("gpu.H100.flash2").unwrap() = 1.5;
         assert!(why(&out_of_range(&own)).contains("and 1.5 of it is a separate constant"));
         *own.value_mut("links.fabric").unwrap() = 0.99;
         let found = out_of_range(&own);
@@ -207,9 +207,11 @@ mod tests {
         let fixed = trainc_predict::sensitivity::fixed_constants();
         let of_memory: Vec<&str> = memory_fit::bounds().map(|(key, ..)| key).collect();
         // These are quantiles of the residuals.
-        let measured = ["interval.unseen", "memory.below", "memory.above"];
+        let measured = ["memory.below", "memory.above"];
         for (key, _) in trainc_predict::constants::Name::ALL {
-            let fitted = priors().contains_key(*key) || of_memory.contains(key) || measured.contains(key);
+            let is_width = key.starts_with("interval.") && !fixed.contains_key(*key);
+            let fitted =
+                priors().contains_key(*key) || of_memory.contains(key) || measured.contains(key) || is_width;
             assert!(fitted != fixed.contains_key(*key), "{key}: fitted {fitted}");
         }
         assert!(fixed.keys().all(|key| Constants::shipped().clone().value_mut(key).is_some()), "{fixed:?}");

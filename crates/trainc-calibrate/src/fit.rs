@@ -7,8 +7,8 @@
 use super::priors::{Prior, priors};
 use super::run::Run;
 use std::collections::BTreeMap;
-use trainc_predict::constants::{MeasuredRuns, Range};
-use trainc_predict::{Constants, FEWEST_OWN, GpuKind, Layout, Setting, System, speed};
+use trainc_predict::constants::{MeasuredRuns, Position, Range};
+use trainc_predict::{Constants, FEWEST_OWN, GpuKind, Layout, Setting, Speed, System, speed};
 
 /// Residuals above this (a natural logarithm) count with their square root.
 const SOFT: f64 = 0.05;
@@ -105,7 +105,6 @@ pub fn fit_without_family(
             constants.set_measured_limits(system, range);
         }
     }
-    constants.set_fitted_settings(count_settings(samples, &constants, adjusts));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let mut near = near.cloned();
     let begin = problem.free.iter().map(|(key, prior)| {
@@ -113,7 +112,9 @@ pub fn fit_without_family(
         near.clamp(prior.low, prior.high).ln()
     });
     let x = problem.solve(begin.collect());
-    problem.constants(&x)
+    let mut constants = problem.constants(&x);
+    constants.set_fitted_settings(count_settings(samples, &constants, adjusts));
+    constants
 }
 
 /// Returns the largest number of GPUs and parameters of a system's samples, and of the constants' range if
@@ -126,19 +127,42 @@ fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System
     samples.iter().filter(same).map(of).fold(before, Range::max_with)
 }
 
-/// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their
-/// settings are kept, and a new one requires enough runs to narrow an interval.
-fn count_settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, MeasuredRuns)> {
+/// Largest distance of a run from one that the constants list (assumed: a third of the distance over which errors
+/// change).
+const COVERED: f64 = 0.35;
+
+/// Returns the settings of the samples, each with the number of its runs and the positions that are near all of them.
+/// If the constants are adjusted, their settings are kept, and a new one requires enough runs to narrow an interval.
+pub(super) fn count_settings(
+    samples: &[Sample],
+    constants: &Constants,
+    adjusts: bool,
+) -> Vec<(Setting, MeasuredRuns)> {
     let mut out = if adjusts { constants.settings().to_vec() } else { Vec::new() };
-    for setting in samples.iter().filter_map(|one| Setting::from_layout(one.layout)) {
-        match out.iter_mut().find(|(known, _)| known.is_like(&setting)) {
-            Some((_, runs)) => runs.rows += 1.0,
-            None => out.push((setting, MeasuredRuns { rows: 1.0, half_width: None })),
+    for one in samples {
+        let Some(setting) = Setting::from_layout(one.layout) else { continue };
+        let waiting = speed::speed(one.layout, constants).map_or(0.0, |speed| waiting_share(&speed));
+        let position = Position::new(one.layout, waiting);
+        let at = out.iter().position(|(known, _)| known.is_like(&setting)).unwrap_or_else(|| {
+            out.push((setting, MeasuredRuns::default()));
+            out.len() - 1
+        });
+        let Some((_, runs)) = out.get_mut(at) else { continue };
+        runs.rows += 1.0;
+        let is_near = |known: &Position| known.squared_distance(&position) < COVERED * COVERED;
+        if !runs.positions.iter().any(is_near) {
+            runs.positions.push(position);
         }
     }
-    let is_old = |setting: &Setting| constants.runs_of(setting).rows > 0.0;
+    let is_old = |setting: &Setting| constants.runs_of(setting) > 0.0;
     out.retain(|(setting, runs)| !adjusts || is_old(setting) || runs.rows >= FEWEST_OWN);
     out
+}
+
+/// Returns the share of a step in which the GPU waits for others, for a pipeline or for the host.
+pub(super) fn waiting_share(speed: &Speed) -> f64 {
+    let parts = &speed.parts;
+    ((parts.exposed_communication + parts.bubble + parts.offload) / speed.step_seconds).clamp(0.0, 1.0)
 }
 
 /// Returns the square root of each sample's weight; the weight of a family is the square root of its rows.
@@ -260,17 +284,31 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Solves the damped normal equations over the free columns by Cholesky factorisation.
+/// Solves the damped normal equations over the free columns.
 fn normal_step(jacobian: &[Vec<f64>], gradient: &[f64], free: &[usize], damping: f64) -> Vec<f64> {
-    let n = free.len();
-    let column = |i: usize| free.get(i).and_then(|at| jacobian.get(*at)).map_or(&[][..], Vec::as_slice);
+    let column = |i: &usize| jacobian.get(*i).map_or(&[][..], Vec::as_slice);
+    let matrix: Vec<Vec<f64>> = free
+        .iter()
+        .enumerate()
+        .map(|(row, i)| {
+            let damped = |(at, j): (usize, &usize)| {
+                let sum = dot(column(i), column(j));
+                if at == row { sum + damping * sum.max(1e-12) } else { sum }
+            };
+            free.iter().take(row + 1).enumerate().map(damped).collect()
+        })
+        .collect();
+    let right: Vec<f64> = free.iter().map(|at| -value_at(gradient, *at)).collect();
+    solve_symmetric(&matrix, &right)
+}
+
+/// Solves a positive definite system by Cholesky factorisation; of the matrix the lower half is read.
+pub(super) fn solve_symmetric(matrix: &[Vec<f64>], right: &[f64]) -> Vec<f64> {
+    let n = right.len();
     let mut factor = vec![vec![0.0; n]; n];
     for i in 0..n {
         for j in 0..=i {
-            let mut sum = dot(column(i), column(j));
-            if i == j {
-                sum += damping * sum.max(1e-12);
-            }
+            let mut sum = entry(matrix, i, j);
             for k in 0..j {
                 sum -= entry(&factor, i, k) * entry(&factor, j, k);
             }
@@ -283,8 +321,7 @@ fn normal_step(jacobian: &[Vec<f64>], gradient: &[f64], free: &[usize], damping:
     let mut y = Vec::with_capacity(n);
     for i in 0..n {
         let sum: f64 = (0..i).map(|k| entry(&factor, i, k) * value_at(&y, k)).sum();
-        let right = -free.get(i).map_or(0.0, |at| value_at(gradient, *at));
-        y.push((right - sum) / entry(&factor, i, i));
+        y.push((value_at(right, i) - sum) / entry(&factor, i, i));
     }
     let mut x = vec![0.0; n];
     for i in (0..n).rev() {

@@ -1,12 +1,12 @@
 //! Step times predicted by fits that did not use the row, its model or its source.
 
-use super::fit::{Sample, fit, fit_without_family, samples};
-use super::half_width::{MAX_SEEN, quantile_92, quantile_of_families, setting_half_width, unseen_half_width};
+use super::fit::{Sample, count_settings, fit, fit_without_family, samples, waiting_share};
 use super::run::Table;
-use super::verdict::{RowVerdict, StepTime};
-use std::collections::BTreeMap;
-use trainc_predict::constants::Name;
-use trainc_predict::{Constants, FEWEST_RUNS, Setting, speed};
+use super::verdict::{StepShare, StepTime};
+use super::width_fit::{ScaledError, row_weights};
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_predict::constants::Position;
+use trainc_predict::{Constants, FARTHEST, Setting, speed};
 
 /// Largest number of fits of tier B: with more shapes, several are held out at a time.
 const MAX_FOLDS: usize = 20;
@@ -20,11 +20,13 @@ pub enum Tier {
     B,
     /// Its whole family.
     C,
+    /// Its whole family, and all runs of the models of that family.
+    D,
 }
 
 impl Tier {
     /// All tiers.
-    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
+    pub const ALL: [Self; 4] = [Self::A, Self::B, Self::C, Self::D];
 
     /// Returns its letter.
     pub fn as_str(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Tier {
             Self::A => "A",
             Self::B => "B",
             Self::C => "C",
+            Self::D => "D",
         }
     }
 
@@ -65,7 +68,7 @@ impl Tier {
                     .map(|one| shapes.iter().position(|other| *other == shape(one)).unwrap_or(0) % MAX_FOLDS)
                     .collect()
             }
-            Self::C => {
+            Self::C | Self::D => {
                 let mut families: Vec<&str> = samples.iter().map(|one| one.family).collect();
                 families.sort_unstable();
                 families.dedup();
@@ -75,6 +78,39 @@ impl Tier {
                     .collect()
             }
         }
+    }
+}
+
+/// Shape of a model: layers, hidden and feed-forward width.
+fn shape(one: &Sample) -> [u64; 3] {
+    let model = &one.layout.model;
+    [model.layers, model.hidden, model.ffn].map(f64::to_bits)
+}
+
+/// A fold of a tier: the samples that are predicted, and those that the fit uses.
+struct Fold {
+    predicted: Vec<usize>,
+    fitted: Vec<usize>,
+}
+
+impl Tier {
+    fn split(self, samples: &[Sample]) -> Vec<Fold> {
+        let folds = self.folds(samples);
+        let last = folds.iter().copied().max().unwrap_or(0);
+        (0..=last)
+            .map(|fold| {
+                let (predicted, others): (Vec<usize>, Vec<usize>) =
+                    (0..samples.len()).partition(|at| folds.get(*at) == Some(&fold));
+                let of = |at: &usize| samples.get(*at);
+                let left_out: BTreeSet<[u64; 3]> = match self {
+                    Self::D => predicted.iter().filter_map(of).map(shape).collect(),
+                    Self::A | Self::B | Self::C => BTreeSet::new(),
+                };
+                let is_fitted = |at: &usize| of(at).is_some_and(|one| !left_out.contains(&shape(one)));
+                Fold { predicted, fitted: others.into_iter().filter(is_fitted).collect() }
+            })
+            .filter(|fold| !fold.predicted.is_empty())
+            .collect()
     }
 }
 
@@ -103,23 +139,20 @@ fn thin_families<'a>(samples: &[Sample<'a>]) -> Vec<Sample<'a>> {
 
 /// Returns each sample's step time in seconds by constants fitted without it.
 fn predictions(tier: Tier, samples: &[Sample], start: &Constants, near: &Constants) -> Vec<f64> {
-    let folds = tier.folds(samples);
-    let last = folds.iter().copied().max().unwrap_or(0);
     let mut out = vec![f64::NAN; samples.len()];
-    for fold in 0..=last {
-        let fitted: Vec<Sample> =
-            samples.iter().zip(&folds).filter(|(_, at)| **at != fold).map(|(one, _)| *one).collect();
+    for Fold { predicted, fitted } in tier.split(samples) {
+        let fitted: Vec<Sample> = fitted.iter().filter_map(|at| samples.get(*at)).copied().collect();
         let fitted = thin_families(&fitted);
         // The priors do not use a source that is held out either.
-        let family = samples.iter().zip(&folds).find(|(_, at)| **at == fold).map(|(one, _)| one.family);
-        let family = family.filter(|_| tier == Tier::C);
+        let family = predicted.first().and_then(|at| samples.get(*at)).map(|one| one.family);
+        let family = family.filter(|_| matches!(tier, Tier::C | Tier::D));
         let constants = if fitted.is_empty() {
             start.clone()
         } else {
             fit_without_family(family, &fitted, start, Some(near))
         };
-        for ((one, at), slot) in samples.iter().zip(&folds).zip(&mut out) {
-            if *at == fold {
+        for at in predicted {
+            if let (Some(one), Some(slot)) = (samples.get(at), out.get_mut(at)) {
                 *slot = speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
             }
         }
@@ -141,10 +174,9 @@ pub struct HeldOutTime<'a> {
 /// Held-out predictions of a table in each tier.
 #[derive(Clone, Debug)]
 pub struct HeldOut<'a> {
-    table: &'a Table,
     rows: Vec<usize>,
     samples: Vec<Sample<'a>>,
-    by_tier: [Vec<f64>; 3],
+    by_tier: [Vec<f64>; 4],
 }
 
 impl<'a> HeldOut<'a> {
@@ -154,7 +186,7 @@ impl<'a> HeldOut<'a> {
         // The fits of the folds differ little from that of all rows, from which the solver begins.
         let near = fit(&samples, start);
         let by_tier = Tier::ALL.map(|tier| predictions(tier, &samples, start, &near));
-        Self { table, rows, samples, by_tier }
+        Self { rows, samples, by_tier }
     }
 
     /// Returns the runs whose step time can be judged.
@@ -164,87 +196,82 @@ impl<'a> HeldOut<'a> {
 
     /// Returns the held-out step times of a tier in seconds, in the order of the samples.
     pub fn predicted_seconds(&self, tier: Tier) -> &[f64] {
-        let [a, b, c] = &self.by_tier;
+        let [a, b, c, d] = &self.by_tier;
         match tier {
             Tier::A => a,
             Tier::B => b,
             Tier::C => c,
+            Tier::D => d,
         }
     }
 
-    /// Returns the held-out predictions, each with the relative interval of its row in `rows`.
-    pub fn times(&self, tier: Tier, rows: &[RowVerdict]) -> Vec<HeldOutTime<'a>> {
-        self.rows
-            .iter()
-            .zip(&self.samples)
-            .zip(self.predicted_seconds(tier))
-            .filter_map(|((row, sample), predicted)| {
-                let shown = rows.get(*row)?.step_seconds.as_ref()?;
-                let scale = predicted / shown.predicted;
+    /// Returns the held-out predictions by these constants, each with the interval that a plan would show if the runs
+    /// that are held out with it had not been measured.
+    pub fn times(&self, tier: Tier, constants: &Constants) -> Vec<HeldOutTime<'a>> {
+        let mut out = Vec::new();
+        for Fold { predicted, fitted } in tier.split(&self.samples) {
+            let constants = self.with_settings_of(&fitted, constants);
+            for at in predicted {
+                let (Some(row), Some(sample)) = (self.rows.get(at), self.samples.get(at)) else { continue };
+                let predicted = self.predicted_seconds(tier).get(at).copied().unwrap_or(f64::NAN);
+                let Ok(shown) = speed::speed(sample.layout, &constants) else { continue };
+                let scale = predicted / shown.step_seconds;
                 let time = StepTime {
                     measured: sample.measured,
-                    predicted: *predicted,
-                    low: shown.low * scale,
-                    high: shown.high * scale,
+                    predicted,
+                    low: shown.interval.low * scale,
+                    high: shown.interval.high * scale,
                     error: predicted / sample.measured - 1.0,
-                    parts: shown.parts.clone(),
+                    parts: StepShare::from_speed(&shown),
                 };
-                Some(HeldOutTime { row: *row, family: sample.family, time })
-            })
-            .collect()
-    }
-
-    /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the
-    /// system on that GPU type over those links.
-    pub fn widen_tier_c(&self, times: &mut [HeldOutTime]) {
-        let factor = (unseen_half_width(self.half_width_of_sources()) - MAX_SEEN).exp();
-        let has_runs = |setting: &Setting, without: Option<&str>| {
-            let is_like =
-                |one: &&Sample| Setting::from_layout(one.layout).is_some_and(|other| other.is_like(setting));
-            let others = self.samples.iter().filter(|one| Some(one.family) != without);
-            others.filter(is_like).count() as f64 >= FEWEST_RUNS
-        };
-        for HeldOutTime { row, family, time } in times {
-            let layout = self.table.runs.get(*row).and_then(|run| run.layout.as_ref().ok());
-            let Some(setting) = layout.and_then(Setting::from_layout) else { continue };
-            // With too few runs in all sources the interval is already the wider one.
-            if has_runs(&setting, None) && !has_runs(&setting, Some(family)) {
-                (time.low, time.high) = (time.low / factor, time.high * factor);
+                out.push(HeldOutTime { row: *row, family: sample.family, time });
             }
         }
+        out.sort_by_key(|time| time.row);
+        out
     }
 
-    /// Returns the errors of a tier, natural logarithms of predicted over measured time.
-    fn errors(&self, tier: Tier) -> impl Iterator<Item = (&Sample<'a>, f64)> {
-        let pairs = self.samples.iter().zip(self.predicted_seconds(tier));
-        pairs.map(|(one, predicted)| (one, (predicted / one.measured).ln()))
-    }
-
-    /// Returns the half-width, a natural logarithm, that contains 90 % of the errors of held-out sources,
-    /// which weigh alike.
-    pub fn half_width_of_sources(&self) -> Option<f64> {
-        let errors: Vec<(&str, f64)> = self.errors(Tier::C).map(|(one, error)| (one.family, error)).collect();
-        quantile_of_families(&errors)
-    }
-
-    /// Sets the half-width of each setting by the errors of its held-out shapes.
-    pub fn set_half_widths(&self, constants: &mut Constants) {
-        let (known, unseen) = (constants.get(Name::Known), constants.get(Name::Unseen));
-        let mut settings = constants.settings().to_vec();
-        for (setting, runs) in &mut settings {
-            let is_like =
-                |one: &Sample| Setting::from_layout(one.layout).is_some_and(|own| own.is_like(setting));
-            let errors: Vec<f64> =
-                self.errors(Tier::B).filter(|(one, _)| is_like(one)).map(|(_, error)| error).collect();
-            runs.half_width = setting_half_width(&errors, (known, unseen));
-        }
+    /// Returns the constants as if these samples alone had been measured.
+    fn with_settings_of(&self, fitted: &[usize], constants: &Constants) -> Constants {
+        let samples: Vec<Sample> = fitted.iter().filter_map(|at| self.samples.get(*at)).copied().collect();
+        let mut constants = constants.clone();
+        let settings = count_settings(&samples, &constants, false);
         constants.set_fitted_settings(settings);
+        constants
     }
 
-    /// Returns the half-width, a natural logarithm, that contains 92 % of the errors of these tiers.
-    pub fn residual_half_width(&self, tiers: &[Tier]) -> Option<f64> {
-        let error = |(predicted, one): (&f64, &Sample)| (predicted / one.measured).ln().abs();
-        let of_tier = |tier: &Tier| self.predicted_seconds(*tier).iter().zip(&self.samples).map(error);
-        quantile_92(tiers.iter().flat_map(of_tier).collect())
+    /// Returns the errors of tiers B and D, with what their scale depends on: near the runs that the fit used, and far
+    /// from them.
+    pub(super) fn scaled_errors(&self, constants: &Constants) -> Vec<ScaledError<'a>> {
+        let weights = row_weights(self.samples.iter().map(|one| one.family));
+        let mut out = Vec::new();
+        for tier in [Tier::B, Tier::D] {
+            for Fold { predicted, fitted } in tier.split(&self.samples) {
+                let constants = self.with_settings_of(&fitted, constants);
+                for at in predicted {
+                    let (Some(sample), Some(weight)) = (self.samples.get(at), weights.get(at)) else {
+                        continue;
+                    };
+                    let seconds = self.predicted_seconds(tier).get(at).copied().unwrap_or(f64::NAN);
+                    let Ok(shown) = speed::speed(sample.layout, &constants) else { continue };
+                    let waiting = waiting_share(&shown);
+                    let position = Position::new(sample.layout, waiting);
+                    let nearest = Setting::from_layout(sample.layout)
+                        .and_then(|setting| constants.nearest_run(&setting, &position));
+                    let distance = nearest.map_or(FARTHEST, |nearest| nearest.distance.min(FARTHEST));
+                    let error = (sample.measured / seconds).ln();
+                    if error.is_finite() {
+                        out.push(ScaledError {
+                            layout: sample.layout,
+                            waiting,
+                            distance,
+                            error,
+                            weight: *weight,
+                        });
+                    }
+                }
+            }
+        }
+        out
     }
 }

@@ -3,7 +3,7 @@
 use super::bounds::{at_bounds, out_of_range_for_table};
 use super::errors::{Errors, FamilyErrors, mean, quantile};
 use super::fit::{STANDALONE, fit};
-use super::half_width::{own_half_width, seen_half_width, unseen_half_width};
+use super::half_width::own_half_width;
 use super::held_out::{HeldOut, HeldOutTime, Tier};
 use super::memory_fit;
 use super::run::{Run, Table};
@@ -11,6 +11,7 @@ use super::unknown_micro_batch::step_ranges;
 use super::verdict::{
     OutOfMemoryCounts, PeakMemory, RowVerdict, StepShare, StepTime, Summary, TierErrors, Verdict,
 };
+use super::width_fit::fit_widths;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_predict::memory::{MemoryConstants, memory_with, peak_by_instrument};
 use trainc_predict::{Constants, GpuKind, predict};
@@ -30,10 +31,7 @@ pub fn fit_and_judge(table: &Table, start: &Constants) -> Option<(Constants, Ver
     let mut by_tier = BTreeMap::new();
     let mut shown = Vec::new();
     for tier in Tier::ALL {
-        let mut times = held_out.times(tier, &rows);
-        if tier == Tier::C && held_out.samples().len() >= STANDALONE {
-            held_out.widen_tier_c(&mut times);
-        }
+        let times = held_out.times(tier, &constants);
         by_tier.insert(tier.as_str(), tier_errors(&times));
         if tier == Tier::A {
             shown = times;
@@ -73,13 +71,7 @@ pub fn fit_table(table: &Table, start: &Constants, held_out: &HeldOut) -> Option
             }
         }
     } else {
-        if let Some(slot) = constants.value_mut("interval.known") {
-            *slot = seen_half_width(held_out.residual_half_width(&[Tier::B, Tier::C]));
-        }
-        if let Some(slot) = constants.value_mut("interval.unseen") {
-            *slot = unseen_half_width(held_out.half_width_of_sources());
-        }
-        held_out.set_half_widths(&mut constants);
+        fit_widths(held_out, &mut constants);
     }
     Some(constants)
 }

@@ -30,6 +30,7 @@ mod table;
 mod tests;
 pub mod unknown_micro_batch;
 pub mod verdict;
+mod width_fit;
 
 pub use impossible::{Impossible, impossible_line};
 pub use render::render;

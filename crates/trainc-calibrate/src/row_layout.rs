@@ -6,8 +6,8 @@ use trainc_catalog::accelerators;
 use trainc_catalog::models;
 use trainc_predict::{
     AdapterKind, Attention, Code, DefaultKernels, Degrees, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe,
-    GpuKind, Hardware, Layout, Lora, Loss, Model, Moments, Offload, Order, Precision, Quantisation, Recompute,
-    Sharding, System, TensorOverlap, Work,
+    GpuKind, Hardware, Layout, Lora, Loss, Model, Moments, Offload, Order, Precision, Quantisation,
+    Recompute, Sharding, System, TensorOverlap, Work,
 };
 
 /// Vocabulary size of a row without one.
@@ -128,7 +128,7 @@ impl RunRow<'_> {
             precision: self.precision()?,
             recompute,
             attention: if self.text("flash") == "1" { Attention::Flash } else { Attention::Eager },
-            flash: self.flash_kernel(&engine, &kernels),
+            flash: self.flash_kernel(&engine, kernels),
             loss: Loss::parse(self.text("loss")),
             compiled: self.is_compiled(),
             sequence_parallel: engine.contains("+sp")
@@ -232,7 +232,7 @@ impl RunRow<'_> {
 
     /// Returns the flash kernel by the column `attention`, or else that of the program, or else by the year:
     /// PyTorch's kernels are those of the second version since 2024.
-    fn flash_kernel(&self, engine: &str, kernels: &DefaultKernels) -> FlashKernel {
+    fn flash_kernel(&self, engine: &str, kernels: DefaultKernels) -> FlashKernel {
         match FlashKernel::parse(self.text("attention")).or(kernels.attention) {
             Some(kernel) => kernel,
             None if engine.contains("fsdp2") || self.number("year").is_some_and(|year| year >= 2024.0) => {

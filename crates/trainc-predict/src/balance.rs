@@ -60,8 +60,11 @@ fn stages_with_embedding_and_loss(layout: &Layout) -> Option<Vec<StageBlocks>> {
     if divides(layers) || !divides(layers + 2.0) {
         return None;
     }
-    let each = (layers + 2.0) / stages;
-    let mut out = vec![StageBlocks { layers: each, head: false }; stages as usize];
+    let each = StageBlocks { layers: (layers + 2.0) / stages, head: false };
+    let mut out = vec![each];
+    while (out.len() as f64) < stages {
+        out.push(each);
+    }
     out.first_mut()?.layers -= 1.0;
     let last = out.last_mut()?;
     (last.layers, last.head) = (last.layers - 1.0, true);

@@ -4,8 +4,9 @@
 //! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same
 //! function reads a user's file.
 
-use super::figures::{flatten_toml, format_four_digits, gpu_runs_in_table};
+use super::figures::{flatten_toml, format_four_digits, format_three_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
+pub use super::position::Position;
 pub use super::ranges::Range;
 use super::ranges::{RANGES, range_name};
 use super::settings::{FEWEST_OWN, MemorySetting, PeakEnds, Setting};
@@ -220,12 +221,24 @@ names! {
     Barrier = "run.checkpoint_barrier_seconds";
     /// Bytes per second at which a node downloads its share of the data from S3.
     Download = "run.download_bytes_per_second";
-    /// Half-width of the step-time interval if GPU type and links were measured, a natural logarithm.
-    Known = "interval.known";
-    /// Widening for exposed communication and bubble, multiplied by their share of the step.
+    /// Half-width of the step-time interval beside a measured run, a natural logarithm: its lower end.
+    Near = "interval.near";
+    /// Widening for exposed communication, bubble and offload, multiplied by their share of the step.
     Waiting = "interval.waiting";
-    /// Half-width for a setting that was not measured: that of held-out sources.
-    Unseen = "interval.unseen";
+    /// Factor on both for layers with experts.
+    WidthOfExperts = "interval.experts";
+    /// Exponent on the context degree, a factor on both.
+    WidthOfContext = "interval.context";
+    /// Factor on both for DeepSpeed.
+    WidthOfZero = "interval.deepspeed";
+    /// Factor on both for transformers, whose scripts differ.
+    WidthOfScripts = "interval.transformers";
+    /// Factor on both for states on the host.
+    WidthOfOffload = "interval.offload";
+    /// Exponent of a factor on both, for each unit of distance from the nearest measured run.
+    WidthOfDistance = "interval.distance";
+    /// Half-width above the prediction over that below: disturbed runs are slow.
+    Above = "interval.above";
     /// Half-width for a GPU type that was never measured.
     Unknown = "interval.unknown";
     /// Lower bound of startup, download and checkpoints, a share of their prediction.
@@ -257,13 +270,23 @@ names! {
 }
 
 /// Measured runs of a setting.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MeasuredRuns {
     /// Number of runs.
     pub rows: f64,
-    /// Half-width of the step-time interval by their held-out errors, a natural logarithm, if they are
-    /// enough.
-    pub half_width: Option<f64>,
+    /// Positions of some of them, of which every run is near one.
+    pub positions: Vec<Position>,
+}
+
+/// The measured run nearest to a layout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NearestRun {
+    /// Its setting.
+    pub setting: Setting,
+    /// Its position.
+    pub position: Position,
+    /// Its distance.
+    pub distance: f64,
 }
 
 /// Constants added after the first release: a file without them uses the shipped value.
@@ -300,7 +323,14 @@ const YOUNGER: &[Name] = &[
     Name::Experts,
     Name::OverlapTensor,
     Name::OverlapExperts,
-    Name::Unseen,
+    Name::Near,
+    Name::WidthOfExperts,
+    Name::WidthOfContext,
+    Name::WidthOfZero,
+    Name::WidthOfScripts,
+    Name::WidthOfOffload,
+    Name::WidthOfDistance,
+    Name::Above,
     Name::AroundLow,
     Name::AroundHigh,
     Name::MemoryZeroPools,
@@ -326,6 +356,28 @@ const SHARES_OF_LINKS: [&str; 9] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(String);
+
+/// Returns the positions of the runs of a setting in a file.
+fn positions_in_table(table: &toml::Table, key: &str) -> Result<Vec<Position>, Unreadable> {
+    let setting = table.get("setting").and_then(|settings| settings.get(key));
+    let runs = setting.and_then(|setting| setting.get("runs")).and_then(toml::Value::as_array);
+    let number = |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
+    let position = |run: &toml::Value| {
+        let numbers: Vec<f64> = run.as_array()?.iter().map(number).collect::<Option<_>>()?;
+        Position::from_numbers(numbers.try_into().ok()?)
+    };
+    runs.into_iter()
+        .flatten()
+        .map(|run| {
+            position(run).ok_or_else(|| {
+                Unreadable(format!(
+                    "`setting.{key}.runs` has `{run}`: expected tokens, length, width, nodes, parameters and context \
+                     degree, all above 0, and a share of waiting from 0 to 1"
+                ))
+            })
+        })
+        .collect()
+}
 
 /// Returns a ratio of the shipped constants of a GPU type.
 fn shipped_ratio(kind: GpuKind, of: &str) -> f64 {
@@ -378,8 +430,10 @@ impl Constants {
                 .ok_or_else(|| Unreadable(format!("`{key}` is missing or not a positive number")))
         };
         let has = |key: &str| written.contains(key);
-        let written_ratios: BTreeMap<&str, f64> =
-            ["flash2", "flash3"].into_iter().filter_map(|of| Some((of, take(&format!("kernels.{of}")).ok()?))).collect();
+        let written_ratios: BTreeMap<&str, f64> = ["flash2", "flash3"]
+            .into_iter()
+            .filter_map(|of| Some((of, take(&format!("kernels.{of}")).ok()?)))
+            .collect();
         for ((key, name), value) in Name::ALL.iter().zip(&mut out.values) {
             *value = match take(key) {
                 Err(_) if YOUNGER.contains(name) && !has(key) => {
@@ -425,8 +479,7 @@ impl Constants {
                     "`setting.{key}` is not a setting of GPU type, links, system, code and kind of work"
                 ))
             })?;
-            let half_width = flat.get(&format!("setting.{key}.interval")).copied();
-            settings.push((setting, MeasuredRuns { rows, half_width }));
+            settings.push((setting, MeasuredRuns { rows, positions: positions_in_table(&table, key)? }));
         }
         out.set_fitted_settings(settings);
         for (key, below) in flat.iter().filter_map(|(key, value)| Some((key.strip_prefix("peak.")?, *value)))
@@ -488,10 +541,12 @@ impl Constants {
             ));
         }
         for (setting, rows) in &self.settings {
-            out.push_str(&format!("\n[setting.\"{}\"]\nrows = {}\n", setting.key(), rows.rows));
-            if let Some(width) = rows.half_width {
-                out.push_str(&format!("interval = {}\n", format_four_digits(width)));
+            out.push_str(&format!("\n[setting.\"{}\"]\nrows = {}\nruns = [\n", setting.key(), rows.rows));
+            for position in &rows.positions {
+                let numbers = position.numbers().map(format_three_digits);
+                out.push_str(&format!("  [{}],\n", numbers.join(", ")));
             }
+            out.push_str("]\n");
         }
         out
     }
@@ -541,13 +596,33 @@ impl Constants {
     /// Returns the half-width of the step-time interval on a GPU type, a natural logarithm, if no own runs
     /// determine it.
     pub fn default_half_width(&self, gpu: &Gpu) -> f64 {
-        self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
+        self.get(if gpu.rows >= FEWEST_OWN { Name::Near } else { Name::Unknown })
     }
 
-    /// Returns the runs of a setting behind the constants.
-    pub fn runs_of(&self, setting: &Setting) -> MeasuredRuns {
+    /// Returns the number of runs of a setting behind the constants.
+    pub fn runs_of(&self, setting: &Setting) -> f64 {
         let own = self.settings().iter().find(|(known, _)| known.is_like(setting));
-        own.map_or_else(MeasuredRuns::default, |(_, runs)| *runs)
+        own.map_or(0.0, |(_, runs)| runs.rows)
+    }
+
+    /// Returns the run behind the constants that is nearest to a setting and a position.
+    pub fn nearest_run(&self, setting: &Setting, position: &Position) -> Option<NearestRun> {
+        let mut best: Option<NearestRun> = None;
+        let mut least = f64::INFINITY;
+        for (other, runs) in self.settings() {
+            let apart = setting.squared_distance(other);
+            if apart >= least {
+                continue;
+            }
+            for known in &runs.positions {
+                let square = apart + position.squared_distance(known);
+                if square < least {
+                    least = square;
+                    best = Some(NearestRun { setting: *other, position: *known, distance: square.sqrt() });
+                }
+            }
+        }
+        best
     }
 
     /// Formats a value as in a file of constants.
@@ -581,7 +656,8 @@ impl Constants {
 
     /// Returns true if a constant is a share of a peak or of a line rate, at most 1.
     pub fn is_share(key: &str) -> bool {
-        key.starts_with("gpu.") && (key.ends_with(".gemm") || key.ends_with(".flash")) || SHARES_OF_LINKS.contains(&key)
+        key.starts_with("gpu.") && (key.ends_with(".gemm") || key.ends_with(".flash"))
+            || SHARES_OF_LINKS.contains(&key)
     }
 
     /// Returns a mutable reference to a constant, by its key in the file.
@@ -622,16 +698,16 @@ mod tests {
     /// A file that predates this constant uses the shipped value, and reports it.
     #[test]
     fn a_file_that_is_older_than_a_constant_takes_the_shipped_value() {
-        let line = SHIPPED.lines().find(|line| line.starts_with("unseen = ")).unwrap();
+        let line = SHIPPED.lines().find(|line| line.starts_with("near = ")).unwrap();
         let without = SHIPPED.replace(&format!("{line}\n"), "");
         assert_ne!(without, SHIPPED);
         let old = Constants::parse(&without).unwrap();
-        assert_eq!(old.get(Name::Unseen), Constants::shipped().get(Name::Unseen));
-        assert_eq!(old.borrowed, ["interval.unseen"]);
+        assert_eq!(old.get(Name::Near), Constants::shipped().get(Name::Near));
+        assert_eq!(old.borrowed, ["interval.near"]);
         assert!(Constants::shipped().borrowed.is_empty());
         // An invalid width is still rejected.
-        let wrong = SHIPPED.replace(line, "unseen = -1.0");
-        assert!(Constants::parse(&wrong).unwrap_err().to_string().contains("interval.unseen"));
+        let wrong = SHIPPED.replace(line, "near = -1.0");
+        assert!(Constants::parse(&wrong).unwrap_err().to_string().contains("interval.near"));
     }
 
     #[test]

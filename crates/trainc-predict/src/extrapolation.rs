@@ -1,9 +1,10 @@
 //! Extrapolation: distance of a layout from the measured runs, and the widening of its interval.
 
-use super::constants::{Constants, Gpu, Name};
+use super::constants::{Constants, Gpu, Name, NearestRun};
 use super::experts::uneven_half_width;
-use super::layout::{GpuKind, Layout, System};
-use super::settings::{FEWEST_RUNS, Setting};
+use super::layout::{Code, GpuKind, Layout, System};
+use super::position::Position;
+use super::settings::{FEWEST_OWN, FEWEST_RUNS, Setting};
 
 /// Widening of the half-width of a step time (a natural logarithm) for a layout with `e` times the GPUs, or
 /// the parameters, of the largest measured run.
@@ -31,20 +32,32 @@ pub struct LargerCount {
     pub measured: f64,
 }
 
-/// A setting with too few measured runs.
+/// The measured run nearest to a layout, if it is so far that the interval is wider.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UnseenSetting {
+pub struct FarRun {
     /// Setting of the layout.
     pub setting: Setting,
-    /// Number of its runs, fewer than [`FEWEST_RUNS`].
+    /// Position of the layout.
+    pub position: Position,
+    /// Number of runs of its setting.
     pub runs: f64,
-    /// Widening up to the half-width of held-out sources, a natural logarithm.
+    /// The measured run; `None` if there is none at all.
+    pub nearest: Option<NearestRun>,
+    /// Widening, a natural logarithm.
     pub wider: f64,
-    /// The measured setting that differs in the fewest respects.
-    pub nearest: Option<Setting>,
 }
 
-/// A setting with measured runs, whose held-out errors are the interval.
+impl FarRun {
+    /// Returns what differs from the measured run, the setting first.
+    pub fn differences(&self) -> Vec<&'static str> {
+        let Some(nearest) = &self.nearest else { return Vec::new() };
+        let mut out = self.setting.differences(&nearest.setting);
+        out.extend(self.position.notable_differences(&nearest.position));
+        out
+    }
+}
+
+/// A setting with enough measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredSetting {
     /// Setting of the layout.
@@ -73,9 +86,11 @@ pub struct Extrapolation {
     pub gpus: Option<LargerCount>,
     /// Number of parameters.
     pub parameters: Option<LargerCount>,
-    /// Setting without enough runs.
-    pub setting: Option<UnseenSetting>,
-    /// Setting whose own errors determine the interval.
+    /// The nearest measured run, if the interval is wider for its distance.
+    pub far: Option<FarRun>,
+    /// Widening for an engine of which no run was measured.
+    pub engine: f64,
+    /// Setting of which enough runs were measured near the layout.
     pub measured: Option<MeasuredSetting>,
     /// True if the errors of a user's own runs determine the interval, and runs of this setting are among
     /// them.
@@ -85,70 +100,103 @@ pub struct Extrapolation {
     pub uneven_experts: f64,
 }
 
+/// Half-widths of an interval beside a measured run, natural logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct NearWidths {
+    /// Of the GPU's own work.
+    pub(super) work: f64,
+    /// Additional one of waiting parts.
+    pub(super) waiting: f64,
+}
+
+impl NearWidths {
+    /// Returns the half-widths for a layout's physics: kinds of work whose errors were larger are wider.
+    fn from_layout(layout: &Layout, constants: &Constants) -> Self {
+        let c = |name| constants.get(name);
+        let by = |applies: bool, name: Name| if applies { c(name) } else { 1.0 };
+        let factor = by(layout.model.experts > 0.0, Name::WidthOfExperts)
+            * by(layout.system == System::DeepSpeed, Name::WidthOfZero)
+            * by(layout.code == Code::HuggingFace, Name::WidthOfScripts)
+            * by(layout.offload.optimizer || layout.offload.parameters, Name::WidthOfOffload)
+            * layout.degrees.context.max(1.0).powf(c(Name::WidthOfContext));
+        Self { work: c(Name::Near) * factor, waiting: c(Name::Waiting) * factor }
+    }
+}
+
+/// Largest distance that widens an interval: beyond it no run says anything.
+pub const FARTHEST: f64 = 4.0;
+
+/// Largest distance of a layout that counts as measured.
+const MEASURED_WITHIN: f64 = 1.0;
+
 impl Extrapolation {
-    /// Returns the extrapolation of a layout, and the half-width of its GPU type, a natural logarithm.
-    pub(super) fn from_layout(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
-        let general = constants.default_half_width(own);
-        let measured =
-            Setting::from_layout(layout).map(|setting| constants.runs_of(&setting)).unwrap_or_default();
-        let inside = own.interval.or(measured.half_width).unwrap_or(general);
-        let wider = general - constants.get(Name::Known);
-        let is_new = own.interval.is_none() && measured.half_width.is_none() && wider > 0.0;
-        let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::kind_of_constants);
-        let gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider });
-        let own_errors = own.interval.is_none() && measured.half_width.is_some();
-        let has_own_errors = own.interval.is_some() && measured.rows >= FEWEST_RUNS;
-        let measured = Setting::from_layout(layout)
-            .filter(|_| own_errors)
-            .map(|setting| MeasuredSetting { setting, runs: measured.rows });
-        (Self { gpu, measured, has_own_errors, ..Self::from_half_width(layout, constants, inside) }, inside)
-    }
-
-    /// Returns the extrapolation of a layout whose GPU type has a half-width of `inside`.
-    fn from_half_width(layout: &Layout, constants: &Constants, inside: f64) -> Self {
-        let engine = if layout.system == System::Worker { UNMEASURED_ENGINE } else { 0.0 };
-        let unseen = Setting::from_layout(layout).map(|setting| {
-            let nearest = setting.nearest(constants.settings().iter().map(|(known, _)| known)).copied();
-            // Not narrower than a measured setting that differs in one respect.
-            let like = nearest.filter(|nearest| setting.differences(nearest).len() <= 1);
-            let like = like.and_then(|like| constants.runs_of(&like).half_width).unwrap_or(0.0);
-            UnseenSetting {
-                setting,
-                runs: constants.runs_of(&setting).rows,
-                wider: constants.get(Name::Unseen).max(like) + engine - inside,
-                nearest,
-            }
-        });
-        let uneven_experts = uneven_half_width(layout);
-        let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
-        let Some(range) = constants.measured_limits(layout.system) else {
-            return Self { setting, uneven_experts, ..Self::default() };
+    /// Returns the extrapolation of a layout with this share of waiting, and the half-widths without it.
+    pub(super) fn from_layout(
+        layout: &Layout,
+        waiting: f64,
+        constants: &Constants,
+        own: &Gpu,
+    ) -> (Self, NearWidths) {
+        let mut widths = NearWidths::from_layout(layout, constants);
+        let mut out = Self {
+            engine: if layout.system == System::Worker { UNMEASURED_ENGINE } else { 0.0 },
+            uneven_experts: uneven_half_width(layout),
+            ..Self::default()
         };
-        // Published parameter counts are rounded.
-        let past =
-            |here: f64, measured: f64| (here > 1.001 * measured).then_some(LargerCount { here, measured });
-        Self {
-            uneven_experts,
-            gpus: past(layout.hardware.gpus(), range.gpus),
-            parameters: past(layout.model.parameters, range.parameters),
-            setting,
-            gpu: None,
-            measured: None,
-            has_own_errors: false,
+        let setting = Setting::from_layout(layout);
+        let runs = setting.map_or(0.0, |setting| constants.runs_of(&setting));
+        if let Some(interval) = own.interval {
+            // The errors of a user's own runs.
+            widths.work = interval;
+            out.has_own_errors = runs >= FEWEST_RUNS;
+        } else {
+            let unknown = constants.get(Name::Unknown);
+            if own.rows < FEWEST_OWN && widths.work < unknown {
+                let gpu = layout.hardware.gpu.map(GpuKind::kind_of_constants);
+                out.gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider: unknown - widths.work });
+                widths.work = unknown;
+            }
         }
+        if let Some(setting) = setting {
+            let position = Position::new(layout, waiting);
+            let nearest = constants.nearest_run(&setting, &position);
+            let distance = nearest.map_or(FARTHEST, |nearest| nearest.distance.min(FARTHEST));
+            let factor = (constants.get(Name::WidthOfDistance) * distance).exp();
+            let wider = (widths.work + widths.waiting * waiting) * (factor - 1.0);
+            // A user's own errors are of settings that the fit knows.
+            if own.interval.is_none() || runs < FEWEST_RUNS {
+                out.far =
+                    Some(FarRun { setting, position, runs, nearest, wider }).filter(|far| far.wider > 0.0);
+            }
+            if own.interval.is_none() && runs >= FEWEST_OWN && distance <= MEASURED_WITHIN {
+                out.measured = Some(MeasuredSetting { setting, runs });
+            }
+        }
+        if let Some(range) = constants.measured_limits(layout.system) {
+            // Published parameter counts are rounded.
+            let past = |here: f64, measured: f64| {
+                (here > 1.001 * measured).then_some(LargerCount { here, measured })
+            };
+            out.gpus = past(layout.hardware.gpus(), range.gpus);
+            out.parameters = past(layout.model.parameters, range.parameters);
+        }
+        (out, widths)
     }
 
-    /// Returns true if measured errors of the layout's own setting determine the whole interval, and nothing
-    /// widens it.
+    /// Returns true if measured errors of the layout's own setting, near it, determine the interval.
     pub fn is_measured(&self) -> bool {
         let is_measured = self.measured.is_some() || self.has_own_errors;
-        is_measured && self.gpu.is_none() && self.extra_half_width() <= 0.0
+        is_measured && self.gpu.is_none() && self.past() <= 0.0 && self.uneven_experts <= 0.0
+    }
+
+    /// Returns the widening for more GPUs or parameters than any measured run has.
+    fn past(&self) -> f64 {
+        let folds = |past: LargerCount| (past.here / past.measured).ln();
+        WIDENING * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>()
     }
 
     /// Returns the widening of the half-width of the step time, a natural logarithm.
     pub fn extra_half_width(&self) -> f64 {
-        let folds = |past: LargerCount| (past.here / past.measured).ln();
-        let past = WIDENING * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
-        past + self.setting.map_or(0.0, |unseen| unseen.wider) + self.uneven_experts
+        self.past() + self.far.map_or(0.0, |far| far.wider) + self.engine + self.uneven_experts
     }
 }

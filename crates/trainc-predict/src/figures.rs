@@ -23,6 +23,18 @@ pub(super) fn gpu_runs_in_table(table: &toml::Table, word: &str) -> f64 {
     rows.and_then(toml::Value::as_integer).map_or(0.0, |rows| rows as f64)
 }
 
+/// Formats a value with three significant digits, as a TOML number.
+pub(super) fn format_three_digits(value: f64) -> String {
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    if rounded.fract() == 0.0 && rounded < 1e6 {
+        format!("{rounded:.0}")
+    } else if (1e-3..1e6).contains(&rounded) {
+        format!("{rounded:?}")
+    } else {
+        format!("{rounded:e}")
+    }
+}
+
 /// Formats a value with four significant digits, as a TOML float.
 pub(super) fn format_four_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

@@ -1,8 +1,8 @@
 //! Conversion of a plan to a layout.
 
 use super::LayerActivations;
-use super::kernels::DefaultKernels;
 use super::file_settings::{FileSize, is_on_disk};
+use super::kernels::DefaultKernels;
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, Gathering,
     GpuKind, Hardware, Layout, Lora, Loss, Model, Moments, Offload, Precision, Quantisation, Recompute,
@@ -99,7 +99,7 @@ impl Layout {
                 Some(trainc_ir::Recompute::Full) => Recompute::Full,
             },
             attention: attention(plan, architecture),
-            flash: flash_kernel(plan, &kernels),
+            flash: flash_kernel(plan, kernels),
             loss: train.loss.value().and_then(|word| Loss::parse(word)),
             compiled: train.compile.get() == Some(true),
             sequence_parallel: system == System::Fsdp
@@ -336,7 +336,7 @@ pub(crate) fn version_at_least(version: &str, least: (u64, u64)) -> bool {
 }
 
 /// Returns the version of the flash kernels, as written, or else those of the program, or else by the image.
-fn flash_kernel(plan: &Plan, kernels: &DefaultKernels) -> FlashKernel {
+fn flash_kernel(plan: &Plan, kernels: DefaultKernels) -> FlashKernel {
     let written = plan.job.train.attention.value().and_then(|word| FlashKernel::parse(word));
     if let Some(kernel) = written.or(kernels.attention) {
         return kernel;

@@ -61,7 +61,8 @@ impl DefaultKernels {
     pub fn new(name: &str, gpu: Option<GpuKind>, transformers: Option<&str>) -> Self {
         let name = name.trim().to_ascii_lowercase();
         let gpu = gpu.map(|kind| kind.kind_of_constants().as_str());
-        let has_gpu = |row: &KernelRow| row.gpus.is_empty() || row.gpus.iter().any(|one| Some(one.as_str()) == gpu);
+        let has_gpu =
+            |row: &KernelRow| row.gpus.is_empty() || row.gpus.iter().any(|one| Some(one.as_str()) == gpu);
         let is_before = |row: &KernelRow| {
             let limit = row.before_transformers.as_deref().and_then(|limit| {
                 let (major, minor) = limit.split_once('.')?;

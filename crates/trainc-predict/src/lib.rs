@@ -17,14 +17,13 @@ mod from_plan;
 mod gathering;
 mod gpu;
 pub mod input;
-mod layer_activations;
 mod kernels;
-pub static LAB: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-pub fn lab(bit: u64) -> bool { LAB.load(std::sync::atomic::Ordering::Relaxed) >> bit & 1 == 1 }
+mod layer_activations;
 pub mod layout;
 pub mod memory;
 mod order;
 mod part_intervals;
+mod position;
 pub mod prediction;
 mod products;
 mod ranges;
@@ -42,17 +41,16 @@ mod wrapping;
 pub use constants::Constants;
 pub use expectation::expectation;
 pub use experts::EXPERT_OVERLOAD;
-pub use extrapolation::{Extrapolation, LargerCount, MeasuredSetting, NewGpu, UnseenSetting};
+pub use extrapolation::{Extrapolation, FARTHEST, FarRun, LargerCount, MeasuredSetting, NewGpu};
 pub use from_plan::{UNDECIDED_LAYOUT, Unknown, is_one_fsdp_unit};
 pub use gathering::{approximated_settings, unmodelled_options};
 pub use input::Input;
-pub use layer_activations::{CodeActivations, LayerActivations};
 pub use kernels::DefaultKernels;
+pub use layer_activations::{CodeActivations, LayerActivations};
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, Gathering,
-    GpuKind, Hardware, Layout, TensorOverlap,
-    Lora, Loss, Model, Moments, Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System,
-    Work, WorkerSettings, divides_heads,
+    GpuKind, Hardware, Layout, Lora, Loss, Model, Moments, Offload, Precision, Prefetch, Quantisation,
+    Recompute, Sharding, System, TensorOverlap, Work, WorkerSettings, divides_heads,
 };
 pub use order::Order;
 pub use part_intervals::{Basis, PartInterval, Widths};

@@ -83,22 +83,24 @@ pub struct Widths {
     pub work: f64,
     /// Additional half-width of the waiting parts.
     pub waiting: f64,
+    /// Half-width above the prediction over that below.
+    pub above: f64,
     /// Seconds to read the sequences of a step, if known.
     pub read_seconds: Option<f64>,
 }
 
 impl Widths {
     fn work_interval(&self, seconds: f64) -> Interval {
-        log_interval(seconds, self.work)
+        self.log_interval(seconds, self.work)
     }
 
     fn wait_interval(&self, seconds: f64) -> Interval {
-        log_interval(seconds, self.work + self.waiting)
+        self.log_interval(seconds, self.work + self.waiting)
     }
-}
 
-fn log_interval(seconds: f64, width: f64) -> Interval {
-    Interval { low: seconds * (-width).exp(), high: seconds * width.exp() }
+    fn log_interval(&self, seconds: f64, width: f64) -> Interval {
+        Interval { low: seconds * (-width).exp(), high: seconds * (self.above * width).exp() }
+    }
 }
 
 impl Speed {
@@ -186,7 +188,7 @@ mod tests {
     fn reading_is_waited_for_where_the_rest_is_over_before_it() {
         let speed = Speed {
             parts: SpeedParts { compute: 10.0, input: Some(0.5), ..SpeedParts::default() },
-            widths: Widths { work: 0.1, waiting: 0.1, read_seconds: Some(10.5) },
+            widths: Widths { work: 0.1, waiting: 0.1, above: 1.0, read_seconds: Some(10.5) },
             ..Speed::default()
         };
         let input = speed.part_intervals().input.unwrap();

@@ -54,7 +54,7 @@ impl WorkKind {
         (Self::Fp8, "fp8", "8-bit products"),
     ];
 
-    pub fn from_layout(layout: &Layout) -> Self {
+    fn from_layout(layout: &Layout) -> Self {
         if layout.model.experts > 0.0 {
             Self::Experts
         } else if layout.quantisation.is_some() {
@@ -68,7 +68,7 @@ impl WorkKind {
         }
     }
 
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, _)| word)
     }
 
@@ -229,6 +229,18 @@ impl Setting {
         )
     }
 
+    /// Returns the square of the distance to another setting. Another GPU type, code or kind of work counts as much as
+    /// a factor of e in the length of a sequence (assumed).
+    pub fn squared_distance(&self, other: &Self) -> f64 {
+        let one = |differs: bool, apart: f64| if differs { apart * apart } else { 0.0 };
+        let kind = |setting: &Self| setting.fabric.map(|fabric| fabric.efa);
+        one(self.gpu != other.gpu, 1.0)
+            + one(self.code.is_none() || self.code != other.code, 1.0)
+            + one(self.work != other.work, 1.0)
+            + one(self.system != other.system, 0.7)
+            + one(kind(self) != kind(other), 0.5)
+    }
+
     /// Returns what differs from another setting, as `links` or `code`.
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         [
@@ -241,11 +253,6 @@ impl Setting {
         .into_iter()
         .filter_map(|(differs, word)| differs.then_some(word))
         .collect()
-    }
-
-    /// Returns the setting of these that differs in the fewest respects.
-    pub fn nearest<'a>(&self, settings: impl Iterator<Item = &'a Self>) -> Option<&'a Self> {
-        settings.min_by_key(|other| self.differences(other).len())
     }
 }
 

@@ -9,7 +9,9 @@ use trainc_ir::{Axis, Plan};
 use trainc_plan::plan::minimum_nodes;
 use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::layout::{Offload, System};
-use trainc_predict::{Extrapolation, Input, Interval, LargerCount, Layout, Prediction, Unknown};
+use trainc_predict::{
+    Extrapolation, FEWEST_RUNS, FarRun, Input, Interval, LargerCount, Layout, Prediction, Unknown,
+};
 
 /// Members whose nulls need no note: a problem may have no help.
 const WITHOUT_NOTE: [&str; 2] = ["problems", "choices"];
@@ -127,15 +129,10 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
         format!("the cost model {fitted} on {}s", new.gpu.as_str())
     });
     parts.extend(new);
-    let unseen = beyond.setting.map(|unseen| {
-        let fitted = if unseen.runs < 1.0 { "was not fitted to runs" } else { "was fitted to only one run" };
-        let differences = unseen.nearest.map(|nearest| unseen.setting.differences(&nearest));
-        let nearest = differences.filter(|all| !all.is_empty()).map_or_else(String::new, |differences| {
-            format!(" (the most similar runs differ in {})", text::list(&differences, "and"))
-        });
-        format!("the cost model {fitted} of {}{nearest}", unseen.setting.describe())
-    });
-    parts.extend(unseen);
+    parts.extend(beyond.far.and_then(|far| describe_far_run(&far)));
+    if beyond.engine > 0.0 {
+        parts.push("no run of this engine was measured".to_owned());
+    }
     if beyond.uneven_experts > 0.0 {
         let above = 100.0 * trainc_predict::EXPERT_OVERLOAD;
         parts.push(format!(
@@ -146,7 +143,7 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
     let percent = 100.0 * (own + beyond.extra_half_width()).exp_m1();
     let measured = beyond.measured.map(|measured| {
         let runs = text::count(super::sections::round_to_u64(measured.runs), "run");
-        format!("speed.interval: the held-out errors of {runs} of {}", measured.setting.describe())
+        format!("speed.interval: held-out errors, with {runs} of {}", measured.setting.describe())
     });
     match (parts.is_empty(), measured) {
         (true, measured) => measured,
@@ -155,6 +152,19 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
             Some(format!("{measured}, widened by {percent:.0} %: {}", parts.join(", and ")))
         }
     }
+}
+
+/// Returns how the nearest measured run differs; `None` if it hardly does.
+fn describe_far_run(far: &FarRun) -> Option<String> {
+    let differences = far.differences();
+    let like = || format!(" (the most similar run differs in {})", text::list(&differences, "and"));
+    if far.runs < FEWEST_RUNS {
+        let fitted = if far.runs < 1.0 { "was not fitted to runs" } else { "was fitted to only one run" };
+        let nearest = if differences.is_empty() { String::new() } else { like() };
+        return Some(format!("the cost model {fitted} of {}{nearest}", far.setting.describe()));
+    }
+    let list = || format!("the most similar measured run differs in {}", text::list(&differences, "and"));
+    (!differences.is_empty()).then(list)
 }
 
 fn find_nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {

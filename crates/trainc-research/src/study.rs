@@ -40,11 +40,11 @@ impl Study {
         let verdict = judge(table, constants);
         let held_out = HeldOut::new(table, constants);
         let fitted = fit_table(table, constants, &held_out);
-        let rows = judge(table, fitted.as_ref().unwrap_or(constants)).rows;
-        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, &held_out, &rows));
+        let shown = fitted.as_ref().unwrap_or(constants);
+        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, &held_out, shown));
         Self {
-            fitted,
             by_tier: Tier::ALL.into_iter().map(report).collect(),
+            fitted,
             held_out_peaks: held_out_peaks(&table.runs, constants),
             noise: noise_of_times(&table.runs),
             noise_of_peaks: noise_of_peaks(&table.runs),

@@ -1,10 +1,10 @@
 //! Held-out errors of a tier.
 
 use trainc_calibrate::errors::quantile;
-use trainc_calibrate::fit::STANDALONE;
 use trainc_calibrate::held_out::{HeldOut, Tier};
 use trainc_calibrate::judge::tier_errors;
-use trainc_calibrate::verdict::{RowVerdict, TierErrors};
+use trainc_calibrate::verdict::TierErrors;
+use trainc_predict::Constants;
 
 /// Returns what a tier holds out with a row.
 pub fn scope(tier: Tier) -> &'static str {
@@ -12,6 +12,7 @@ pub fn scope(tier: Tier) -> &'static str {
         Tier::A => "a fifth of the rows of each source held out",
         Tier::B => "one model shape of a source held out",
         Tier::C => "a whole source held out",
+        Tier::D => "a whole source and its models held out",
     }
 }
 
@@ -27,12 +28,9 @@ pub struct TierReport {
 }
 
 impl TierReport {
-    /// Evaluates a tier, with the relative intervals of `rows`.
-    pub fn new(tier: Tier, held_out: &HeldOut, rows: &[RowVerdict]) -> Self {
-        let mut times = held_out.times(tier, rows);
-        if tier == Tier::C && held_out.samples().len() >= STANDALONE {
-            held_out.widen_tier_c(&mut times);
-        }
+    /// Evaluates a tier, with the intervals of these constants.
+    pub fn new(tier: Tier, held_out: &HeldOut, constants: &Constants) -> Self {
+        let times = held_out.times(tier, constants);
         let mut shown: Vec<f64> = times.iter().map(|one| one.time.half_width()).collect();
         let mut required: Vec<f64> =
             times.iter().map(|one| (one.time.predicted / one.time.measured).ln().abs().sinh()).collect();

@@ -4,7 +4,8 @@
 use super::{Machine, Name, RecomputedWork, recomputed_work};
 use crate::constants::{Constants, Gpu};
 use crate::layout::{
-    AdapterKind, Attention, Code, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, GpuKind, Layout, Quantisation, Sharding, System,
+    AdapterKind, Attention, Code, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, GpuKind, Layout,
+    Quantisation, Sharding, System,
 };
 
 /// Times of one micro-batch through one layer and the head, forward and backward, seconds.

@@ -16,9 +16,7 @@ use super::balance::balanced_stages;
 use super::constants::{Constants, Gpu, Name};
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
-use super::layout::{
-    AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System,
-};
+use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
@@ -147,10 +145,12 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let waiting = waited / step_seconds;
-    let (extrapolation, inside) = Extrapolation::from_layout(layout, constants, &machine.gpu);
+    let (extrapolation, near) =
+        Extrapolation::from_layout(layout, waiting.clamp(0.0, 1.0), constants, &machine.gpu);
     let widths = Widths {
-        work: inside + extrapolation.extra_half_width(),
-        waiting: constants.get(Name::Waiting),
+        work: near.work + extrapolation.extra_half_width(),
+        waiting: near.waiting,
+        above: constants.get(Name::Above),
         read_seconds: layout.input.map(|input| input.read_seconds(sequences)),
     };
     let width = widths.work + widths.waiting * waiting;
@@ -167,7 +167,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         mfu: rate(model_flops) * 1e12 / peak,
         interval: Interval {
             low: (step_seconds * (-width).exp()).max(least.min(step_seconds)),
-            high: step_seconds * width.exp(),
+            high: step_seconds * (widths.above * width).exp(),
         },
         extrapolation,
         widths,
@@ -241,7 +241,11 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let rounds = layout.degrees.virtual_stages.max(1.0);
     let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
     // The interleaved schedule of Megatron-Core computes another chunk meanwhile (`overlap_p2p_comm`).
-    let send = if layout.code == Code::MegatronCore && rounds > 1.0 { send * machine.get(Name::OverlapFsdp) } else { send };
+    let send = if layout.code == Code::MegatronCore && rounds > 1.0 {
+        send * machine.get(Name::OverlapFsdp)
+    } else {
+        send
+    };
     // A stage with two neighbours receives from and sends to both, the first and the last one only to one.
     let wait = if stages > 1.0 { links::send_wait_seconds(layout, machine) } else { 0.0 };
     let waits = if stages > 2.0 { 4.0 * wait } else { 2.0 * wait };
@@ -280,10 +284,12 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     if matches!(layout.sharding, Sharding::Full | Sharding::Gradients) {
         if stages > 1.0 {
             // Gathered once for all micro-batches, scattered after the last one.
-            let gather = links::gather_seconds(layout, machine) + links::replica_reduce_seconds(layout, machine);
+            let gather =
+                links::gather_seconds(layout, machine) + links::replica_reduce_seconds(layout, machine);
             over_links.gather = gather;
             over_links.scatter = gather * links::scatter_share(layout);
-            parts.exposed_communication += (gather - one).max(0.0) + machine.get(Name::OverlapFsdp) * gather.min(one);
+            parts.exposed_communication +=
+                (gather - one).max(0.0) + machine.get(Name::OverlapFsdp) * gather.min(one);
         } else {
             let (shards, hop) =
                 (links::gather_seconds(layout, machine), links::replica_reduce_seconds(layout, machine));

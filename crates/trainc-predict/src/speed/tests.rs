@@ -1,7 +1,7 @@
 use super::super::layout::*;
 use super::super::samples::one_gpu;
 use super::*;
-use crate::constants::MeasuredRuns;
+use crate::constants::{MeasuredRuns, Position};
 use crate::{Order, Setting};
 use proptest::prelude::*;
 
@@ -574,7 +574,7 @@ fn units_that_are_not_prefetched_are_waited_for() {
     assert_eq!(speed_with_shipped(&layout), kept, "nothing is gathered backward");
 }
 
-/// Beyond the measured runs the interval widens with the distance and reports its cause; inside it reports nothing.
+/// Beyond the measured runs the interval widens with the distance and reports its cause.
 #[test]
 fn beyond_what_was_measured_the_interval_is_wider() {
     let half = |layout: &Layout| {
@@ -595,76 +595,64 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     };
     let most = measured.gpus / layout.hardware.gpus_per_node;
     let (inside, extrapolation, _) = of_nodes(most);
-    assert_eq!(
-        (
-            extrapolation.gpus,
-            extrapolation.parameters,
-            extrapolation.setting,
-            extrapolation.extra_half_width()
-        ),
-        (None, None, None, 0.0)
-    );
+    assert_eq!((extrapolation.gpus, extrapolation.parameters), (None, None));
     let (twice, extrapolation, _) = of_nodes(2.0 * most);
     assert_eq!(extrapolation.gpus.unwrap().measured, measured.gpus);
-    assert!((extrapolation.extra_half_width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{extrapolation:?}");
     let (sixteen, ..) = of_nodes(16.0 * most);
     assert!(inside + 0.03 < twice && twice + 0.1 < sixteen, "{inside} {twice} {sixteen}");
     layout.model.parameters = 4.0 * measured.parameters;
     assert!(half(&layout).1.parameters.is_some());
 }
 
-/// For a system, GPU type or links without runs, a step is as uncertain as one of a held-out source.
-#[test]
-fn a_setting_that_nobody_measured_widens_the_interval() {
-    let constants = Constants::shipped();
-    let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
-    layout.code = Code::Composer;
-    let mut of = |system: System, nodes: f64, gigabits: f64, efa: bool| {
-        layout.system = system;
-        layout.degrees.shard *= nodes / layout.hardware.nodes;
-        layout.hardware = Hardware {
-            nodes,
-            inter_bytes_per_second: Some(gigabits * 1e9 / 8.0),
-            efa,
-            ..layout.hardware.clone()
-        };
-        speed_with_shipped(&layout).extrapolation
-    };
-    let wider = constants.get(Name::Unseen) - constants.get(Name::Known);
-    assert!(wider > 0.05, "{wider}");
-    // MosaicML's clusters of A100 have 1,600 Gb/s a node; one node has no fabric.
-    for (nodes, gigabits, efa) in [(16.0, 1600.0, false), (1.0, 333.0, true)] {
-        let extrapolation = of(System::Fsdp, nodes, gigabits, efa);
-        assert_eq!(
-            (extrapolation.setting, extrapolation.extra_half_width()),
-            (None, 0.0),
-            "{nodes} nodes at {gigabits} Gb/s"
-        );
-    }
-    // vTrain's have 800, and ran Megatron-DeepSpeed; SMP v2 has no runs.
-    for (system, nodes, gigabits, efa) in [
-        (System::Fsdp, 16.0, 800.0, false),
-        (System::Fsdp, 16.0, 400.0, true),
-        (System::Fsdp, 16.0, 1200.0, false),
-        (System::SmpV2, 1.0, 1600.0, false),
-    ] {
-        let extrapolation = of(system, nodes, gigabits, efa);
-        assert!((extrapolation.extra_half_width() - wider).abs() < 1e-12, "{extrapolation:?}");
-        assert_eq!(extrapolation.setting.unwrap().setting.system, system);
-    }
+/// Returns the constants as if one run had been measured: that of a layout.
+fn with_one_run(layout: &Layout, rows: f64) -> Constants {
+    let mut constants = Constants::shipped().clone();
+    let parts = speed_with_shipped(layout).parts;
+    let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / parts.total();
+    let positions = vec![Position::new(layout, waiting)];
+    constants
+        .set_fitted_settings(vec![(Setting::from_layout(layout).unwrap(), MeasuredRuns { rows, positions })]);
+    constants
 }
 
-/// One run does not show the spread of its setting; two narrow the interval.
+/// The width follows the distance from the measured run, whichever way the layout differs; the same run has no distance.
 #[test]
-fn one_run_of_a_setting_narrows_no_interval() {
-    let layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
-    let setting = Setting::from_layout(&layout).unwrap();
-    let with = |rows: f64| {
-        let mut constants = Constants::shipped().clone();
-        constants.set_fitted_settings(vec![(setting, MeasuredRuns { rows, half_width: None })]);
-        speed(&layout, &constants).unwrap().extrapolation.setting.map(|unseen| unseen.runs)
+fn the_interval_widens_with_the_distance_from_a_measured_run() {
+    let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    (layout.system, layout.code) = (System::Fsdp, Code::Composer);
+    let constants = with_one_run(&layout, 20.0);
+    let wider = |layout: &Layout| {
+        let far = speed(layout, &constants).unwrap().extrapolation.far;
+        far.map_or((0.0, Vec::new()), |far| (far.wider, far.differences()))
     };
-    assert_eq!([with(0.0), with(1.0), with(2.0)], [Some(0.0), Some(1.0), None]);
+    let (same, differs) = wider(&layout);
+    assert!(same < 1e-6 && differs.is_empty(), "{same} {differs:?}");
+    assert!(speed(&layout, &constants).unwrap().extrapolation.is_measured());
+    let mut long = layout.clone();
+    (long.work.sequence_length, long.work.micro_batch_size) = (8192.0, 1.0);
+    assert!(wider(&long).0 > 0.01 && wider(&long).1.contains(&"sequence length"), "{:?}", wider(&long));
+    let mut split = long.clone();
+    (split.degrees.tensor, split.degrees.shard) = (8.0, 2.0);
+    assert!(wider(&split).0 > wider(&long).0);
+    let code = Layout { code: Code::Torchtitan, ..layout.clone() };
+    assert_eq!(wider(&code).1, ["code"]);
+    let mut efa = layout.clone();
+    efa.hardware.efa = !efa.hardware.efa;
+    assert!(wider(&efa).0 > 0.0 && wider(&efa).0 < wider(&code).0);
+    // Without any run nothing is near.
+    let mut none = constants.clone();
+    none.set_fitted_settings(vec![(Setting::from_layout(&layout).unwrap(), MeasuredRuns::default())]);
+    let far = speed(&layout, &none).unwrap().extrapolation.far.unwrap();
+    assert!(far.nearest.is_none() && far.wider > wider(&split).0, "{far:?}");
+}
+
+/// The upper end is farther than the lower one: disturbed runs are slow.
+#[test]
+fn the_ends_of_an_interval_differ() {
+    let speed = speed_with_shipped(&gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0));
+    let (low, high) =
+        ((speed.step_seconds / speed.interval.low).ln(), (speed.interval.high / speed.step_seconds).ln());
+    assert!((high / low / Constants::shipped().get(Name::Above) - 1.0).abs() < 1e-9, "{low} {high}");
 }
 
 /// The effect of DeepSpeed's buckets over Omni-Path in BLOOM's runs does not apply to EFA or other optimizers.
@@ -717,11 +705,9 @@ fn the_worker_on_gpus_takes_the_time_of_fsdp() {
     worker.worker.wide_reduction = false;
     let (ours, theirs) = (speed_with_shipped(&worker), speed_with_shipped(&fsdp));
     assert_eq!((ours.step_seconds, &ours.parts), (theirs.step_seconds, &theirs.parts));
-    // An unseen setting, and 0.2 for an engine without a measured run.
-    let unseen = ours.extrapolation.setting.unwrap();
-    assert_eq!((unseen.setting.system, unseen.runs), (System::Worker, 0.0));
-    let expected = Constants::shipped().get(Name::Unseen) + 0.2;
-    assert!((ours.widths.work - expected).abs() < 1e-9, "{}", ours.widths.work);
+    // 0.2 for an engine without a measured run.
+    assert_eq!(ours.extrapolation.far.unwrap().runs, 0.0);
+    assert!((ours.extrapolation.engine - 0.2).abs() < 1e-12 && theirs.extrapolation.engine == 0.0);
     assert!(ours.interval.low < theirs.interval.low && ours.interval.high > theirs.interval.high);
     // Gradients in 32 bit double the scatter, a third of a pass's collectives.
     worker.worker.wide_reduction = true;

@@ -216,10 +216,9 @@ mod tests {
         // Constants of other GPUs and of unused features are not listed.
         assert!(!step.contains("H100") && !step.contains("links.pipeline"), "{step}");
         let interval = why(&rows, "predicted.speed.interval").unwrap();
-        assert!(
-            interval.ends_with("constants: interval.known, interval.waiting and interval.unseen"),
-            "{interval}"
-        );
+        for constant in ["interval.near", "interval.waiting", "interval.distance", "interval.above"] {
+            assert!(interval.contains(constant), "{interval}");
+        }
         // So do the parts, except the counted ones.
         assert!(why(&rows, "predicted.memory.parts.optimizer").unwrap().starts_with("counted"));
         let activations = rows.iter().find(|row| row.path == "predicted.memory.parts.activations").unwrap();
@@ -227,7 +226,7 @@ mod tests {
             activations.value.contains(" to ") && activations.why.starts_with("the errors of peak memory"),
             "{activations:?}"
         );
-        assert!(why(&rows, "predicted.speed.parts.compute").unwrap().contains("interval.known"));
+        assert!(why(&rows, "predicted.speed.parts.compute").unwrap().contains("interval.near"));
         let gemm = why(&rows, "constant.gpu.A100.gemm").unwrap();
         assert!(
             gemm.starts_with("fitted 20") && gemm.ends_with("runs on this card in data/runs.csv"),
@@ -240,7 +239,7 @@ mod tests {
     #[test]
     fn a_calibration_file_is_the_source_of_its_constants() {
         let text = Constants::shipped().to_toml();
-        let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("unseen = ")).collect();
+        let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("near = ")).collect();
         let text = without.join("\n");
         let mut own = Constants::parse(&text).unwrap();
         *own.value_mut("gpu.A10G.gemm").unwrap() = 0.61;
@@ -256,7 +255,7 @@ mod tests {
         assert_eq!(why(&rows, "constant.interval.unknown"), Some(of_file));
         let carried = "carried over from similar cards: data/runs.csv has no run on this one";
         assert_eq!(why(&rows, "constant.gpu.A10G.flash"), Some(carried));
-        let older = trainc_predict::sensitivity::describe_constant_source(&own, "interval.unseen");
+        let older = trainc_predict::sensitivity::describe_constant_source(&own, "interval.near");
         assert!(older.starts_with("`my.toml` lacks this constant: fitted 20"), "{older}");
     }
 }

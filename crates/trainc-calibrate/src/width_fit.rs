@@ -1,0 +1,195 @@
+//! Half-widths of the intervals of step times, from held-out errors.
+//!
+//! The scale of an error is `(1 + waiting · share) · factors · exp(distance · d)` of the physics of the run and its distance
+//! `d` from the nearest run that the fit used; its logarithm is fitted by ridge regression. Of the errors over their scale,
+//! nine in ten lie inside an interval, whose ends differ, since disturbed runs are slow.
+
+use super::fit::solve_symmetric;
+use super::held_out::HeldOut;
+use std::collections::BTreeMap;
+use trainc_predict::Constants;
+use trainc_predict::layout::{Code, Layout, System};
+
+/// Largest error that counts as none, a natural logarithm: repeated runs differ by as much.
+const SMALLEST: f64 = 0.015;
+
+/// Weight of the regression's coefficients against the errors (chosen by leaving out whole sources: a tenth to ten times of
+/// it changes the share of errors inside by two in a hundred).
+const RIDGE: f64 = 3.0;
+
+/// Share of the errors beyond either end of an interval: less than one in twenty, since the sources to come differ from
+/// these by more than these from each other.
+const BEYOND: f64 = 0.045;
+
+/// Least half-width: above the 0.037 by which repeated runs of one layout differ from their middle (BLOOM).
+const LEAST: f64 = 0.06;
+
+/// A held-out error with what its scale depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScaledError<'a> {
+    /// Layout.
+    pub(super) layout: &'a Layout,
+    /// Share of the step in which the GPU waits.
+    pub(super) waiting: f64,
+    /// Distance from the nearest run that the fit used.
+    pub(super) distance: f64,
+    /// Measured over predicted time, a natural logarithm.
+    pub(super) error: f64,
+    /// Weight.
+    pub(super) weight: f64,
+}
+
+/// Names of the fitted constants, in the order of [`ScaledError::terms`].
+const TERMS: [&str; 7] = [
+    "interval.near",
+    "interval.experts",
+    "interval.context",
+    "interval.deepspeed",
+    "interval.transformers",
+    "interval.offload",
+    "interval.distance",
+];
+
+impl ScaledError<'_> {
+    fn terms(&self) -> [f64; 7] {
+        let layout = self.layout;
+        let one = |applies: bool| if applies { 1.0 } else { 0.0 };
+        [
+            1.0,
+            one(layout.model.experts > 0.0),
+            layout.degrees.context.max(1.0).ln(),
+            one(layout.system == System::DeepSpeed),
+            one(layout.code == Code::HuggingFace),
+            one(layout.offload.optimizer || layout.offload.parameters),
+            self.distance,
+        ]
+    }
+
+    fn log_size(&self) -> f64 {
+        self.error.abs().max(SMALLEST).ln()
+    }
+}
+
+/// Fits the half-widths of intervals to held-out errors, and sets them in the constants.
+pub(super) fn fit_widths(held_out: &HeldOut, constants: &mut Constants) {
+    set_widths(&held_out.scaled_errors(constants), constants);
+}
+
+fn set_widths(errors: &[ScaledError], constants: &mut Constants) {
+    let tried = (0..=16).map(|n| f64::from(n) * 0.25).filter_map(|waiting| {
+        let terms = regress(errors, waiting)?;
+        let misfit: f64 = errors
+            .iter()
+            .map(|one| one.weight * (one.log_size() - scale(one, waiting, &terms).ln()).powi(2))
+            .sum();
+        Some((misfit, waiting, terms))
+    });
+    let Some((_, waiting, terms)) = tried.min_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+    let relative = |sign: f64| {
+        let sized = errors.iter().map(|one| (sign * one.error / scale(one, waiting, &terms), one.weight));
+        weighted_quantile(sized.collect(), 1.0 - BEYOND).unwrap_or(1.0).max(0.1)
+    };
+    let (below, above) = (relative(-1.0), relative(1.0));
+    let mut set = |key: &str, value: f64| {
+        if let Some(slot) = constants.value_mut(key) {
+            *slot = value;
+        }
+    };
+    for (key, term) in TERMS.iter().zip(&terms) {
+        let value = match *key {
+            "interval.near" => (below * term.exp()).max(LEAST),
+            // Exponents; a constant is positive.
+            "interval.context" | "interval.distance" => term.max(1e-3),
+            _ => term.exp(),
+        };
+        set(key, value);
+    }
+    set("interval.waiting", (waiting * below * terms.first().map_or(1.0, |term| term.exp())).max(1e-3));
+    set("interval.above", above / below);
+}
+
+fn scale(one: &ScaledError, waiting: f64, terms: &[f64]) -> f64 {
+    let sum: f64 = one.terms().iter().zip(terms).map(|(a, b)| a * b).sum();
+    (1.0 + waiting * one.waiting) * sum.exp()
+}
+
+/// Returns the coefficients of the terms for the logarithms of the errors' sizes; `None` without errors.
+fn regress(errors: &[ScaledError], waiting: f64) -> Option<Vec<f64>> {
+    let n = TERMS.len();
+    let mut matrix = vec![vec![0.0; n]; n];
+    let mut right = vec![0.0; n];
+    for one in errors {
+        let (terms, size) = (one.terms(), one.log_size() - (1.0 + waiting * one.waiting).ln());
+        for ((a, row), slot) in terms.iter().zip(&mut matrix).zip(&mut right) {
+            *slot += one.weight * a * size;
+            for (b, cell) in terms.iter().zip(row) {
+                *cell += one.weight * a * b;
+            }
+        }
+    }
+    for (at, row) in matrix.iter_mut().enumerate() {
+        if let Some(cell) = row.get_mut(at) {
+            *cell += if at == 0 { 1e-9 } else { RIDGE };
+        }
+    }
+    (!errors.is_empty()).then(|| solve_symmetric(&matrix, &right))
+}
+
+fn weighted_quantile(mut values: Vec<(f64, f64)>, share: f64) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let mut sum = 0.0;
+    values.into_iter().find_map(|(value, weight)| {
+        sum += weight;
+        (sum >= share * all - 1e-9).then_some(value)
+    })
+}
+
+/// Returns the weight of each of these families' rows: a family weighs the square root of its rows.
+pub(super) fn row_weights<'a>(families: impl Iterator<Item = &'a str> + Clone) -> Vec<f64> {
+    let mut rows: BTreeMap<&str, f64> = BTreeMap::new();
+    for family in families.clone() {
+        *rows.entry(family).or_insert(0.0) += 1.0;
+    }
+    families.map(|family| rows.get(family).map_or(1.0, |n| n.powf(-0.5))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read;
+
+    /// Errors that double with the distance, and are twice as large to the slow side: both are found.
+    #[test]
+    fn the_fit_finds_how_errors_grow() {
+        let table = read(include_str!("../data/runs.csv")).unwrap();
+        let plain = |layout: &&Layout| {
+            layout.code == Code::Composer && layout.system == System::Fsdp && layout.degrees.context <= 1.0
+        };
+        let layout = table.runs.iter().filter_map(|run| run.layout.as_ref().ok()).find(plain).unwrap();
+        let mut errors = Vec::new();
+        for step in 0..400 {
+            let distance = f64::from(step % 4);
+            // Spread evenly from -0.05 to 0.1 at a distance of 0.
+            let place = f64::from(step / 4) / 99.0;
+            let error = (place * 0.15 - 0.05) * 2.0_f64.powf(distance);
+            errors.push(ScaledError { layout, waiting: 0.0, distance, error, weight: 1.0 });
+        }
+        let mut constants = Constants::shipped().clone();
+        set_widths(&errors, &mut constants);
+        let mut get = |key: &str| *constants.value_mut(key).unwrap();
+        assert!((get("interval.distance") - 2.0_f64.ln()).abs() < 0.05, "{}", get("interval.distance"));
+        // One in twenty lies beyond 0.0925, and one in twenty beyond -0.0425.
+        let near = get("interval.near");
+        assert!((LEAST..0.075).contains(&near), "{near}");
+        let above = get("interval.above");
+        assert!((above - 0.0925 / 0.0425).abs() < 0.25, "{above}");
+        assert!((get("interval.experts") - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn rows_of_a_large_family_weigh_less() {
+        let weights = row_weights(["a", "a", "a", "a", "b"].into_iter());
+        assert_eq!(weights, [0.5, 0.5, 0.5, 0.5, 1.0]);
+    }
+}
