@@ -222,7 +222,7 @@ fn batches(set: &Set) -> ByJob<u64> {
 
 /// Returns the cost of each job if it runs until its max-run, US dollars.
 fn max_costs(set: &Set) -> ByJob<f64> {
-    by_job(set, |plan| max_cost(plan, plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64).least_usd())
+    by_job(set, |plan| max_cost(plan, plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64).most_usd())
 }
 
 /// Notes each job that an edit allows to cost more.

@@ -43,6 +43,9 @@ pub struct Status {
     pub cost_is_upper_bound: bool,
     /// True if the cost is a lower bound: some instances have no known price.
     pub cost_is_lower_bound: bool,
+    /// True if the cost is an estimate: only an EC2 price of the instances is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cost_is_estimate: bool,
     /// The same if the run lasts until its max-run: `run.most_usd` of the plan.
     pub most_usd: Option<f64>,
     /// Expected cost in US dollars: `run.cost_usd` of the plan; null without a prediction, or if the spot
@@ -101,7 +104,10 @@ pub fn most_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> O
 /// known.
 pub fn known_usd_per_hour(plan: &Plan, planned: &Planned, job: &TrainingJob) -> Option<f64> {
     let storage = Cost::of_item(Some(planned.storage_usd_per_hour));
-    (instances_per_hour(plan, job) + storage).at_least()
+    let instances = instances_per_hour(plan, job);
+    // No run is stopped by an estimated price.
+    let billed = if instances.is_estimate() { Cost::UNKNOWN } else { instances };
+    (billed + storage).at_least()
 }
 
 /// Returns the price of the instances of a job for an hour, of the type that runs.
@@ -139,6 +145,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         cost_usd: cost,
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         cost_is_lower_bound: cost.is_some() && !instances.is_complete,
+        cost_is_estimate: cost.is_some() && instances.is_estimate(),
         most_usd: max_run.and_then(usd),
         planned_usd: planned.usd.map(round_cents),
         planned_on_demand_usd: planned.on_demand_usd.map(round_cents),
@@ -255,7 +262,8 @@ impl Status {
             _ => "",
         };
         let so_far = if is_over(&self.status) { "" } else { " so far" };
-        Some((format!("{bound}{}", text::dollars(usd)), so_far))
+        let estimated = if self.cost_is_estimate { "an estimated " } else { "" };
+        Some((format!("{bound}{estimated}{}", text::dollars(usd)), so_far))
     }
 
     /// Describes the cost so far, `$6.33 so far`, or that of an ended run, `$12.32 for 1h 44m 15s billed`;

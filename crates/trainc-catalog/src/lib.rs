@@ -86,6 +86,7 @@ const TABLES: &[table::Table] = &[
     other_documents::TABLE,
     packages::TABLE,
     prices::INSTANCES,
+    prices::RATIOS,
     quotas::TABLE,
     quotas::GENERAL,
     regions::TABLE,

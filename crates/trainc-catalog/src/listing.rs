@@ -208,14 +208,22 @@ pub fn instances_listing(region: Option<&str>, today: Option<i64>) -> Listing {
             let chip = chip.map_or(row.accelerator.name.as_str(), |(chip, _)| chip);
             let price = listed_price(&row.name, region).filter(|_| row.retired.is_none());
             let place = price.as_ref().and_then(|price| price.region.clone());
+            let estimate = (price.is_none() && row.retired.is_none())
+                .then(|| prices::estimate(&row.name, region.unwrap_or(prices::REFERENCE)))
+                .flatten();
+            let usd = price.as_ref().map(|price| price.usd_per_hour);
+            let usd = usd.or(estimate.as_ref().map(|it| it.usd_per_hour));
+            let place = place
+                .or(estimate.as_ref().and_then(|it| region.map(str::to_owned).or(it.ec2.region.clone())));
+            let date = price.as_ref().map(|price| marked(&price.provenance.date, today));
             let cells = vec![
                 row.name.clone(),
                 format!("{} x {chip}", row.accelerators),
                 memory,
                 // Hundredths of a cent are enough to compare by.
-                cell(price.as_ref().map(|price| (price.usd_per_hour * 1e4).round() / 1e4)),
+                cell(usd.map(|usd| (usd * 1e4).round() / 1e4)),
                 if row.retired.is_some() { "retired".to_owned() } else { cell(place) },
-                cell(price.as_ref().map(|price| marked(&price.provenance.date, today))),
+                cell(date.or(estimate.as_ref().map(|_| "estimate".to_owned()))),
                 cell(row.vcpus),
                 gib(row.host_memory_bytes),
                 cell(row.network_gbps),
@@ -230,6 +238,14 @@ pub fn instances_listing(region: Option<&str>, today: Option<i64>) -> Listing {
                         "source": price.provenance.source})
                 });
                 members.insert("price".to_owned(), json!(price));
+                if let Some(it) = estimate {
+                    let value = json!({
+                        "usd_per_hour": it.usd_per_hour, "low_usd_per_hour": it.low_usd_per_hour,
+                        "high_usd_per_hour": it.high_usd_per_hour, "ec2_usd_per_hour": it.ec2.usd_per_hour,
+                        "region": it.ec2.region, "date": it.ec2.provenance.date, "source": it.ec2.provenance.source,
+                    });
+                    members.insert("estimate".to_owned(), value);
+                }
             }
             (cells, json)
         })

@@ -9,10 +9,18 @@ use serde::Deserialize;
 use trainc_ir::hardware::Provenance;
 
 pub(crate) const INSTANCES: Table = Table::new("prices", include_str!("data/prices.toml"));
+pub(crate) const RATIOS: Table = Table::new("price-ratios", include_str!("data/price_ratios.toml"));
 pub(crate) const STORAGE: Table = Table::new("storage-prices", include_str!("data/storage_prices.toml"));
 
 /// Hours of a month in AWS bills.
 pub const HOURS_PER_MONTH: f64 = 730.0;
+
+/// The product of the rows that SageMaker bills.
+const SAGEMAKER: &str = "sagemaker";
+/// The product of the rows that EC2 bills.
+const EC2: &str = "ec2";
+/// The region whose EC2 prices the factors of other regions refer to.
+pub(crate) const REFERENCE: &str = "us-east-1";
 
 /// The price of an instance hour.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,17 +79,79 @@ pub fn newest_anywhere(instance: &str) -> Option<Price> {
 }
 
 fn look_up(instance: &str, region: &str) -> Option<Price> {
+    newest_of(of_region(instance, region))
+}
+
+fn of_region(instance: &str, region: &str) -> impl Iterator<Item = Price> {
     let under = format!("{instance}/{region}/");
-    newest_of(
-        INSTANCES.keys_under(&under).filter_map(read).filter(|price| price.region.as_deref() == Some(region)),
-    )
+    INSTANCES
+        .keys()
+        .filter(move |key| key.starts_with(&under))
+        .filter_map(read)
+        .filter(|price| price.region.is_some())
 }
 
 fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
-    prices.filter(|price| price.product == "sagemaker").fold(None, |best: Option<Price>, price| match best {
+    newest_of_product(SAGEMAKER, prices)
+}
+
+fn newest_of_product(product: &str, prices: impl Iterator<Item = Price>) -> Option<Price> {
+    prices.filter(|price| price.product == product).fold(None, |best: Option<Price>, price| match best {
         Some(best) if best.provenance.date >= price.provenance.date => Some(best),
         _ => Some(price),
     })
+}
+
+/// A SageMaker price that is estimated from an EC2 price.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// USD per instance hour, with the median ratio of SageMaker to EC2 prices.
+    pub usd_per_hour: f64,
+    /// The same with the lowest ratio.
+    pub low_usd_per_hour: f64,
+    /// The same with the highest ratio.
+    pub high_usd_per_hour: f64,
+    /// The EC2 price, of the same region if there is one.
+    pub ec2: Price,
+}
+
+/// The ratio of prices to others.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+struct Ratio {
+    low: f64,
+    mid: f64,
+    high: f64,
+}
+
+/// Returns an estimate of the SageMaker price of the type in the region from its EC2 price there, otherwise
+/// from that in the region to which the factors of regions refer; `None` without an EC2 price or a ratio.
+pub fn estimate(instance: &str, region: &str) -> Option<Estimate> {
+    static MEMO: Memo<(String, String), Option<Estimate>> = Memo::new();
+    MEMO.get((instance.to_owned(), region.to_owned()), |(instance, region)| {
+        look_up_estimate(instance, region)
+    })
+}
+
+fn look_up_estimate(instance: &str, region: &str) -> Option<Estimate> {
+    let ec2_in = |region: &str| newest_of_product(EC2, of_region(instance, region));
+    let product: Ratio = RATIOS.row(&format!("sagemaker/{}", series(instance)?))?;
+    let (ec2, place) = match ec2_in(region) {
+        Some(ec2) => (ec2, Ratio { low: 1.0, mid: 1.0, high: 1.0 }),
+        None => (ec2_in(REFERENCE)?, RATIOS.row(&format!("region/{region}"))?),
+    };
+    let usd = ec2.usd_per_hour;
+    Some(Estimate {
+        usd_per_hour: usd * product.mid * place.mid,
+        low_usd_per_hour: usd * product.low * place.low,
+        high_usd_per_hour: usd * product.high * place.high,
+        ec2,
+    })
+}
+
+/// Returns the letters in front of the generation of an instance type: `p` of `ml.p5en.48xlarge`.
+fn series(instance: &str) -> Option<&str> {
+    let name = instance.strip_prefix("ml.")?;
+    name.split(|letter: char| !letter.is_ascii_lowercase()).next().filter(|series| !series.is_empty())
 }
 
 /// Returns every row of the type, including unclear ones and EC2 prices, in the order of the file.
@@ -180,6 +250,7 @@ pub fn training_volume(region: &str) -> Option<StoragePrice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn the_newest_price_of_a_region_wins() {
@@ -201,6 +272,89 @@ mod tests {
         assert_eq!(["us-east-1", "ap-south-1", "us-west-2"].map(price), [Some(0.23), Some(0.242), None]);
     }
 
+    /// Rows of the two products count as of the same time up to this number of days apart.
+    const CLOSE_DAYS: i64 = 400;
+
+    fn days_apart(one: &Price, other: &Price) -> i64 {
+        let day = |price: &Price| trainc_ir::date::epoch_days(&price.provenance.date).unwrap();
+        (day(one) - day(other)).abs()
+    }
+
+    fn ratio_of(mut all: Vec<f64>) -> Ratio {
+        all.sort_by(f64::total_cmp);
+        let (low, high) = (all.len().div_ceil(2) - 1, all.len() / 2);
+        Ratio { low: all[0], mid: f64::midpoint(all[low], all[high]), high: all[all.len() - 1] }
+    }
+
+    /// The stored ratios are those of the rows: every SageMaker price with the EC2 price of the same region that
+    /// is closest in time. The range is that of all series.
+    #[test]
+    fn ratios_are_those_of_the_rows() {
+        let rows: Vec<Price> = all().filter(|price| price.region.is_some()).collect();
+        let (billed, ec2): (Vec<&Price>, Vec<&Price>) = rows.iter().partition(|row| row.product == SAGEMAKER);
+        let pairs: Vec<(&str, f64)> = billed
+            .iter()
+            .filter_map(|row| {
+                let same = ec2.iter().filter(|it| it.instance == row.instance && it.region == row.region);
+                let closest = same.min_by_key(|it| days_apart(it, row))?;
+                (days_apart(closest, row) <= CLOSE_DAYS)
+                    .then(|| (series(&row.instance).unwrap(), row.usd_per_hour / closest.usd_per_hour))
+            })
+            .collect();
+        let range = ratio_of(pairs.iter().map(|(_, ratio)| *ratio).collect());
+        let mut expected: BTreeMap<String, Ratio> = BTreeMap::new();
+        for (name, _) in &pairs {
+            let own = pairs.iter().filter(|(other, _)| other == name).map(|(_, ratio)| *ratio).collect();
+            expected.insert(format!("sagemaker/{name}"), Ratio { mid: ratio_of(own).mid, ..range });
+        }
+        for region in ec2.iter().filter_map(|row| row.region.as_deref()).filter(|region| *region != REFERENCE)
+        {
+            let newest = |instance: &str, region| newest_of_product(EC2, of_region(instance, region));
+            let mut types: Vec<&str> = ec2.iter().map(|row| row.instance.as_str()).collect();
+            types.sort_unstable();
+            types.dedup();
+            let factors: Vec<f64> = types
+                .into_iter()
+                .filter_map(|name| newest(name, region).zip(newest(name, REFERENCE)))
+                .map(|(here, there)| here.usd_per_hour / there.usd_per_hour)
+                .collect();
+            expected.insert(format!("region/{region}"), ratio_of(factors));
+        }
+        let stored: BTreeMap<String, Ratio> =
+            RATIOS.keys().map(|key| (key.to_owned(), RATIOS.row(key).unwrap())).collect();
+        let keys = |of: &BTreeMap<String, Ratio>| of.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&stored), keys(&expected));
+        for (key, is) in expected {
+            let has = stored[&key];
+            for (has, is) in [(has.low, is.low), (has.mid, is.mid), (has.high, is.high)] {
+                assert!((has - is).abs() < 1e-4, "{key}: {has}, but its rows say {is}");
+            }
+        }
+    }
+
+    /// By hand: 113.9328 × 1.15; the range is that of the ratios of all types, 1.146 to 1.4025.
+    #[test]
+    fn a_type_with_an_ec2_price_alone_has_an_estimate() {
+        let rounded = |usd: f64| (usd * 100.0).round() / 100.0;
+        let figures = |instance, region| {
+            let it = estimate(instance, region).unwrap();
+            let of = it.ec2.region.clone().unwrap();
+            ([it.low_usd_per_hour, it.usd_per_hour, it.high_usd_per_hour].map(rounded), of)
+        };
+        let here = ([130.57, 131.02, 159.79], "us-west-2".to_owned());
+        assert_eq!(figures("ml.p6-b200.48xlarge", "us-west-2"), here);
+        // No EC2 price in Tokyo: that of Virginia × 1.3603 (1.25 to 1.4503).
+        let (usd, of) = figures("ml.p6-b200.48xlarge", "ap-northeast-1");
+        assert_eq!(of, "us-east-1");
+        assert!((usd[1] - 113.9328 * 1.15 * 1.3603).abs() < 0.01, "{usd:?}");
+        assert!((usd[0] - 113.9328 * 1.146 * 1.25).abs() < 0.05 && usd[2] > 230.0, "{usd:?}");
+        // No EC2 price of these is public: they are sold by capacity blocks and training plans.
+        for name in ["ml.p5e.48xlarge", "ml.p6e-gb200.36xlarge", "ml.trn2.48xlarge", "ml.m5.xlarge", "odd"] {
+            assert_eq!(estimate(name, "us-east-1"), None, "{name}");
+        }
+        assert_eq!(estimate("ml.p5en.48xlarge", "cn-north-1"), None);
+    }
+
     #[test]
     fn a_row_without_region_or_of_ec2_is_never_a_price_of_a_region() {
         assert_eq!(newest("ml.p3.16xlarge", "us-east-1"), None);
@@ -211,7 +365,7 @@ mod tests {
             of_instance("ml.p3.16xlarge").next().unwrap().region_words.as_deref(),
             Some("not stated; matches us-east-1")
         );
-        assert_eq!(of_instance("ml.p5en.48xlarge").count(), 5);
+        assert_eq!(newest("ml.p5en.48xlarge", "us-east-2").unwrap().usd_per_hour, 72.795);
         assert!(newest("ml.g7e.48xlarge", "us-west-2").is_some());
     }
 

@@ -10,17 +10,51 @@ pub struct Cost {
     pub known_usd: f64,
     /// Whether every item has a price.
     pub is_complete: bool,
+    /// [`Self::known_usd`] at the low end of estimated prices; the same without any.
+    pub low_usd: f64,
+    /// [`Self::known_usd`] at the high end of estimated prices; the same without any.
+    pub high_usd: f64,
 }
 
 impl Cost {
     /// A bill without items.
-    pub const ZERO: Self = Self { known_usd: 0.0, is_complete: true };
+    pub const ZERO: Self = Self { known_usd: 0.0, is_complete: true, low_usd: 0.0, high_usd: 0.0 };
     /// A bill of items without a price.
-    pub const UNKNOWN: Self = Self { known_usd: 0.0, is_complete: false };
+    pub const UNKNOWN: Self = Self { is_complete: false, ..Self::ZERO };
 
     /// Returns the cost of an item; `None` if its price is unknown.
     pub fn of_item(usd: Option<f64>) -> Self {
-        usd.map_or(Self::UNKNOWN, |usd| Self { known_usd: usd, is_complete: true })
+        usd.map_or(Self::UNKNOWN, |usd| Self {
+            known_usd: usd,
+            is_complete: true,
+            low_usd: usd,
+            high_usd: usd,
+        })
+    }
+
+    /// Returns true if a part of the amount is an estimate.
+    pub fn is_estimate(self) -> bool {
+        self.low_usd < self.high_usd
+    }
+
+    /// Returns the low and the high end of the amount as shares of it: 1 without estimated prices.
+    pub fn shares(self) -> (f64, f64) {
+        if self.is_estimate() && self.known_usd > 0.0 {
+            (self.low_usd / self.known_usd, self.high_usd / self.known_usd)
+        } else {
+            (1.0, 1.0)
+        }
+    }
+
+    /// Returns the cost with each amount converted.
+    #[must_use]
+    pub fn map(self, convert: impl Fn(f64) -> f64) -> Self {
+        Self {
+            known_usd: convert(self.known_usd),
+            low_usd: convert(self.low_usd),
+            high_usd: convert(self.high_usd),
+            ..self
+        }
     }
 
     /// Returns the whole amount, US dollars; `None` if a part is unknown.
@@ -33,9 +67,14 @@ impl Cost {
         (self.is_complete || self.known_usd > 0.0).then_some(self.known_usd)
     }
 
-    /// Returns the words in front of the amount: none if it is complete.
+    /// Returns the words in front of the amount: none if it is complete and no part is an estimate.
     pub fn bound(self) -> &'static str {
-        if self.is_complete { "" } else { "at least " }
+        match (self.is_complete, self.is_estimate()) {
+            (true, false) => "",
+            (true, true) => "an estimated ",
+            (false, false) => "at least ",
+            (false, true) => "at least an estimated ",
+        }
     }
 }
 
@@ -52,6 +91,8 @@ impl Add for Cost {
         Self {
             known_usd: self.known_usd + other.known_usd,
             is_complete: self.is_complete && other.is_complete,
+            low_usd: self.low_usd + other.low_usd,
+            high_usd: self.high_usd + other.high_usd,
         }
     }
 }
@@ -67,7 +108,7 @@ impl Mul<f64> for Cost {
     type Output = Self;
 
     fn mul(self, times: f64) -> Self {
-        Self { known_usd: self.known_usd * times, ..self }
+        self.map(|usd| usd * times)
     }
 }
 
@@ -82,5 +123,20 @@ mod tests {
         let complete = Cost::of_item(Some(2.0)) * 3.0 + Cost::ZERO;
         assert_eq!((complete.exact(), complete.at_least(), complete.bound()), (Some(6.0), Some(6.0), ""));
         assert_eq!(Cost::UNKNOWN.at_least(), None);
+    }
+
+    #[test]
+    fn an_estimate_keeps_its_ends_in_a_sum() {
+        let estimate = Cost { low_usd: 9.0, high_usd: 14.0, ..Cost::of_item(Some(10.0)) };
+        let bill = (estimate + Cost::of_item(Some(10.0))) * 2.0;
+        assert_eq!(
+            (bill.known_usd, bill.low_usd, bill.high_usd, bill.shares()),
+            (40.0, 38.0, 48.0, (0.95, 1.2))
+        );
+        assert_eq!(
+            (bill.bound(), (bill + Cost::UNKNOWN).bound()),
+            ("an estimated ", "at least an estimated ")
+        );
+        assert_eq!((Cost::of_item(Some(2.0)).shares(), Cost::UNKNOWN.shares()), ((1.0, 1.0), (1.0, 1.0)));
     }
 }

@@ -51,22 +51,43 @@ pub struct Part {
 
 impl Part {
     /// Returns the price of all its instances for an hour, with the discount of the user.
-    fn cost_per_hour(&self, of: impl Fn(&Price) -> f64) -> Cost {
-        Cost::of_item(self.price.as_ref().zip(self.nodes).map(|(price, nodes)| of(price) * nodes as f64))
+    fn cost_per_hour(&self, of: impl Fn(&Price) -> Cost) -> Cost {
+        let priced = self.price.as_ref().zip(self.nodes);
+        priced.map_or(Cost::UNKNOWN, |(price, nodes)| of(price) * nodes as f64)
     }
 }
 
 impl Alternative {
     /// Returns the price of all instances for an hour.
     pub fn cost_per_hour(&self) -> Cost {
-        self.parts.iter().map(|part| part.cost_per_hour(|price| price.usd_per_hour)).sum()
+        self.parts.iter().map(|part| part.cost_per_hour(Price::per_hour)).sum()
     }
 
     /// Returns the most that all instances can cost for an hour: spot instances at the on-demand price,
     /// others with the discount of the user.
     pub fn most_per_hour(&self, is_spot: bool) -> Cost {
-        let of = |price: &Price| if is_spot { price.list_usd_per_hour } else { price.usd_per_hour };
+        let of = if is_spot { Price::list_per_hour } else { Price::per_hour };
         self.parts.iter().map(|part| part.cost_per_hour(of)).sum()
+    }
+
+    /// Returns the same without the instances whose price is an estimate: a lower bound of what is billed.
+    pub fn billed_per_hour(&self, is_spot: bool) -> Cost {
+        let of = if is_spot { Price::list_per_hour } else { Price::per_hour };
+        let billed = |price: &Price| if price.estimate().is_some() { Cost::UNKNOWN } else { of(price) };
+        self.parts.iter().map(|part| part.cost_per_hour(billed)).sum()
+    }
+
+    /// Returns the types without a price or with an estimate, each once, and whether it has an estimate.
+    pub fn types_without_list_price(&self) -> Vec<(&str, bool)> {
+        let mut names: Vec<(&str, bool)> = self
+            .parts
+            .iter()
+            .filter(|part| part.price.as_ref().is_none_or(|price| price.estimate().is_some()))
+            .map(|part| (part.instance.as_str(), part.price.is_some()))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Returns the instance types, each once, with the number of instances of all parts.

@@ -42,7 +42,7 @@ pub use model::ModelFacts;
 pub use payload::{AddedFile, Archive, ArchiveOrigin, KeyPlace, Payload, Starts};
 pub use placeholders::Placeholders;
 pub use plan::*;
-pub use price::{Price, StoragePrice};
+pub use price::{Price, PriceBasis, PriceEstimate, StoragePrice};
 pub use script::{
     CommandLine, CommandOption, OptionDefault, ParserKind, RequirementsFile, Script, ScriptModule, Takes,
     Unmodelled,

@@ -235,9 +235,8 @@ impl Plan {
         let Some(alternatives) = self.fleet.alternatives() else { return Cost::UNKNOWN };
         let hourly = |one: &Alternative| match one.parts.as_slice() {
             [Part { group: None, price, .. }] => {
-                let price = price.as_ref();
-                let usd = price.map(|it| if is_spot { it.list_usd_per_hour } else { it.usd_per_hour });
-                Cost::of_item(usd) * instances as f64
+                let of = if is_spot { Price::list_per_hour } else { Price::per_hour };
+                price.as_ref().map_or(Cost::UNKNOWN, of) * instances as f64
             }
             _ => one.most_per_hour(is_spot),
         };
@@ -245,13 +244,23 @@ impl Plan {
             return hourly(one);
         }
         let each = || alternatives.iter().map(hourly);
-        let known_usd = each().map(|cost| cost.known_usd).fold(0.0, f64::max);
-        Cost { known_usd, is_complete: each().all(|cost| cost.is_complete) }
+        let most = |of: fn(Cost) -> f64| each().map(of).fold(0.0, f64::max);
+        Cost {
+            known_usd: most(|cost| cost.known_usd),
+            is_complete: each().all(|cost| cost.is_complete),
+            low_usd: most(|cost| cost.low_usd),
+            high_usd: most(|cost| cost.high_usd),
+        }
     }
 
     /// Returns the prices of the instances that it is for, as far as they are known.
     pub fn instance_prices(&self) -> impl Iterator<Item = &Price> {
         self.fleet.first().into_iter().flat_map(|first| &first.parts).filter_map(|part| part.price.as_ref())
+    }
+
+    /// Returns true if a price of the instances that it is for is an estimate.
+    pub fn has_estimated_price(&self) -> bool {
+        self.instance_prices().any(|price| price.estimate().is_some())
     }
 
     /// Returns the instance types that it is for and whose price is unknown, each once.

@@ -1,13 +1,37 @@
 //! Prices of a job, each with its date.
 
+use crate::cost::Cost;
 use crate::date::epoch_days;
 use crate::units::GIB;
+use serde::Serialize;
 
 /// The age in days from which a price counts as old.
 pub const OLD_DAYS: i64 = 90;
 
 /// Precedes the user's discount in the source of a price.
 pub const DISCOUNT: &str = ", less --discount ";
+
+/// The basis of the price of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PriceBasis {
+    /// The user wrote it.
+    User,
+    /// SageMaker's list price in the job's region.
+    List,
+    /// No list price is known: an estimate from an EC2 price.
+    Estimate(PriceEstimate),
+}
+
+/// An interval of a price that is estimated from an EC2 price.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PriceEstimate {
+    /// The low end, US dollars per hour, with the user's discount.
+    pub low_usd_per_hour: f64,
+    /// The high end.
+    pub high_usd_per_hour: f64,
+    /// The EC2 price of the type in the region of the price.
+    pub ec2_usd_per_hour: f64,
+}
 
 /// Price of one instance for an hour.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +46,45 @@ pub struct Price {
     pub date: Option<String>,
     /// The source; `--price` for a price of the user.
     pub source: String,
+    /// Whose price it is, or the interval of an estimate. Region, date and source of an estimate are those of
+    /// the EC2 price.
+    pub basis: PriceBasis,
 }
 
 impl Price {
     /// Returns whether the user set it or a discount on it, so that it applies to spot instances too.
     pub fn is_user_price(&self) -> bool {
-        self.source.starts_with("--price") || self.source.contains(DISCOUNT)
+        self.basis == PriceBasis::User || self.source.contains(DISCOUNT)
+    }
+
+    /// Returns the estimate, if it is one: neither a hard nor an enforced budget can rely on it.
+    pub fn estimate(&self) -> Option<&PriceEstimate> {
+        match &self.basis {
+            PriceBasis::Estimate(estimate) => Some(estimate),
+            PriceBasis::User | PriceBasis::List => None,
+        }
+    }
+
+    /// Returns the cost of an instance for an hour with the user's discount, with the ends of an estimate.
+    pub fn per_hour(&self) -> Cost {
+        let usd = self.usd_per_hour;
+        let (low_usd, high_usd) =
+            self.estimate().map_or((usd, usd), |it| (it.low_usd_per_hour, it.high_usd_per_hour));
+        Cost { known_usd: usd, is_complete: true, low_usd, high_usd }
+    }
+
+    /// Returns the same at the list price, which spot instances never exceed.
+    pub fn list_per_hour(&self) -> Cost {
+        let (low, high) = self.per_hour().shares();
+        let usd = self.list_usd_per_hour;
+        Cost { known_usd: usd, is_complete: true, low_usd: usd * low, high_usd: usd * high }
+    }
+
+    /// Describes where it comes from, with the age of an old price: `price of 2024-06-11, 898 days old`, or
+    /// `estimate, $130.57 to $159.79, from the EC2 price of $113.93 in us-west-2, 2026-07-28`.
+    pub fn describe_origin_and_age(&self, today: Option<i64>) -> String {
+        let (date, region) = (self.date.as_deref(), self.region.as_deref());
+        describe_price(self.estimate(), (region, date, &self.source), today)
     }
 
     /// Returns its age in days; `None` for a price of the user. Today is in days since 1970.
@@ -83,6 +140,26 @@ pub fn describe_origin(date: Option<&str>, source: &str) -> String {
     }
 }
 
+/// Describes where the price of an instance comes from as [`Price::describe_origin_and_age`]. The row is region,
+/// date and source.
+pub fn describe_price(
+    estimate: Option<&PriceEstimate>,
+    (region, date, source): (Option<&str>, Option<&str>, &str),
+    today: Option<i64>,
+) -> String {
+    let Some(estimate) = estimate else { return describe_origin_and_age(date, source, today) };
+    let [low, high, ec2] = [estimate.low_usd_per_hour, estimate.high_usd_per_hour, estimate.ec2_usd_per_hour]
+        .map(trainc_diag::text::dollars);
+    let place: String = region.map(|region| format!(" in {region}")).into_iter().collect();
+    let day: String = date.map(|date| format!(", {date}")).into_iter().collect();
+    let discount = source.split_once(DISCOUNT);
+    let discount: String = discount.map(|(_, share)| format!("{DISCOUNT}{share}")).into_iter().collect();
+    format!(
+        "estimate, {low} to {high}, from the EC2 price of {ec2}{place}{day}{}{discount}",
+        describe_age(date, today)
+    )
+}
+
 /// Returns the age of a price in days. A month counts from its first day: `2026-07`, `before 2025-06`.
 fn age_days(date: &str, today: i64) -> Option<i64> {
     let day = date.rsplit(' ').next()?;
@@ -110,8 +187,7 @@ pub fn describe_age(date: Option<&str>, today: Option<i64>) -> String {
 /// Describes the origins of several prices, each once:
 /// `price of 2024-06-11, 898 days old, and price of 2026-09-01`. `None` without prices.
 pub fn describe_origins<'a>(prices: impl Iterator<Item = &'a Price>, today: Option<i64>) -> Option<String> {
-    let mut out: Vec<String> =
-        prices.map(|price| describe_origin_and_age(price.date.as_deref(), &price.source, today)).collect();
+    let mut out: Vec<String> = prices.map(|price| price.describe_origin_and_age(today)).collect();
     out.sort();
     out.dedup();
     (!out.is_empty()).then(|| trainc_diag::text::list(&out, "and"))
@@ -135,5 +211,29 @@ mod tests {
             "price of 2026-09-01, less --discount 0.6"
         );
         assert_eq!(describe_origin_and_age(None, "--price", epoch_days("2026-11-26")), "from --price");
+    }
+
+    #[test]
+    fn an_estimate_is_called_one_and_widens_the_cost() {
+        let estimate =
+            PriceEstimate { low_usd_per_hour: 110.0, high_usd_per_hour: 140.0, ec2_usd_per_hour: 100.0 };
+        let price = Price {
+            usd_per_hour: 115.0,
+            list_usd_per_hour: 230.0,
+            region: Some("us-west-2".to_owned()),
+            date: Some("2026-07-28".to_owned()),
+            source: "EC2, less --discount 0.5".to_owned(),
+            basis: PriceBasis::Estimate(estimate),
+        };
+        assert_eq!(
+            price.describe_origin_and_age(epoch_days("2026-11-28")),
+            "estimate, $110 to $140, from the EC2 price of $100 in us-west-2, 2026-07-28, 123 days old, \
+                less --discount 0.5"
+        );
+        let [hour, list] = [price.per_hour(), price.list_per_hour()];
+        assert_eq!((hour.low_usd, hour.known_usd, hour.high_usd), (110.0, 115.0, 140.0));
+        assert_eq!((list.low_usd.round(), list.known_usd, list.high_usd.round()), (220.0, 230.0, 280.0));
+        let listed = Price { basis: PriceBasis::List, ..price };
+        assert!(!listed.per_hour().is_estimate() && listed.is_user_price());
     }
 }

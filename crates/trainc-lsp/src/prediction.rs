@@ -94,7 +94,7 @@ fn memory_of_card(memory: &Memory) -> String {
 
 /// The cost of a run in dollars.
 struct Cost {
-    /// `at least ` if prices are missing; otherwise empty.
+    /// `at least ` if prices are missing, `an estimated ` for an estimate; otherwise empty.
     bound: &'static str,
     /// ` on demand` for spot instances whose price is not known; otherwise empty.
     basis: &'static str,
@@ -111,26 +111,30 @@ impl Cost {
 /// Returns the cost of a run; of spot instances without a known price, the on-demand price of the same hours.
 fn cost(plan: &Plan, run: &Run) -> Option<Cost> {
     if let Some(usd) = run.cost_usd {
-        return Some(Cost { bound: "", basis: "", usd, interval: run.cost_interval() });
+        let bound = run.cost_parts.total().bound();
+        return Some(Cost { bound, basis: "", usd, interval: run.cost_interval() });
     }
     let cluster = plan.job.cluster.as_ref()?;
     // At the given rate of interruptions the run may never end.
     let ends = run.spot.is_some() || cluster.node_losses_per_hour().is_none();
-    let most =
-        on_demand_cost(plan, run.expected_seconds()).total_usd().filter(|_| cluster.spot.is_some() && ends);
-    if let Some(usd) = most {
+    let total = on_demand_cost(plan, run.expected_seconds()).total();
+    if let Some(usd) = total.exact().filter(|_| cluster.spot.is_some() && ends) {
         let (between, seconds) = (run.expected_interval(), run.expected_seconds());
-        let interval =
-            between.map(|ends| Interval { low: usd * ends.low / seconds, high: usd * ends.high / seconds });
-        return Some(Cost { bound: "", basis: " on demand", usd, interval });
+        let interval = between.map(|ends| Interval {
+            low: total.low_usd * ends.low / seconds,
+            high: total.high_usd * ends.high / seconds,
+        });
+        return Some(Cost { bound: total.bound(), basis: " on demand", usd, interval });
     }
-    Some(Cost { bound: "at least ", basis: "", usd: run.least_usd?, interval: run.least_cost_interval() })
+    let bound = run.cost_parts.total().bound();
+    Some(Cost { bound, basis: "", usd: run.least_usd?, interval: run.least_cost_interval() })
 }
 
 /// Returns what the job costs at most, and the seconds of `max-run`, at which it is stopped.
 fn most_usd(plan: &Plan) -> Option<(f64, u64)> {
     let limit = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
-    Some((max_cost(plan, limit as f64).total_usd()?, limit))
+    let cost = max_cost(plan, limit as f64).total();
+    Some((cost.exact().map(|_| cost.high_usd)?, limit))
 }
 
 /// Describes the figures that a value decides: each on a line of Markdown, with its interval and its source.

@@ -33,14 +33,14 @@ impl Bills {
         let is_spot = plan.is_spot();
         let hourly = |price: Option<&Price>| {
             let price = price.filter(|price| !is_spot || price.is_user_price());
-            Cost::of_item(price.map(|price| price.usd_per_hour))
+            price.map_or(Cost::UNKNOWN, Price::per_hour)
         };
         let others = idle_parts(plan);
         let number = |part: &Part| part.nodes.unwrap_or(0) as f64;
-        let at_most = price.filter(|_| others.is_empty()).map(|price| price.usd_per_hour);
+        let at_most = price.filter(|_| others.is_empty()).map_or(Cost::UNKNOWN, Price::per_hour);
         Self {
             instance: hourly(price),
-            instance_at_most: Cost::of_item(at_most),
+            instance_at_most: at_most,
             beside: others.iter().map(|part| hourly(part.price.as_ref()) * number(part)).sum(),
             volume: volume_per_month(plan, volume_is_free),
             volumes_beside: others
@@ -88,7 +88,7 @@ fn file_systems_per_month(plan: &Plan) -> Cost {
 
 /// Converts a price per month to the cost of `seconds` seconds.
 fn for_seconds(per_month: Cost, seconds: f64) -> Cost {
-    Cost { known_usd: monthly_price_for_seconds(per_month.known_usd, seconds), ..per_month }
+    per_month.map(|usd| monthly_price_for_seconds(usd, seconds))
 }
 
 /// Converts a price in US dollars per month to the cost of `seconds` seconds.
@@ -155,6 +155,14 @@ pub fn on_demand_cost_of(plan: &Plan, instances: &Alternative, seconds: f64) -> 
     }
 }
 
+/// Returns the cost of an hour without the instances whose price is an estimate: a lower bound of what is
+/// billed, by which a run may be stopped.
+pub fn billed_per_hour(plan: &Plan) -> Cost {
+    let parts = on_demand_cost(plan, HOUR);
+    let instances = plan.fleet.first().map(|first| first.billed_per_hour(plan.is_spot()));
+    CostParts { instances: instances.unwrap_or_default(), ..parts }.total()
+}
+
 /// Returns US dollars per hour of the volumes and of the file systems that the job creates, as far as prices
 /// are known.
 pub fn storage_usd_per_hour(plan: &Plan) -> f64 {
@@ -178,6 +186,12 @@ impl CostParts {
     /// Returns the known part of the cost, a lower bound; `None` without the prices of all instances.
     pub fn least_usd(&self) -> Option<f64> {
         self.instances.is_complete.then(|| self.known_usd())
+    }
+
+    /// Returns the known part of the cost at the high end of estimated prices; `None` without the prices of all
+    /// instances.
+    pub fn most_usd(&self) -> Option<f64> {
+        self.instances.is_complete.then(|| self.total().high_usd)
     }
 
     /// Returns the part of the cost that is known, a lower bound, US dollars.
@@ -209,6 +223,14 @@ mod tests {
         let cost = bills.cost_of_nodes(2.0, 3_600.0);
         assert_eq!(cost.instances.exact(), Some(52.0));
         assert_eq!(cost.volumes.exact(), Some((20.0 + 40.0) / 730.0));
+        // An estimate of 19 to 25 dollars for each host; the groups without ranks have a list price.
+        let estimate = Cost { low_usd: 19.0, high_usd: 25.0, ..usd(20.0) };
+        let parts = Bills { instance: estimate, ..bills.clone() }.cost_of_nodes(2.0, 3_600.0);
+        assert_eq!(
+            (parts.instances.low_usd, parts.instances.exact(), parts.instances.high_usd),
+            (50.0, Some(52.0), 62.0)
+        );
+        assert_eq!(parts.most_usd(), Some(62.0 + 60.0 / 730.0));
         let unknown = Bills { beside: Cost::UNKNOWN, ..bills }.cost_of_nodes(2.0, 3_600.0);
         assert_eq!((unknown.instances.at_least(), unknown.total_usd()), (Some(40.0), None));
     }

@@ -1,7 +1,7 @@
 //! The planned figures of a run and the work that a probe of its cluster measures, for scripts in the job's
 //! containers.
 
-use super::bills::on_demand_cost;
+use super::bills::billed_per_hour;
 use super::constants::{Constants, Name};
 use super::layout::{Attention, Layout, Precision, Sharding, System};
 use super::prediction::{Prediction, Speed};
@@ -26,10 +26,12 @@ struct Planned {
 pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) -> Expectation {
     let run = prediction.run.as_ref().filter(|run| run.seconds > 0.0);
     // The price of spot instances is mostly unknown; it never exceeds the on-demand price. Without some
-    // prices the others are a lower bound, by which a run is stopped later, but never wrongly.
+    // prices the others are a lower bound, by which a run is stopped later, but never wrongly; an estimate
+    // stops none.
     let usd_per_hour = run
+        .filter(|_| !plan.has_estimated_price())
         .and_then(|run| Some(run.cost_usd? / run.expected_seconds() * HOUR))
-        .or_else(|| on_demand_cost(plan, HOUR).total().at_least());
+        .or_else(|| billed_per_hour(plan).at_least());
     let Ok(layout) = Layout::from_plan(plan) else {
         return Expectation { usd_per_hour, ..Expectation::default() };
     };

@@ -312,10 +312,12 @@ impl Run {
         Some(self.interval_of_cost(self.least_usd?))
     }
 
-    /// Returns the interval of an amount in US dollars that is proportional to the time of the run.
+    /// Returns the interval of an amount in US dollars that is proportional to the time of the run, at the ends
+    /// of estimated prices.
     pub fn interval_of_cost(&self, usd: f64) -> Interval {
         let per_second = usd / self.seconds;
-        Interval { low: per_second * self.interval.low, high: per_second * self.interval.high }
+        let (low, high) = self.cost_parts.total().shares();
+        Interval { low: per_second * self.interval.low * low, high: per_second * self.interval.high * high }
     }
 }
 

@@ -182,10 +182,12 @@ impl Terms {
             (Some(_), None) => CostParts::default(),
             _ => self.bills.cost_of_nodes(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
         };
-        let usd = |seconds: f64| self.bills.cost_of_nodes(nodes, seconds).total_usd();
+        let cost = |seconds: f64| self.bills.cost_of_nodes(nodes, seconds).total();
+        let usd = |seconds: f64| cost(seconds).exact();
         let in_dollars = |seconds: Option<Interval>| {
             let Interval { low, high } = seconds?;
-            Some(Interval { low: usd(low)?, high: usd(high)? })
+            let (low, high) = (cost(low), cost(high));
+            low.exact().zip(high.exact()).map(|_| Interval { low: low.low_usd, high: high.high_usd })
         };
         let spot = spot.map(|spot| Spot {
             expected_usd: cost_parts.total_usd(),

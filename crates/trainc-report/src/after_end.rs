@@ -4,7 +4,7 @@ use super::cost::warm_pool_usd;
 use super::json::AfterEnd;
 use super::sections::round_to_u64;
 use trainc_diag::text;
-use trainc_ir::price::describe_origin_and_age;
+use trainc_ir::price::describe_price;
 use trainc_ir::{CheckpointInterval, Plan};
 use trainc_predict::Prediction;
 
@@ -59,6 +59,7 @@ pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
             seconds: Some(seconds),
             price_date: plan.rank_price().and_then(|price| price.date.clone()),
             price_source: plan.rank_price().map(|price| price.source.clone()),
+            price_estimate: plan.rank_price().and_then(|price| price.estimate().cloned()),
             ..AfterEnd::new(WARM_POOL, "another job takes it")
         });
     }
@@ -106,6 +107,7 @@ impl AfterEnd {
             each_bytes: None,
             price_date: None,
             price_source: None,
+            price_estimate: None,
             until: until.to_owned(),
         }
     }
@@ -142,7 +144,10 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
         let origin = one
             .price_source
             .as_ref()
-            .map(|source| describe_origin_and_age(one.price_date.as_deref(), source, today))
+            .map(|source| {
+                let row = (None, one.price_date.as_deref(), source.as_str());
+                describe_price(one.price_estimate.as_ref(), row, today)
+            })
             .map_or_else(String::new, |origin| format!(" ({origin})"));
         match one.kind {
             FILE_SYSTEM => {

@@ -8,7 +8,7 @@ use trainc_catalog::instances;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
-use trainc_ir::price::{describe_origin_and_age, describe_origins};
+use trainc_ir::price::describe_origins;
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost, unpriced_file_systems};
 use trainc_predict::prediction::CostParts;
 
@@ -69,7 +69,8 @@ fn expected(document: &Document, plan: &Plan) -> String {
         return expected_by_type(&document.choices);
     }
     if let Some(usd) = run.cost_usd {
-        return format!("expected {}{cut}", with_interval(usd, run.cost_usd_interval.as_ref()));
+        let estimated = if plan.has_estimated_price() { "an estimated " } else { "" };
+        return format!("expected {estimated}{}{cut}", with_interval(usd, run.cost_usd_interval.as_ref()));
     }
     if let Some(usd) = run.on_demand_usd {
         let usd = with_interval(usd, run.on_demand_usd_interval.as_ref()) + cut;
@@ -92,10 +93,12 @@ fn expected_by_type(choices: &[Choice]) -> String {
         .iter()
         .map(|one| {
             let usd = match (one.run.cost_usd, &one.run.cost_usd_interval) {
-                (Some(usd), Some(ends)) => {
-                    format!("{} ({})", text::dollars(usd), between(ends, one.run.most_usd))
+                (Some(usd), ends) => {
+                    let between = ends.as_ref().map(|ends| format!(" ({})", between(ends, one.run.most_usd)));
+                    let estimate = one.price.as_ref().filter(|price| price.estimate.is_some());
+                    let estimated = if estimate.is_some() { "an estimated " } else { "" };
+                    format!("{estimated}{}{}", text::dollars(usd), between.unwrap_or_default())
                 }
-                (Some(usd), None) => text::dollars(usd),
                 (None, _) => UNKNOWN.to_owned(),
             };
             format!("{usd} on {}", one.instance.as_deref().unwrap_or(UNKNOWN))
@@ -113,7 +116,7 @@ fn price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
             "{} on {} ({})",
             text::dollars(price.usd_per_hour),
             part.instance,
-            describe_origin_and_age(price.date.as_deref(), &price.source, today)
+            price.describe_origin_and_age(today)
         ),
         None => {
             format!("{UNKNOWN} on {name}; set it with `--price {name}=USD`", name = part.instance)
@@ -144,7 +147,7 @@ fn own_price(document: &Document, plan: &Plan, today: Option<i64>) -> String {
     {
         let _ = write!(line, " × {} = {} per hour", text::group_digits(mesh.nodes), text::dollars(hour));
     }
-    format!("{line} ({})", describe_origin_and_age(price.date.as_deref(), &price.source, today))
+    format!("{line} ({})", price.describe_origin_and_age(today))
 }
 
 /// Returns the prices of instance groups and their sum, or which price is missing.
@@ -166,10 +169,8 @@ fn group_prices(plan: &Plan, today: Option<i64>) -> String {
             Some(format!("{} × {}", text::group_digits(nodes), text::dollars(price?.usd_per_hour)))
         })
         .collect();
-    let mut froms: Vec<String> = priced()
-        .filter_map(|(_, price)| price)
-        .map(|price| describe_origin_and_age(price.date.as_deref(), &price.source, today))
-        .collect();
+    let mut froms: Vec<String> =
+        priced().filter_map(|(_, price)| price).map(|price| price.describe_origin_and_age(today)).collect();
     froms.dedup();
     format!("{} = {} per hour ({})", terms.join(" + "), text::dollars(hour), text::list(&froms, "and"))
 }
@@ -178,7 +179,8 @@ fn group_prices(plan: &Plan, today: Option<i64>) -> String {
 fn upper_bound(plan: &Plan) -> Option<String> {
     let seconds = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
     let cost = max_run_cost(plan)?;
-    let (bound, usd) = match cost.least_usd() {
+    let (bound, usd) = match cost.most_usd() {
+        Some(usd) if cost.total().is_estimate() => ("at most an estimated", usd),
         Some(usd) => ("at most", usd),
         None => ("at least", Some(cost.known_usd()).filter(|usd| *usd > 0.0)?),
     };
@@ -242,6 +244,9 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
         Some(most) if most + warm_pool_usd(plan).unwrap_or(0.0) > usd => {
             ": can be exceeded with the warm pool"
         }
+        Some(_) if max_run_cost(plan).is_some_and(|cost| cost.instances.is_estimate()) => {
+            ": cannot be checked, the price is an estimate"
+        }
         Some(_) if unpriced_file_systems(plan).is_empty() => ": cannot be exceeded within max-run",
         Some(_) => ": cannot be exceeded by what has a known price",
         None if max_run_cost(plan).is_some_and(|cost| cost.known_usd() > usd) => {
@@ -266,13 +271,13 @@ pub(super) fn max_run_cost(plan: &Plan) -> Option<CostParts> {
 
 /// Returns the same in US dollars; `None` without the price of all instances.
 pub(super) fn max_run_usd(plan: &Plan) -> Option<f64> {
-    max_run_cost(plan)?.least_usd()
+    max_run_cost(plan)?.most_usd()
 }
 
 /// Returns the same on the instances that the plan is for, US dollars.
 pub(super) fn own_max_run_usd(plan: &Plan) -> Option<f64> {
     plan.mesh.as_ref()?;
-    on_demand_cost(plan, max_run_seconds(plan)?).least_usd()
+    on_demand_cost(plan, max_run_seconds(plan)?).most_usd()
 }
 
 /// Returns max-run, seconds.
@@ -283,7 +288,9 @@ pub(super) fn max_run_seconds(plan: &Plan) -> Option<f64> {
 /// Returns the cost of a warm pool that no further job uses, US dollars.
 pub(super) fn warm_pool_usd(plan: &Plan) -> Option<f64> {
     let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get()?;
-    Some(usd_per_hour(plan)? * seconds as f64 / 3_600.0)
+    let hour =
+        plan.mesh.as_ref().and_then(|_| plan.cost_per_hour().exact().map(|_| plan.cost_per_hour().high_usd));
+    Some(hour? * seconds as f64 / 3_600.0)
 }
 
 /// Returns the billed items that the cost excludes, because their price is not known.

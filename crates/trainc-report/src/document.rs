@@ -7,6 +7,7 @@ use super::json::{
 use super::{Subject, after_end, cost, forecast, notes, resources};
 use trainc_diag::json::problem;
 use trainc_ir::architecture::Architecture;
+use trainc_ir::price::describe_price;
 use trainc_ir::{Axis, Engine, Plan};
 
 /// Returns the plan for scripts.
@@ -153,7 +154,16 @@ impl From<&trainc_ir::Price> for Price {
             region: price.region.clone(),
             date: price.date.clone(),
             source: price.source.clone(),
+            estimate: price.estimate().cloned(),
         }
+    }
+}
+
+impl Price {
+    /// Describes where it comes from, with the age of an old price.
+    pub(super) fn describe_origin_and_age(&self, today: Option<i64>) -> String {
+        let row = (self.region.as_deref(), self.date.as_deref(), self.source.as_str());
+        describe_price(self.estimate.as_ref(), row, today)
     }
 }
 

@@ -6,7 +6,7 @@ use super::json::{
     Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
 };
 use super::sections::round_to_u64;
-use trainc_ir::{Plan, Price};
+use trainc_ir::{Cost, Plan, Price};
 use trainc_predict::bills::on_demand_cost;
 use trainc_predict::{self as predict, Prediction, UNDECIDED_LAYOUT};
 
@@ -141,9 +141,12 @@ fn price_source(plan: &Plan) -> Option<String> {
     let all: Vec<&Price> = parts.iter().map(|part| part.price.as_ref()).collect::<Option<_>>()?;
     let mut words: Vec<String> = all
         .into_iter()
-        .map(|price| match &price.date {
-            Some(date) => format!("{} {date}", price.source),
-            None => price.source.clone(),
+        .map(|price| {
+            let estimated = if price.estimate().is_some() { "estimate from " } else { "" };
+            match &price.date {
+                Some(date) => format!("{estimated}{} {date}", price.source),
+                None => format!("{estimated}{}", price.source),
+            }
         })
         .collect();
     for price in plan.created_file_systems().filter_map(|(_, price)| price) {
@@ -213,22 +216,25 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         volumes: run.cost_parts.volumes.exact(),
         file_systems: run.cost_parts.file_systems.exact(),
     };
-    // Each part is proportional to the run time.
-    let share = out.cost_parts.clone();
-    let paid = |usd: Option<f64>| {
+    // Each part is proportional to the run time; its ends are at those of estimated prices.
+    let paid = |cost: Cost| {
         let (between, seconds) = (run.expected_interval()?, run.expected_seconds());
-        usd.filter(|_| seconds > 0.0)
-            .map(|usd| Interval { low: usd * between.low / seconds, high: usd * between.high / seconds })
+        let ends = cost.exact().filter(|_| seconds > 0.0).map(|_| (cost.low_usd, cost.high_usd));
+        ends.map(|(low, high)| Interval {
+            low: low * between.low / seconds,
+            high: high * between.high / seconds,
+        })
     };
     out.cost_parts_interval = CostPartsInterval {
-        instances: paid(share.instances),
-        volumes: paid(share.volumes),
-        file_systems: paid(share.file_systems),
+        instances: paid(run.cost_parts.instances),
+        volumes: paid(run.cost_parts.volumes),
+        file_systems: paid(run.cost_parts.file_systems),
     };
     // Spot prices are not known in advance, but the on-demand cost of the same hours is.
     if spot.is_some() && run.cost_usd.is_none() && !hopeless {
-        out.on_demand_usd = on_demand_cost(plan, run.expected_seconds()).total_usd();
-        out.on_demand_usd_interval = paid(out.on_demand_usd);
+        let on_demand = on_demand_cost(plan, run.expected_seconds());
+        out.on_demand_usd = on_demand.total_usd();
+        out.on_demand_usd_interval = paid(on_demand.total());
     }
     out
 }

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 use trainc_diag::json::Problem;
+use trainc_ir::PriceEstimate;
 
 /// The version of the format: the major number changes with incompatible changes.
 pub const FORMAT_VERSION: &str = "1.0";
@@ -320,6 +321,8 @@ pub struct Price {
     pub region: Option<String>,
     pub date: Option<String>,
     pub source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<PriceEstimate>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -360,6 +363,8 @@ pub struct AfterEnd {
     pub each_bytes: Option<u64>,
     pub price_date: Option<String>,
     pub price_source: Option<String>,
+    #[serde(skip)]
+    pub price_estimate: Option<PriceEstimate>,
     pub until: String,
 }
 

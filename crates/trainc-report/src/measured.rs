@@ -437,7 +437,14 @@ mod tests {
             group: Some("g".to_owned()),
             instance: Some("ml.g5.12xlarge".to_owned()),
             nodes: Some(1),
-            price: planned.price.clone(),
+            price: planned.price.clone().map(|price| json::Price {
+                estimate: Some(trainc_ir::PriceEstimate {
+                    low_usd_per_hour: 1.0,
+                    high_usd_per_hour: 3.0,
+                    ec2_usd_per_hour: 1.0,
+                }),
+                ..price
+            }),
         }];
         planned.run.on_demand_usd_interval = planned.run.cost_usd_interval.clone();
         let subject = Subject {

@@ -405,20 +405,22 @@ fn the_schema_requires_every_member() {
     fn check_required(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
             // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the list of files is
-            // only written by `emit`, the comparison only with an account, the prices of groups only with groups.
+            // only written by `emit`, the ends of a price only of an estimate, the comparison only with an account, the prices of groups only with groups.
             let optional = |name: &str| {
-                matches!(name, "fix" | "shared_with" | "on_demand_usd" | "on_demand_usd_interval")
-                    || (at.is_empty()
-                        && matches!(
-                            name,
-                            "files"
-                                | "compared_with"
-                                | "changes"
-                                | "blocked"
-                                | "group_prices"
-                                | "choices"
-                                | "quotas"
-                        ))
+                matches!(
+                    name,
+                    "fix" | "shared_with" | "estimate" | "on_demand_usd" | "on_demand_usd_interval"
+                ) || (at.is_empty()
+                    && matches!(
+                        name,
+                        "files"
+                            | "compared_with"
+                            | "changes"
+                            | "blocked"
+                            | "group_prices"
+                            | "choices"
+                            | "quotas"
+                    ))
             };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();
@@ -567,6 +569,7 @@ fn every_group_is_paid_for() {
         region: None,
         date: None,
         source: "--price".to_owned(),
+        basis: trainc_ir::PriceBasis::User,
     };
     let mut sample = sample(GROUPS, &[]);
     let unknown = sample.document();

@@ -20,7 +20,7 @@ pub(super) fn describe_costs(rows: &[&Compiled], today: Option<i64>) -> Vec<Stri
     let bound = |row: &&Compiled| {
         let plan = row.plan.as_deref()?;
         let seconds = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
-        Some((max_cost(plan, seconds as f64).least_usd()?, seconds))
+        Some((max_cost(plan, seconds as f64).most_usd()?, seconds))
     };
     let bounds: Vec<(f64, u64)> = rows.iter().map_while(bound).collect();
     // All rows have the max-run of the manifest.

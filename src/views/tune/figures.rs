@@ -31,6 +31,9 @@ impl Figures {
         let run = prediction.run.as_ref();
         let nodes = point.choice.nodes as f64;
         let money = match run.map(|run| (run.cost_usd, run.least_usd)) {
+            Some((Some(usd), _)) if run.is_some_and(|run| run.cost_parts.total().is_estimate()) => {
+                format!("{} estimated", text::dollars(usd))
+            }
             Some((Some(usd), _)) => text::dollars(usd),
             // The price of a file system is unknown.
             Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),

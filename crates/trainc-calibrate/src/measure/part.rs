@@ -362,7 +362,9 @@ pub fn rows(
     let is_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
     // As in the prediction: the instances, their volumes and the file systems of the job. A discount on spot
     // shortens the billed time of the instances only.
-    let hourly = plan.billed_per_hour(job.instance.as_deref(), job.instances, is_spot).exact();
+    let hourly = plan.billed_per_hour(job.instance.as_deref(), job.instances, is_spot);
+    // A cost by an estimated price is not measured.
+    let hourly = hourly.exact().filter(|_| !hourly.is_estimate());
     let usd = hourly.zip(job.billed).map(|(hourly, billed)| {
         (hourly * billed + storage_usd_per_hour(plan) * job.seconds.unwrap_or(billed)) / 3_600.0
     });

@@ -17,12 +17,16 @@ pub(crate) fn describe_price_sources<'a>(
     today: Option<i64>,
 ) -> Vec<Note> {
     let mut out: Vec<Note> = prices
-        .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
-            Some((region, date)) => Note::dated(today, |today| {
+        .map(|price| match (price.region.as_ref().zip(price.date.as_ref()), price.estimate()) {
+            (Some((region, date)), None) => Note::dated(today, |today| {
                 let age = describe_age(Some(date), today);
                 format!("price in {region} as of {date}{age}; override it with `--price`")
             }),
-            None => format!("the price is from {}", price.source).into(),
+            (Some(_), Some(_)) => Note::dated(today, |today| {
+                let origin = price.describe_origin_and_age(today);
+                format!("the price is an {origin}; override it with `--price`")
+            }),
+            (None, _) => format!("the price is from {}", price.source).into(),
         })
         .collect();
     out.dedup();

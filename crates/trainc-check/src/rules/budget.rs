@@ -104,7 +104,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if most <= usd.value {
         return;
     }
-    let severity = if hard { Severity::Error } else { Severity::Warning };
+    // Where the price is an estimate, only its low end is sure to be exceeded.
+    let (low, _) = cost.total().shares();
+    let severity = if hard && most * low > usd.value { Severity::Error } else { Severity::Warning };
     let affordable = (usd.value - instances * pool_hours) / per_hour;
     let least = cost.total().bound();
     let on = match (alternatives.further.as_slice(), dearest.parts.as_slice()) {
@@ -162,7 +164,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             if most.is_finite() { format!(", at most {}", text::rounded_duration(most)) } else { String::new() }
         )),
         // Without some prices a shorter `max-run` may still cost more than the budget.
-        _ if affordable >= 1.0 && cost.instances.is_complete => diagnostic
+        _ if affordable >= 1.0 && cost.instances.is_complete && !cost.instances.is_estimate() => diagnostic
             .write(format!("max-run \"{}h\"", affordable.floor())).and_text(&format!(": SageMaker then stops the \
                 job after {}h", affordable.floor())),
         _ => diagnostic,
@@ -178,7 +180,8 @@ fn old_price(context: &Context, alternatives: &Alternatives, span: Span) -> Opti
     let all = max_cost(plan, HOUR).known_usd();
     let mut old: Vec<(String, Option<&str>, i64)> = Vec::new();
     for part in alternatives.iter().flat_map(|one| &one.parts) {
-        let Some(price) = &part.price else { continue };
+        // An estimate is reported as a price that is not known.
+        let Some(price) = part.price.as_ref().filter(|price| price.estimate().is_none()) else { continue };
         if let Some(age) = price.age_days(today) {
             old.push((format!("--price {}=USD_PER_HOUR", part.instance), price.date.as_deref(), age));
         }
@@ -304,7 +307,7 @@ fn describe_storage_cost(
     systems.chain(volumes.map(|usd| Note::cost(format!("{} for the storage volumes", text::dollars(usd))))).collect()
 }
 
-/// Reports missing prices of instance types.
+/// Reports missing prices of instance types. An estimate does not satisfy a budget.
 fn missing_instance_price(
     plan: &Plan,
     alternatives: &Alternatives,
@@ -314,19 +317,29 @@ fn missing_instance_price(
     let region = plan.job.region.value().map_or("this region", String::as_str);
     // An instance type or a region that does not exist is reported already.
     plan.region.as_ref()?;
-    let mut names: Vec<&str> = alternatives.iter().flat_map(Alternative::unpriced_types).collect();
-    names.sort_unstable();
-    names.dedup();
-    let names: Vec<&str> = names.into_iter().filter(|name| instances::instance_exists(name)).collect();
-    if names.is_empty() {
+    let mut types: Vec<(&str, bool)> =
+        alternatives.iter().flat_map(Alternative::types_without_list_price).collect();
+    types.sort_unstable();
+    types.dedup();
+    types.retain(|(name, _)| instances::instance_exists(name));
+    if types.is_empty() {
         return None;
     }
+    let names: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
     let (price, verb) = if names.len() == 1 { ("price", "is") } else { ("prices", "are") };
     let flags: Vec<String> = names.iter().map(|name| format!("--price {name}=USD_PER_HOUR")).collect();
+    let estimated = if types.iter().all(|(_, is_estimated)| *is_estimated) {
+        ", only an estimate from the price of EC2"
+    } else {
+        ""
+    };
     let diagnostic = Diagnostic::new(
         &T0257,
         span,
-        format!("the {price} of {} in `{region}` {verb} not known", text::backtick_list(&names, "and")),
+        format!(
+            "the {price} of {} in `{region}` {verb} not known{estimated}",
+            text::backtick_list(&names, "and")
+        ),
     )
     .severity(unchecked_severity(plan, hard))
     .help(format!("pass `{}`", flags.join(" ")));

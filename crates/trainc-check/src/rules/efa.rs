@@ -172,7 +172,7 @@ fn describe_network_wait(context: &Context) -> Option<Note> {
 fn describe_hang_cost(plan: &Plan) -> Option<Note> {
     let ranks = plan.mesh.as_ref()?.ranks();
     let limit = run_limits::max_run(plan.job.cluster.as_ref()?)?.value;
-    let usd = max_cost(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
+    let usd = max_cost(plan, limit as f64).most_usd().filter(|_| ranks >= HANGING_RANKS)?;
     Some(Note::cost(format!(
         "a run of {} that hangs is billed until `max-run` stops it: {} for {}",
         text::count(ranks, "rank"),

@@ -38,12 +38,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let interval = run.interval_of_cost(cost);
     let max_run = context.plan.job.cluster.as_ref().and_then(run_limits::max_run);
     let max_run = max_run.map(|run| run.value as f64);
-    let most = max_run.and_then(|seconds| max_cost(context.plan, seconds).total().at_least());
+    let most = max_run.and_then(|seconds| {
+        let most = max_cost(context.plan, seconds).total();
+        most.at_least().map(|_| most.high_usd)
+    });
     if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {
         return;
     }
     let hard = budget.hard.get() == Some(true);
-    let severity = if hard || interval.low > usd.value { Severity::Error } else { Severity::Warning };
+    // An estimated price is no certainty for a hard budget either.
+    let strict = hard && !total.is_estimate();
+    let severity = if strict || interval.low > usd.value { Severity::Error } else { Severity::Warning };
     // T0257 reports what has no price.
     let least = total.bound();
     let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };

@@ -260,7 +260,7 @@ fn sufficient_limit(high: f64) -> (u64, String) {
 /// Returns whether the service accepts such a limit and the budget, if any, pays for it.
 fn is_limit_affordable(plan: &Plan, seconds: u64) -> bool {
     let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
-    let most = max_cost(plan, seconds as f64).least_usd();
+    let most = max_cost(plan, seconds as f64).most_usd();
     limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
         && budget.zip(most).is_none_or(|(budget, most)| most <= budget.value)
 }

@@ -34,8 +34,8 @@ use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
     AccountFacts, Delivery, Field, Fleet, ForeignFile, Job, Launch, Machine, OnSagemaker, Origin, Payload,
-    Placeholders, Plan, Price, ProgramVersion, Script, SourceFile, SourceTree, StoragePrice, UnreadCause,
-    UnreadDirectory, Val,
+    Placeholders, Plan, Price, PriceBasis, PriceEstimate, ProgramVersion, Script, SourceFile, SourceTree,
+    StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -262,7 +262,8 @@ fn replace_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Opt
 }
 
 /// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the
-/// last one wins), otherwise the newest of the catalogue, reduced by the discount, a fraction.
+/// last one wins), otherwise the newest of the catalogue, otherwise an estimate from an EC2 price; reduced by the
+/// discount, a fraction.
 pub fn hourly_price(
     instance: &str,
     region: &str,
@@ -277,23 +278,40 @@ pub fn hourly_price(
             region: None,
             date: None,
             source: "--price".to_owned(),
+            basis: PriceBasis::User,
         }
+    } else if let Some(row) = prices::newest(instance, region) {
+        catalogue_price(row.usd_per_hour, row, PriceBasis::List)
     } else {
-        let row = prices::newest(instance, region)?;
-        let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
-        Price {
-            usd_per_hour: row.usd_per_hour,
-            list_usd_per_hour: row.usd_per_hour,
-            region: Some(region.to_owned()),
-            date: Some(date),
-            source: row.provenance.source,
-        }
+        let estimate = prices::estimate(instance, region)?;
+        let basis = PriceBasis::Estimate(PriceEstimate {
+            low_usd_per_hour: estimate.low_usd_per_hour,
+            high_usd_per_hour: estimate.high_usd_per_hour,
+            ec2_usd_per_hour: estimate.ec2.usd_per_hour,
+        });
+        catalogue_price(estimate.usd_per_hour, estimate.ec2, basis)
     };
     if let Some(discount) = discount {
         price.usd_per_hour *= 1.0 - discount;
+        if let PriceBasis::Estimate(estimate) = &mut price.basis {
+            estimate.low_usd_per_hour *= 1.0 - discount;
+            estimate.high_usd_per_hour *= 1.0 - discount;
+        }
         price.source = format!("{}{}{discount}", price.source, trainc_ir::price::DISCOUNT);
     }
     Some(price)
+}
+
+/// Returns a price of the catalogue, with region, date and source of the row from which it is read or estimated.
+fn catalogue_price(usd_per_hour: f64, row: prices::Price, basis: PriceBasis) -> Price {
+    Price {
+        usd_per_hour,
+        list_usd_per_hour: usd_per_hour,
+        region: row.region,
+        date: Some(row.date_words.unwrap_or(row.provenance.date)),
+        source: row.provenance.source,
+        basis,
+    }
 }
 
 /// Describes an origin without its location, for messages.

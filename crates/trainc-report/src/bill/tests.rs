@@ -332,6 +332,8 @@ fn the_schema_describes_every_bill() {
         (Some(LLAMA.as_str()), None),
         (None, Some(LLAMA.clone())),
         (Some("job \"a\" {"), Some(LLAMA.clone())),
+        // Only an EC2 price of these is known.
+        (Some(LLAMA.as_str()), Some(edit_manifest(&[("ml.p4d.24xlarge", "ml.p6-b200.48xlarge")]))),
     ];
     let mut written = std::collections::BTreeSet::new();
     for (before, after) in &all {

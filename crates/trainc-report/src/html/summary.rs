@@ -107,8 +107,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         (None, None) => unknown("run cost", document, "run.cost_usd"),
     };
     cost.under.extend(run.most_usd.map(|most| format!("at most {} by max-run", text::dollars(most))));
-    cost.under
-        .extend(document.price.as_ref().map(|price| describe_origin(price.date.as_deref(), &price.source)));
+    cost.under.extend(document.price.as_ref().map(|price| price.describe_origin_and_age(None)));
     let monthly: f64 = document.after_end.iter().filter_map(|one| one.usd_per_month).sum();
     if monthly > 0.0 {
         let priced = document.after_end.iter().filter(|one| one.usd_per_month.is_some());

@@ -6,7 +6,7 @@ use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{
     Axis, Batch, Engine, FileReader, Fleet, Image, Job, Launch, Launcher, Machine, Mesh, ModelFacts, Origin,
-    Payload, Plan, Price, Region, Run, SourceFile,
+    Payload, Plan, Price, PriceBasis, Region, Run, SourceFile,
 };
 use trainc_plan::plan::minimum_nodes;
 
@@ -115,9 +115,15 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         self::image(table, image);
     }
     table.set_prefix("price");
-    for (name, Price { usd_per_hour, region, date, source, .. }) in instance_prices(job, fleet) {
+    for (name, Price { usd_per_hour, region, date, source, basis, .. }) in instance_prices(job, fleet) {
         let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
+        let why = match basis {
+            PriceBasis::Estimate(it) => {
+                format!("estimate, {} to {}, from {why}", it.low_usd_per_hour, it.high_usd_per_hour)
+            }
+            PriceBasis::User | PriceBasis::List => why,
+        };
         table.push(&name, format!("{usd_per_hour}"), why);
     }
     let stored = plan.created_file_systems().filter_map(|(storage, price)| {

@@ -92,7 +92,7 @@ impl Figures {
             Figure::Nodes => nodes.map(|nodes| nodes as f64),
             Figure::Step => speed.map(|speed| speed.step_seconds),
             Figure::Tokens => speed.map(|speed| speed.tokens_per_second),
-            Figure::Most => max_cost(plan, max_run? as f64).least_usd(),
+            Figure::Most => max_cost(plan, max_run? as f64).most_usd(),
         };
         let interval = |figure| match figure {
             Figure::Cost => run.and_then(Run::cost_interval),
