@@ -367,23 +367,23 @@ fn a_larger_instance_type_is_named_last_with_its_price() {
     let said = here["notes"].to_string().replace("\\\"", "\"");
     let edits = here["facts"]["edits"].as_array().unwrap();
     assert!(!edits.is_empty() && edits.is_sorted_by_key(is_elsewhere), "{edits:?}");
-    // Of two with as much memory the one that has a price in this region, with it.
-    assert_eq!(named(&here), [r#"cluster "ml.p5.48xlarge""#]);
+    // Of two with as much memory the cheaper, whose price in this region is an estimate.
+    assert_eq!(named(&here), [r#"cluster "ml.p4de.24xlarge""#]);
     let price = |problem: &serde_json::Value| {
         let edits = problem["facts"]["edits"].as_array().unwrap();
         edits.iter().find(|edit| is_elsewhere(edit)).unwrap()["cost_usd"].as_f64()
     };
     assert!(price(&here).unwrap() > 0.0);
-    assert!(said.contains(r#"`cluster "ml.p5.48xlarge"` (63.5 GiB of 80 GiB, −"#), "{said}");
-    assert!(said.contains(" instead of $"), "{said}");
-    // The cheaper of them is enough.
-    let priced = check(&["--price", "ml.p4de.24xlarge=30"]);
-    assert_eq!(named(&priced), [r#"cluster "ml.p4de.24xlarge""#]);
+    assert!(said.contains(r#"`cluster "ml.p4de.24xlarge"` (63."#), "{said}");
+    assert!(said.contains(", an estimated $") && said.contains(" instead of $"), "{said}");
+    // A price of the user decides.
+    let priced = check(&["--price", "ml.p5.48xlarge=20"]);
+    assert_eq!(named(&priced), [r#"cluster "ml.p5.48xlarge""#]);
     // PyTorch 1.13 has no kernels for a card of a later generation.
     let old = check(&["--set", "image.version=1.13.1", "--set", "image.python=py39"]);
     assert_eq!(named(&old), [r#"cluster "ml.p4de.24xlarge""#]);
-    assert_eq!(price(&old), None);
-    assert!(old["notes"].to_string().contains("price unknown: pass `--price`"), "{old}");
+    assert!(price(&old).unwrap() > 0.0);
+    assert!(old["notes"].to_string().contains(", an estimated $"), "{old}");
     // Where the region does not offer it, it is not named.
     let far = check(&["--set", "region=eu-west-1"]);
     assert!(!named(&far).contains(&r#"cluster "ml.p4de.24xlarge""#.to_owned()), "{far}");

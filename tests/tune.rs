@@ -471,7 +471,7 @@ fn what_is_written_plans_to_what_was_shown() {
         let dir = Scratch::new("tune-write");
         dir.write("scripts/train.py", "import torch\n");
         dir.write("job.kdl", &text);
-        // The catalogue has no price of a p4de there.
+        // The price of a p4de there is an estimate.
         let types = if name.contains("spot") {
             "ml.p4d.24xlarge,ml.g5.12xlarge"
         } else {
@@ -888,7 +888,7 @@ fn what_has_no_price_is_named() {
         )
     };
     dir.write("near.kdl", job("us-east-1"));
-    dir.write("far.kdl", job("eu-west-1"));
+    dir.write("far.kdl", job("eu-west-1").replace("ml.p4d.24xlarge", "ml.p5e.48xlarge"));
     let tune = |args: &[&str]| {
         crate::support::trainc_in(
             &dir.0,
@@ -900,7 +900,7 @@ fn what_has_no_price_is_named() {
     let far = tune(&["far.kdl", "--max-usd", "20"]);
     assert_eq!(far.code, Some(3), "{}", far.out);
     assert!(
-        far.err.contains("help: the price of `ml.p4d.24xlarge` is unknown: set it with `--price"),
+        far.err.contains("help: the price of `ml.p5e.48xlarge` is unknown: set it with `--price"),
         "{}",
         far.err
     );

@@ -139,11 +139,12 @@ fn look_up_estimate(instance: &str, region: &str) -> Option<Estimate> {
         Some(ec2) => (ec2, Ratio { low: 1.0, mid: 1.0, high: 1.0 }),
         None => (ec2_in(REFERENCE)?, RATIOS.row(&format!("region/{region}"))?),
     };
-    let usd = ec2.usd_per_hour;
+    // Hundredths of a cent: an estimate has no more figures than a price.
+    let times = |ratio: f64| (ec2.usd_per_hour * ratio * 1e4).round() / 1e4;
     Some(Estimate {
-        usd_per_hour: usd * product.mid * place.mid,
-        low_usd_per_hour: usd * product.low * place.low,
-        high_usd_per_hour: usd * product.high * place.high,
+        usd_per_hour: times(product.mid * place.mid),
+        low_usd_per_hour: times(product.low * place.low),
+        high_usd_per_hour: times(product.high * place.high),
         ec2,
     })
 }

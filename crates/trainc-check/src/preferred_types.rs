@@ -1,6 +1,7 @@
 //! Plans of a job on its further preferred instance types.
 
 use crate::queries::memory::format_bytes;
+use crate::queries::prices::describe_cost;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use trainc_diag::source::{Span, Spanned};
@@ -163,7 +164,7 @@ fn planned_type(instance: &str, span: Span, prediction: &Prediction) -> Diagnost
             ends[0],
             ends[1]
         ));
-        parts.extend(run.cost_usd.map(text::dollars));
+        parts.extend(run.cost_usd.map(|usd| describe_cost(run, usd)));
     }
     let message = if parts.is_empty() { "memory and time are unknown".to_owned() } else { parts.join(", ") };
     Diagnostic::new(&T0564, span, message).with_instance_type(instance).note(

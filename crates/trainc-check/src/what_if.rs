@@ -9,6 +9,7 @@ pub(crate) mod edit_text;
 use crate::Context;
 use crate::queries::memory::predicted_memory;
 use crate::queries::prediction::{NEGLIGIBLE, predicted_run, run_of_layout};
+use crate::queries::prices::describe_cost;
 use crate::{rules, superseded};
 use std::collections::BTreeSet;
 use trainc_diag::{Diagnostic, Note, Problems, text};
@@ -125,5 +126,5 @@ fn time_and_cost(run: &Run) -> Option<String> {
         return None;
     }
     let time = text::rounded_duration(seconds);
-    Some(run.least_usd.map_or_else(|| time.clone(), |usd| format!("{time}, {}", text::dollars(usd))))
+    Some(run.least_usd.map_or_else(|| time.clone(), |usd| format!("{time}, {}", describe_cost(run, usd))))
 }

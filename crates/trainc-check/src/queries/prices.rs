@@ -1,14 +1,21 @@
 //! Prices of instance types.
 
 use crate::Context;
-use trainc_diag::Note;
+use trainc_diag::{Note, text};
 use trainc_ir::Price;
 use trainc_ir::price::describe_age;
 use trainc_plan::plan::hourly_price;
+use trainc_predict::Run;
 
 /// Returns the price of an instance type in the job's region.
 pub(crate) fn instance_price(context: &Context, name: &str) -> Option<Price> {
     hourly_price(name, context.plan.job.region.value()?, context.prices, context.discount)
+}
+
+/// Formats an amount of a run's cost, which is called an estimate if a price is one: `an estimated $495`.
+pub(crate) fn describe_cost(run: &Run, usd: f64) -> String {
+    let estimated = if run.cost_parts.total().is_estimate() { "an estimated " } else { "" };
+    format!("{estimated}{}", text::dollars(usd))
 }
 
 /// Describes the sources of the prices, each once, with the age of old ones.

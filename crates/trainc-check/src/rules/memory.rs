@@ -16,7 +16,7 @@ use crate::what_if::allowed_edits::allowed_edits;
 use crate::what_if::alternatives::larger_gpu_types;
 use crate::what_if::assess;
 use crate::what_if::edit_cost::{
-    describe_slowdown, is_batch_divisible, keep_global_batch, new_global_batch, new_instance, run_cost,
+    describe_slowdown, is_batch_divisible, keep_global_batch, new_global_batch, new_instance, describe_run_cost, run_cost,
     training_seconds,
 };
 use crate::what_if::edit_rank::EditRank;
@@ -307,12 +307,10 @@ fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Not
     }
     let unpriced =
         new_instance(&remedy.edits).is_some_and(|name| instance_price(context, name).is_none());
-    let now = run_cost(context, before, (before, &[]));
-    let usd = match (now, run_cost(context, before, (&remedy.layout, &remedy.edits))) {
-        (Some(old), Some(new)) => {
-            Note::cost(format!(", {} instead of {}", text::dollars(new), text::dollars(old)))
-        }
-        (None, Some(new)) if is_elsewhere => Note::cost(format!(", {}", text::dollars(new))),
+    let now = describe_run_cost(context, before, (before, &[]));
+    let usd = match (now, describe_run_cost(context, before, (&remedy.layout, &remedy.edits))) {
+        (Some(old), Some(new)) => Note::cost(format!(", {new} instead of {old}")),
+        (None, Some(new)) if is_elsewhere => Note::cost(format!(", {new}")),
         _ if unpriced => ", price unknown: pass `--price`".into(),
         _ => "".into(),
     };

@@ -1,7 +1,7 @@
 //! Time, cost and global batch of a job after edits that make it fit.
 
 use crate::Context;
-use crate::queries::prices::instance_price;
+use crate::queries::prices::{describe_cost, instance_price};
 use trainc_catalog::instances;
 use trainc_predict::memory::remedies::{Edit, Remedy, changes_instance};
 use trainc_predict::run::Terms;
@@ -53,6 +53,16 @@ pub(crate) fn training_seconds(context: &Context, before: &Layout, new: &Layout)
 /// Returns the cost of the edited run in US dollars; `None` if its length or a price is unknown.
 pub(crate) fn run_cost(context: &Context, before: &Layout, edited: (&Layout, &[Edit])) -> Option<f64> {
     edited_run(context, before, edited)?.cost_usd
+}
+
+/// Describes the same; an estimate is called that.
+pub(crate) fn describe_run_cost(
+    context: &Context,
+    before: &Layout,
+    edited: (&Layout, &[Edit]),
+) -> Option<String> {
+    let run = edited_run(context, before, edited)?;
+    Some(describe_cost(&run, run.cost_usd?))
 }
 
 /// Returns how much longer the edited run takes, as a fraction.

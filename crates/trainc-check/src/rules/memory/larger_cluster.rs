@@ -5,7 +5,7 @@ use crate::Context;
 use crate::queries::instances::is_offered;
 use crate::queries::memory::{format_bytes, memory_constants};
 use crate::queries::prediction::{predicted_run, round_to_u64};
-use crate::queries::prices::instance_price;
+use crate::queries::prices::{describe_cost, instance_price};
 use crate::what_if::alternatives::has_kernels;
 use crate::what_if::codes_of_plan;
 use crate::what_if::edit_text::{self, Replacement};
@@ -74,7 +74,7 @@ impl LargerCluster {
         let run = self.run.as_ref().map_or_else(String::new, |run| {
             let usd = run.least_usd.map_or_else(
                 || ", price unknown: pass `--price`".to_owned(),
-                |usd| format!(", {}", text::dollars(usd)),
+                |usd| format!(", {}", describe_cost(run, usd)),
             );
             format!(", the run {}{usd}", text::rounded_duration(run.expected_seconds()))
         });
