@@ -373,7 +373,6 @@ impl RunRow<'_> {
                 }
             }),
             host_memory_bytes: None,
-            host_threads: None,
             efa: self.has_efa(),
             nvlink_gpus: card.and_then(|card| card.nvlink_gpus),
         })

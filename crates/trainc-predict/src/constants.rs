@@ -192,8 +192,8 @@ names! {
     Pipeline = "links.pipeline";
     /// SMDDP's collectives over EFA against NCCL's, a ratio of speeds.
     Smddp = "links.smddp";
-    /// Bytes per second that the optimizer's step moves on a host, for each of its hardware threads.
-    Host = "links.host_bytes_per_second_and_thread";
+    /// Bytes per second that the optimizer's step of one process moves on a host.
+    Host = "links.host_bytes_per_second_and_process";
     /// Bytes per second of parameters between the host and the GPUs of a node.
     HostParameters = "links.host_parameter_bytes_per_second";
     /// Bytes per second and GPU between GPU and host memory.

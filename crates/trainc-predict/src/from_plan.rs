@@ -239,7 +239,6 @@ impl Hardware {
             nodes: nodes as f64,
             inter_bytes_per_second: row.network_gbps.map(|gbps| gbps * 1e9 / 8.0),
             host_memory_bytes: row.host_memory_bytes.map(|bytes| bytes as f64),
-            host_threads: row.vcpus.map(f64::from),
             efa: row.efa == Some(true),
             ..Self::from_accelerator(&accelerator.product, Some(accelerator))
         }
@@ -261,7 +260,6 @@ impl Hardware {
             intra_bytes_per_second: row.and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9),
             inter_bytes_per_second: None,
             host_memory_bytes: None,
-            host_threads: None,
             efa: false,
             nvlink_gpus: None,
         }
@@ -283,7 +281,6 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
             intra_bytes_per_second: None,
             inter_bytes_per_second: None,
             host_memory_bytes: None,
-            host_threads: None,
             efa: false,
             nvlink_gpus: None,
         });

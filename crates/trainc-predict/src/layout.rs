@@ -165,8 +165,6 @@ pub struct Hardware {
     pub inter_bytes_per_second: Option<f64>,
     /// Host memory of a node, bytes.
     pub host_memory_bytes: Option<f64>,
-    /// Hardware threads of a node's host (vCPUs).
-    pub host_threads: Option<f64>,
     /// True if nodes communicate over EFA.
     pub efa: bool,
     /// GPUs that NVLink connects, if they are those of several nodes (72 in a GB200 NVL72); otherwise those

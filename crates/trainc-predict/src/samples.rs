@@ -20,7 +20,6 @@ pub(super) fn one_gpu(model: Model) -> Layout {
             intra_bytes_per_second: None,
             inter_bytes_per_second: None,
             host_memory_bytes: None,
-            host_threads: None,
             efa: false,
             nvlink_gpus: None,
         },

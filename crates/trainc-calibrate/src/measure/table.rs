@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Columns of a table of runs.
-const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,intra_bw_gbps,inter_bw_gbps,precision,shard_degree,tp,pp,cp,ep,dp_replicas,zero_stage,micro_batch,global_batch_sequences,grad_accum,recompute,flash,offload,tokens_per_s,samples_per_s,step_s,tflops_per_gpu,mfu,tflops_convention,peak_mem_gib,mem_kind,oom,notes,code,model_id,virtual_stages,compiled,fp8_recipe,gated,experts,experts_per_token,lora_rank,grad_dtype,attention,loss,async_tp,moe_kernel,state_dtype,software,fabric";
+const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,intra_bw_gbps,inter_bw_gbps,precision,shard_degree,tp,pp,cp,ep,dp_replicas,zero_stage,micro_batch,global_batch_sequences,grad_accum,recompute,flash,offload,tokens_per_s,samples_per_s,step_s,tflops_per_gpu,mfu,tflops_convention,peak_mem_gib,mem_kind,oom,notes,code,model_id,virtual_stages,compiled,fp8_recipe,gated,experts,experts_per_token,lora_rank,grad_dtype,attention,loss,async_tp,moe_kernel,state_dtype,software,fabric,weight_dtype";
 
 /// Result of adding a row to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -182,8 +182,10 @@ fn attention_core_bytes(layout: &Layout, kept: &Kept, attention: Attention) -> f
 fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
     let experts = model.active_experts.max(1.0);
     let last = if kept.frozen && !kept.frozen_inputs { 0.0 } else { 1.0 };
+    // What layers of several kinds keep is counted with the kernels of their code.
+    let fused = kept.fused_gate && model.activations.is_none();
     let tensors = if model.ffn_matrices > 2.5 {
-        (if kept.compiled || kept.fused_gate { 2.0 } else { 3.0 }) + last
+        (if kept.compiled || fused { 2.0 } else { 3.0 }) + last
     } else if model.composite_gelu && kept.repeats_heads && !kept.compiled {
         // x, its hyperbolic tangent, one more than it, half of x: one tensor for each operation of
         // `gelu_new`.

@@ -291,9 +291,6 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
 /// the gradient written (28), and a 16-bit copy of the weight is made (2).
 const HOST_STEP: f64 = 30.0;
 
-/// Hardware threads of a host that is not described: those of an instance with eight A100 (p4d).
-const HOST_THREADS: f64 = 96.0;
-
 /// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute
 /// does not hide.
 pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
@@ -303,8 +300,8 @@ pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers
     let of_node = layout.hardware.gpus_per_node / sharded;
     if layout.offload.optimizer {
         let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
-        let threads = layout.hardware.host_threads.unwrap_or(HOST_THREADS);
-        seconds += HOST_STEP * trained * of_node / (threads * machine.get(Name::Host));
+        // torchrun gives each process one thread (`OMP_NUM_THREADS=1`), so that a host's threads count by ranks.
+        seconds += HOST_STEP * trained / sharded / machine.get(Name::Host);
     }
     if layout.offload.parameters {
         // To the GPU for the forward and for the backward pass; updated weights go back once.

@@ -54,7 +54,6 @@ pub(crate) fn gpt2_30b(
             intra_bytes_per_second: Some(600e9),
             inter_bytes_per_second: Some(50e9),
             host_memory_bytes: None,
-            host_threads: None,
             efa: true,
             nvlink_gpus: None,
         },
@@ -434,7 +433,7 @@ fn placement_decides_what_crosses_nodes() {
     assert!((links::pipeline_send_seconds(&spread, &machine) / across - 1.0).abs() < 1e-9);
     // With the stages inside a node its four groups of gradients span two nodes; with the stages apart none does.
     let parameters = cluster.model.parameters / 4.0;
-    let share = constants.get(Name::Gradients) / (1.0 + 2.0 / constants.get(Name::GradientNodes));
+    let share = constants.get(Name::GradientsEfa) / (1.0 + 2.0 / constants.get(Name::GradientNodesEfa));
     let between = 4.0 * 2.0 * 2.0 * parameters * 0.5 / (share * 50e9);
     assert!((links::gradient_reduce_seconds(&cluster, &machine) / between - 1.0).abs() < 1e-9);
     let inside = 2.0 * 0.75 * 2.0 * parameters / (constants.get(Name::Nvlink) * 300e9);
@@ -700,7 +699,7 @@ fn the_step_is_as_far_off_as_its_parts_in_the_mean() {
 #[test]
 fn the_worker_on_gpus_takes_the_time_of_fsdp() {
     let mut fsdp = gpt2_30b(2.0, 16.0, 512.0, 1.0, 64.0);
-    fsdp.system = System::Fsdp;
+    (fsdp.system, fsdp.code) = (System::Fsdp, Code::Composer);
     let mut worker = Layout { system: System::Worker, code: Code::Worker, ..fsdp.clone() };
     worker.worker.wide_reduction = false;
     let (ours, theirs) = (speed_with_shipped(&worker), speed_with_shipped(&fsdp));
