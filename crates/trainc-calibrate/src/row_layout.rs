@@ -147,6 +147,7 @@ impl RunRow<'_> {
             input: None,
             gathering: trainc_predict::Gathering::default(),
             worker: trainc_predict::WorkerSettings::default(),
+            release: self.release(),
             code,
             code_is_known: code_is_known && !self.has_unknown_word(),
             gradient_bytes: match self.text("grad_dtype") {
@@ -188,6 +189,10 @@ impl RunRow<'_> {
         let version = framework.split_once("torch ").map(|(_, rest)| rest.split(' ').next().unwrap_or(rest));
         let is_recent = version.is_some() || self.number("year").is_some_and(|year| year >= 2024.0);
         is_recent && code.frees_frozen(version)
+    }
+
+    fn release(&self) -> Option<std::sync::Arc<str>> {
+        Some(self.text("software")).filter(|release| !release.is_empty()).map(std::sync::Arc::from)
     }
 
     fn precision(&self) -> Result<Precision, String> {

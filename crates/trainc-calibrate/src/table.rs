@@ -47,7 +47,7 @@ enum NoLayout {
 /// Reason why a text is not a table of runs: a lowercase fragment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NotATable(String);
+pub struct NotATable(pub(super) String);
 
 /// Reads a table of runs. A byte-order mark at its start, which spreadsheets write, is ignored.
 ///
@@ -58,18 +58,11 @@ pub fn read(text: &str) -> Result<Table, NotATable> {
     let body = text.trim_start_matches('\u{feff}');
     let before = text.len() - body.len();
     let mut rows = csv::rows(body).into_iter();
-    let head = rows.next().ok_or_else(|| NotATable("missing header line".to_owned()))?;
-    let head: Vec<String> = head.into_iter().map(|field| field.text).collect();
-    let missing: Vec<&str> =
-        REQUIRED.into_iter().filter(|name| !head.iter().any(|column| column.trim() == *name)).collect();
-    if !missing.is_empty() {
-        let columns = if missing.len() == 1 { "column" } else { "columns" };
-        return Err(NotATable(format!("missing {columns} `{}`", missing.join("`, `"))));
-    }
+    let head = header(rows.next())?;
     let mut out = Table::default();
     let mut seen = BTreeSet::new();
     for fields in rows {
-        let named = || head.iter().map(|name| name.trim()).zip(&fields);
+        let named = || head.iter().map(String::as_str).zip(&fields);
         let cells: BTreeMap<&str, &str> = named()
             .map(|(name, field)| (name, field.text.trim()))
             .filter(|(_, cell)| !cell.is_empty())
@@ -89,6 +82,19 @@ pub fn read(text: &str) -> Result<Table, NotATable> {
         }
     }
     Ok(out)
+}
+
+/// Returns the columns of a header line.
+pub(super) fn header(fields: Option<Vec<csv::Field>>) -> Result<Vec<String>, NotATable> {
+    let fields = fields.ok_or_else(|| NotATable("missing header line".to_owned()))?;
+    let head: Vec<String> = fields.into_iter().map(|field| field.text.trim().to_owned()).collect();
+    let missing: Vec<&str> =
+        REQUIRED.into_iter().filter(|name| !head.iter().any(|column| column == name)).collect();
+    if !missing.is_empty() {
+        let columns = if missing.len() == 1 { "column" } else { "columns" };
+        return Err(NotATable(format!("missing {columns} `{}`", missing.join("`, `"))));
+    }
+    Ok(head)
 }
 
 const DUPLICATE: &str = "duplicate of an earlier row";

@@ -4,6 +4,7 @@
 //! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same
 //! function reads a user's file.
 
+use super::evidence::{Evidence, MeasuredRun};
 use super::figures::{flatten_toml, format_four_digits, format_three_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
 pub use super::position::Position;
@@ -11,7 +12,7 @@ pub use super::ranges::Range;
 use super::ranges::{RANGES, range_name};
 use super::settings::{FEWEST_OWN, MemorySetting, PeakEnds, Setting};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 const SHIPPED: &str = include_str!("constants.toml");
 
@@ -57,6 +58,8 @@ pub struct Constants {
     settings: Vec<(Setting, MeasuredRuns)>,
     /// Ends of the intervals of peaks by setting.
     peak_ends: Vec<PeakEnds>,
+    /// Measured runs of the user, which condition predictions of similar layouts.
+    evidence: Option<Arc<Evidence>>,
 }
 
 /// Declares the constants that are independent of the GPU type.
@@ -405,6 +408,7 @@ impl Constants {
             ranges: BTreeMap::new(),
             settings: Vec::new(),
             peak_ends: Vec::new(),
+            evidence: None,
         }
     }
 
@@ -549,6 +553,24 @@ impl Constants {
             out.push_str("]\n");
         }
         out
+    }
+
+    /// Returns the constants with measured runs of the user, read from a file of that name.
+    #[must_use]
+    pub fn with_runs(&self, file: String, runs: Vec<MeasuredRun>) -> Self {
+        let evidence = Evidence::new(file, runs, self);
+        Self { evidence: Some(Arc::new(evidence)), ..self.clone() }
+    }
+
+    /// Returns the constants without measured runs of the user.
+    #[must_use]
+    pub fn without_runs(&self) -> Self {
+        Self { evidence: None, ..self.clone() }
+    }
+
+    /// Returns the measured runs of the user.
+    pub fn evidence(&self) -> Option<&Evidence> {
+        self.evidence.as_deref()
     }
 
     /// Returns the largest runs behind the constants of a system; `None` if neither the file nor the shipped

@@ -135,6 +135,7 @@ impl Layout {
             input: super::Input::from_plan(plan).ok(),
             gathering: Gathering::from_plan(plan),
             worker: worker(plan),
+            release: super::evidence::release(plan),
         })
     }
 }

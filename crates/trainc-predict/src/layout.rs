@@ -85,6 +85,8 @@ pub struct Layout {
     pub gathering: Gathering,
     /// Settings of engine `worker`; its defaults under other engines.
     pub worker: WorkerSettings,
+    /// Image or software release, if known; compared with that of measured runs.
+    pub release: Option<std::sync::Arc<str>>,
 }
 
 /// A model's dimensions. Counts, never bytes.

@@ -8,6 +8,7 @@ mod balance;
 pub mod bills;
 mod code;
 pub mod constants;
+pub mod evidence;
 mod expectation;
 mod experts;
 mod extrapolation;
@@ -39,6 +40,7 @@ mod worker;
 mod wrapping;
 
 pub use constants::Constants;
+pub use evidence::{Conditioned, Evidence, MeasuredRun};
 pub use expectation::expectation;
 pub use experts::EXPERT_OVERLOAD;
 pub use extrapolation::{Extrapolation, FARTHEST, FarRun, LargerCount, MeasuredSetting, NewGpu};

@@ -149,8 +149,10 @@ pub struct Speed {
     pub interval: Interval,
     /// Extrapolation beyond the measured runs, which widens the interval.
     pub extrapolation: Extrapolation,
-    /// Half-widths that make up the interval.
+    /// Half-widths that make up the interval, without measured runs of the user.
     pub widths: Widths,
+    /// What measured runs of the user say about it; `None` if there are none with enough in common.
+    pub evidence: Option<super::Conditioned>,
     /// Its parts.
     pub parts: SpeedParts,
     /// Communication, hidden or exposed.
@@ -183,6 +185,20 @@ pub struct Communication<T = f64> {
 }
 
 impl Communication {
+    /// Returns each multiplied by a factor.
+    pub(super) fn scaled(&self, factor: f64) -> Self {
+        Self {
+            tensor: factor * self.tensor,
+            pipeline: factor * self.pipeline,
+            experts: factor * self.experts,
+            context: factor * self.context,
+            gather: factor * self.gather,
+            scatter: factor * self.scatter,
+            replicas: factor * self.replicas,
+            gradients: factor * self.gradients,
+        }
+    }
+
     /// Returns the sum, seconds.
     pub fn total(&self) -> f64 {
         self.exposed_seconds() + self.overlapped_seconds()
@@ -230,6 +246,18 @@ pub struct SpeedParts<T = f64> {
 }
 
 impl SpeedParts {
+    /// Returns each multiplied by a factor.
+    pub(super) fn scaled(&self, factor: f64) -> Self {
+        Self {
+            compute: factor * self.compute,
+            exposed_communication: factor * self.exposed_communication,
+            bubble: factor * self.bubble,
+            offload: factor * self.offload,
+            optimizer: factor * self.optimizer,
+            input: self.input.map(|input| factor * input),
+        }
+    }
+
     /// Returns the sum, seconds.
     pub fn total(&self) -> f64 {
         self.compute

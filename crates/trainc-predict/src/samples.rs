@@ -72,5 +72,6 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         input: None,
         gathering: Gathering::default(),
         worker: WorkerSettings::default(),
+        release: None,
     }
 }

@@ -17,4 +17,5 @@ pub use lines::{Reader, Report};
 pub use part::{Group, Job, Row, describe_uncounted_memory, rows};
 pub use row::table_cells;
 pub use steps::{Measured, Median};
-pub use table::{Addition, append};
+pub(super) use table::COLUMNS;
+pub use table::{Addition, NotAddable, append};

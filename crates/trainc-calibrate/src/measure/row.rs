@@ -1,6 +1,6 @@
 //! A run as a row of a table for `calibrate`.
 
-use super::steps::Measured;
+use super::steps::{Measured, Median};
 use crate::row_layout::low_rank_parameters;
 use std::collections::BTreeMap;
 use trainc_ir::Plan;
@@ -11,12 +11,12 @@ use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recomp
 const GIB: f64 = 1_073_741_824.0;
 
 /// Returns the cells of a run by column: the layout as `calibrate` needs it, and the measurements. `None` if
-/// the layout is unknown.
+/// the layout is unknown. `date` is that of the run, an ISO date.
 pub fn table_cells(
     plan: &Plan,
     measured: &Measured,
     id: &str,
-    year: &str,
+    date: &str,
 ) -> Option<BTreeMap<&'static str, String>> {
     let layout = Layout::from_plan(plan).ok()?;
     let facts = plan.model.as_ref()?;
@@ -35,7 +35,11 @@ pub fn table_cells(
     let family = [instance.map(String::as_str), pytorch].into_iter().flatten().collect::<Vec<_>>().join(" ");
     put("family", family);
     put("source", "trainc report".to_owned());
-    put("year", year.to_owned());
+    put("year", date.get(..4).unwrap_or_default().to_owned());
+    put("date", date.to_owned());
+    put("job", plan.job.name.value().cloned().unwrap_or_default());
+    put("instance", instance.cloned().unwrap_or_default());
+    put("software", layout.release.as_deref().unwrap_or_default().to_owned());
     put("framework", pytorch.map_or_else(String::new, |version| format!("PyTorch {version}")));
     put("engine", engine_column(plan, &layout));
     put("model", facts.name.clone());
@@ -111,6 +115,7 @@ pub fn table_cells(
     put("oom", if measured.out_of_memory { "1" } else { "0" }.to_owned());
     if !measured.out_of_memory {
         put("step_s", measured.step_seconds.map_or_else(String::new, |median| number(median.value)));
+        put("step_spread", measured.step_seconds.and_then(relative_spread).map_or_else(String::new, number));
         put(
             "tokens_per_s",
             measured.tokens_per_second.map_or_else(String::new, |median| number(median.value)),
@@ -135,6 +140,15 @@ pub fn table_cells(
         put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}"));
     }
     Some(out)
+}
+
+/// Returns the standard deviation of normally distributed figures with these quartiles, a fraction of their
+/// median; `None` of a single figure.
+fn relative_spread(median: Median) -> Option<f64> {
+    /// Standard deviations from the median to a quartile.
+    const QUARTILE: f64 = 0.6745;
+    let spread = (median.high - median.low) / (2.0 * QUARTILE * median.value);
+    (median.of > 1 && spread.is_finite()).then(|| (spread * 1e5).round() / 1e5)
 }
 
 /// Returns the engine in the words of a table of runs.

@@ -1,9 +1,16 @@
 //! Appending a row to a table of runs.
 
+use crate::csv;
+use crate::own_runs::OWN_COLUMNS;
 use std::collections::BTreeMap;
+use trainc_diag::text;
 
 /// Columns of a table of runs.
-const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,intra_bw_gbps,inter_bw_gbps,precision,shard_degree,tp,pp,cp,ep,dp_replicas,zero_stage,micro_batch,global_batch_sequences,grad_accum,recompute,flash,offload,tokens_per_s,samples_per_s,step_s,tflops_per_gpu,mfu,tflops_convention,peak_mem_gib,mem_kind,oom,notes,code,model_id,virtual_stages,compiled,fp8_recipe,gated,experts,experts_per_token,lora_rank,grad_dtype,attention,loss,async_tp,moe_kernel,state_dtype,software,fabric,weight_dtype";
+pub(crate) const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,intra_bw_gbps,inter_bw_gbps,precision,shard_degree,tp,pp,cp,ep,dp_replicas,zero_stage,micro_batch,global_batch_sequences,grad_accum,recompute,flash,offload,tokens_per_s,samples_per_s,step_s,tflops_per_gpu,mfu,tflops_convention,peak_mem_gib,mem_kind,oom,notes,code,model_id,virtual_stages,compiled,fp8_recipe,gated,experts,experts_per_token,lora_rank,grad_dtype,attention,loss,async_tp,moe_kernel,state_dtype,software,fabric,weight_dtype";
+
+/// Columns of measurements, of which a table needs one that the row has.
+const MEASUREMENTS: [&str; 6] =
+    ["step_s", "tokens_per_s", "samples_per_s", "mfu", "peak_mem_gib", "billed_seconds"];
 
 /// Result of adding a row to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,47 +26,72 @@ pub enum Addition {
     },
 }
 
+/// Reason why a row cannot be added to a table: a lowercase fragment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAddable(String);
+
 /// Returns the text to append to a table for a row. If ids are job names (`again`), a different row with the
 /// same `id` is another run and gets a number; if the service names the runs, it is the same run.
-pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) -> Addition {
-    let head = table.lines().next().filter(|line| !line.trim().is_empty());
-    let columns: Vec<&str> = head.unwrap_or(COLUMNS).trim_start_matches('\u{feff}').split(',').collect();
-    let first = cells.get("id").cloned().unwrap_or_default();
-    let at = columns.iter().position(|column| column.trim() == "id");
-    // `id` is our first column; other tables have their own order.
-    let of = |id: &str| {
-        let id = quote_field(id);
-        let same = move |line: &&str| at.and_then(|at| line.split(',').nth(at)) == Some(id.as_str());
-        table.lines().skip(1).filter(same).map(str::trim_end).collect::<Vec<_>>()
+///
+/// # Errors
+///
+/// If the file is another one, or has no column for any of the measurements.
+pub fn append(
+    table: &str,
+    cells: &BTreeMap<&'static str, String>,
+    again: bool,
+) -> Result<Addition, NotAddable> {
+    let mut rows = csv::rows(table.trim_start_matches('\u{feff}')).into_iter();
+    let texts = |fields: Vec<csv::Field>| {
+        fields.into_iter().map(|field| field.text.trim().to_owned()).collect::<Vec<_>>()
     };
-    let row = |id: &str| {
-        let cell = |column: &&str| match column.trim() {
-            "id" => quote_field(id),
-            column => cells.get(column).map(|cell| quote_field(cell)).unwrap_or_default(),
+    let is_empty = table.trim_start_matches('\u{feff}').trim().is_empty();
+    let head = rows.next().filter(|_| !is_empty).map(texts);
+    let columns = head
+        .clone()
+        .unwrap_or_else(|| COLUMNS.split(',').chain(OWN_COLUMNS.split(',')).map(str::to_owned).collect());
+    let at = columns.iter().position(|column| column == "id");
+    let at = at.ok_or_else(|| NotAddable("it is not a table of runs: it has no column `id`".to_owned()))?;
+    let lacks = |name: &&str| !columns.iter().any(|column| column == name);
+    let measured: Vec<&str> = MEASUREMENTS.into_iter().filter(|name| cells.contains_key(name)).collect();
+    if !measured.is_empty() && measured.iter().all(|name| lacks(name)) {
+        let names = text::backtick_list(&measured, "or");
+        return Err(NotAddable(format!("it has no column {names}")));
+    }
+    let known: Vec<Vec<String>> = rows.map(texts).collect();
+    let first = cells.get("id").map_or("", |id| id.trim());
+    let row = |id: &str| -> Vec<String> {
+        let cell = |column: &String| match column.as_str() {
+            "id" => id.to_owned(),
+            column => cells.get(column).map(|cell| cell.trim().to_owned()).unwrap_or_default(),
         };
-        columns.iter().map(cell).collect::<Vec<_>>().join(",")
+        columns.iter().map(cell).collect()
     };
-    let mut id = first.clone();
+    let mut id = first.to_owned();
     for number in 2_u64.. {
-        let there = of(&id);
-        if there.is_empty() || first.is_empty() {
+        let mut there = known.iter().filter(|row| row.get(at) == Some(&id)).peekable();
+        if there.peek().is_none() || first.is_empty() {
             break;
         }
-        if !again || there.contains(&row(&id).as_str()) {
-            return Addition::There;
+        if !again || there.any(|one| *one == row(&id)) {
+            return Ok(Addition::There);
         }
         id = format!("{first}-{number}");
     }
+    let end =
+        if table.split_once('\n').is_some_and(|(head, _)| head.ends_with('\r')) { "\r\n" } else { "\n" };
     let mut out = String::new();
     if head.is_none() {
-        out.push_str(COLUMNS);
-        out.push('\n');
+        out.push_str(&columns.join(","));
+        out.push_str(end);
     } else if !table.ends_with('\n') {
-        out.push('\n');
+        // The rest of a row that was written by half stays one row.
+        out.push_str(end);
     }
-    out.push_str(&row(&id));
-    out.push('\n');
-    Addition::New { id, text: out }
+    out.push_str(&row(&id).iter().map(|cell| quote_field(cell)).collect::<Vec<_>>().join(","));
+    out.push_str(end);
+    Ok(Addition::New { id, text: out })
 }
 
 /// Quotes a field as in RFC 4180.
@@ -79,12 +111,12 @@ mod tests {
     fn a_row_goes_where_its_columns_are() {
         let cells = BTreeMap::from([("id", "a".to_owned()), ("notes", "x, \"y\"".to_owned())]);
         let text = |table: &str| match append(table, &cells, true) {
-            Addition::New { text, .. } => text,
-            Addition::There => panic!("there"),
+            Ok(Addition::New { text, .. }) => text,
+            other => panic!("{other:?}"),
         };
         let first = text("");
         assert!(first.starts_with(COLUMNS) && first.contains(",\"x, \"\"y\"\"\","), "{first}");
-        assert_eq!(append(&first, &cells, true), Addition::There);
+        assert_eq!(append(&first, &cells, true), Ok(Addition::There));
         assert_eq!(text("notes,id,mine\n1,b,2"), "\n\"x, \"\"y\"\"\",a,\n");
     }
 
@@ -93,18 +125,36 @@ mod tests {
         let cells = |seconds: &str| BTreeMap::from([("id", "a".to_owned()), ("step_s", seconds.to_owned())]);
         let mut table = "id,step_s\na,1\n".to_owned();
         for (seconds, name) in [("2", "a-2"), ("3", "a-3")] {
-            let Addition::New { id, text } = append(&table, &cells(seconds), true) else {
+            let Ok(Addition::New { id, text }) = append(&table, &cells(seconds), true) else {
                 panic!("{seconds}")
             };
             assert_eq!(id, name);
             table += &text;
         }
         for seconds in ["1", "2", "3"] {
-            assert_eq!(append(&table, &cells(seconds), true), Addition::There);
+            assert_eq!(append(&table, &cells(seconds), true), Ok(Addition::There));
         }
         // If the service named it, it is the same run, still in progress.
-        assert_eq!(append(&table, &cells("4"), false), Addition::There);
+        assert_eq!(append(&table, &cells("4"), false), Ok(Addition::There));
         assert_eq!(table, "id,step_s\na,1\na-2,2\na-3,3\n");
+    }
+
+    /// What spreadsheets, other tools and an interrupted write leave behind.
+    #[test]
+    fn a_row_is_added_to_what_is_there() {
+        let cells = BTreeMap::from([("id", "a".to_owned()), ("step_s", "1".to_owned())]);
+        let text = |table: &str| match append(table, &cells, false) {
+            Ok(Addition::New { text, .. }) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text("\u{feff}\"id\",step_s\r\nb,2\r\n"), "a,1\r\n");
+        assert_eq!(text("id,step_s\nb"), "\na,1\n");
+        // A line break and a comma in another cell.
+        let other = "notes,id,step_s\n\"x,\ny\",a,2\n";
+        assert_eq!(append(other, &cells, false), Ok(Addition::There));
+        let refused = |table: &str| append(table, &cells, false).unwrap_err().to_string();
+        assert!(refused("job \"a\" {\n}\n").contains("no column `id`"));
+        assert!(refused("id,notes\n").contains("no column `step_s`"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) use compute::flash_slowness;
 
 use super::balance::balanced_stages;
 use super::constants::{Constants, Gpu, Name};
+use super::evidence::Evidence;
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
 use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
@@ -103,7 +104,19 @@ pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
 }
 
 /// Returns the time of a step, or what is missing for it.
+///
+/// Measured runs of the user in the constants condition it.
 pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
+    speed_with(layout, constants, constants.evidence())
+}
+
+/// Returns the time of a step by the constants alone.
+pub(super) fn speed_without_evidence(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
+    speed_with(layout, constants, None)
+}
+
+fn speed_with(layout: &Layout, constants: &Constants, evidence: Option<&Evidence>) -> Result<Speed, Unknown> {
+    let whole = layout;
     if layout.system == System::Worker && layout.worker.cpu {
         return Err(Unknown("no run of the worker on CPUs was measured"));
     }
@@ -121,12 +134,25 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         }));
     }
     let machine = Machine::of(layout, constants)?;
-    let (mut parts, communication) = parts(layout, &machine);
+    let (mut parts, mut communication) = parts(layout, &machine);
     let (model_flops, hardware_flops) = flops(layout);
     // No interplay of constants may exceed the hardware.
     let peak = machine.peak * layout.precision.peak_ratio();
     let least = hardware_flops * layout.work.global_sequences / layout.hardware.gpus() / peak;
     parts.compute += (least - parts.total()).max(0.0);
+    let waited = parts.exposed_communication + parts.bubble + parts.offload;
+    let waiting = (waited / parts.total()).clamp(0.0, 1.0);
+    let (extrapolation, near) = Extrapolation::from_layout(layout, waiting, constants, &machine.gpu);
+    let work = near.work + extrapolation.extra_half_width();
+    let above = constants.get(Name::Above);
+    let evidence = evidence.and_then(|runs| {
+        // The mean of both ends.
+        let half_width = (work + near.waiting * waiting) * f64::midpoint(1.0, above);
+        runs.condition(whole, half_width)?.at_least(least / parts.total())
+    });
+    if let Some(measured) = &evidence {
+        (parts, communication) = (parts.scaled(measured.factor), communication.scaled(measured.factor));
+    }
     let rest = parts.total();
     let sequences = layout.work.global_sequences;
     parts.input = layout.input.map(|input| input.exposed_read_seconds(sequences, rest));
@@ -136,24 +162,29 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
         return Err(Unknown("the layout is incomplete"));
     }
-    let work = &layout.work;
     let gpus = layout.hardware.gpus();
-    let samples = work.global_sequences;
-    let tokens = samples * work.sequence_length;
+    let samples = layout.work.global_sequences;
+    let tokens = samples * layout.work.sequence_length;
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
     // Conventions: a fixed number of FLOP per parameter that a token uses, frozen or not.
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
-    let waiting = waited / step_seconds;
-    let (extrapolation, near) =
-        Extrapolation::from_layout(layout, waiting.clamp(0.0, 1.0), constants, &machine.gpu);
     let widths = Widths {
-        work: near.work + extrapolation.extra_half_width(),
+        work,
         waiting: near.waiting,
-        above: constants.get(Name::Above),
+        above,
         read_seconds: layout.input.map(|input| input.read_seconds(sequences)),
     };
-    let width = widths.work + widths.waiting * waiting;
+    let (below, above) = match &evidence {
+        Some(measured) => {
+            let width = measured.half_width + near.waiting * parts.input.unwrap_or(0.0) / step_seconds;
+            (width, width)
+        }
+        None => {
+            let width = work + near.waiting * waited / step_seconds;
+            (width, above * width)
+        }
+    };
     Ok(Speed {
         step_seconds,
         tokens_per_second: tokens / step_seconds,
@@ -166,11 +197,12 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         },
         mfu: rate(model_flops) * 1e12 / peak,
         interval: Interval {
-            low: (step_seconds * (-width).exp()).max(least.min(step_seconds)),
-            high: step_seconds * (widths.above * width).exp(),
+            low: (step_seconds * (-below).exp()).max(least.min(step_seconds)),
+            high: step_seconds * above.exp(),
         },
         extrapolation,
         widths,
+        evidence,
         parts,
         communication,
     })
