@@ -2,12 +2,16 @@
 //! was planned.
 
 use crate::terminal::io::Io;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use trainc_apply::saved_plan::Overrides;
+use trainc_calibrate::own_runs;
 use trainc_emit::quote;
 use trainc_plan::Options;
 use trainc_plan::resolve::Choices;
 use trainc_predict::Constants;
+use trainc_project::files::{MOST_TABLE_BYTES, describe, read_named_text};
+use trainc_project::runs_file::{RUNS_FILE, read_runs_file, runs_file};
 
 /// Overridden values, and the prices and constants for the prediction.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -35,7 +39,17 @@ pub(crate) struct Overlay {
     /// of `trainc-worker selfcheck`
     #[arg(long, value_name = "FILE", value_parser = calibration)]
     pub calibration: Option<Calibration>,
+    /// Table of your own runs, which predictions of similar jobs are conditioned on [default:
+    /// .trainc/runs.csv at the repository's root, unless `--calibration` is given]
+    #[arg(long, value_name = "RUNS.csv")]
+    pub runs: Option<PathBuf>,
+    /// Constants with the measured runs, once they are read.
+    #[arg(skip)]
+    pub conditioned: OnceCell<Constants>,
 }
+
+/// Longest warning about a row, in characters.
+const MOST_WARNING: usize = 300;
 
 fn parse_set(written: &str) -> Result<String, String> {
     let what = match written.split_once('=') {
@@ -124,6 +138,7 @@ impl Overlay {
             for_account: self.account.clone(),
             worker: self.worker.as_ref().map(|path| path.to_string_lossy().into_owned()),
             calibration: self.calibration.as_ref().map(|file| file.path.clone()),
+            runs: self.runs.as_ref().map(|path| path.to_string_lossy().into_owned()),
             prices: self.prices.clone(),
             discount: self.discount,
         }
@@ -145,6 +160,7 @@ impl Overlay {
             Some(path) => Some(calibration(path).map_err(|why| gone(path, &why))?),
             None => None,
         };
+        self.runs = given.runs.as_ref().map(PathBuf::from);
         Ok(())
     }
 
@@ -174,12 +190,77 @@ impl Overlay {
         if let Some(file) = &self.calibration {
             add("--calibration", quote(&file.path));
         }
+        if let Some(file) = &self.runs {
+            add("--runs", path(file));
+        }
         out
     }
 
-    /// Returns the constants of `--calibration`, or those that ship with trainc.
+    /// Returns the constants of `--calibration`, or those that ship with trainc, with the measured runs if
+    /// these were read.
     pub(crate) fn constants(&self) -> &Constants {
-        self.calibration.as_ref().map_or_else(|| Constants::shipped(), |file| &file.constants)
+        let fitted =
+            || self.calibration.as_ref().map_or_else(|| Constants::shipped(), |file| &file.constants);
+        self.conditioned.get().unwrap_or_else(fitted)
+    }
+
+    /// Reads the measured runs of `--runs`, or of the repository that these manifests lie in; prints which of
+    /// their rows are not used.
+    ///
+    /// # Errors
+    ///
+    /// If the file of `--runs` cannot be read or is not a table of runs, with a message. A table of the
+    /// repository that cannot be used is a warning.
+    pub(crate) fn read_runs(&self, io: &mut Io, manifests: &[String]) -> Result<(), String> {
+        let (name, text) = match &self.runs {
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = read_named_text(path, MOST_TABLE_BYTES);
+                (name.clone(), text.map_err(|error| format!("error: `{name}`: {}\n", describe(&error)))?)
+            }
+            None if self.calibration.is_some() => return Ok(()),
+            None => match read_runs_file(&runs_file(manifests)) {
+                Ok(Some(text)) => (RUNS_FILE.to_owned(), text),
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    io.note(&format!("warning: `{RUNS_FILE}` is not used: {}\n", describe(&error)));
+                    return Ok(());
+                }
+            },
+        };
+        self.condition_on(io, name, &text)
+    }
+
+    /// Uses the measured runs of a table.
+    pub(crate) fn condition_on(&self, io: &mut Io, name: String, text: &str) -> Result<(), String> {
+        let own = match own_runs(text) {
+            Ok(own) => own,
+            Err(why) if self.runs.is_some() => {
+                return Err(format!("error: `{name}` is not a table of runs: {why}\n"));
+            }
+            Err(why) => {
+                io.note(&format!("warning: `{name}` is not used: it is not a table of runs: {why}\n"));
+                return Ok(());
+            }
+        };
+        for warning in &own.warnings {
+            io.note(&format!(
+                "warning: `{name}` {}\n",
+                warning.chars().take(MOST_WARNING).collect::<String>()
+            ));
+        }
+        if !own.runs.is_empty() {
+            let constants = self.constants().with_runs(name, own.runs);
+            // Read once for each command.
+            let _ = self.conditioned.set(constants);
+        }
+        Ok(())
+    }
+
+    /// Returns the constants that replace the shipped ones.
+    fn own_constants(&self) -> Option<Constants> {
+        let fitted = || self.calibration.as_ref().map(|file| &file.constants);
+        self.conditioned.get().or_else(fitted).cloned()
     }
 
     /// Returns the options of the compiler.
@@ -197,7 +278,7 @@ impl Overlay {
             today: io.today.clone(),
             prices: self.prices.clone(),
             discount: self.discount,
-            constants: self.calibration.as_ref().map(|file| file.constants.clone()),
+            constants: self.own_constants(),
             complete,
             fetch: false,
             asks_account: false,

@@ -110,6 +110,10 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         paths = vec![saved.manifest.clone()];
     }
+    if let Err(why) = input.overlay.read_runs(io, &paths) {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let mut options = input.overlay.options(io, true);
     options.asks_account = args.account.is_real();
     options.fetch = options.asks_account;
@@ -254,6 +258,7 @@ impl Args {
             ("--discount", given.discount.is_some()),
             ("--worker", given.worker.is_some()),
             ("--calibration", given.calibration.is_some()),
+            ("--runs", given.runs.is_some()),
             ("--new-run", self.new_run),
             ("--adopt", self.adopt),
         ];

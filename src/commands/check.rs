@@ -89,6 +89,10 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     // The plans show what an edit changes.
     let keep = if fix.is_some() { Keep::Plans } else { Keep::Problems };
+    if let Err(why) = args.input.overlay.read_runs(io, &paths) {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let options = args.input.overlay.options(io, false);
     let mut set = compile_keeping(&paths, &options, keep);
     if let Some(code) = fix {

@@ -22,6 +22,7 @@ use trainc_ops::accounts::Task;
 use trainc_plan::Options;
 use trainc_project::directory::{self, ReplaceError, Target, Tree};
 use trainc_project::manifests::{Manifest, Set, compile_all};
+use trainc_project::moved_figures::keep_moved_figures;
 
 /// Write the requests, policies and scripts of a job, and its plan, into a directory
 ///
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// manifests
     #[arg(long)]
     check: bool,
+    /// With `--check`, also report figures that new runs in `.trainc/runs.csv` moved
+    #[arg(long, requires = "check")]
+    figures: bool,
     /// Read account ID, role ARN and file system IDs from the account instead of writing `${…}`. Values that
     /// do not exist yet stay `${…}`, with a note
     #[arg(long)]
@@ -63,6 +67,10 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     if args.account.simulate.is_some() && !args.resolve {
         io.note("error: `--simulate` requires `--resolve`\n");
+        return exit::USAGE;
+    }
+    if let Err(why) = args.input.overlay.read_runs(io, &paths) {
+        io.note(&why);
         return exit::USAGE;
     }
     let mut options = args.input.overlay.options(io, true);
@@ -108,7 +116,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             io.note(&format!("note: {mark} is not resolved: {why}\n"));
         }
     }
-    let targets = targets(&set, &args.out, &options);
+    let mut targets = targets(&set, &args.out, &options);
     let stale = if set.many {
         let asked = set.manifests.iter().map(|manifest| manifest.path.as_str()).collect();
         directory::stale(&args.out, &targets, &set.root, &asked)
@@ -116,6 +124,9 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         Vec::new()
     };
     if args.check {
+        if !args.figures {
+            targets.iter_mut().for_each(keep_moved_figures);
+        }
         let mut different = directory::differences(&targets);
         different.extend(stale.iter().map(directory::Stale::difference));
         for line in &different {

@@ -24,6 +24,7 @@ use trainc_ops::accounts::Task;
     mut_arg("prices", |arg| arg.hide(true)),
     mut_arg("discount", |arg| arg.hide(true)),
     mut_arg("calibration", |arg| arg.hide(true)),
+    mut_arg("runs", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow\n  trainc \
         logs job.kdl --follow --since 10m"
 )]

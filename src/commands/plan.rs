@@ -161,6 +161,10 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if let Some(against) = &args.against {
         return against::run(io, global, args, &paths, against);
     }
+    if let Err(why) = args.input.overlay.read_runs(io, &paths) {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let mut options = args.input.overlay.options(io, false);
     options.asks_account = is_online(args) && args.account.is_real();
     options.fetch = options.asks_account;

@@ -8,8 +8,6 @@ use crate::jobs::job_context::{Form, JobArgs, JobContext, existing, run_for_each
 use crate::terminal::io::Io;
 use crate::terminal::progress::{Mode, Progress, READING};
 use crate::views::invalid_rows::InvalidRows;
-use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::cloud::{Clock, Cloud};
@@ -26,8 +24,9 @@ use trainc_ir::Plan;
 use trainc_ops::accounts::Task;
 use trainc_ops::still_billed::still_billed;
 use trainc_predict::{Constants, Layout, Speed};
-use trainc_project::files::{MOST_TABLE_BYTES, open_named, read_regular_text};
+use trainc_project::files::open_named;
 use trainc_project::manifests::{Manifest, compile_all};
+use trainc_project::runs_file::{append_to_table, runs_file};
 use trainc_report::json::Document;
 use trainc_report::measured::{self, Subject};
 
@@ -50,12 +49,27 @@ pub(crate) struct Args {
     /// of them]
     #[arg(long, value_name = "STEPS")]
     warm_up: Option<u64>,
-    /// Add the run to this table for `trainc calibrate`; created if missing
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    /// Add the run to this table; created if missing. Without FILE it is `.trainc/runs.csv` at the
+    /// repository's root, by which `plan`, `check`, `tune` and `watch` then predict similar jobs
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", value_parser = table)]
+    csv: Option<Table>,
     /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
+}
+
+/// Table that a run is added to.
+#[derive(Clone, Debug)]
+enum Table {
+    /// That of the repository.
+    OfRepository,
+    /// This file.
+    File(PathBuf),
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of a parser of a flag")]
+fn table(written: &str) -> Result<Table, String> {
+    Ok(if written.is_empty() { Table::OfRepository } else { Table::File(PathBuf::from(written)) })
 }
 
 /// Maximum size of a log in bytes.
@@ -70,6 +84,17 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
+    let csv = args.csv.as_ref().map(|table| match table {
+        Table::OfRepository => runs_file(&paths),
+        Table::File(path) => path.clone(),
+    });
+    // A run is compared with a prediction that does not know it.
+    if args.job.overlay.runs.is_some()
+        && let Err(why) = args.job.overlay.read_runs(io, &paths)
+    {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let set = compile_all(&paths, &args.job.overlay.options(io, false));
     let here = match set.manifests.as_slice() {
         [one] => find_logs(args, one),
@@ -89,7 +114,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let shared = Shared {
             output: args.output.clone(),
             warm_up: args.warm_up,
-            csv: args.csv.clone(),
+            csv: csv.clone(),
             constants: args.job.overlay.constants().clone(),
         };
         return run_for_each_job(io, global, &args.job, "report", &Form::Words, |about| Online {
@@ -123,7 +148,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let shared = Shared {
         output: args.output.clone(),
         warm_up: args.warm_up,
-        csv: args.csv.clone(),
+        csv,
         constants: args.job.overlay.constants().clone(),
     };
     let named = |path: &PathBuf| match path.display().to_string() {
@@ -359,8 +384,7 @@ fn add_table_row(
     if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
         return Err("nothing was measured that a table of runs could take".to_owned());
     }
-    let year = io.today.get(..4).unwrap_or_default();
-    let mut cells = measure::table_cells(plan, measured, id, year)
+    let mut cells = measure::table_cells(plan, measured, id, &io.today)
         .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
     let mut without = String::new();
     if let Ok(layout) = Layout::from_plan(plan)
@@ -381,17 +405,15 @@ fn add_table_row(
     let fault = |error: std::io::Error| {
         format!("`{}` cannot be written: {}", path.display(), trainc_project::files::describe(&error))
     };
-    let table = match read_regular_text(path, MOST_TABLE_BYTES) {
-        Ok(table) => table,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(fault(error)),
-    };
-    let (id, more) = match measure::append(&table, &cells, !is_named) {
-        Addition::New { id, text } => (id, text),
-        Addition::There => return Ok(format!("`{}` has the run `{id}` already", path.display())),
-    };
-    let file = fs::OpenOptions::new().create(true).append(true).open(path);
-    file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
+    let added = append_to_table(path, |table| match measure::append(table, &cells, !is_named) {
+        Ok(Addition::New { id, text }) => (Some(text), Ok((id, true))),
+        Ok(Addition::There) => (None, Ok((id.to_owned(), false))),
+        Err(why) => (None, Err(format!("nothing is added to `{}`: {why}", path.display()))),
+    });
+    let (id, is_new) = added.map_err(fault)??;
+    if !is_new {
+        return Ok(format!("`{}` has the run `{id}` already", path.display()));
+    }
     let table = path.display();
     Ok(format!(
         "added to `{table}` as `{id}`: `trainc calibrate {table}` compares it with the model{without}"

@@ -37,6 +37,10 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    if let Err(why) = args.job.read_runs(io, "status") {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let kept = Rc::new(Kept::default());
     let form = if args.output == "json" { Form::Kept(kept.clone()) } else { Form::Words };
     let code = run_for_each_job(io, global, &args.job, "status", &form, |about| Show { about });

@@ -25,6 +25,7 @@ use trainc_ops::existing_job::{Found, find, running, verdict_if_foreign_job};
     mut_arg("prices", |arg| arg.hide(true)),
     mut_arg("discount", |arg| arg.hide(true)),
     mut_arg("calibration", |arg| arg.hide(true)),
+    mut_arg("runs", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes\n  trainc stop job.kdl --run \
         job-7cdda7f2"
 )]

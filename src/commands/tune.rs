@@ -123,7 +123,6 @@ fn is_like_instance(word: &str) -> bool {
 
 /// Runs the command.
 pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let options = args.input.overlay.options(io, false);
     let manifests = match args.input.named.paths("tune") {
         Ok(manifests) => manifests,
         Err(text) => {
@@ -140,6 +139,11 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         ));
         return exit::USAGE;
     }
+    if let Err(why) = args.input.overlay.read_runs(io, &manifests) {
+        io.note(&why);
+        return exit::USAGE;
+    }
+    let options = args.input.overlay.options(io, false);
     let Some(mut held) = LoadedManifest::load_single(&manifests, &options) else {
         return report_no_manifest(io, global, &compile_all(&manifests, &options));
     };

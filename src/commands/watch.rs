@@ -60,6 +60,10 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    if let Err(why) = args.job.read_runs(io, "watch") {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let form = Form::start_output(&args.output);
     let (mut accounts, job_contexts, mut codes) = match job_contexts(io, global, &args.job, "watch", &form) {
         Ok(found) => found,

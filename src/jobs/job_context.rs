@@ -44,6 +44,15 @@ pub(crate) struct JobArgs {
     pub account: AccountArgs,
 }
 
+impl JobArgs {
+    /// Reads the measured runs that plans of these jobs are conditioned on.
+    pub(crate) fn read_runs(&self, io: &mut Io, command: &str) -> Result<(), String> {
+        // A command without a manifest reports that itself.
+        let Ok(paths) = self.named.paths(command) else { return Ok(()) };
+        self.overlay.read_runs(io, &paths)
+    }
+}
+
 /// Output form of a command.
 #[derive(Clone)]
 pub(crate) enum Form {
@@ -249,7 +258,7 @@ fn planned(plan: Option<&Plan>, prediction: &Prediction, money: (Option<f64>, Op
     Planned {
         seconds: seconds.filter(|seconds| seconds.is_finite()),
         tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
-        is_speed_measured: prediction.speed.as_ref().is_some_and(|speed| speed.extrapolation.is_measured()),
+        is_speed_measured: prediction.speed.as_ref().is_some_and(trainc_predict::Speed::is_measured),
         start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
         steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
         usd: money.0,

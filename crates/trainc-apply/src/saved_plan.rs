@@ -38,6 +38,9 @@ pub struct Overrides {
     /// Path of the file of constants, as given.
     #[serde(default)]
     pub calibration: Option<String>,
+    /// Path of the table of measured runs, as given.
+    #[serde(default)]
+    pub runs: Option<String>,
     /// Prices: item, such as an instance type, and US dollars per unit.
     #[serde(default)]
     pub prices: Vec<(String, f64)>,

@@ -13,6 +13,7 @@ use trainc_project::files::Files;
 use trainc_project::git::Revision;
 use trainc_project::manifest_paths::{Named, expand, is_skipped_name, root_of};
 use trainc_project::manifests::{Manifest, Set, compile_from};
+use trainc_project::runs_file::{RUNS_FILE, read_runs_file, runs_file};
 use trainc_report::bill::{Base, Bill, Job, JobSide};
 use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
@@ -62,6 +63,17 @@ pub fn read_old(set: &mut Set, paths: &[String], against: &str, options: &Option
             root.display()
         )),
     }
+}
+
+/// Returns the text of the base's table of measured runs, by which both sides are judged: a change that also
+/// adds runs does not decide what it costs. `None` if there is none.
+pub fn base_runs(paths: &[String], against: &str) -> Option<String> {
+    if Path::new(against).exists() {
+        return read_runs_file(&runs_file(&[against.to_owned()])).ok().flatten();
+    }
+    let first = Path::new(paths.first()?);
+    let root = root_of(first, first.is_dir().then_some(first));
+    Revision::open(&root, against, None).ok()?.read_text("", RUNS_FILE).ok()
 }
 
 fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {

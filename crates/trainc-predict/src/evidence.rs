@@ -67,13 +67,40 @@ pub struct Evidence {
 struct RepeatedRuns {
     features: Features,
     /// Their number.
-    runs: f64,
+    count: usize,
     /// Mean logarithm of measured over predicted time.
     error: f64,
-    /// Standard deviation of the logarithm of one run.
-    scatter: f64,
+    /// Sum of the squared deviations from it.
+    squares: f64,
+    /// Sum of the variances that are expected of each.
+    expected: f64,
     /// Standard deviation of the error without them.
     prior: f64,
+}
+
+impl RepeatedRuns {
+    fn new(features: Features, prior: f64, error: f64, spread: f64) -> Self {
+        Self { features, count: 1, error, squares: 0.0, expected: spread * spread, prior }
+    }
+
+    /// Adds a run (Welford 1962).
+    fn add(&mut self, error: f64, spread: f64) {
+        self.count += 1;
+        let deviation = error - self.error;
+        self.error += deviation / self.runs();
+        self.squares += deviation * (error - self.error);
+        self.expected += spread * spread;
+    }
+
+    fn runs(&self) -> f64 {
+        self.count as f64
+    }
+
+    /// Returns the variance of the logarithm of one run: as expected, until enough of them show it.
+    fn variance(&self) -> f64 {
+        let expected = self.expected / self.runs();
+        (REPEATED_RUNS * expected + self.squares) / (REPEATED_RUNS + self.runs() - 1.0)
+    }
 }
 
 /// What measured runs say about a step time.
@@ -94,8 +121,7 @@ impl Evidence {
     /// count.
     pub fn new(file: String, runs: Vec<MeasuredRun>, constants: &Constants) -> Self {
         let newest = runs.iter().filter_map(|run| run.date.clone()).max();
-        let mut groups: Vec<(Features, f64, Vec<(f64, f64)>)> = Vec::new();
-        let mut count = 0;
+        let mut repeated: Vec<RepeatedRuns> = Vec::new();
         for run in &runs {
             let Ok(predicted) = speed::speed_without_evidence(&run.layout, constants) else { continue };
             let error = (run.step_seconds / predicted.step_seconds).ln();
@@ -103,23 +129,15 @@ impl Evidence {
             if !error.is_finite() || !prior.is_finite() || prior <= 0.0 {
                 continue;
             }
-            count += 1;
             let features = Features::from_layout(&run.layout);
             let spread = run.spread.filter(|spread| spread.is_finite()).unwrap_or(0.0).max(REPEATED);
-            match groups.iter_mut().find(|(known, ..)| known.is_repeated_by(&features)) {
-                Some((.., errors)) => errors.push((error, spread)),
-                None => groups.push((features, prior, vec![(error, spread)])),
+            match repeated.iter_mut().find(|one| one.features.is_repeated_by(&features)) {
+                Some(one) => one.add(error, spread),
+                None => repeated.push(RepeatedRuns::new(features, prior, error, spread)),
             }
         }
-        let repeated = groups.into_iter().map(|(features, prior, errors)| {
-            let runs = errors.len() as f64;
-            let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / runs;
-            let squares: f64 = errors.iter().map(|(error, _)| (error - mean).powi(2)).sum();
-            let expected = errors.iter().map(|(_, spread)| spread * spread).sum::<f64>() / runs;
-            let variance = (REPEATED_RUNS * expected + squares) / (REPEATED_RUNS + runs - 1.0);
-            RepeatedRuns { features, runs, error: mean, scatter: variance.sqrt(), prior }
-        });
-        Self { file, newest, runs: count, repeated: repeated.collect() }
+        let count = repeated.iter().map(|one| one.count).sum();
+        Self { file, newest, runs: count, repeated }
     }
 
     /// Returns what the runs say about a layout whose interval without them has this half-width, a natural
@@ -140,7 +158,7 @@ impl Evidence {
         let with_layout: Vec<f64> = near.iter().map(|(c, one)| c * prior * scale * one.prior).collect();
         let noise = |one: &RepeatedRuns| {
             let release = if one.features.has_release_of(&features) { 0.0 } else { OTHER_RELEASE };
-            one.scatter.powi(2) / one.runs + release.powi(2)
+            one.variance() / one.runs() + release.powi(2)
         };
         let covariance: Vec<Vec<f64>> = near
             .iter()
@@ -162,7 +180,7 @@ impl Evidence {
         let shift: f64 = whitened.iter().zip(&explains).map(|(a, b)| a * b).sum();
         let explained: f64 = explains.iter().map(|value| value * value).sum();
         // The next run differs from the layout's mean as repeated runs do.
-        let weights = || near.iter().map(|(c, one)| (c * c * one.runs, one.scatter.powi(2)));
+        let weights = || near.iter().map(|(c, one)| (c * c * one.runs(), one.variance()));
         let chance = weights().map(|(weight, variance)| weight * variance).sum::<f64>()
             / weights().map(|(weight, _)| weight).sum::<f64>();
         let variance = (prior * prior - explained).max(0.0) + chance;
@@ -174,8 +192,8 @@ impl Evidence {
             one.features.is_layout_of(&features) && one.features.has_release_of(&features)
         };
         let count = |same: bool| {
-            let runs = near.iter().filter(|(_, one)| is_same(one) == same).map(|(_, one)| one.runs);
-            runs.sum::<f64>() as usize
+            let runs = near.iter().filter(|(_, one)| is_same(one) == same).map(|(_, one)| one.count);
+            runs.sum()
         };
         Some(Conditioned { factor: shift.exp(), half_width, same: count(true), near: count(false) })
     }

@@ -40,7 +40,7 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
     let collectives = collectives(&layout, speed);
     let speed = speed.map(|speed| ExpectedSpeed {
         step_seconds: speed.step_seconds,
-        is_measured: speed.extrapolation.is_measured(),
+        is_measured: speed.is_measured(),
         tokens_per_second: speed.tokens_per_second,
         compute_seconds: speed.parts.compute,
         communication_seconds: speed.parts.exposed_communication,

@@ -159,6 +159,14 @@ pub struct Speed {
     pub communication: Communication,
 }
 
+impl Speed {
+    /// Returns true if measured errors of this layout's own setting, or measured runs of the layout itself,
+    /// determine the whole interval.
+    pub fn is_measured(&self) -> bool {
+        self.evidence.is_some_and(|runs| runs.is_measured()) || self.extrapolation.is_measured()
+    }
+}
+
 /// Communication of a step by collective, in seconds of one GPU, hidden and exposed together, or a value per
 /// collective.
 ///

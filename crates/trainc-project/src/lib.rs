@@ -12,7 +12,9 @@ pub mod loaded_manifest;
 pub mod manifest_paths;
 mod manifest_set;
 pub mod manifests;
+pub mod moved_figures;
 mod parallel;
+pub mod runs_file;
 pub mod signals;
 pub mod worker_binary;
 

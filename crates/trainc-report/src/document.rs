@@ -94,6 +94,7 @@ pub fn document(subject: &Subject) -> Document {
         memory: forecast::memory(prediction, machine.and_then(trainc_ir::plan::Machine::rank_memory_bytes)),
         speed: forecast::speed(prediction),
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
+        evidence: forecast::evidence(subject),
         price: plan.and_then(Plan::price).map(Price::from),
         group_prices: plan.map(group_prices).unwrap_or_default(),
         choices: Vec::new(),

@@ -1,11 +1,11 @@
 //! The members of plan.json that are predicted: memory, speed, run.
 
-use super::cost;
 use super::json::{
-    Checkpoint, Communication, CostParts, CostPartsInterval, Interval, Memory, MemoryParts, PartInterval,
-    Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
+    Checkpoint, Communication, CostParts, CostPartsInterval, Evidence, Interval, Memory, MemoryParts,
+    PartInterval, Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
 };
 use super::sections::round_to_u64;
+use super::{Subject, cost};
 use trainc_ir::{Cost, Plan, Price};
 use trainc_predict::bills::on_demand_cost;
 use trainc_predict::{self as predict, Prediction, UNDECIDED_LAYOUT};
@@ -99,6 +99,13 @@ fn communication<T, U>(links: predict::Communication<T>, say: impl Fn(T) -> U) -
 fn rate_interval(rate: f64, speed: &predict::Speed) -> Interval {
     let work = rate * speed.step_seconds;
     Interval { low: work / speed.interval.high, high: work / speed.interval.low }
+}
+
+/// Returns the measured runs that the step time is conditioned on.
+pub(super) fn evidence(subject: &Subject) -> Option<Evidence> {
+    let used = subject.prediction.speed.as_ref()?.evidence?;
+    let runs = subject.constants.evidence()?;
+    Some(Evidence { file: runs.file.clone(), newest: runs.newest.clone(), same: used.same, near: used.near })
 }
 
 pub(super) fn speed(prediction: &Prediction) -> Speed {

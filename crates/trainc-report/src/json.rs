@@ -42,6 +42,8 @@ pub struct Document {
     #[serde(serialize_with = "speed_or_null")]
     pub speed: Speed,
     pub run: Run,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
     pub price: Option<Price>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_prices: Vec<GroupPrice>,
@@ -59,6 +61,15 @@ pub struct Document {
 
 fn speed_or_null<S: serde::Serializer>(speed: &Speed, serializer: S) -> Result<S::Ok, S::Error> {
     if speed.is_undecided { serializer.serialize_none() } else { speed.serialize(serializer) }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Evidence {
+    pub file: String,
+    pub newest: Option<String>,
+    pub same: usize,
+    pub near: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

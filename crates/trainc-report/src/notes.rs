@@ -1,7 +1,7 @@
 //! The notes of plan.json: why a value is null, as `path: reason`, and the limits of the prediction.
 
 use super::cost;
-use super::json::Document;
+use super::json::{Document, Evidence};
 use serde_json::Value;
 use trainc_diag::text;
 use trainc_ir::mesh::LISTED_RANKS;
@@ -36,7 +36,10 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         out.push("choices: a value that is null is explained at the same member of the plan".to_owned());
     }
     out.extend(memory_bounds(plan, prediction));
-    out.extend(prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.extrapolation)));
+    out.extend(match &document.evidence {
+        Some(evidence) => Some(format!("speed.interval: from {}", describe_evidence(evidence))),
+        None => prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.extrapolation)),
+    });
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
         out.push("run.cost_usd: excludes the storage volumes, whose price is not known".to_owned());
     }
@@ -112,6 +115,19 @@ fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
         )
     });
     worker.into_iter().chain(host).chain(saving).collect()
+}
+
+/// Describes the measured runs behind a prediction: `1 run of this layout and 3 of others in ….csv`.
+fn describe_evidence(evidence: &Evidence) -> String {
+    let same = (evidence.same > 0)
+        .then(|| format!("{} of this layout", text::count(evidence.same as u64, "measured run")));
+    let near = (evidence.near > 0).then(|| match same {
+        None => format!("{} of similar layouts", text::count(evidence.near as u64, "measured run")),
+        Some(_) => format!("{} of similar ones", evidence.near),
+    });
+    let parts: Vec<String> = same.into_iter().chain(near).collect();
+    let newest = evidence.newest.as_ref().map_or_else(String::new, |date| format!(" (newest {date})"));
+    format!("{} in `{}`{newest}", text::list(&parts, "and"), evidence.file)
 }
 
 /// Returns why the interval of the step time is wider than for layouts like the measured ones.

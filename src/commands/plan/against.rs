@@ -5,12 +5,24 @@ use crate::args::Global;
 use crate::exit;
 use crate::terminal::io::Io;
 use crate::views::bill::print_bill;
-use trainc_ops::against::{self, read_old};
+use trainc_ops::against::{self, base_runs, read_old};
 use trainc_project::manifests::compile_all;
+use trainc_project::runs_file::RUNS_FILE;
 
 /// Runs `plan --against`.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
-    let options = args.input.overlay.options(io, false);
+    let overlay = &args.input.overlay;
+    let read =
+        match base_runs(paths, against).filter(|_| overlay.runs.is_none() && overlay.calibration.is_none()) {
+            Some(text) => overlay.condition_on(io, format!("{against}:{RUNS_FILE}"), &text),
+            None if overlay.runs.is_some() => overlay.read_runs(io, paths),
+            None => Ok(()),
+        };
+    if let Err(why) = read {
+        io.note(&why);
+        return exit::USAGE;
+    }
+    let options = overlay.options(io, false);
     let mut set = compile_all(paths, &options);
     let mut old = match read_old(&mut set, paths, against, &options) {
         Ok(old) => old,

@@ -55,7 +55,7 @@ pub fn append(
     let at = at.ok_or_else(|| NotAddable("it is not a table of runs: it has no column `id`".to_owned()))?;
     let lacks = |name: &&str| !columns.iter().any(|column| column == name);
     let measured: Vec<&str> = MEASUREMENTS.into_iter().filter(|name| cells.contains_key(name)).collect();
-    if !measured.is_empty() && measured.iter().all(|name| lacks(name)) {
+    if !measured.is_empty() && measured.iter().all(lacks) {
         let names = text::backtick_list(&measured, "or");
         return Err(NotAddable(format!("it has no column {names}")));
     }

@@ -31,7 +31,16 @@ pub(super) static CODES: &[&Code] = &[&T0329];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
-    let Some((layout, run)) = predicted_run(context) else { return };
+    let Some((layout, mut run)) = predicted_run(context) else { return };
+    let hard = budget.hard.get() == Some(true);
+    // A file that anyone may add to must not lower what a hard budget is compared with.
+    let mut is_without_runs = false;
+    if hard && let Some(plain) = run_without_own_runs(context, &layout)
+        && let Some((dear, dearer)) = run.cost_parts.total().at_least().zip(plain.cost_parts.total().at_least())
+        && plain.interval_of_cost(dearer).high > run.interval_of_cost(dear).high
+    {
+        (run, is_without_runs) = (plain, true);
+    }
     // The known part of the cost is a lower bound, and decides if it exceeds the budget alone.
     let total = run.cost_parts.total();
     let Some(cost) = total.at_least() else { return };
@@ -45,7 +54,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {
         return;
     }
-    let hard = budget.hard.get() == Some(true);
     // An estimated price is no certainty for a hard budget either.
     let strict = hard && !total.is_estimate();
     let severity = if strict || interval.low > usd.value { Severity::Error } else { Severity::Warning };
@@ -79,6 +87,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A hard budget is a limit of the manifest's own.
     if hard {
         diagnostic = diagnostic.certain();
+    }
+    if let Some(runs) = context.constants.evidence().filter(|_| is_without_runs) {
+        diagnostic = diagnostic.note(format!(
+            "without the measured runs in `{}`: a hard budget is compared with the dearer of both predictions",
+            runs.file
+        ));
     }
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
         diagnostic = diagnostic.label(span, format!("about {}", text::rounded_duration(run.expected_seconds())));
@@ -118,6 +132,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         "other layouts and instance types: `trainc tune --max-usd {}`",
         text::short_number(usd.value)
     )));
+}
+
+/// Predicts the run without measured runs of the user; `None` if there are none.
+fn run_without_own_runs(context: &Context, layout: &Layout) -> Option<Run> {
+    context.constants.evidence()?;
+    let constants = context.constants.without_runs();
+    run_of_layout(&Context { constants: &constants, ..*context }, layout)
 }
 
 /// Returns a layout of the same steps that fits and costs less, as text to write and US dollars. It tries a

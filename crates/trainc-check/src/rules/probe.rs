@@ -99,7 +99,7 @@ fn slowest_within_interval(context: &Context, budget: &Budget) -> Option<Diagnos
         return None;
     }
     let percent = |share: f64| text::short_number((100.0 * share).floor());
-    let (what, then) = if speed.extrapolation.is_measured() {
+    let (what, then) = if speed.is_measured() {
         ("stop a run that is only as slow as predicted", "the interval comes from measured errors of this \
             setting, so the run is compared with the plan")
     } else {
