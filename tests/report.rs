@@ -105,6 +105,157 @@ fn a_log_is_held_against_the_prediction_and_becomes_a_row() {
     }
 }
 
+/// Llama 3.1 8B under FSDP on four p5 instances, and the log of a run that takes 27 % longer than planned.
+fn measured_job(name: &str) -> (Scratch, f64) {
+    let dir = Scratch::new(name);
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "print('step=1')\n");
+    dir.write(
+        "job.kdl",
+        r#"job "llama-8b" {
+    region "us-east-1"
+    model "meta-llama/Llama-3.1-8B"
+    cluster "ml.p5.48xlarge" nodes=4 {
+        max-run "5d"
+        volume "500GB"
+    }
+    parallel engine="fsdp" {
+        wrap "LlamaDecoderLayer"
+    }
+    train {
+        sequence-length 8192
+        micro-batch 1
+        precision "bf16"
+        activation-checkpointing #true
+        steps 2000
+    }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.5.1" python="py311"
+    output s3="s3://bucket/out/"
+    role create=#true
+}
+"#,
+    );
+    let planned = run(&dir, &["plan", "job.kdl", "--offline", "-o", "json", "--exit-zero"]);
+    let step = planned.json()["speed"]["step_seconds"].as_f64().unwrap_or_else(|| panic!("{}", planned.out));
+    let mut log = String::new();
+    for n in 1..=300 {
+        let noise = 1.0 + 0.005 * f64::from(n % 3 - 1);
+        writeln!(log, "step={n} step_time={} loss=2.1", 1.27 * step * noise).unwrap();
+    }
+    dir.write("train.log", log);
+    (dir, step)
+}
+
+/// A measured run moves the plan of its manifest, and is named wherever it does.
+#[test]
+fn a_run_in_the_table_of_the_repository_moves_its_plan() {
+    let (dir, step) = measured_job("report-store");
+    let plan = |args: &[&str]| {
+        let base = ["plan", "job.kdl", "--offline", "-o", "json", "--exit-zero"];
+        run(&dir, &[&base[..], args].concat()).json()
+    };
+    let (planned, emit) = (plan(&[]), ["emit", "job.kdl", "--out", "generated"]);
+    let emitted = run(&dir, &emit);
+    assert_eq!(emitted.code, Some(0), "{}", emitted.err);
+    let added = run(&dir, &["report", "job.kdl", "--log", "train.log", "--csv"]);
+    assert_eq!(added.code, Some(0), "{}{}", added.out, added.err);
+    let table = fs::read_to_string(dir.0.join(".trainc/runs.csv")).unwrap();
+    assert_eq!(table.lines().count(), 2, "{table}");
+    let own = plan(&[]);
+    let speed = &own["speed"];
+    let (now, high) = (speed["step_seconds"].as_f64().unwrap(), speed["interval"]["high"].as_f64().unwrap());
+    assert!((now / (1.27 * step) - 1.0).abs() < 0.05 && high / now - 1.0 <= 0.08, "{speed}");
+    let (file, same) = (&own["evidence"]["file"], &own["evidence"]["same"]);
+    assert_eq!((file, same), (&".trainc/runs.csv".into(), &1.into()), "{}", own["evidence"]);
+    assert!(own["evidence"]["newest"].as_str().is_some_and(|date| date.len() == 10), "{}", own["evidence"]);
+    let cost = |plan: &Value| plan["run"]["cost_usd"].as_f64().unwrap();
+    assert!(cost(&own) > 1.2 * cost(&planned), "{} {}", cost(&own), cost(&planned));
+    for output in ["human", "markdown"] {
+        let shown = run(&dir, &["plan", "job.kdl", "--offline", "-o", output]).out;
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("1 measured run of this layout in `.trainc/runs.csv`"), "{shown}");
+    }
+    // A file of constants comes before the table, and another table too.
+    let constants = root().join("crates/trainc-predict/src/constants.toml");
+    let of_constants = plan(&["--calibration", constants.to_str().unwrap()]);
+    assert_eq!(of_constants["speed"]["step_seconds"], planned["speed"]["step_seconds"]);
+    dir.write("other.csv", &table);
+    assert_eq!(plan(&["--runs", "other.csv"])["evidence"]["file"], "other.csv");
+    // Emitted figures moved; only `--figures` reports it.
+    let check = [&emit[..], &["--check"]].concat();
+    let checked = run(&dir, &check);
+    assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
+    let figures = run(&dir, &[&check[..], &["--figures"]].concat());
+    assert_eq!(figures.code, Some(4), "{}", figures.out);
+    let written = fs::read_to_string(dir.0.join("generated/plan.json")).unwrap();
+    dir.write("generated/plan.json", written.replace("p5.48", "p4d.24"));
+    assert_eq!(run(&dir, &check).code, Some(4));
+}
+
+/// A faster run in a table that anyone may add to does not let a hard budget through.
+#[test]
+fn a_hard_budget_takes_the_dearer_prediction() {
+    let (dir, step) = measured_job("report-budget");
+    let mut log = String::new();
+    for n in 1..=300 {
+        writeln!(log, "step={n} step_time={} loss=2.1", 0.75 * step).unwrap();
+    }
+    dir.write("fast.log", log);
+    let plan = || run(&dir, &["plan", "job.kdl", "--offline", "-o", "json", "--exit-zero"]).json();
+    let high = |plan: &Value| plan["run"]["cost_usd_interval"]["high"].as_f64().unwrap();
+    let before = high(&plan());
+    let added = run(&dir, &["report", "job.kdl", "--log", "fast.log", "--csv"]);
+    assert_eq!(added.code, Some(0), "{}", added.err);
+    let after = high(&plan());
+    assert!(after < 0.8 * before, "{after} {before}");
+    let text = fs::read_to_string(dir.0.join("job.kdl")).unwrap();
+    let usd = (after * 1.1).ceil();
+    let check = |budget: &str| {
+        dir.write("job.kdl", text.replace("    role", &format!("    {budget}\n    role")));
+        run(&dir, &["check", "job.kdl", "-o", "json"])
+    };
+    let soft = check(&format!("budget usd={usd}"));
+    assert!(!soft.out.contains("T0329"), "{}", soft.out);
+    let hard = check(&format!("budget usd={usd} hard=#true"));
+    assert!(hard.out.contains("T0329") && hard.out.contains("the dearer of both"), "{}", hard.out);
+    assert_eq!(hard.code, Some(3));
+    let without = run(&dir, &["check", "job.kdl", "--runs", "none.csv"]);
+    assert_eq!(without.code, Some(2), "{}", without.err);
+}
+
+/// What somebody else left in the table is a warning with its line; as `--runs` it is an error.
+#[test]
+fn a_broken_table_of_runs_is_named() {
+    let (dir, _) = measured_job("report-broken");
+    let add = ["report", "job.kdl", "--log", "train.log", "--csv"];
+    assert_eq!(run(&dir, &add).code, Some(0));
+    let table = fs::read_to_string(dir.0.join(".trainc/runs.csv")).unwrap();
+    let (head, row) = table.split_once('\n').unwrap();
+    let plan = ["plan", "job.kdl", "--offline", "-o", "json", "--exit-zero"];
+    let mine = format!("{head},mine\r\n{},1\r\n", row.trim_end());
+    for (text, line) in [
+        (format!("{table}x,y"), "`.trainc/runs.csv` line 3: 2 of "),
+        (mine, "`.trainc/runs.csv` line 1: unknown column `mine`"),
+        ("job \"a\" {}".to_owned(), "`.trainc/runs.csv` is not used: it is not a table of runs"),
+    ] {
+        dir.write(".trainc/runs.csv", &text);
+        let planned = run(&dir, &plan);
+        assert_eq!(planned.code, Some(0), "{}", planned.err);
+        let said = planned.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(line), "{said}");
+        if line.contains("is not a table") {
+            assert_eq!(run(&dir, &add).code, Some(2));
+            assert_eq!(fs::read_to_string(dir.0.join(".trainc/runs.csv")).unwrap(), text);
+        }
+    }
+    dir.write(".trainc/runs.csv", b"id,\xff\xfe\n");
+    let planned = run(&dir, &plan);
+    assert!(planned.code == Some(0) && planned.err.contains("is not used"), "{}", planned.err);
+    let named = run(&dir, &[&plan[..], &["--runs", ".trainc/runs.csv"]].concat());
+    assert_eq!(named.code, Some(2), "{}", named.err);
+}
+
 #[test]
 fn the_workers_own_lines_are_read() {
     let dir = example("report-worker", "tiny-llama");

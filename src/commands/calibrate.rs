@@ -140,8 +140,9 @@ pub(crate) fn constants(path: Option<&Path>) -> Result<Constants, String> {
     if let Some(probe) = Probe::from_text(&text) {
         let measured = probe.constants(Constants::shipped());
         return measured.ok_or_else(|| {
+            let device = probe.device.as_deref().unwrap_or("an unknown device");
             format!(
-                "`{}` is the output of a probe without constants: it had no planned figures",
+                "`{}` is the output of a probe on {device} without constants for the GPU of its plan",
                 path.display()
             )
         });

@@ -22,7 +22,7 @@ use trainc_project::manifests::compile_all;
 /// Measure this machine as the job's probe measures its cluster
 ///
 /// Starts one process per rank with Python and PyTorch: with NCCL on GPUs, with gloo and reduced sizes on
-/// CPUs. To measure the job's own cluster before its program starts, write `probe` in the manifest; the
+/// CPUs, where processes are compared with each other only. To measure the job's own cluster before its program starts, write `probe` in the manifest; the
 /// output in its log is the same.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -216,7 +216,8 @@ fn describe_line(members: &serde_json::Map<String, Value>) -> Option<String> {
         ),
         "product" => row(format!("product {}", sizes("measured")), rate("flop_per_second", "FLOP")),
         "attention" => {
-            row(format!("attention {}", sizes("measured")), value(rate("flop_per_second", "FLOP")))
+            let label = format!("attention {} {}", word("kernel"), sizes("measured"));
+            row(label.trim_end().to_owned(), value(rate("flop_per_second", "FLOP")))
         }
         "layer" => row(format!("layer, {}", word("kind")), value(seconds())),
         "memory" => row("memory".to_owned(), rate("bytes_per_second", "B")),
@@ -271,7 +272,10 @@ fn finish(io: &mut Io, args: &Args, plan: &Plan, code: i32, output: &str, consta
             io.note(&format!("wrote {}; to use it: `{plan}`\n", display_path(path)));
         }
     } else if args.write.is_some() {
-        io.note("error: nothing was measured that the cost model has a constant for\n");
+        let device = probe.device.as_deref().unwrap_or("an unknown device");
+        io.note(&format!(
+            "error: nothing to write: measured on {device}, which gives no constants for this plan's GPU\n"
+        ));
         return exit::USAGE;
     }
     if code == 8 { exit::JOB } else { exit::DONE }

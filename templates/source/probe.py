@@ -2,7 +2,7 @@
 
 Written by trainc. Needs PyTorch alone. `trainc_start.json` in the same directory has shapes and sizes, the variable TRAINC_PLAN
 the planned figures. Each line of its output is one JSON object; `trainc report` and `trainc plan --calibration` read them. On
-CPUs all sizes are reduced. Exits with 8 if the cluster is slower than `minimum`.
+CPUs all sizes are reduced, and only the nodes are compared. Exits with 8 if the cluster is slower than `minimum`.
 """
 
 import datetime
@@ -134,6 +134,47 @@ def measure_products(work, dtype):
     return flop, median_total, best_total
 
 
+def kernel_of(name):
+    """Returns the attention kernel of that name as a function of q, k, v and causal; raises if it is not installed here."""
+    if name in ("fa2", "fa3"):
+        try:
+            if name == "fa3":
+                from flash_attn_interface import flash_attn_func
+            else:
+                from flash_attn import flash_attn_func
+        except ImportError:
+            if name == "fa3":
+                raise RuntimeError("FlashAttention 3 (flash_attn_interface) is not installed")
+            return with_backend("FLASH_ATTENTION")
+
+        def run(q, k, v, causal):
+            out = flash_attn_func(*(one.transpose(1, 2) for one in (q, k, v)), causal=causal)
+            return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+        return run
+    if name == "cudnn":
+        return with_backend("CUDNN_ATTENTION")
+    if name == "flex":
+        raise RuntimeError("FlexAttention is compiled with the program")
+    return attend
+
+
+def with_backend(name):
+    """Returns PyTorch's attention by one of its kernels; raises if this PyTorch has none of that name."""
+    try:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        backend = getattr(SDPBackend, name)
+    except (ImportError, AttributeError):
+        raise RuntimeError("PyTorch %s has no kernel %s" % (torch.__version__, name))
+
+    def run(q, k, v, causal):
+        with sdpa_kernel(backend):
+            return attend(q, k, v, causal)
+
+    return run
+
+
 def attend(q, k, v, causal):
     fused = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
     if fused is not None:
@@ -147,7 +188,10 @@ def attend(q, k, v, causal):
 
 
 def measure_attention(work, dtype):
-    """Returns FLOP of the forward pass, without a mask, and seconds of forward and backward."""
+    """Returns FLOP of the forward pass, without a mask, and seconds of forward and backward, of the job's own kernel."""
+    name = work.get("attention") or "sdpa"
+    # On CPUs nodes are compared, not kernels.
+    kernel = kernel_of(name) if CUDA else attend
     batch, heads, length, width = work["sequences"], work["heads"], work["sequence_length"], work["head_dim"]
     if not CUDA:
         batch, heads, length = 1, min(heads, 4), min(length, TOKENS)
@@ -156,12 +200,15 @@ def measure_attention(work, dtype):
     out = torch.randn(shape, device=DEVICE).to(dtype)
 
     def run():
-        attend(q, k, v, work["is_causal"]).backward(out)
+        kernel(q, k, v, work["is_causal"]).backward(out)
         q.grad = k.grad = v.grad = None
 
     median, _ = timed(run)
     flop = 4.0 * batch * heads * length * length * width
-    say_once("attention", measured=shape, causal=work["is_causal"], seconds=median, flop_per_second=flop / median)
+    say_once(
+        "attention", kernel=name if CUDA else "sdpa", measured=shape, causal=work["is_causal"], seconds=median,
+        flop_per_second=flop / median,
+    )
     return flop, median
 
 
@@ -493,7 +540,8 @@ def judge(settings, plan, work, own, products, attention, collectives):
     # All ranks wait for the slowest.
     products = (products[0], max(rank[3] for rank in ranks), products[2])
     share = None
-    if plan.get("product_seconds"):
+    # The rates of a CPU say nothing about the plan: there, nodes are compared with each other alone.
+    if CUDA and plan.get("product_seconds"):
         compared = compare(plan, work, products, attention, collectives)
         say_once("constants", values=measured_constants(plan, compared))
         share = share_of_plan(plan, compared)
@@ -553,7 +601,8 @@ def main():
     try:
         attention = measure_attention(work, dtype)
     except RuntimeError as error:
-        say_once("attention", skipped=str(error).split("\n")[0][:200])
+        why = str(error).split("\n")[0][:200]
+        say_once("attention", kernel=work.get("attention"), skipped="the job's kernel was not timed: %s" % why)
     neighbours, collectives = 0.0, [None] * len(work["collectives"])
     if WORLD > 1:
         neighbours = measure_neighbours()

@@ -745,7 +745,7 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 
 @pytest.mark.skipif(PYTHON is None, reason="TRAINC_TORCH_PYTHON names no Python with PyTorch")
-@pytest.mark.parametrize("kind", ["healthy", "slow node", "below the plan"])
+@pytest.mark.parametrize("kind", ["healthy", "slow node", "planned for a GPU"])
 def test_the_probe_measures_four_processes(tmp_path, kind):
     minimum = None if kind == "healthy" else 0.5
     settings = {
@@ -781,9 +781,7 @@ def test_the_probe_measures_four_processes(tmp_path, kind):
     assert not (tmp_path / "checkpoints").exists() or not list((tmp_path / "checkpoints").iterdir())
     if kind == "slow node":
         assert codes == {8} and last["slow_nodes"] == ["algo-3"] and "algo-3" in last["text"]
-    elif kind == "below the plan":
-        assert codes == {8} and last["share"] < 0.5 and last["text"].startswith("T0680 ")
     else:
-        assert codes == {0} and last["trainc_probe"] == "done"
-        (found,) = [line["values"] for line in lines if line["trainc_probe"] == "constants"]
-        assert set(found) == set(PLANNED["constants"]) and all(value > 0 for value in found.values())
+        # The rates of CPUs are no constants of a GPU, nor a share of its plan.
+        assert codes == {0} and last["trainc_probe"] == "done" and last["share"] is None
+        assert "constants" not in kinds

@@ -87,22 +87,14 @@ impl Probe {
         true
     }
 
-    /// Returns the constants with those that were measured in place of the given ones; `None` if nothing was
-    /// measured that they contain.
+    /// Returns the constants with those that were measured in place of the given ones, for plans on the GPU that
+    /// was measured; `None` if nothing was measured that they contain, or not on a GPU of the plan's type.
     pub fn constants(&self, base: &Constants) -> Option<Constants> {
-        let mut out = base.clone();
-        let mut replaced = 0_usize;
         let saved = self.checkpoint_bytes_per_second.map(|rate| ("run.checkpoint_bytes_per_second", rate));
         let measured = self.constants.iter().map(|(key, value)| (key.as_str(), *value)).chain(saved);
-        for (key, value) in measured {
-            if let Some(slot) = out.value_mut(key) {
-                // Hardware that runs above its data sheet counts as hardware that reaches it.
-                *slot = if Constants::is_share(key) { value.min(1.0) } else { value };
-                replaced += 1;
-            }
-        }
+        let mut out = base.with_probed(self.device.as_deref()?, measured)?;
         "trainc probe".clone_into(&mut out.command);
-        (replaced > 0).then_some(out)
+        Some(out)
     }
 }
 
@@ -136,6 +128,17 @@ step=1 loss=2.5
         assert_eq!(constants.get(Name::Checkpoint), 1e9);
         assert_eq!(constants.get(Name::Nvlink), shipped.get(Name::Nvlink));
         assert!(Constants::parse(&constants.to_toml()).is_ok());
+    }
+
+    /// The rates of a CPU, or of another GPU than the planned one, say nothing about the plan.
+    #[test]
+    fn the_rates_of_another_device_are_no_constants() {
+        for device in ["CPU", "NVIDIA H100 80GB HBM3", "AMD Instinct MI300X"] {
+            let probe = Probe::from_text(&OUTPUT.replace("NVIDIA A100-SXM4-40GB", device)).unwrap();
+            assert_eq!(probe.constants(Constants::shipped()), None, "{device}");
+        }
+        let unnamed = OUTPUT.replace(r#", "device": "NVIDIA A100-SXM4-40GB""#, "");
+        assert_eq!(Probe::from_text(&unnamed).unwrap().constants(Constants::shipped()), None);
     }
 
     #[test]

@@ -72,6 +72,7 @@ struct Work {
     is_causal: bool,
     sequence_length: u64,
     sequences: u64,
+    attention: &'static str,
     products: Vec<[u64; 3]>,
     collectives: Vec<Collective>,
     order: Vec<(&'static str, u64)>,
@@ -213,6 +214,7 @@ impl Settings {
                 is_causal: work.is_causal,
                 sequence_length: work.sequence_length,
                 sequences: work.sequences,
+                attention: work.attention,
                 products: work.products.clone(),
                 collectives: work
                     .collectives

@@ -77,6 +77,8 @@ pub struct ProbeWork {
     pub sequence_length: u64,
     /// Sequences of a micro-batch.
     pub sequences: u64,
+    /// Kernel of the attention, as in `train { attention … }`.
+    pub attention: &'static str,
     /// Matrix products of a layer and the head: rows, inner dimension, columns.
     pub products: Vec<[u64; 3]>,
     /// Collectives on the plan's groups.

@@ -8,6 +8,7 @@ use super::evidence::{Evidence, MeasuredRun};
 use super::figures::{flatten_toml, format_four_digits, format_three_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
 pub use super::position::Position;
+use super::probed::Probed;
 pub use super::ranges::Range;
 use super::ranges::{RANGES, range_name};
 use super::settings::{FEWEST_OWN, MemorySetting, PeakEnds, Setting};
@@ -60,6 +61,8 @@ pub struct Constants {
     peak_ends: Vec<PeakEnds>,
     /// Measured runs of the user, which condition predictions of similar layouts.
     evidence: Option<Arc<Evidence>>,
+    /// What a probe measured, which other devices do not share.
+    probed: Option<Probed>,
 }
 
 /// Declares the constants that are independent of the GPU type.
@@ -384,8 +387,7 @@ fn positions_in_table(table: &toml::Table, key: &str) -> Result<Vec<Position>, U
 
 /// Returns a ratio of the shipped constants of a GPU type.
 fn shipped_ratio(kind: GpuKind, of: &str) -> f64 {
-    let key = format!("gpu.{}.{of}", kind.as_str());
-    Constants::shipped().clone().value_mut(&key).map_or(f64::NAN, |value| *value)
+    Constants::shipped().value(&format!("gpu.{}.{of}", kind.as_str())).unwrap_or(f64::NAN)
 }
 
 impl Constants {
@@ -409,6 +411,7 @@ impl Constants {
             settings: Vec::new(),
             peak_ends: Vec::new(),
             evidence: None,
+            probed: None,
         }
     }
 
@@ -495,7 +498,32 @@ impl Constants {
             let above = flat.get(&format!("peak.{key}.above")).copied().unwrap_or(f64::NAN);
             out.peak_ends.push(PeakEnds { setting, below, above });
         }
-        Ok(out)
+        match table.get("probed").and_then(toml::Value::as_table) {
+            Some(probed) => out.with_replaced(probed),
+            None => Ok(out),
+        }
+    }
+
+    /// Returns the constants of a file that a probe wrote: `device`, and the values `before` it.
+    fn with_replaced(self, probed: &toml::Table) -> Result<Self, Unreadable> {
+        let device = probed.get("device").and_then(toml::Value::as_str).unwrap_or_default();
+        let before = probed.get("before").and_then(toml::Value::as_table).into_iter().flatten();
+        let mut base = self.clone();
+        let mut measured = Vec::new();
+        for (key, value) in before {
+            let value = value.as_float().filter(|value| value.is_finite() && *value > 0.0);
+            let pair = base.value_mut(key).zip(self.value(key)).zip(value);
+            let Some(((slot, now), value)) = pair else {
+                return Err(Unreadable(format!("`probed.before.\"{key}\"` is not a constant above 0")));
+            };
+            *slot = value;
+            measured.push((key.as_str(), now));
+        }
+        base.with_probed(device, measured.into_iter()).ok_or_else(|| {
+            Unreadable(format!(
+                "`probed.device` is `{device}`, not the GPU of the constants in `probed.before`"
+            ))
+        })
     }
 
     /// Formats the constants as a file.
@@ -551,6 +579,12 @@ impl Constants {
                 out.push_str(&format!("  [{}],\n", numbers.join(", ")));
             }
             out.push_str("]\n");
+        }
+        if let Some(probed) = &self.probed {
+            out.push_str(&format!("\n[probed]\ndevice = {}\n\n[probed.before]\n", quoted(&probed.device)));
+            for (key, value) in probed.replaced() {
+                out.push_str(&format!("{} = {}\n", quoted(key), format_four_digits(value)));
+            }
         }
         out
     }
@@ -674,6 +708,35 @@ impl Constants {
         if let Some(gpu) = self.gpus.get_mut(&kind.kind_of_constants()) {
             gpu.interval = Some(width);
         }
+    }
+
+    /// Returns what a probe measured.
+    pub fn probed(&self) -> Option<&Probed> {
+        self.probed.as_ref()
+    }
+
+    /// Sets what a probe measured.
+    pub(super) fn set_probed(&mut self, probed: Option<Probed>) {
+        self.probed = probed;
+    }
+
+    /// Returns a constant, by its key in the file.
+    pub fn value(&self, key: &str) -> Option<f64> {
+        if let Some(rest) = key.strip_prefix("gpu.") {
+            let (word, field) = rest.split_once('.')?;
+            let gpu = self.gpus.iter().find(|(kind, _)| kind.as_str() == word)?.1;
+            return match field {
+                "gemm" => Some(gpu.gemm),
+                "flash" => Some(gpu.flash),
+                "flash2" => Some(gpu.flash2),
+                "flash3" => Some(gpu.flash3),
+                "launch" => Some(gpu.launch),
+                "interval" => gpu.interval,
+                _ => None,
+            };
+        }
+        let name = Name::ALL.iter().find(|(name, _)| *name == key)?.1;
+        Some(self.get(name))
     }
 
     /// Returns true if a constant is a share of a peak or of a line rate, at most 1.

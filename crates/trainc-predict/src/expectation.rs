@@ -3,10 +3,10 @@
 
 use super::bills::billed_per_hour;
 use super::constants::{Constants, Name};
-use super::layout::{Attention, Layout, Precision, Sharding, System};
+use super::layout::{Attention, FlashKernel, Layout, Precision, Sharding, System};
 use super::prediction::{Prediction, Speed};
 use super::run::checkpoint_bytes;
-use super::speed::{flash_slowness, recomputed_work};
+use super::speed::{flash_slowness, recomputed_work, speed_without_evidence};
 use trainc_ir::{Axis, Collective, Expectation, ExpectedSpeed, Plan, ProbeWork};
 
 /// Bytes of a 16-bit number.
@@ -35,9 +35,12 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
     let Ok(layout) = Layout::from_plan(plan) else {
         return Expectation { usd_per_hour, ..Expectation::default() };
     };
+    let constants = constants.for_gpu(layout.hardware.gpu);
     let speed = prediction.speed.as_ref();
+    // The rates of the constants alone, which a probe measures.
+    let plain = speed.and_then(|_| speed_without_evidence(&layout, constants).ok());
     let products = products(&layout);
-    let collectives = collectives(&layout, speed);
+    let collectives = collectives(&layout, plain.as_ref());
     let speed = speed.map(|speed| ExpectedSpeed {
         step_seconds: speed.step_seconds,
         is_measured: speed.is_measured(),
@@ -67,6 +70,7 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
         is_causal: model.causal,
         sequence_length: whole(layout.work.sequence_length / layout.degrees.context.max(1.0)),
         sequences: whole(layout.work.sequences_at_once()),
+        attention: attention_kernel(plan, &layout),
         products: products.iter().map(|of| of.map(whole)).collect(),
         collectives: collectives.into_iter().map(|one| one.collective).collect(),
         order: plan.mesh.as_ref().map(|mesh| mesh.order.clone()).unwrap_or_default(),
@@ -129,6 +133,18 @@ fn product_seconds(layout: &Layout, constants: &Constants, [m, k, n]: [f64; 3]) 
     let gemm = constants.gpu(layout.hardware.gpu?)?.gemm;
     let ridge = constants.get(Name::Roofline) * peak / layout.hardware.memory_bytes_per_second?;
     Some(2.0 * m * k * n / (peak * gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n)))
+}
+
+/// Returns the attention kernel of the job, as the manifest names it or the layout runs it.
+fn attention_kernel(plan: &Plan, layout: &Layout) -> &'static str {
+    const NAMES: [&str; 6] = ["eager", "sdpa", "fa2", "fa3", "cudnn", "flex"];
+    let written = plan.job.train.attention.value();
+    let named = written.and_then(|written| NAMES.into_iter().find(|name| name == written));
+    named.unwrap_or(match (layout.attention, layout.flash) {
+        (Attention::Eager, _) => "eager",
+        (Attention::Flash, FlashKernel::Third) => "cudnn",
+        (Attention::Flash, FlashKernel::First | FlashKernel::Second) => "sdpa",
+    })
 }
 
 /// Returns the predicted seconds of FlashAttention, forward and backward, of one layer and micro-batch;

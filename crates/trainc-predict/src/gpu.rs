@@ -42,9 +42,9 @@ impl GpuKind {
     ];
 
     /// Returns the type of an accelerator, by its short or product name: `A100-SXM4-40GB`,
-    /// `NVIDIA A100 SXM4 40GB`.
+    /// `NVIDIA A100 SXM4 40GB`, `Tesla T4`.
     pub fn from_name(name: &str) -> Option<Self> {
-        let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
+        let name = ["NVIDIA ", "Tesla "].iter().find_map(|maker| name.strip_prefix(maker)).unwrap_or(name);
         Self::ALL.iter().find(|(word, _)| name.starts_with(word)).map(|(_, kind)| *kind)
     }
 

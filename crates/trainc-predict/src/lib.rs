@@ -26,6 +26,7 @@ mod order;
 mod part_intervals;
 mod position;
 pub mod prediction;
+mod probed;
 mod products;
 mod ranges;
 pub mod run;
@@ -60,6 +61,7 @@ pub use prediction::{
     Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run,
     RunPartIntervals, RunParts, Speed, SpeedParts, Spot, Tflops,
 };
+pub use probed::Probed;
 pub use self_check::SelfCheck;
 pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, MemorySetting, PeakEnds, Setting, WorkKind};
 pub use wrapping::script_wraps_model;

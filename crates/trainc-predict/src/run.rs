@@ -4,7 +4,7 @@
 use super::bills::Bills;
 use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
-use super::layout::Layout;
+use super::layout::{GpuKind, Layout};
 use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals, RunParts, Speed, Spot};
 use super::spot::predict_spot_run;
@@ -63,6 +63,8 @@ pub struct Terms {
 impl Terms {
     /// Returns the terms of a plan, or what is missing.
     pub fn from_plan(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
+        let gpu = plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref());
+        let constants = constants.for_gpu(gpu.and_then(GpuKind::from_name));
         let steps = plan.run.steps.as_ref().ok_or(Unknown("the number of steps is unknown"))?.value as f64;
         let checkpoint = plan.job.checkpoint.as_ref();
         let cluster = plan.job.cluster.as_ref();

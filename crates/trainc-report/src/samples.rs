@@ -10,12 +10,14 @@ use trainc_plan::Options;
 use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
+use trainc_predict::{Constants, Layout, MeasuredRun};
 
 /// A manifest and its plan.
 pub(super) struct Sample {
     pub(super) sources: SourceMap,
     pub(super) compiled: Compiled,
     identity: Option<Identity>,
+    constants: Option<Constants>,
 }
 
 /// A world with only the program's files.
@@ -51,13 +53,33 @@ impl World for Nowhere {
 
 /// Compiles a manifest with `--set` values.
 pub(super) fn sample(text: &str, sets: &[&str]) -> Sample {
+    sample_with(text, sets, None)
+}
+
+/// Compiles a manifest with one measured run of its layout, 27 % slower than planned.
+pub(super) fn measured_sample(text: &str) -> Sample {
+    let planned = sample(text, &[]);
+    let layout = Layout::from_plan(planned.compiled.plan.as_ref().unwrap()).unwrap();
+    let run = MeasuredRun {
+        id: "a".to_owned(),
+        layout,
+        step_seconds: 1.27 * planned.compiled.prediction.speed.unwrap().step_seconds,
+        spread: None,
+        date: Some("2026-11-20".to_owned()),
+    };
+    let constants = Constants::shipped().with_runs(".trainc/runs.csv".to_owned(), vec![run]);
+    sample_with(text, &[], Some(constants))
+}
+
+fn sample_with(text: &str, sets: &[&str], constants: Option<Constants>) -> Sample {
     let mut sources = SourceMap::default();
     let source = sources.add("job.kdl", text);
-    let mut options = Options { today: "2026-11-21".to_owned(), ..Options::default() };
+    let mut options =
+        Options { today: "2026-11-21".to_owned(), constants: constants.clone(), ..Options::default() };
     options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
     let compiled = trainc_check::compile(source, text, &options, &mut Nowhere, &mut sources);
     let identity = compiled.plan_without_errors().map(trainc_emit::identity);
-    Sample { sources, compiled, identity }
+    Sample { sources, compiled, identity, constants }
 }
 
 impl Sample {
@@ -69,7 +91,7 @@ impl Sample {
             plan: self.compiled.plan.as_deref(),
             identity: self.identity.as_ref(),
             prediction: &self.compiled.prediction,
-            constants: trainc_predict::Constants::shipped(),
+            constants: self.constants.as_ref().unwrap_or_else(|| Constants::shipped()),
             problems: &self.compiled.problems,
             choices: self.compiled.choices.as_deref(),
             sources: &self.sources,

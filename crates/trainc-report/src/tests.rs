@@ -2,7 +2,7 @@
 
 use super::human::{self, Depth, Problems};
 use super::json::{CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
-use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
+use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, measured_sample, sample};
 use super::{Options, markdown};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -370,6 +370,30 @@ fn a_quota_shows_what_is_left() {
     );
 }
 
+/// The plan of a job that ran before says so, on every screen.
+#[test]
+fn a_plan_names_the_runs_behind_it() {
+    let (planned, sample) = (sample(LLAMA, &[]), measured_sample(LLAMA));
+    let speed = |sample: &Sample| sample.compiled.prediction.speed.clone().unwrap();
+    let ratio = speed(&sample).step_seconds / speed(&planned).step_seconds;
+    assert!((1.21..1.33).contains(&ratio), "{ratio}");
+    let run = |sample: &Sample| sample.compiled.prediction.run.clone().unwrap();
+    assert!(run(&sample).seconds > 1.15 * run(&planned).seconds);
+    let document = sample.document();
+    assert_eq!(document.evidence.as_ref().map(|runs| (runs.same, runs.near)), Some((1, 0)));
+    assert!(planned.document().evidence.is_none());
+    let line = "interval from 1 measured run of this layout in `.trainc/runs.csv` (newest 2026-11-20)";
+    let page = human::plan(
+        &sample.subject(),
+        &document,
+        human::Depth::Screen,
+        human::Problems::Here,
+        Options { width: 200, ..Options::default() },
+    );
+    assert!(page.contains(line), "{page}");
+    assert!(markdown::plan(&sample.subject(), &document).contains(line));
+}
+
 /// Documents that together contain every member of every type.
 fn documents() -> Vec<Value> {
     let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
@@ -378,6 +402,7 @@ fn documents() -> Vec<Value> {
         [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, PREFERENCES, BROKEN, "job", ""]
             .map(|text| sample(text, &[]).document()),
     );
+    documents.push(measured_sample(LLAMA).document());
     // A misspelt node is fixed by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
     documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
@@ -405,22 +430,25 @@ fn the_schema_requires_every_member() {
     fn check_required(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
             // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the list of files is
-            // only written by `emit`, the ends of a price only of an estimate, the comparison only with an account, the prices of groups only with groups.
+            // only written by `emit`, the ends of a price only of an estimate, the comparison only with an account, the prices of groups only with groups, the
+            // measured runs only with a table of them.
             let optional = |name: &str| {
                 matches!(
                     name,
                     "fix" | "shared_with" | "estimate" | "on_demand_usd" | "on_demand_usd_interval"
-                ) || (at.is_empty()
-                    && matches!(
-                        name,
-                        "files"
-                            | "compared_with"
-                            | "changes"
-                            | "blocked"
-                            | "group_prices"
-                            | "choices"
-                            | "quotas"
-                    ))
+                )
+                    || (at.is_empty()
+                        && matches!(
+                            name,
+                            "files"
+                                | "compared_with"
+                                | "changes"
+                                | "blocked"
+                                | "evidence"
+                                | "group_prices"
+                                | "choices"
+                                | "quotas"
+                        ))
             };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();

@@ -20,6 +20,7 @@ use super::from_plan::Unknown;
 use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
+use super::probed::remaining_width;
 
 /// Rates of the machine, and the constants.
 pub(super) struct Machine<'a> {
@@ -116,7 +117,7 @@ pub(super) fn speed_without_evidence(layout: &Layout, constants: &Constants) -> 
 }
 
 fn speed_with(layout: &Layout, constants: &Constants, evidence: Option<&Evidence>) -> Result<Speed, Unknown> {
-    let whole = layout;
+    let (whole, constants) = (layout, constants.for_gpu(layout.hardware.gpu));
     if layout.system == System::Worker && layout.worker.cpu {
         return Err(Unknown("no run of the worker on CPUs was measured"));
     }
@@ -140,14 +141,18 @@ fn speed_with(layout: &Layout, constants: &Constants, evidence: Option<&Evidence
     let peak = machine.peak * layout.precision.peak_ratio();
     let least = hardware_flops * layout.work.global_sequences / layout.hardware.gpus() / peak;
     parts.compute += (least - parts.total()).max(0.0);
+    let step =
+        |constants: &Constants| Some(self::parts(layout, &Machine::of(layout, constants).ok()?).0.total());
+    let left = remaining_width(layout, constants, step);
     let waited = parts.exposed_communication + parts.bubble + parts.offload;
     let waiting = (waited / parts.total()).clamp(0.0, 1.0);
     let (extrapolation, near) = Extrapolation::from_layout(layout, waiting, constants, &machine.gpu);
-    let work = near.work + extrapolation.extra_half_width();
+    let work = left * (near.work + extrapolation.extra_half_width());
+    let wait_width = left * near.waiting;
     let above = constants.get(Name::Above);
     let evidence = evidence.and_then(|runs| {
         // The mean of both ends.
-        let half_width = (work + near.waiting * waiting) * f64::midpoint(1.0, above);
+        let half_width = (work + wait_width * waiting) * f64::midpoint(1.0, above);
         runs.condition(whole, half_width)?.at_least(least / parts.total())
     });
     if let Some(measured) = &evidence {
@@ -171,17 +176,17 @@ fn speed_with(layout: &Layout, constants: &Constants, evidence: Option<&Evidence
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let widths = Widths {
         work,
-        waiting: near.waiting,
+        waiting: wait_width,
         above,
         read_seconds: layout.input.map(|input| input.read_seconds(sequences)),
     };
     let (below, above) = match &evidence {
         Some(measured) => {
-            let width = measured.half_width + near.waiting * parts.input.unwrap_or(0.0) / step_seconds;
+            let width = measured.half_width + wait_width * parts.input.unwrap_or(0.0) / step_seconds;
             (width, width)
         }
         None => {
-            let width = work + near.waiting * waited / step_seconds;
+            let width = work + wait_width * waited / step_seconds;
             (width, above * width)
         }
     };
