@@ -47,6 +47,32 @@ fn job<'a>(bill: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
     bill["jobs"].as_array().unwrap().iter().find(|job| job["job"] == name).unwrap()
 }
 
+/// A change that also adds a run does not decide by which runs it is judged.
+#[test]
+fn the_base_revision_has_the_measured_runs() {
+    let dir = team("against-runs");
+    let plan = |args: &[&str]| {
+        run(&dir.0, &[&["plan", "jobs/pretrain.kdl", "-o", "json"][..], args].concat()).json()
+    };
+    let planned = plan(&["--offline"]);
+    let step = planned["speed"]["step_seconds"].as_f64().unwrap();
+    let log: Vec<String> = (1..=100).map(|n| format!("step={n} step_time={}", 1.5 * step)).collect();
+    dir.write("train.log", log.join("\n"));
+    let added = run(&dir.0, &["report", "jobs/pretrain.kdl", "--log", "train.log", "--csv"]);
+    assert_eq!(added.code, Some(0), "{}", added.err);
+    assert!(plan(&["--offline"])["evidence"]["same"] == 1);
+    let cost =
+        |bill: &serde_json::Value, side: &str| job(bill, "pretrain")[side]["figures"]["cost_usd"].as_f64();
+    let before = plan(&["--against", "main"]);
+    git(&dir.0, &["add", "-A"]);
+    git(&dir.0, &["commit", "-q", "-m", "two"]);
+    let after = plan(&["--against", "main"]);
+    for side in ["before", "after"] {
+        let (was, is) = (cost(&before, side).unwrap(), cost(&after, side).unwrap());
+        assert!(is > 1.2 * was, "{side}: {was} {is}");
+    }
+}
+
 #[test]
 fn a_revision_is_read_without_a_checkout() {
     let dir = team("against-revision");

@@ -324,6 +324,62 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     }
 }
 
+/// Nothing predicts a built-in algorithm but its own runs.
+#[test]
+fn a_job_without_a_model_is_predicted_from_its_finished_runs() {
+    let dir = Scratch::new("report-algorithm");
+    dir.write(".git/HEAD", "");
+    dir.write(
+        "job.kdl",
+        r#"job "abalone" {
+    region "us-west-2"
+    account "111122223333"
+    cluster "ml.m5.2xlarge" nodes=1 {
+        max-run "1h"
+        volume "30GB"
+    }
+    image uri="246618743249.dkr.ecr.us-west-2.amazonaws.com/sagemaker-xgboost:1.7-1"
+    program {
+        hyperparameter "num_round" 50
+    }
+    channel "train" s3="s3://example-corpus/abalone/" content-type="text/libsvm"
+    output s3="s3://example-runs/abalone/"
+    role arn="arn:aws:iam::111122223333:role/training"
+}
+"#,
+    );
+    let plan = |args: &[&str]| {
+        let base =
+            ["plan", "job.kdl", "--offline", "-o", "json", "--exit-zero", "--price", "ml.m5.2xlarge=0.5"];
+        run(&dir, &[&base[..], args].concat()).json()
+    };
+    assert_eq!(plan(&[])["run"]["seconds"], Value::Null);
+    let simulate = |args: &[&str]| run(&dir, &[args, &["--simulate=account.json"]].concat());
+    let applied = simulate(&["apply", "job.kdl", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    assert_eq!(simulate(&["watch", "job.kdl"]).code, Some(0));
+    let report = simulate(&["report", "job.kdl", "--csv", "-o", "json"]);
+    assert_eq!(report.code, Some(0), "{}", report.err);
+    let report = report.json();
+    assert!(report["notes"].to_string().contains("takes its time from it"), "{}", report["notes"]);
+    let lasted = part(&report, "run_seconds")["measured"].as_f64().unwrap();
+    let own = plan(&[]);
+    let run_of = |name: &str| own["run"][name].clone();
+    assert!((run_of("seconds").as_f64().unwrap() / lasted - 1.0).abs() < 0.01, "{} {lasted}", own["run"]);
+    let interval = run_of("interval");
+    let (low, high) = (interval["low"].as_f64().unwrap(), interval["high"].as_f64().unwrap());
+    assert!(low > 0.6 * lasted && low < lasted && high > lasted && high < 1.5 * lasted, "{interval}");
+    assert!(run_of("cost_usd").as_f64().unwrap() > 0.0, "{}", own["run"]);
+    assert_eq!(own["evidence"]["same"], 1);
+    let page = run(&dir, &["plan", "job.kdl", "--offline"]).out;
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("the time of 1 finished run in `.trainc/runs.csv`"), "{page}");
+    // On other machines it takes another time, which nobody knows.
+    for set in ["cluster.nodes=2", "cluster.instance=ml.m5.4xlarge"] {
+        assert_eq!(plan(&["--set", set])["run"]["seconds"], Value::Null, "{set}");
+    }
+}
+
 #[test]
 fn a_log_without_figures_says_what_to_print() {
     let dir = example("report-silent", "starter");

@@ -249,8 +249,8 @@ impl Overlay {
                 warning.chars().take(MOST_WARNING).collect::<String>()
             ));
         }
-        if !own.runs.is_empty() {
-            let constants = self.constants().with_runs(name, own.runs);
+        if !own.runs.is_empty() || !own.finished.is_empty() {
+            let constants = self.constants().with_evidence(name, own.runs, own.finished);
             // Read once for each command.
             let _ = self.conditioned.set(constants);
         }

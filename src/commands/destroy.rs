@@ -36,7 +36,10 @@ use trainc_report::json::AfterEnd;
 /// deleted by `--delete-data`, or if the manifest sets `delete-after-job`. Output, checkpoints and the record
 /// of the training job remain.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
+#[command(
+    // No effect here.
+    mut_arg("runs", |arg| arg.hide(true)),
+    after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
 pub(crate) struct Args {
     #[command(flatten)]
     job: JobArgs,

@@ -26,6 +26,8 @@ use trainc_project::manifests::compile_all;
 /// output in its log is the same.
 #[derive(clap::Args, Debug)]
 #[command(
+    // No effect here.
+    mut_arg("runs", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc probe job.kdl --ranks 4\n  trainc probe job.kdl --ranks 8 --python \
         .venv/bin/python --write measured.toml\n  trainc plan job.kdl --calibration measured.toml\n\nExit \
         codes: 0 success, 3 errors in the manifest, 8 slower than `minimum` of the plan, or a slow process."

@@ -8,6 +8,7 @@ use crate::jobs::job_context::{Form, JobArgs, JobContext, existing, run_for_each
 use crate::terminal::io::Io;
 use crate::terminal::progress::{Mode, Progress, READING};
 use crate::views::invalid_rows::InvalidRows;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::cloud::{Clock, Cloud};
@@ -303,7 +304,9 @@ impl Shared {
         }
         if let Some(path) = &self.csv {
             let id = run.as_ref().map_or_else(|| run_name(plan), |run| run.name.clone());
-            match add_table_row(io, (plan, constants), &measured, (&id, run.is_some()), path) {
+            let finished = measure::finished_cells(plan, run.as_ref(), &id, &io.today);
+            let own = Own { finished, is_named: run.is_some(), path };
+            match add_table_row(io, (plan, constants), &measured, &id, own) {
                 Ok(words) => notes.push(words),
                 Err(words) => {
                     io.note(&format!("error: {words}\n"));
@@ -373,21 +376,47 @@ fn run_name(plan: &Plan) -> String {
     trainc_emit::identity(plan).training_job
 }
 
+/// Table that a run is added to, and what is known of the run apart from its steps.
+struct Own<'a> {
+    /// Cells of a run that finished.
+    finished: Option<BTreeMap<&'static str, String>>,
+    /// True if the service named the run.
+    is_named: bool,
+    path: &'a Path,
+}
+
 /// Adds a run to a table under its name; returns a message.
 fn add_table_row(
     io: &Io,
     (plan, constants): (&Plan, &Constants),
     measured: &Measured,
-    (id, is_named): (&str, bool),
-    path: &Path,
+    id: &str,
+    own: Own,
 ) -> Result<String, String> {
-    if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
+    let Own { finished, is_named, path } = own;
+    let has_steps = measured.step_seconds.is_some() || measured.memory.is_some() || measured.out_of_memory;
+    if !has_steps && finished.is_none() {
         return Err("nothing was measured that a table of runs could take".to_owned());
     }
-    let mut cells = measure::table_cells(plan, measured, id, &io.today)
-        .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
+    let cells = measure::table_cells(plan, measured, id, &io.today).filter(|_| has_steps);
+    let (mut cells, is_predicted) = match (cells, finished) {
+        (Some(mut cells), finished) => {
+            cells.extend(
+                finished.and_then(|all| all.get_key_value("billed_seconds").map(|(k, v)| (*k, v.clone()))),
+            );
+            (cells, true)
+        }
+        // A job without a model: how long it took, on which machines.
+        (None, Some(finished)) => (finished, false),
+        (None, None) => {
+            return Err(
+                "the layout is not known, so that the run cannot be compared with a prediction".to_owned()
+            );
+        }
+    };
     let mut without = String::new();
-    if let Ok(layout) = Layout::from_plan(plan)
+    if is_predicted
+        && let Ok(layout) = Layout::from_plan(plan)
         && let Err(mismatch) = calibrate::check_row_fidelity(&layout, &cells, constants)
     {
         let has_time = measured.step_seconds.is_some() && !measured.out_of_memory;
@@ -415,6 +444,9 @@ fn add_table_row(
         return Ok(format!("`{}` has the run `{id}` already", path.display()));
     }
     let table = path.display();
+    if !is_predicted {
+        return Ok(format!("added to `{table}` as `{id}`: the next plan of this job takes its time from it"));
+    }
     Ok(format!(
         "added to `{table}` as `{id}`: `trainc calibrate {table}` compares it with the model{without}"
     ))

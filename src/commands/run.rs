@@ -22,6 +22,8 @@ mod screen;
 /// saves a checkpoint and stops; the same command resumes from it.
 #[derive(clap::Args, Debug)]
 #[command(
+    // No effect here.
+    mut_arg("runs", |arg| arg.hide(true)),
     after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit \
         codes: 0 success, 3 errors in the manifest or the worker's config, 8 run failed or stopped."
 )]

@@ -9,7 +9,7 @@ use super::table::{NotATable, header, run_from_row};
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::text;
 use trainc_ir::date::epoch_days;
-use trainc_predict::MeasuredRun;
+use trainc_predict::{FinishedRun, MeasuredRun};
 
 /// Columns of the user's own tables in addition to those of published runs.
 pub(super) const OWN_COLUMNS: &str = "date,step_spread,job,instance,billed_seconds";
@@ -32,6 +32,8 @@ const LARGEST_SPREAD: f64 = 1.0;
 pub struct OwnRuns {
     /// Runs with a step time.
     pub runs: Vec<MeasuredRun>,
+    /// Runs that finished, with their whole time.
+    pub finished: Vec<FinishedRun>,
     /// Rows that are not used, and columns that are not known, each with its line.
     pub warnings: Vec<String>,
 }
@@ -79,14 +81,19 @@ pub fn own_runs(text: &str) -> Result<OwnRuns, NotATable> {
             warnings.push(format!("line {line}: another row has the id `{id}`: the row is not used"));
             continue;
         }
-        match measured_run(&row) {
-            Ok(run) => out.runs.extend(run),
+        match finished_run(&row).and_then(|finished| Ok((finished, measured_run(&row)?))) {
+            Ok((finished, run)) => {
+                out.finished.extend(finished);
+                out.runs.extend(run);
+            }
             Err(why) => warnings.push(format!("line {line}: {why}: the row is not used")),
         }
     }
     let more = out.runs.len().saturating_sub(MOST_RUNS);
-    if more > 0 {
+    let more_finished = out.finished.len().saturating_sub(MOST_RUNS);
+    if more.max(more_finished) > 0 {
         out.runs.drain(..more);
+        out.finished.drain(..more_finished);
         warnings.push(format!("only the last {MOST_RUNS} runs are used"));
     }
     let left = warnings.len().saturating_sub(MOST_WARNINGS);
@@ -96,6 +103,31 @@ pub fn own_runs(text: &str) -> Result<OwnRuns, NotATable> {
         out.warnings.push(format!("{} more", text::count(left as u64, "warning")));
     }
     Ok(out)
+}
+
+/// Longest plausible run, seconds: the service stops every job within a month.
+const LONGEST: f64 = 31.0 * 86_400.0;
+
+/// Returns the whole run of a row; `None` if the row does not say how long it took, or it ran out of memory.
+fn finished_run(row: &RunRow) -> Result<Option<FinishedRun>, String> {
+    let written = row.text("billed_seconds");
+    if written.is_empty() || row.text("oom") == "1" {
+        return Ok(None);
+    }
+    let seconds = row.number("billed_seconds").filter(|seconds| (1.0..=LONGEST).contains(seconds));
+    let seconds = seconds.ok_or_else(|| {
+        format!("`billed_seconds` is `{}`, not between a second and a month", shorten(written))
+    })?;
+    let nodes = row.text("nodes");
+    let nodes = nodes.parse().map_err(|_| format!("`nodes` is `{}`, not a count", shorten(nodes)))?;
+    Ok(Some(FinishedRun {
+        job: row.text("job").to_owned(),
+        instance: row.text("instance").to_owned(),
+        nodes,
+        seconds,
+        release: row.release(),
+        date: Some(row.text("date").to_owned()).filter(|date| !date.is_empty()),
+    }))
 }
 
 /// Returns the run of a row; `None` if it has no step time to predict: it ran out of memory, or has no model.

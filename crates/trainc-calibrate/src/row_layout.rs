@@ -191,7 +191,7 @@ impl RunRow<'_> {
         is_recent && code.frees_frozen(version)
     }
 
-    fn release(&self) -> Option<std::sync::Arc<str>> {
+    pub(super) fn release(&self) -> Option<std::sync::Arc<str>> {
         Some(self.text("software")).filter(|release| !release.is_empty()).map(std::sync::Arc::from)
     }
 

@@ -4,7 +4,7 @@
 //! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` generates; the same
 //! function reads a user's file.
 
-use super::evidence::{Evidence, MeasuredRun};
+use super::evidence::{Evidence, FinishedRun, MeasuredRun};
 use super::figures::{flatten_toml, format_four_digits, format_three_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
 pub use super::position::Position;
@@ -592,7 +592,13 @@ impl Constants {
     /// Returns the constants with measured runs of the user, read from a file of that name.
     #[must_use]
     pub fn with_runs(&self, file: String, runs: Vec<MeasuredRun>) -> Self {
-        let evidence = Evidence::new(file, runs, self);
+        self.with_evidence(file, runs, Vec::new())
+    }
+
+    /// Returns the constants with measured and finished runs of the user, read from a file of that name.
+    #[must_use]
+    pub fn with_evidence(&self, file: String, runs: Vec<MeasuredRun>, finished: Vec<FinishedRun>) -> Self {
+        let evidence = Evidence::new(file, runs, finished, self);
         Self { evidence: Some(Arc::new(evidence)), ..self.clone() }
     }
 

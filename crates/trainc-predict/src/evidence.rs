@@ -6,6 +6,9 @@
 //! repeated runs of one layout show how much of an error is chance.
 
 mod features;
+mod finished;
+
+pub use finished::FinishedRun;
 
 use super::constants::Constants;
 use super::layout::Layout;
@@ -60,6 +63,7 @@ pub struct Evidence {
     /// Number of its runs.
     pub runs: usize,
     repeated: Vec<RepeatedRuns>,
+    finished: Vec<FinishedRun>,
 }
 
 /// Runs of one layout with one image.
@@ -119,8 +123,14 @@ pub struct Conditioned {
 impl Evidence {
     /// Returns the evidence of runs for predictions by these constants. Runs that cannot be predicted do not
     /// count.
-    pub fn new(file: String, runs: Vec<MeasuredRun>, constants: &Constants) -> Self {
-        let newest = runs.iter().filter_map(|run| run.date.clone()).max();
+    pub fn new(
+        file: String,
+        runs: Vec<MeasuredRun>,
+        finished: Vec<FinishedRun>,
+        constants: &Constants,
+    ) -> Self {
+        let dates = runs.iter().map(|run| &run.date).chain(finished.iter().map(|run| &run.date));
+        let newest = dates.flatten().max().cloned();
         let mut repeated: Vec<RepeatedRuns> = Vec::new();
         for run in &runs {
             let Ok(predicted) = speed::speed_without_evidence(&run.layout, constants) else { continue };
@@ -137,7 +147,7 @@ impl Evidence {
             }
         }
         let count = repeated.iter().map(|one| one.count).sum();
-        Self { file, newest, runs: count, repeated }
+        Self { file, newest, runs: count, repeated, finished }
     }
 
     /// Returns what the runs say about a layout whose interval without them has this half-width, a natural
@@ -212,7 +222,7 @@ impl Conditioned {
 }
 
 /// Returns the name of a plan's image, by which its runs are compared: repository and tag.
-pub(super) fn release(plan: &Plan) -> Option<Arc<str>> {
+pub fn release(plan: &Plan) -> Option<Arc<str>> {
     let uri = plan.image.as_ref()?.uri.as_str();
     Some(Arc::from(uri.rsplit('/').next().unwrap_or(uri)))
 }

@@ -41,7 +41,7 @@ mod worker;
 mod wrapping;
 
 pub use constants::Constants;
-pub use evidence::{Conditioned, Evidence, MeasuredRun};
+pub use evidence::{Conditioned, Evidence, FinishedRun, MeasuredRun};
 pub use expectation::expectation;
 pub use experts::EXPERT_OVERLOAD;
 pub use extrapolation::{Extrapolation, FARTHEST, FarRun, LargerCount, MeasuredSetting, NewGpu};
@@ -84,12 +84,13 @@ pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
     let layout = match Layout::from_plan(plan) {
         Ok(layout) => layout,
         Err(why) => {
-            return Prediction {
+            let unknown = Prediction {
                 no_memory: Some(why),
                 no_speed: Some(why),
                 no_run: Some(why),
                 ..Prediction::default()
             };
+            return with_finished_runs(unknown, plan, constants);
         }
     };
     let mut prediction = predict(&layout, constants);
@@ -106,7 +107,18 @@ pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
         }
         None => (None, prediction.no_speed),
     };
-    Prediction { run, no_run, ..std::mem::take(&mut prediction) }
+    let prediction = Prediction { run, no_run, ..std::mem::take(&mut prediction) };
+    if prediction.speed.is_some() { prediction } else { with_finished_runs(prediction, plan, constants) }
+}
+
+/// Adds the run by the job's own finished runs, if there are any.
+fn with_finished_runs(prediction: Prediction, plan: &Plan, constants: &Constants) -> Prediction {
+    match constants.evidence().and_then(|runs| runs.run_of_job(plan)) {
+        Some((run, count)) => {
+            Prediction { run: Some(run), no_run: None, finished_runs: Some(count), ..prediction }
+        }
+        None => prediction,
+    }
 }
 
 fn split<T>(found: Result<T, Unknown>) -> (Option<T>, Option<Unknown>) {

@@ -14,6 +14,8 @@ pub struct Prediction {
     pub speed: Option<Speed>,
     /// Time and cost of the run.
     pub run: Option<Run>,
+    /// Number of finished runs of the job itself that the run is taken from, if its steps are not predicted.
+    pub finished_runs: Option<usize>,
     /// Reason why memory is unknown.
     pub no_memory: Option<Unknown>,
     /// Reason why the speed is unknown.

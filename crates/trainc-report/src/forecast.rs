@@ -103,9 +103,11 @@ fn rate_interval(rate: f64, speed: &predict::Speed) -> Interval {
 
 /// Returns the measured runs that the step time is conditioned on.
 pub(super) fn evidence(subject: &Subject) -> Option<Evidence> {
-    let used = subject.prediction.speed.as_ref()?.evidence?;
+    let Prediction { speed, finished_runs, .. } = subject.prediction;
+    let of_steps = speed.as_ref().and_then(|speed| speed.evidence).map(|used| (used.same, used.near));
+    let (same, near) = of_steps.or(finished_runs.map(|runs| (runs, 0)))?;
     let runs = subject.constants.evidence()?;
-    Some(Evidence { file: runs.file.clone(), newest: runs.newest.clone(), same: used.same, near: used.near })
+    Some(Evidence { file: runs.file.clone(), newest: runs.newest.clone(), same, near })
 }
 
 pub(super) fn speed(prediction: &Prediction) -> Speed {

@@ -37,6 +37,12 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
     }
     out.extend(memory_bounds(plan, prediction));
     out.extend(match &document.evidence {
+        Some(evidence) if prediction.finished_runs.is_some() => Some(format!(
+            "run.seconds: the time of {} in `{}`{}",
+            text::count(evidence.same as u64, "finished run"),
+            evidence.file,
+            newest(evidence)
+        )),
         Some(evidence) => Some(format!("speed.interval: from {}", describe_evidence(evidence))),
         None => prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.extrapolation)),
     });
@@ -126,8 +132,11 @@ fn describe_evidence(evidence: &Evidence) -> String {
         Some(_) => format!("{} of similar ones", evidence.near),
     });
     let parts: Vec<String> = same.into_iter().chain(near).collect();
-    let newest = evidence.newest.as_ref().map_or_else(String::new, |date| format!(" (newest {date})"));
-    format!("{} in `{}`{newest}", text::list(&parts, "and"), evidence.file)
+    format!("{} in `{}`{}", text::list(&parts, "and"), evidence.file, newest(evidence))
+}
+
+fn newest(evidence: &Evidence) -> String {
+    evidence.newest.as_ref().map_or_else(String::new, |date| format!(" (newest {date})"))
 }
 
 /// Returns why the interval of the step time is wider than for layouts like the measured ones.

@@ -365,6 +365,9 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             );
         }
         out.push(line);
+        out.extend(
+            document.notes.iter().find_map(|note| note.strip_prefix("run.seconds: ")).map(str::to_owned),
+        );
         if run.parts.download.is_none() {
             out.push("excludes the data download at start: set `dataset size=`".to_owned());
         }

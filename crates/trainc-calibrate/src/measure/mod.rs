@@ -15,7 +15,7 @@ mod table;
 pub use faults::Fault;
 pub use lines::{Reader, Report};
 pub use part::{Group, Job, Row, describe_uncounted_memory, rows};
-pub use row::table_cells;
+pub use row::{finished_cells, table_cells};
 pub use steps::{Measured, Median};
 pub(super) use table::COLUMNS;
 pub use table::{Addition, NotAddable, append};

@@ -1,14 +1,43 @@
 //! A run as a row of a table for `calibrate`.
 
+use super::part::Job;
 use super::steps::{Measured, Median};
 use crate::row_layout::low_rank_parameters;
 use std::collections::BTreeMap;
 use trainc_ir::Plan;
 use trainc_ir::engine::Law;
+use trainc_predict::evidence::release as image_release;
 use trainc_predict::memory::MeasuredAs;
 use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recompute};
 
 const GIB: f64 = 1_073_741_824.0;
+
+/// Returns the cells of a finished run by column: the job, its machines, and how long it took; `None` if it did
+/// not finish. The steps of such a job need not be predictable.
+pub fn finished_cells(
+    plan: &Plan,
+    job: Option<&Job>,
+    id: &str,
+    date: &str,
+) -> Option<BTreeMap<&'static str, String>> {
+    let job = job.filter(|job| job.is_completed())?;
+    let seconds = job.seconds.filter(|seconds| *seconds > 0.0)?;
+    let instance = job.instance.clone().or_else(|| plan.job.cluster.as_ref()?.instance.value().cloned())?;
+    let cells = [
+        ("id", id.to_owned()),
+        ("family", instance.clone()),
+        ("source", "trainc report".to_owned()),
+        ("year", date.get(..4).unwrap_or_default().to_owned()),
+        ("date", date.to_owned()),
+        ("job", plan.job.name.value()?.clone()),
+        ("instance", instance),
+        ("nodes", job.instances.to_string()),
+        ("software", image_release(plan).unwrap_or_default().to_string()),
+        ("oom", "0".to_owned()),
+        ("billed_seconds", format!("{}", seconds.round())),
+    ];
+    Some(cells.into_iter().filter(|(_, cell)| !cell.is_empty()).collect())
+}
 
 /// Returns the cells of a run by column: the layout as `calibrate` needs it, and the measurements. `None` if
 /// the layout is unknown. `date` is that of the run, an ISO date.
