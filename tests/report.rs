@@ -620,6 +620,7 @@ fn runs_of_ones_own_move_the_plan() {
     let [low, high] = ["low", "high"].map(|end| after["speed"]["interval"][end].as_f64().unwrap());
     let measured = 1.2 * step(&before);
     assert!(low < measured && measured < high, "{low} {measured} {high}");
-    let width = |plan: &Value| plan["speed"]["interval"]["high"].as_f64().unwrap() / step(plan);
-    assert!((width(&after) / width(&before) - 1.0).abs() < 0.05, "four runs narrow no interval");
+    // One of the four has this layout: the plan is as narrow as repeated runs differ.
+    assert!(high / step(&after) - 1.0 <= 0.08, "{high}");
+    assert_eq!((&after["evidence"]["file"], &after["evidence"]["same"]), (&"own.toml".into(), &1.into()));
 }

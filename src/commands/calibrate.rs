@@ -7,9 +7,9 @@ use crate::views::invalid_rows::InvalidRows;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_calibrate::bounds::out_of_range_comment;
+use trainc_calibrate::fit::STANDALONE;
 use trainc_calibrate::probe::Probe;
-use trainc_calibrate::verdict::Verdict;
-use trainc_calibrate::{self as calibrate, judge};
+use trainc_calibrate::{self as calibrate, judge, mean_error_given_others, own_runs};
 use trainc_emit::quote;
 use trainc_predict::{Constants, SelfCheck};
 use trainc_project::files::{MOST_TABLE_BYTES, describe, read_named_text};
@@ -19,8 +19,9 @@ use trainc_project::files::{MOST_TABLE_BYTES, describe, read_named_text};
 /// Without `--write`, every row is compared with its prediction by the constants that ship with trainc, or
 /// those of `--calibration`. With it, the constants are fitted to the table and written; each step time is
 /// then compared with its prediction by a fit without that row, and each peak of memory with that by the
-/// written constants. A table of 60 runs or more is fitted on its own; a smaller one adjusts the constants
-/// that the fit starts from. The ten largest errors are shown, or all with `--verbose`.
+/// written constants. Fewer than 60 runs determine no constants of speed: the file then carries the runs, by
+/// which similar jobs are predicted, as with `--runs`. The ten largest errors are shown, or all with
+/// `--verbose`.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write \
@@ -60,7 +61,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let found = InvalidRows::from_table(&table, &args.runs, &text);
     io.note_colored(&found.format_first(io, global));
     let constants = match constants(args.calibration.as_deref()) {
-        Ok(constants) => constants,
+        // A table is judged by constants that do not know its runs.
+        Ok(constants) => constants.without_runs(),
         Err(why) => {
             io.note(&format!("error: {why}\n"));
             return exit::MANIFEST;
@@ -74,7 +76,13 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let verdict = match &args.write {
         None => judge::judge(&table, &constants),
         Some(path) => {
-            let Some((mut fitted, verdict)) = judge::fit_and_judge(&table, &constants) else {
+            let is_fitted = judge::has_enough_runs(&table, &constants);
+            let judged = if is_fitted {
+                judge::fit_and_judge(&table, &constants)
+            } else {
+                judge::keep_and_judge(&table, &constants)
+            };
+            let Some((mut fitted, verdict)) = judged else {
                 let rows = trainc_diag::text::count(table.runs.len() as u64, "row");
                 io.note(&format!(
                     "error: nothing to fit in `{}`: {rows}, none with a step time or peak that \
@@ -86,12 +94,26 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             };
             fitted.fitted.clone_from(&io.today);
             fitted.command = format!("trainc calibrate {} --write {}", args.runs, path.display());
+            let own = own_runs(&text).unwrap_or_default();
+            if !is_fitted {
+                fitted.runs = Some(text.clone());
+            }
             if let Err(error) = fs::write(path, fitted.to_toml() + &out_of_range_comment(&fitted)) {
                 io.note(&format!("error: `{}` cannot be written: {}\n", path.display(), describe(&error)));
                 return exit::USAGE;
             }
             let before = judge::judge(&table, &constants);
-            wrote = Some(describe_fit(path, &args.runs, &before, &verdict));
+            let after = if is_fitted {
+                verdict.summary.step_seconds.mean_error
+            } else {
+                mean_error_given_others(&own.runs, &constants)
+            };
+            wrote = Some(describe_fit(
+                path,
+                &args.runs,
+                (before.summary.step_seconds.mean_error, after),
+                is_fitted,
+            ));
             verdict
         }
     };
@@ -115,20 +137,24 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     exit::DONE
 }
 
-/// Describes a fit: the mean error of the step times before it, and by fits without each row.
-fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> String {
+/// Describes what was written: the mean error of the step times before it, and without each row.
+fn describe_fit(path: &Path, runs: &str, errors: (Option<f64>, Option<f64>), is_fitted: bool) -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let [was, is] = [before, after].map(|verdict| verdict.summary.step_seconds.mean_error);
-    let moved = was.zip(is).map_or_else(String::new, |(was, is)| {
-        format!(
-            ": mean error of the step times in `{runs}` {} before, {} with constants fitted without the row",
-            percent(was),
-            percent(is)
-        )
+    let how = if is_fitted { "with constants fitted without the row" } else { "given the other rows" };
+    let moved = errors.0.zip(errors.1).map_or_else(String::new, |(was, is)| {
+        format!(": mean error of the step times in `{runs}` {} before, {} {how}", percent(was), percent(is))
     });
+    let kept = if is_fitted {
+        String::new()
+    } else {
+        format!(
+            "note: fewer than {STANDALONE} runs determine no constants of speed: these are unchanged, and \
+                the file carries the runs, by which similar jobs are predicted\n"
+        )
+    };
     let (path, quoted_path) = (path.display(), quote(&path.display().to_string()));
     format!(
-        "wrote {path}{moved}\nhelp: to use it: `trainc plan JOB.kdl --calibration \
+        "wrote {path}{moved}\n{kept}help: to use it: `trainc plan JOB.kdl --calibration \
             {quoted_path}`; `check`, `tune` and `report` accept the flag too\n"
     )
 }
@@ -154,7 +180,12 @@ pub(crate) fn constants(path: Option<&Path>) -> Result<Constants, String> {
         check.apply(&mut constants).map_err(unreadable)?;
         return Ok(constants);
     }
-    Constants::parse(&text).map_err(|why| format!("`{}` is not a file of constants: {why}", path.display()))
+    let constants = Constants::parse(&text)
+        .map_err(|why| format!("`{}` is not a file of constants: {why}", path.display()))?;
+    let Some(table) = &constants.runs else { return Ok(constants) };
+    let own = own_runs(table)
+        .map_err(|why| format!("`runs` in `{}` is not a table of runs: {why}", path.display()))?;
+    Ok(constants.with_evidence(path.display().to_string(), own.runs, own.finished))
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -22,8 +22,8 @@ use trainc_project::manifests::compile_all;
 /// Measure this machine as the job's probe measures its cluster
 ///
 /// Starts one process per rank with Python and PyTorch: with NCCL on GPUs, with gloo and reduced sizes on
-/// CPUs, where processes are compared with each other only. To measure the job's own cluster before its program starts, write `probe` in the manifest; the
-/// output in its log is the same.
+/// CPUs, where processes are compared with each other only. To measure the job's own cluster before its
+/// program starts, write `probe` in the manifest; the output in its log is the same.
 #[derive(clap::Args, Debug)]
 #[command(
     // No effect here.

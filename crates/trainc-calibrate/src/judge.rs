@@ -2,7 +2,7 @@
 
 use super::bounds::{at_bounds, out_of_range_for_table};
 use super::errors::{Errors, FamilyErrors, mean, quantile};
-use super::fit::{STANDALONE, fit};
+use super::fit::{STANDALONE, fit, samples};
 use super::half_width::own_half_width;
 use super::held_out::{HeldOut, HeldOutTime, Tier};
 use super::memory_fit;
@@ -45,6 +45,24 @@ pub fn fit_and_judge(table: &Table, start: &Constants) -> Option<(Constants, Ver
     let constants_at_bounds = at_bounds(&constants, start);
     let verdict = Verdict { constants_at_bounds, ..verdict(rows, (table, &constants), by_tier) };
     Some((constants, verdict))
+}
+
+/// Keeps the speed constants, adjusts those of memory, and judges the table by them: its runs are too few
+/// for a fit, and are evidence for similar layouts instead. `None` if no row can be predicted.
+pub fn keep_and_judge(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> {
+    let has_peak = |run: &Run| run.memory_layout.is_ok() && run.peak_memory.is_some();
+    if samples(&table.runs, start).is_empty() && !table.runs.iter().any(has_peak) {
+        return None;
+    }
+    let mut constants = start.clone();
+    memory_fit::fit(&table.runs.iter().collect::<Vec<_>>(), &mut constants);
+    let verdict = judge(table, &constants);
+    Some((constants, verdict))
+}
+
+/// Returns true if a table has enough runs to fit the speed constants to.
+pub fn has_enough_runs(table: &Table, start: &Constants) -> bool {
+    samples(&table.runs, start).len() >= STANDALONE
 }
 
 /// Fits all constants to a table: speed, memory and the half-widths of the intervals, these from the held-out

@@ -34,7 +34,7 @@ pub mod verdict;
 mod width_fit;
 
 pub use impossible::{Impossible, impossible_line};
-pub use own_runs::{MOST_LINES, MOST_RUNS, OwnRuns, own_runs};
+pub use own_runs::{MOST_LINES, MOST_RUNS, OwnRuns, mean_error_given_others, own_runs};
 pub use render::render;
 pub use row_fidelity::{MEMORY_CELLS, RowMismatch, check_row_fidelity};
 pub use run::{MemoryKind, Run, Table};

@@ -9,7 +9,8 @@ use super::table::{NotATable, header, run_from_row};
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::text;
 use trainc_ir::date::epoch_days;
-use trainc_predict::{FinishedRun, MeasuredRun};
+use trainc_predict::speed::speed;
+use trainc_predict::{Constants, FinishedRun, MeasuredRun};
 
 /// Columns of the user's own tables in addition to those of published runs.
 pub(super) const OWN_COLUMNS: &str = "date,step_spread,job,instance,billed_seconds";
@@ -105,6 +106,19 @@ pub fn own_runs(text: &str) -> Result<OwnRuns, NotATable> {
     Ok(out)
 }
 
+/// Returns the mean absolute error of the step times of runs, each predicted given the others: predicted over
+/// measured, minus one. `None` without a run that can be predicted.
+pub fn mean_error_given_others(runs: &[MeasuredRun], constants: &Constants) -> Option<f64> {
+    let error = |at: usize, run: &MeasuredRun| {
+        let others = runs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, one)| one.clone());
+        let own = constants.with_runs(String::new(), others.collect());
+        let predicted = speed(&run.layout, &own).ok()?.step_seconds;
+        Some((predicted / run.step_seconds - 1.0).abs())
+    };
+    let errors: Vec<f64> = runs.iter().enumerate().filter_map(|(at, run)| error(at, run)).collect();
+    (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+}
+
 /// Longest plausible run, seconds: the service stops every job within a month.
 const LONGEST: f64 = 31.0 * 86_400.0;
 
@@ -197,8 +211,7 @@ fn shorten(cell: &str) -> String {
 mod tests {
     use super::*;
     use crate::{Table, read};
-    use trainc_predict::speed::speed;
-    use trainc_predict::{Code, Constants, GpuKind, Layout, Speed, System};
+    use trainc_predict::{Code, GpuKind, Layout, Speed, System};
 
     /// Returns the runs of a table with a step time that can be predicted.
     fn usable(table: &Table) -> Vec<(&str, MeasuredRun)> {

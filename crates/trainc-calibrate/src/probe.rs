@@ -87,8 +87,9 @@ impl Probe {
         true
     }
 
-    /// Returns the constants with those that were measured in place of the given ones, for plans on the GPU that
-    /// was measured; `None` if nothing was measured that they contain, or not on a GPU of the plan's type.
+    /// Returns the constants with those that were measured in place of the given ones, for plans on the GPU
+    /// that was measured; `None` if nothing was measured that they contain, or not on a GPU of the plan's
+    /// type.
     pub fn constants(&self, base: &Constants) -> Option<Constants> {
         let saved = self.checkpoint_bytes_per_second.map(|rate| ("run.checkpoint_bytes_per_second", rate));
         let measured = self.constants.iter().map(|(key, value)| (key.as_str(), *value)).chain(saved);

@@ -48,6 +48,8 @@ pub struct Constants {
     /// The file that they were read from, as the user named it; `None` for the constants that ship with
     /// trainc.
     pub file: Option<String>,
+    /// Table of the user's own runs that the file carries: too few to fit constants to.
+    pub runs: Option<String>,
     /// Keys that the file lacks; their values are the shipped ones.
     pub borrowed: Vec<&'static str>,
     /// Values by their names in the file; see [`Name`].
@@ -404,6 +406,7 @@ impl Constants {
             fitted: String::new(),
             command: String::new(),
             file: None,
+            runs: None,
             borrowed: Vec::new(),
             values: [f64::NAN; Name::COUNT],
             gpus: BTreeMap::new(),
@@ -422,6 +425,7 @@ impl Constants {
             toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
         let word = |key: &str| table.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned();
         let mut out = Self { fitted: word("fitted"), command: word("command"), ..Self::empty() };
+        out.runs = table.get("runs").and_then(toml::Value::as_str).map(str::to_owned);
         let mut flat = BTreeMap::new();
         flatten_toml("", &table, &mut flat);
         let written: std::collections::BTreeSet<String> = flat.keys().cloned().collect();
@@ -535,6 +539,9 @@ impl Constants {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         out.push_str(&format!("fitted = {}\n", quoted(&self.fitted)));
         out.push_str(&format!("command = {}\n", quoted(&self.command)));
+        if let Some(runs) = &self.runs {
+            out.push_str(&format!("runs = {}\n", quoted(runs)));
+        }
         let mut section = "";
         for (key, name) in Name::ALL {
             let (head, last) = key.split_once('.').unwrap_or(("", key));
@@ -605,7 +612,7 @@ impl Constants {
     /// Returns the constants without measured runs of the user.
     #[must_use]
     pub fn without_runs(&self) -> Self {
-        Self { evidence: None, ..self.clone() }
+        Self { evidence: None, runs: None, ..self.clone() }
     }
 
     /// Returns the measured runs of the user.

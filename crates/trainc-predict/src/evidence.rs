@@ -28,11 +28,12 @@ const REPEATED: f64 = 0.03;
 /// Number of runs that [`REPEATED`] counts as when runs show their own spread (assumed).
 const REPEATED_RUNS: f64 = 2.0;
 
-/// Standard deviation of the change of a step time with another image: half a year of software changed that of
-/// one layout by 18 % (MLPerf Training 5.0 and 5.1, LoRA on eight B200), most updates change less.
+/// Standard deviation of the change of a step time with another image: half a year of software changed that
+/// of one layout by 18 % (MLPerf Training 5.0 and 5.1, LoRA on eight B200), most updates change less.
 const OTHER_RELEASE: f64 = 0.1;
 
-/// Smallest correlation of which a run counts: what a run of less explains is within rounding of its interval.
+/// Smallest correlation of which a run counts: what a run of less explains is within rounding of its
+/// interval.
 const LEAST: f64 = 0.15;
 
 /// Largest number of layouts that condition a prediction: the nearest ones. Bounds its time.
@@ -227,8 +228,9 @@ pub fn release(plan: &Plan) -> Option<Arc<str>> {
     Some(Arc::from(uri.rsplit('/').next().unwrap_or(uri)))
 }
 
-/// Returns the factor, at least 1, by which the errors of these runs exceed those that their intervals expect:
-/// runs far outside of them show that the cost model errs by more here, and count for more themselves.
+/// Returns the factor, at least 1, by which the errors of these runs exceed those that their intervals
+/// expect: runs far outside of them show that the cost model errs by more here, and count for more
+/// themselves.
 fn surprise(near: &[(f64, &RepeatedRuns)], nearest: f64) -> f64 {
     let weight: f64 = near.iter().map(|(c, _)| c * c).sum();
     let squares: f64 = near.iter().map(|(c, one)| (c * one.error / one.prior).powi(2)).sum();

@@ -34,8 +34,8 @@ impl Probed {
 }
 
 impl Constants {
-    /// Returns the constants with those that a probe measured on a device; `None` if it is no GPU that the cost
-    /// model knows, or none of the constants is one of this GPU or of its links.
+    /// Returns the constants with those that a probe measured on a device; `None` if it is no GPU that the
+    /// cost model knows, or none of the constants is one of this GPU or of its links.
     #[must_use]
     pub fn with_probed<'a>(
         &self,
@@ -73,8 +73,9 @@ impl Constants {
     }
 }
 
-/// Returns the share of an interval's width that a probe leaves: the variance of the constants that it measured
-/// is gone, that of the others and of the form of the model stays. `seconds` returns the time of a step.
+/// Returns the share of an interval's width that a probe leaves: the variance of the constants that it
+/// measured is gone, that of the others and of the form of the model stays. `seconds` returns the time of a
+/// step.
 pub(super) fn remaining_width(
     layout: &Layout,
     constants: &Constants,
@@ -106,8 +107,8 @@ pub(super) fn remaining_width(
     if left.is_finite() { left } else { 1.0 }
 }
 
-/// Returns the spread of a constant between clusters, a natural logarithm (rule of thumb: those of the priors of
-/// the fit); `None` if it has no effect on a step.
+/// Returns the spread of a constant between clusters, a natural logarithm (rule of thumb: those of the
+/// priors of the fit); `None` if it has no effect on a step.
 fn spread(key: &str) -> Option<f64> {
     match key.split('.').next_back() {
         Some("gemm") => return Some(0.1),

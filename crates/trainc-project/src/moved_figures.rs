@@ -1,7 +1,7 @@
 //! Emitted files that differ in nothing but figures that measured runs moved.
 //!
-//! A new run in the table changes the predicted time of a job, but not the job: `emit --check` does not report
-//! it.
+//! A new run in the table changes the predicted time of a job, but not the job: `emit --check` does not
+//! report it.
 
 use crate::directory::{Target, Tree};
 use crate::files::read_regular;
@@ -23,8 +23,8 @@ const PREDICTED: [&str; 7] = [EVIDENCE, "speed", "run", "choices", "after_end", 
 /// Largest size of an emitted file that is compared, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Replaces the content of each file that differs from that in the directory by figures alone with the latter,
-/// if measured runs moved figures of either.
+/// Replaces the content of each file that differs from that in the directory by figures alone with the
+/// latter, if measured runs moved figures of either.
 pub fn keep_moved_figures(target: &mut Target) {
     let there = |path: &Path| read_regular(&target.dir.join(path), MOST_BYTES).ok();
     let Some((old, old_plan)) = there(Path::new(PLAN)).and_then(|bytes| Some((json(&bytes)?, bytes))) else {

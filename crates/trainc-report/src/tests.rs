@@ -429,26 +429,26 @@ fn the_schema_describes_no_more_than_is_written() {
 fn the_schema_requires_every_member() {
     fn check_required(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
-            // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the list of files is
-            // only written by `emit`, the ends of a price only of an estimate, the comparison only with an account, the prices of groups only with groups, the
-            // measured runs only with a table of them.
+            // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the
+            // list of files is only written by `emit`, the ends of a price only of an
+            // estimate, the comparison only with an account, the prices of
+            // groups only with groups, the measured runs only with a table of them.
             let optional = |name: &str| {
                 matches!(
                     name,
                     "fix" | "shared_with" | "estimate" | "on_demand_usd" | "on_demand_usd_interval"
-                )
-                    || (at.is_empty()
-                        && matches!(
-                            name,
-                            "files"
-                                | "compared_with"
-                                | "changes"
-                                | "blocked"
-                                | "evidence"
-                                | "group_prices"
-                                | "choices"
-                                | "quotas"
-                        ))
+                ) || (at.is_empty()
+                    && matches!(
+                        name,
+                        "files"
+                            | "compared_with"
+                            | "changes"
+                            | "blocked"
+                            | "evidence"
+                            | "group_prices"
+                            | "choices"
+                            | "quotas"
+                    ))
             };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();

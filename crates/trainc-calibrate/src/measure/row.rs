@@ -12,8 +12,8 @@ use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recomp
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Returns the cells of a finished run by column: the job, its machines, and how long it took; `None` if it did
-/// not finish. The steps of such a job need not be predictable.
+/// Returns the cells of a finished run by column: the job, its machines, and how long it took; `None` if it
+/// did not finish. The steps of such a job need not be predictable.
 pub fn finished_cells(
     plan: &Plan,
     job: Option<&Job>,

@@ -36,7 +36,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A file that anyone may add to must not lower what a hard budget is compared with.
     let mut is_without_runs = false;
     if hard && let Some(plain) = run_without_own_runs(context, &layout)
-        && let Some((dear, dearer)) = run.cost_parts.total().at_least().zip(plain.cost_parts.total().at_least())
+        && let Some(dear) = run.cost_parts.total().at_least()
+        && let Some(dearer) = plain.cost_parts.total().at_least()
         && plain.interval_of_cost(dearer).high > run.interval_of_cost(dear).high
     {
         (run, is_without_runs) = (plain, true);
@@ -90,7 +91,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if let Some(runs) = context.constants.evidence().filter(|_| is_without_runs) {
         diagnostic = diagnostic.note(format!(
-            "without the measured runs in `{}`: a hard budget is compared with the dearer of both predictions",
+            "without the measured runs in `{}`: a hard budget is compared with the dearer of both \
+                predictions",
             runs.file
         ));
     }
