@@ -202,8 +202,7 @@ impl Problem<'_> {
             .iter()
             .zip(&self.weights)
             .map(|(one, weight)| {
-                let predicted =
-                    speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
+                let predicted = speed::step_seconds(one.layout, &constants).unwrap_or(f64::NAN);
                 let error = (predicted / one.measured).ln();
                 if !error.is_finite() {
                     return 0.0;

@@ -153,7 +153,7 @@ fn predictions(tier: Tier, samples: &[Sample], start: &Constants, near: &Constan
         };
         for at in predicted {
             if let (Some(one), Some(slot)) = (samples.get(at), out.get_mut(at)) {
-                *slot = speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
+                *slot = speed::step_seconds(one.layout, &constants).unwrap_or(f64::NAN);
             }
         }
     }

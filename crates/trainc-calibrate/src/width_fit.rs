@@ -41,18 +41,17 @@ pub(super) struct ScaledError<'a> {
 }
 
 /// Names of the fitted constants, in the order of [`ScaledError::terms`].
-const TERMS: [&str; 7] = [
+const TERMS: [&str; 6] = [
     "interval.near",
     "interval.experts",
     "interval.context",
     "interval.deepspeed",
     "interval.transformers",
-    "interval.offload",
     "interval.distance",
 ];
 
 impl ScaledError<'_> {
-    fn terms(&self) -> [f64; 7] {
+    fn terms(&self) -> [f64; 6] {
         let layout = self.layout;
         let one = |applies: bool| if applies { 1.0 } else { 0.0 };
         [
@@ -61,9 +60,12 @@ impl ScaledError<'_> {
             layout.degrees.context.max(1.0).ln(),
             one(layout.system == System::DeepSpeed),
             one(layout.code == Code::HuggingFace),
-            one(layout.offload.optimizer || layout.offload.parameters),
             self.distance,
         ]
+    }
+
+    fn is_offloaded(&self) -> bool {
+        self.layout.offload.optimizer || self.layout.offload.parameters
     }
 
     fn log_size(&self) -> f64 {
@@ -77,6 +79,10 @@ pub(super) fn fit_widths(held_out: &HeldOut, constants: &mut Constants) {
 }
 
 fn set_widths(errors: &[ScaledError], constants: &mut Constants) {
+    // States on the host are few runs with large errors, which say nothing about other runs of their code.
+    let (offloaded, errors): (Vec<ScaledError>, Vec<ScaledError>) =
+        errors.iter().partition(|one| one.is_offloaded());
+    let errors = errors.as_slice();
     let tried = (0..=16).map(|n| f64::from(n) * 0.25).filter_map(|waiting| {
         let terms = regress(errors, waiting)?;
         let misfit: f64 = errors
@@ -91,6 +97,9 @@ fn set_widths(errors: &[ScaledError], constants: &mut Constants) {
         weighted_quantile(sized.collect(), 1.0 - BEYOND).unwrap_or(1.0).max(0.1)
     };
     let (below, above) = (relative(-1.0), relative(1.0));
+    let excess = |one: &ScaledError| one.weight * (one.log_size() - scale(one, waiting, &terms).ln());
+    let weight: f64 = offloaded.iter().map(|one| one.weight).sum();
+    let offload = (offloaded.iter().map(excess).sum::<f64>() / weight.max(1e-9)).max(0.0).exp();
     let mut set = |key: &str, value: f64| {
         if let Some(slot) = constants.value_mut(key) {
             *slot = value;
@@ -105,6 +114,7 @@ fn set_widths(errors: &[ScaledError], constants: &mut Constants) {
         };
         set(key, value);
     }
+    set("interval.offload", offload);
     set("interval.waiting", (waiting * below * terms.first().map_or(1.0, |term| term.exp())).max(1e-3));
     set("interval.above", above / below);
 }

@@ -111,36 +111,77 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     speed_with(layout, constants, constants.evidence())
 }
 
+/// Returns the seconds of a step by the constants alone, without an interval: for a fit, which asks millions of times.
+///
+/// # Errors
+///
+/// As [`speed`].
+pub fn step_seconds(layout: &Layout, constants: &Constants) -> Result<f64, Unknown> {
+    let constants = constants.for_gpu(layout.hardware.gpu);
+    let timed = Timed::new(layout, constants)?;
+    let seconds = timed.parts.total();
+    let read = layout.input.map_or(0.0, |input| input.read_seconds(layout.work.global_sequences));
+    Ok(seconds.max(read))
+}
+
 /// Returns the time of a step by the constants alone.
 pub(super) fn speed_without_evidence(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     speed_with(layout, constants, None)
 }
 
-fn speed_with(layout: &Layout, constants: &Constants, evidence: Option<&Evidence>) -> Result<Speed, Unknown> {
-    let (whole, constants) = (layout, constants.for_gpu(layout.hardware.gpu));
-    if layout.system == System::Worker && layout.worker.cpu {
-        return Err(Unknown("no run of the worker on CPUs was measured"));
+/// The parts of a step without reading of data, and what bounds them.
+struct Timed<'a> {
+    /// The layout by which the step is timed, if it is not the one asked for.
+    instead: Option<Layout>,
+    machine: Machine<'a>,
+    parts: SpeedParts,
+    communication: Communication,
+    /// FLOP of forward and backward of one sequence, without and with recomputation.
+    flops: (f64, f64),
+    /// Least time that the hardware allows, seconds.
+    least: f64,
+    /// Peak of products in the precision of the layout, FLOP/s.
+    peak: f64,
+}
+
+impl<'a> Timed<'a> {
+    fn new(whole: &Layout, constants: &'a Constants) -> Result<Self, Unknown> {
+        if whole.system == System::Worker && whole.worker.cpu {
+            return Err(Unknown("no run of the worker on CPUs was measured"));
+        }
+        let instead = worker_as_fsdp(whole);
+        let layout = instead.as_ref().unwrap_or(whole);
+        if layout.precision == Precision::Fp32 {
+            // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are
+            // full precision.
+            let older = matches!(layout.hardware.gpu, Some(super::GpuKind::V100 | super::GpuKind::T4));
+            return Err(Unknown(if older {
+                "no run in 32-bit arithmetic was measured"
+            } else {
+                "no run in 32-bit arithmetic was measured, and the script chooses between fp32 and \
+                    TF32, which differ by a factor of up to 8"
+            }));
+        }
+        let machine = Machine::of(layout, constants)?;
+        let (mut parts, communication) = parts(layout, &machine);
+        let flops = flops(layout);
+        // No interplay of constants may exceed the hardware.
+        let peak = machine.peak * layout.precision.peak_ratio();
+        let least = flops.1 * layout.work.global_sequences / layout.hardware.gpus() / peak;
+        parts.compute += (least - parts.total()).max(0.0);
+        if !parts.total().is_finite() || parts.total() <= 0.0 {
+            return Err(Unknown("the layout is incomplete"));
+        }
+        Ok(Self { instead, machine, parts, communication, flops, least, peak })
     }
-    let as_fsdp = worker_as_fsdp(layout);
-    let layout = as_fsdp.as_ref().unwrap_or(layout);
-    if layout.precision == Precision::Fp32 {
-        // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are
-        // full precision.
-        let older = matches!(layout.hardware.gpu, Some(super::GpuKind::V100 | super::GpuKind::T4));
-        return Err(Unknown(if older {
-            "no run in 32-bit arithmetic was measured"
-        } else {
-            "no run in 32-bit arithmetic was measured, and the script chooses between fp32 and \
-                TF32, which differ by a factor of up to 8"
-        }));
-    }
-    let machine = Machine::of(layout, constants)?;
-    let (mut parts, mut communication) = parts(layout, &machine);
-    let (model_flops, hardware_flops) = flops(layout);
-    // No interplay of constants may exceed the hardware.
-    let peak = machine.peak * layout.precision.peak_ratio();
-    let least = hardware_flops * layout.work.global_sequences / layout.hardware.gpus() / peak;
-    parts.compute += (least - parts.total()).max(0.0);
+}
+
+fn speed_with(whole: &Layout, constants: &Constants, evidence: Option<&Evidence>) -> Result<Speed, Unknown> {
+    let constants = constants.for_gpu(whole.hardware.gpu);
+    let Timed { instead, machine, mut parts, mut communication, flops, least, peak } =
+        Timed::new(whole, constants)?;
+    let layout = instead.as_ref().unwrap_or(whole);
+    let (model_flops, hardware_flops) = flops;
     let step =
         |constants: &Constants| Some(self::parts(layout, &Machine::of(layout, constants).ok()?).0.total());
     let left = remaining_width(layout, constants, step);
@@ -180,15 +221,12 @@ fn speed_with(layout: &Layout, constants: &Constants, evidence: Option<&Evidence
         above,
         read_seconds: layout.input.map(|input| input.read_seconds(sequences)),
     };
-    let (below, above) = match &evidence {
-        Some(measured) => {
-            let width = measured.half_width + wait_width * parts.input.unwrap_or(0.0) / step_seconds;
-            (width, width)
-        }
-        None => {
-            let width = work + wait_width * waited / step_seconds;
-            (width, above * width)
-        }
+    let (below, above) = if let Some(measured) = &evidence {
+        let width = measured.half_width + wait_width * parts.input.unwrap_or(0.0) / step_seconds;
+        (width, width)
+    } else {
+        let width = work + wait_width * waited / step_seconds;
+        (width, above * width)
     };
     Ok(Speed {
         step_seconds,
