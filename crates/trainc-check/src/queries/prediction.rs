@@ -89,3 +89,9 @@ pub(crate) fn format_run_length(plan: &Plan, steps: f64) -> Option<String> {
 pub(crate) fn round_to_u64(n: f64) -> u64 {
     n.max(0.0).round() as u64
 }
+
+/// Returns whether `trainc tune` can search the layouts of a job.
+pub(crate) fn can_tune(plan: &Plan) -> bool {
+    let has_groups = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
+    !has_groups && plan.job.sweep.is_empty() && plan.run.steps.is_some() && Layout::from_plan(plan).is_ok()
+}

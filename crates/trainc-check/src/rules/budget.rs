@@ -2,7 +2,7 @@
 //! `max-run`.
 
 use crate::Context;
-use crate::queries::prediction::predicted_run;
+use crate::queries::prediction::{can_tune, predicted_run};
 use super::limits::is_overridden;
 use crate::queries::prices::describe_price_sources;
 use crate::queries::{file_system, run_limits};
@@ -150,15 +150,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
         (run.expected_seconds(), high)
     });
+    let tune = can_tune(plan).then(|| format!("`trainc tune --max-usd {}`", text::short_number(usd.value)));
+    let also = tune.as_ref().map_or_else(String::new, |tune| format!("; {tune} finds cheaper machines"));
+    let with_tune = |diagnostic: Diagnostic| match &tune {
+        Some(tune) => diagnostic.help(format!("find cheaper machines and layouts with {tune}")),
+        None => diagnostic,
+    };
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
             .remove("warm-pool").or_else("shorten it")
+            .and_text(&also)
             .note(Note::cost(format!("without it the run may cost {}", text::dollars(alone)))),
-        Some((seconds, _)) if seconds > affordable.floor() * 3600.0 => diagnostic.note(format!(
+        Some((seconds, _)) if seconds > affordable.floor() * 3600.0 => with_tune(diagnostic).note(format!(
             "the run is predicted to take {}: a `max-run` within the budget would stop it before its end",
             text::rounded_duration(seconds)
         )),
-        Some((seconds, most)) if most > affordable.floor() * 3600.0 => diagnostic.note(format!(
+        Some((seconds, most)) if most > affordable.floor() * 3600.0 => with_tune(diagnostic).note(format!(
             "the run is predicted to take {}{}: a `max-run` within the budget may stop it before its end",
             text::rounded_duration(seconds),
             if most.is_finite() { format!(", at most {}", text::rounded_duration(most)) } else { String::new() }
@@ -166,8 +173,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         // Without some prices a shorter `max-run` may still cost more than the budget.
         _ if affordable >= 1.0 && cost.instances.is_complete && !cost.instances.is_estimate() => diagnostic
             .write(format!("max-run \"{}h\"", affordable.floor())).and_text(&format!(": SageMaker then stops the \
-                job after {}h", affordable.floor())),
-        _ => diagnostic,
+                job after {}h{also}", affordable.floor())),
+        _ => with_tune(diagnostic),
     });
 }
 

@@ -6,6 +6,7 @@ mod larger_cluster;
 mod law_tests;
 
 use crate::Context;
+use crate::queries::prediction::can_tune;
 use crate::queries::memory::{
     excess_states, format_bytes, memory_constants, predicted_memory, fits_at_upper_bound,
 };
@@ -30,6 +31,7 @@ use trainc_diag::{Code, Diagnostic, Note, Problems, Severity};
 use trainc_predict::memory::remedies::{Freedom, Judge, Remedy, changes_instance, is_ruinous, remedies};
 use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
+use trainc_ir::Plan;
 use trainc_predict::{Constants, Fit, Layout, Memory, memory as model};
 
 declare_code!(
@@ -224,7 +226,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         let diagnostic = diagnostic.note(if refused {
             "edits that would make it fit these nodes exceed `max-run` or the host memory"
         } else {
-            "no edit tried here makes it fit these nodes; `trainc tune` tries other degrees"
+            "no edit tried here makes it fit these nodes; `trainc tune` tries other degrees and machines"
         });
         return add_larger_clusters(context, layout, diagnostic);
     };
@@ -235,7 +237,8 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     } else {
         ""
     };
-    diagnostic = diagnostic.help(format!("write {first}{why}")).prices(first.prices());
+    let also = also_tune(context.plan);
+    diagnostic = diagnostic.help(format!("write {first}{why}{also}")).prices(first.prices());
     // Another instance type is last in the order, and always shown.
     let others: Vec<&Note> = (1..)
         .zip(written.iter().skip(1))
@@ -251,6 +254,11 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
     }
+}
+
+/// Returns the end of a help that names the search, if that can search the job.
+fn also_tune(plan: &Plan) -> &'static str {
+    if can_tune(plan) { "; `trainc tune` compares all layouts and machines" } else { "" }
 }
 
 /// The factor of time that an edit which surely fits may take over the cheapest that may not: running out of

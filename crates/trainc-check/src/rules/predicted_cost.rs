@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::memory::fits_at_upper_bound;
-use crate::queries::prediction::{predicted_run, run_of_layout, format_run_length};
+use crate::queries::prediction::{can_tune, predicted_run, run_of_layout, format_run_length};
 use crate::queries::run_limits;
 use crate::what_if::edit_text;
 use trainc_diag::declare_code;
@@ -99,6 +99,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
         diagnostic = diagnostic.label(span, format!("about {}", text::rounded_duration(run.expected_seconds())));
     }
+    // Other machines come before a shorter training.
+    let tune = format!(
+        "find cheaper machines and layouts with `trainc tune --max-usd {}`",
+        text::short_number(usd.value)
+    );
     let mut ways: Vec<Note> = Vec::new();
     let cheaper = cheaper_layout(context, &layout, cost);
     // A hard budget limits the upper bound.
@@ -107,6 +112,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         && *after <= within
     {
         ways.push(Note::cost(format!("write {words}: predicted {}", text::dollars(*after))));
+    }
+    if can_tune(context.plan) {
+        ways.push(Note::from(tune));
     }
     if cost > within {
         ways.extend(affordable_run_length(context.plan, &run, (within / cost, hard)).map(Note::from));
@@ -130,10 +138,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 off, add `--discount 0.6`",
         );
     }
-    problems.push(diagnostic.note(format!(
-        "other layouts and instance types: `trainc tune --max-usd {}`",
-        text::short_number(usd.value)
-    )));
+    problems.push(diagnostic);
 }
 
 /// Predicts the run without measured runs of the user; `None` if there are none.
@@ -187,7 +192,7 @@ fn affordable_run_length(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> 
     let left = seconds * share - start;
     if left <= 0.0 {
         return Some(format!(
-            "starting alone takes {}: use fewer or smaller instances",
+            "use fewer or smaller instances: starting alone takes {}",
             text::rounded_duration(start)
         ));
     }

@@ -1,6 +1,7 @@
 //! Nodes that hold a job whose model states exceed its own nodes.
 
 use crate::codes;
+use super::also_tune;
 use crate::Context;
 use crate::queries::instances::is_offered;
 use crate::queries::memory::{format_bytes, memory_constants};
@@ -134,7 +135,8 @@ pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic
     let diagnostic = diagnostic.fact("nodes_that_hold_it", facts);
     let mut texts = found.iter().map(|cluster| cluster.describe(&own.name, plan));
     let Some(first) = texts.next() else { return diagnostic.note(none_fits(plan, "any type")) };
-    let diagnostic = diagnostic.help(format!("write {first}")).prices(first.prices());
+    let also = also_tune(plan);
+    let diagnostic = diagnostic.help(format!("write {first}{also}")).prices(first.prices());
     let edits = found.first().and_then(|cluster| cluster.edits(&own.name));
     let diagnostic = match edits.and_then(|edits| edit_text::build_fix(context, &edits)) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
