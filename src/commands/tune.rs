@@ -40,10 +40,11 @@ use trainc_tune::{Choice, Limits, Point, Space, search};
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Instance types to compare, separated by commas [default: the manifest's]
+    /// Instance types to compare, separated by commas [default: all that have a price in the region and that
+    /// image and engine support]
     #[arg(long, value_name = "TYPES", value_parser = instances)]
     instances: Vec<Instances>,
-    /// Maximum number of nodes [default: the manifest's]
+    /// Maximum number of nodes [default: twice the manifest's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     max_nodes: Option<u64>,
     /// Maximum cost of the run in US dollars
@@ -165,10 +166,14 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
     let space = Space::from_plan(plan, &limits, constants);
-    if let Ok(space) = &space
+    if let Ok(all) = &space
         && base.problems.errors() == 0
-        && let Err(why) = search(space, &limits, constants)
+        && let Err(why) = search(all, &limits, constants)
     {
+        // Nothing ranks other machines, so only those of the manifest are shown.
+        let limits = limits.on_written_machines(plan);
+        let own = Space::from_plan(plan, &limits, constants);
+        let space = own.as_ref().unwrap_or(all);
         let unranked = unranked_layouts(&mut held, &options, base, space, (&limits, constants));
         let found = UnrankedOutput::new(base.job.as_deref(), why.to_string(), unranked);
         match args.output.as_str() {
@@ -228,7 +233,10 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 match judged.site_without_price() {
                     // Layouts with more nodes have no price either.
                     Some(site) => format!("help: {}\n", space.describe_missing_price(site)),
-                    None => describe_more_nodes(more_nodes(plan, &space, &limits, constants)),
+                    None => describe_more_nodes(
+                        more_nodes(plan, &space, &limits, constants),
+                        space.has_all_types
+                    ),
                 }
             ),
             _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
@@ -324,7 +332,12 @@ fn put_layout(
 }
 
 /// Returns the help if no layout is within the bounds.
-fn describe_more_nodes(found: Option<MoreNodes>) -> String {
+fn describe_more_nodes(found: Option<MoreNodes>, has_all_types: bool) -> String {
+    let rest = if has_all_types {
+        "move the bounds"
+    } else {
+        "compare other types with `--instances`, or move the bounds"
+    };
     match found {
         Some(MoreNodes::Kept { nodes, layouts }) => format!(
             "help: `--max-nodes {nodes}`: {} of that space {} and {} the bounds\n",
@@ -332,11 +345,8 @@ fn describe_more_nodes(found: Option<MoreNodes>) -> String {
             if layouts == 1 { "fits" } else { "fit" },
             if layouts == 1 { "keeps" } else { "keep" }
         ),
-        Some(MoreNodes::Missed { nodes }) => format!(
-            "help: up to {nodes} nodes none does: compare other types with `--instances`, or \
-                move the bounds\n"
-        ),
-        None => "help: compare other types with `--instances`, or move the bounds\n".to_owned(),
+        Some(MoreNodes::Missed { nodes }) => format!("help: up to {nodes} nodes none does: {rest}\n"),
+        None => format!("help: {rest}\n"),
     }
 }
 

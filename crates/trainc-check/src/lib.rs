@@ -16,6 +16,7 @@ mod queries;
 pub mod rules;
 mod shared_codes;
 mod superseded;
+mod supported_types;
 mod what_if;
 
 pub use across_jobs::{JobSummary, check_across_jobs};
@@ -28,6 +29,7 @@ pub mod codes {
 
 pub use allow::is_date;
 pub use compile::compile;
+pub use supported_types::can_run_on;
 
 use queries::prices::describe_price_sources;
 use trainc_diag::source::{SourceMap, Span};

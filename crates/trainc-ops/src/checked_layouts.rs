@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_check::codes::T0347;
-use trainc_diag::{Problems, Severity};
+use trainc_diag::{Diagnostic, Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::{Constants, Fit};
@@ -15,6 +15,10 @@ use trainc_tune::{self as tune, Choice, Limits, Point, Refusal, Space, Status, f
 
 /// Maximum number of layouts shown.
 const SHOWN: usize = 12;
+
+/// Number of layouts with an error that the manifest has too, in the same words, after which the search ends
+/// if none has passed.
+const OWN_ERRORS: usize = 8;
 
 /// A member of the front whose compilation has no errors.
 pub struct Sound {
@@ -144,6 +148,7 @@ pub fn check_layouts(
     let mut alive = out.points.clone();
     let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
     let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
+    let mut own_errors = 0;
     for compiled in 0.. {
         let places = shown_places(&alive);
         let Some(at) = places.iter().copied().find(|at| !known.contains_key(at)) else {
@@ -154,12 +159,12 @@ pub fn check_layouts(
             }
             break;
         };
-        if compiled >= MAX_COMPILED {
+        if compiled >= MAX_COMPILED || out.cut {
             out.cut = true;
             break;
         }
         let Some(point) = out.points.get(at).copied() else { break };
-        match compile(held, options, space, &point.choice) {
+        match compile_layout(held, options, space, &point.choice) {
             Ok(compiled) => {
                 let warnings = new_warnings(base, &compiled, space, &point.choice);
                 known.insert(at, (compiled, warnings));
@@ -171,6 +176,12 @@ pub fn check_layouts(
                 *count += usize::from(at_instance);
                 let whole_site = *count >= REFUSALS_PER_TYPE;
                 let (code, message) = (error.code.id.to_owned(), error.text().into_owned());
+                // What is wrong with more than the layout, no layout mends.
+                let is_of_manifest = |one: &Diagnostic| {
+                    one.code.ends.is_none() && one.code.id == code && one.text() == message.as_str()
+                };
+                own_errors += usize::from(base.problems.iter().any(is_of_manifest));
+                out.cut = own_errors >= OWN_ERRORS && known.is_empty();
                 let alike = |(_, one): &&mut (usize, Refusal)| one.code == code && one.message == message;
                 match out.refused.iter_mut().find(alike) {
                     Some((_, refusal)) => refusal.layouts += 1,
@@ -207,7 +218,7 @@ pub fn unranked_layouts<'a>(
     (limits, constants): (&Limits, &Constants),
 ) -> Unranked<'a> {
     Unranked::new(space, limits, constants, |choice| {
-        let compiled = compile(held, options, space, choice)?;
+        let compiled = compile_layout(held, options, space, choice)?;
         let warnings = new_warnings(base, &compiled, space, choice);
         Ok((compiled, warnings))
     })
@@ -240,7 +251,7 @@ fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice: &Ch
 
 /// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance
 /// type causes it.
-fn compile(
+pub(crate) fn compile_layout(
     held: &mut LoadedManifest,
     options: &Options,
     space: &Space,

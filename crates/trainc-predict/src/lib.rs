@@ -17,6 +17,7 @@ mod file_settings;
 mod from_plan;
 mod gathering;
 mod gpu;
+pub mod held_out;
 pub mod input;
 mod kernels;
 mod layer_activations;

@@ -109,7 +109,11 @@ impl Space<'_> {
             let shown: Vec<String> = nodes.iter().map(u64::to_string).collect();
             out.push(format!("nodes ({})", shown.join(", ")));
         }
-        if self.sites.len() > 1 {
+        if self.has_all_types {
+            let region = self.plan.job.region.value().map_or("the region", String::as_str);
+            let types = text::count(self.sites.len() as u64, "type");
+            out.push(format!("instance ({types} with a price in {region} that support the job)"));
+        } else if self.sites.len() > 1 {
             let names: Vec<&str> = (0..self.sites.len()).map(|site| self.instance_name(site)).collect();
             out.push(format!("instance ({})", names.join(", ")));
         }
@@ -140,7 +144,7 @@ impl Space<'_> {
             put(degree > 1.0 && !varied.contains(&word), word);
         }
         put(self.nodes.len() == 1, "nodes");
-        put(self.sites.len() == 1, "instance");
+        put(self.sites.len() == 1 && !self.has_all_types, "instance");
         out
     }
 }
@@ -172,8 +176,9 @@ impl std::fmt::Display for LongerPart {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Beaten { by, slower, dearer, longer_parts, traits } => {
-                write!(f, "beaten by {}: ", by + 1)?;
+            Self::Beaten { by, at_upper_ends, slower, dearer, longer_parts, traits } => {
+                let ends = if *at_upper_ends { " at the upper end of its interval" } else { "" };
+                write!(f, "beaten by {}{ends}: ", by + 1)?;
                 let slow = (*slower >= 5e-4).then(|| percent(*slower));
                 let dear = dearer
                     .filter(|more| more.usd >= 0.005)

@@ -7,7 +7,7 @@ use trainc_predict::Constants;
 use trainc_predict::speed::speed;
 
 /// Returns the instance types without a ranked layout, because their time is unknown or nothing fits, with
-/// the reason.
+/// the reason; of types that the user did not name only the manifest's own.
 pub fn unranked_instances<'a>(
     space: &'a Space,
     constants: &Constants,
@@ -19,7 +19,9 @@ pub fn unranked_instances<'a>(
     }
     let of = |site: usize| points.iter().filter(move |point| point.choice.site == site);
     let does_not_fit = |point: &Point| matches!(point.status, Status::TooLarge | Status::Tight);
-    let sites = 0..space.sites.len();
+    let own = space.as_written().map(|written| written.site);
+    let is_asked = |site: &usize| !space.has_all_types || Some(*site) == own;
+    let sites = (0..space.sites.len()).filter(is_asked);
     let found = sites.filter(|site| of(*site).all(does_not_fit)).map(|site| {
         let why = match of(site).count() as u64 {
             0 => why_no_time(space, constants, site).to_owned(),

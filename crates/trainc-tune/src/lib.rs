@@ -6,6 +6,7 @@
 //! the manifest ([`write`]). The global batch stays, so the training does. The caller compiles a layout to
 //! find out if it passes every check.
 
+pub mod better_machine;
 pub mod bounds;
 pub mod choice;
 pub mod compare;
@@ -24,6 +25,7 @@ pub mod space;
 pub mod unranked;
 pub mod write;
 
+pub use better_machine::{BetterMachine, TimeAndCost, better_machines};
 pub use choice::Choice;
 pub use edits::Set;
 pub use file_edits::FileEdit;

@@ -27,6 +27,8 @@ pub struct Rules {
     pub(super) recompute: Vec<Recompute>,
     /// Offload, the manifest's own first.
     pub(super) host_offload: Vec<HostOffload>,
+    /// Degrees of the manifest, which may span nodes.
+    own: Degrees,
     /// True if the manifest has only one micro-batch in flight: nothing hides a copy.
     one_in_flight: bool,
     /// True if the manifest shards optimizer states, over any number of ranks.
@@ -34,7 +36,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub(super) fn from_plan(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Self {
+    /// Returns the values for nodes of up to `most_per_node` GPUs.
+    pub(super) fn from_plan(plan: &Plan, layout: &Layout, mesh: &Mesh, most_per_node: u64) -> Self {
         let law = mesh.law;
         let varies = |axis| law.varies.contains(&axis);
         let mut recompute = vec![layout.recompute, Recompute::None, Recompute::Full];
@@ -57,7 +60,7 @@ impl Rules {
             limits: (law.limits)(plan),
             tensor_reads: law.reads_by_tensor(plan.job.parallel.as_ref()),
             tensor: if varies(Axis::Tensor) {
-                tensor_degrees(layout, mesh)
+                tensor_degrees(layout, mesh, most_per_node)
             } else {
                 vec![mesh.tensor_degree.value.max(1)]
             },
@@ -66,9 +69,16 @@ impl Rules {
             } else {
                 vec![mesh.pipeline_degree.value.max(1)]
             },
-            context: context_degrees(plan, layout, mesh),
-            ulysses: ulysses_degrees(layout, mesh),
-            expert: expert_degrees(layout, mesh),
+            context: context_degrees(plan, layout, mesh, most_per_node),
+            ulysses: ulysses_degrees(layout, mesh, most_per_node),
+            expert: expert_degrees(layout, mesh, most_per_node),
+            own: Degrees {
+                tensor: mesh.tensor_degree.value.max(1),
+                context: mesh.context_degree.value.max(1),
+                ulysses: mesh.ulysses_degree.value.max(1),
+                expert: mesh.expert_degree.value.max(1),
+                ..Degrees::ONE
+            },
             recompute,
             host_offload,
             one_in_flight: layout.work.num_active_micro_batches == Some(1.0),
@@ -86,17 +96,20 @@ impl Rules {
         if self.law.is_device_map() {
             return vec![Degrees { pipeline: per_node, ..plain }];
         }
+        // Other degrees than the manifest's lie inside a node.
+        let within = |own: u64| move |degree: &&u64| **degree == own || **degree <= per_node;
+        let own = &self.own;
         let mut out = Vec::new();
-        for &tensor in &self.tensor {
+        for &tensor in self.tensor.iter().filter(within(own.tensor)) {
             for &pipeline in &self.pipeline {
                 let split = Degrees { tensor, pipeline, ..plain };
-                for &context in &self.context {
-                    for &ulysses in &self.ulysses {
+                for &context in self.context.iter().filter(within(own.context)) {
+                    for &ulysses in self.ulysses.iter().filter(within(own.ulysses)) {
                         let split = Degrees { context, ulysses, ..split };
                         if !world.is_multiple_of(split.beside_shards(self.law)) {
                             continue;
                         }
-                        for &expert in &self.expert {
+                        for &expert in self.expert.iter().filter(within(own.expert)) {
                             self.add_sharding(Degrees { expert, ..split }, world, per_node, &mut out);
                         }
                     }
@@ -249,22 +262,20 @@ fn node_aligned_group_sizes(ranks: u64, beside: u64, per_node: u64) -> impl Iter
 }
 
 /// Returns the degrees that divide heads and widths and lie inside a node; the manifest's own first.
-fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+fn tensor_degrees(layout: &Layout, mesh: &Mesh, most: u64) -> Vec<u64> {
     let model = &layout.model;
     let widths = [model.heads, model.kv_heads, model.hidden, model.ffn];
     let common = widths.into_iter().map(round_to_count).filter(|n| *n > 0).fold(0, gcd);
     let own = mesh.tensor_degree.value;
     let mut out = vec![own];
-    out.extend(
-        divisors(common.max(1)).into_iter().filter(|n| n.is_power_of_two() && *n <= mesh.gpus_per_node),
-    );
+    out.extend(divisors(common.max(1)).into_iter().filter(|n| n.is_power_of_two() && *n <= most));
     dedup(&mut out);
     out
 }
 
 /// Returns the context degrees inside a node that the engine and the kernel of attention support for the
 /// model, plus the manifest's own.
-fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh, most: u64) -> Vec<u64> {
     let own = mesh.context_degree.value.max(1);
     let mut out = vec![own];
     // PyTorch's context parallelism splits its own attention, and no other (`torch.distributed.tensor
@@ -277,7 +288,7 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     if own > 1 || is_splittable {
         // Each rank has two pieces, an early and a late one, so that all have equal work under a causal mask.
         let tokens = round_to_count(layout.work.sequence_length);
-        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
+        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= most);
         out.extend(inside.filter(|parts| *parts == 1 || tokens.is_multiple_of(2 * parts)));
     }
     dedup(&mut out);
@@ -285,12 +296,12 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
 }
 
 /// Returns the Ulysses degrees inside a node that divide heads and sequence, plus the manifest's own.
-fn ulysses_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+fn ulysses_degrees(layout: &Layout, mesh: &Mesh, most: u64) -> Vec<u64> {
     let mut out = vec![mesh.ulysses_degree.value.max(1)];
     if mesh.law.varies.contains(&Axis::Ulysses) {
         let (heads, kv_heads) = (round_to_count(layout.model.heads), round_to_count(layout.model.kv_heads));
         let tokens = round_to_count(layout.work.sequence_length);
-        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
+        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= most);
         let splits = |parts: &u64| divides_heads(heads, kv_heads, *parts) && tokens.is_multiple_of(*parts);
         out.extend(inside.filter(splits));
     }
@@ -299,11 +310,11 @@ fn ulysses_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
 }
 
 /// Returns the expert degrees inside a node that divide the experts, where the law distributes them.
-fn expert_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+fn expert_degrees(layout: &Layout, mesh: &Mesh, most: u64) -> Vec<u64> {
     let mut out = vec![mesh.expert_degree.value.max(1)];
     let experts = round_to_count(layout.model.experts);
     if mesh.law.varies.contains(&Axis::Expert) && experts > 0 {
-        out.extend(divisors(experts).into_iter().filter(|parts| *parts <= mesh.gpus_per_node));
+        out.extend(divisors(experts).into_iter().filter(|parts| *parts <= most));
     }
     dedup(&mut out);
     out

@@ -16,6 +16,8 @@ pub enum Reason {
     Beaten {
         /// Index in the front of the layout that beats it by the smallest margin.
         by: usize,
+        /// True if the upper ends of their intervals are compared.
+        at_upper_ends: bool,
         /// Additional time of the run, a fraction.
         slower: f64,
         /// Additional cost, if both prices are known.
@@ -157,7 +159,7 @@ pub fn why_not_on_front(
                 let other = points.get(*front.get(by)?)?;
                 return Some(Reason::LessCertain {
                     by,
-                    quicker: 1.0 - point.seconds / other.seconds,
+                    quicker: 1.0 - point.compared_seconds() / other.compared_seconds(),
                     cheaper: Money::cost_difference(measure, other, point),
                     less: 1.0 - measure.cost(point) / measure.cost(other),
                 });
@@ -165,7 +167,8 @@ pub fn why_not_on_front(
             let best = points.get(*front.get(by)?)?;
             Some(Reason::Beaten {
                 by,
-                slower: point.seconds / best.seconds - 1.0,
+                at_upper_ends: point.is_compared_by_upper_end(),
+                slower: point.compared_seconds() / best.compared_seconds() - 1.0,
                 dearer: Money::cost_difference(measure, point, best),
                 longer_parts: longer_parts(space, constants, &point.choice, &best.choice),
                 traits: describe_disadvantages(space, &point.choice, &best.choice),

@@ -14,15 +14,15 @@ pub(super) fn closest_front_member(
     measure: Measure,
     point: &Point,
 ) -> Option<(usize, f64)> {
-    let cost = measure.cost(point);
+    let (seconds, cost) = (point.compared_seconds(), measure.cost(point));
     front
         .iter()
         .enumerate()
         .filter_map(|(place, at)| {
             let best = points.get(*at)?;
-            let beats = best.seconds <= point.seconds && measure.cost(best) <= cost;
+            let beats = best.compared_seconds() <= seconds && measure.cost(best) <= cost;
             let dearer = if cost.is_finite() { cost / measure.cost(best) } else { 1.0 };
-            beats.then_some((place, (point.seconds / best.seconds).max(dearer)))
+            beats.then_some((place, (seconds / best.compared_seconds()).max(dearer)))
         })
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
@@ -73,7 +73,7 @@ pub(super) fn replaced_by_front_member(
     front.iter().position(|at| {
         points.get(*at).is_some_and(|other| {
             other.surely_fits()
-                && other.seconds <= point.seconds * most
+                && other.compared_seconds() <= point.compared_seconds() * most
                 && measure.cost(other) <= measure.cost(point) * most
         })
     })
@@ -108,7 +108,7 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
                 closest.push((gap, at));
             }
             (Status::Valid, None) if replaced_by_front_member(points, front, measure, point).is_some() => {
-                aside.push((point.seconds, at));
+                aside.push((point.compared_seconds(), at));
             }
             (Status::Valid | Status::Refused | Status::NeverFinishes, None) | (_, Some(_)) => {}
             (status, None) => {

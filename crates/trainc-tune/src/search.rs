@@ -35,6 +35,8 @@ pub struct Point {
     pub step_seconds: f64,
     /// Expected billed seconds of the run, including interruptions if their rate is given.
     pub seconds: f64,
+    /// Upper end of them; infinite if the run is not expected to finish there.
+    pub seconds_high: f64,
     /// US dollars of the run, if prices are known.
     pub usd: Option<f64>,
     /// Upper bound of the cost: for spot instances at the on-demand price.
@@ -114,6 +116,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             choice: *choice,
             step_seconds: speed.step_seconds,
             seconds: expected.unwrap_or(f64::INFINITY),
+            seconds_high: run.expected_interval().map_or(f64::INFINITY, |interval| interval.high),
             // The unknown part of the cost is also billed by the second, and decides between few layouts.
             usd: run.least_usd,
             most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),

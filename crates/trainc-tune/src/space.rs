@@ -4,18 +4,22 @@ use super::Unsearchable;
 use super::choice::{Choice, Degrees, HostOffload, round_to_count};
 use super::meshes::Rules;
 use trainc_catalog::instances;
-use trainc_ir::Plan;
+use trainc_check::can_run_on;
+use trainc_ir::hardware::Instance;
+use trainc_ir::{Plan, Price};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::hourly_price;
+use trainc_predict::held_out::{HeldOutError, unreliable_order};
 use trainc_predict::run::Terms;
 use trainc_predict::{Constants, Hardware, Layout, Sharding};
 
 /// Axes that the user allows to vary, and the bounds of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Instance types; the manifest's own if empty.
+    /// Instance types; if empty, the manifest's own and every other one that has a price in the region and
+    /// supports the job.
     pub instances: Vec<String>,
-    /// Maximum number of nodes; the manifest's own number by default.
+    /// Maximum number of nodes; twice the manifest's own number by default.
     pub max_nodes: Option<u64>,
     /// Maximum cost of a run, US dollars.
     pub max_usd: Option<f64>,
@@ -33,7 +37,7 @@ pub struct Site {
     /// The instance type; `None` if the manifest describes a custom machine.
     pub name: Option<String>,
     /// One node of it.
-    hardware: Hardware,
+    pub(super) hardware: Hardware,
     /// Time and cost of a run on it.
     pub(super) terms: Terms,
 }
@@ -51,8 +55,23 @@ pub struct Space<'a> {
     pub nodes: Vec<u64>,
     /// Maximum number of nodes.
     pub(super) most_nodes: u64,
+    /// True if the types are those that support the job, and not those that the user named.
+    pub has_all_types: bool,
     /// Sequences per step.
     global: u64,
+}
+
+impl Limits {
+    /// Returns the limits with the machines of the manifest, where the user names no others.
+    #[must_use]
+    pub fn on_written_machines(&self, plan: &Plan) -> Self {
+        let own = plan.instance.iter().map(|row| row.name.clone());
+        Self {
+            instances: if self.instances.is_empty() { own.collect() } else { self.instances.clone() },
+            max_nodes: self.max_nodes.or(plan.mesh.as_ref().map(|mesh| mesh.nodes)),
+            ..self.clone()
+        }
+    }
 }
 
 impl<'a> Space<'a> {
@@ -73,13 +92,17 @@ impl<'a> Space<'a> {
         }
         let terms = Terms::from_plan(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
         let sites = sites(plan, &base, &terms, limits);
-        let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(mesh.nodes) };
+        let is_fixed = has_fixed_machines(plan);
+        let usual = if is_fixed { mesh.nodes } else { mesh.nodes.saturating_mul(2) };
+        let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(usual) };
+        let per_node = sites.iter().map(|site| round_to_count(site.hardware.gpus_per_node));
+        let most_per_node = per_node.fold(mesh.gpus_per_node, u64::max);
         let shard_nodes = mesh.shard_degree.value.div_ceil(mesh.gpus_per_node.max(1));
         let own = plan.instance.as_ref().map(|row| row.name.as_str());
         let site = sites.iter().position(|site| site.name.as_deref() == own).unwrap_or(usize::MAX);
         let mut space = Self {
             plan,
-            rules: Rules::from_plan(plan, &base, mesh),
+            rules: Rules::from_plan(plan, &base, mesh, most_per_node),
             written: Choice {
                 site,
                 nodes: mesh.nodes,
@@ -101,6 +124,7 @@ impl<'a> Space<'a> {
             sites,
             nodes: Vec::new(),
             most_nodes: most.max(1),
+            has_all_types: limits.instances.is_empty() && !is_fixed,
             global: batch.global_sequences.value,
             base,
         };
@@ -145,6 +169,12 @@ impl<'a> Space<'a> {
         self.global
     }
 
+    /// Returns the error of the cost model on models of this kind, if it is so large that the order of their
+    /// layouts is not reliable.
+    pub fn unreliable_order(&self) -> Option<&'static HeldOutError> {
+        unreliable_order(&self.base)
+    }
+
     /// Returns the layout of the manifest, if its instance type is compared.
     pub fn as_written(&self) -> Option<&Choice> {
         (self.written.site < self.sites.len()).then_some(&self.written)
@@ -153,12 +183,16 @@ impl<'a> Space<'a> {
     /// Calls `each` with every layout of the space and its choice. One layout is kept and changed in place.
     pub fn visit(&self, mut each: impl FnMut(&Choice, &Layout)) {
         for site in 0..self.sites.len() {
-            let per_node = self.gpus_per_node(site);
             for &nodes in &self.nodes {
-                for degrees in self.rules.valid_degrees(nodes, per_node) {
-                    self.visit_mesh(site, nodes, degrees, &mut each);
-                }
+                self.visit_machines(site, nodes, &mut each);
             }
+        }
+    }
+
+    /// Calls `each` with every layout on `nodes` nodes of a site.
+    pub(super) fn visit_machines(&self, site: usize, nodes: u64, each: &mut impl FnMut(&Choice, &Layout)) {
+        for degrees in self.rules.valid_degrees(nodes, self.gpus_per_node(site)) {
+            self.visit_mesh(site, nodes, degrees, each);
         }
     }
 
@@ -183,13 +217,18 @@ impl<'a> Space<'a> {
         }
     }
 
+    /// Returns the layout of the manifest with other machines, among which nothing is divided anew.
+    pub(super) fn base_on(&self, site: usize, nodes: u64) -> Option<Layout> {
+        let mut layout = Layout { hardware: self.sites.get(site)?.hardware.clone(), ..self.base.clone() };
+        layout.hardware.nodes = nodes as f64;
+        Some(layout)
+    }
+
     /// Returns a choice as input of the cost model; `None` for an unknown site.
     pub fn layout(&self, choice: &Choice) -> Option<Layout> {
-        let site = self.sites.get(choice.site)?;
-        let mut layout = Layout { hardware: site.hardware.clone(), ..self.base.clone() };
-        layout.hardware.nodes = choice.nodes as f64;
+        let mut layout = self.base_on(choice.site, choice.nodes)?;
         let degrees = &choice.degrees;
-        let world = choice.nodes * round_to_count(site.hardware.gpus_per_node);
+        let world = choice.nodes * self.gpus_per_node(choice.site);
         let states = degrees.states(self.rules.law);
         let copy = states * degrees.tensor * degrees.pipeline;
         layout.degrees.replicas = world.checked_div(copy)? as f64;
@@ -250,6 +289,13 @@ fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.offload.optimizer = choice.host_offload.states || choice.host_offload.optimizer;
 }
 
+/// Returns true if the type of a job's machines is not chosen: they are the user's own or reserved, or the
+/// job names several types in an order of preference.
+fn has_fixed_machines(plan: &Plan) -> bool {
+    let is_reserved = plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.training_plan.is_absent());
+    is_reserved || plan.fleet.alternatives().is_none() || plan.job.preferences().is_some()
+}
+
 /// Returns the machines to compare. A type without accelerators in the catalogue is omitted: its compilation
 /// reports it.
 fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site> {
@@ -257,19 +303,26 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
     let mut hardware = base.hardware.clone();
     hardware.nodes = 1.0;
     let written = Site { name: own.clone(), hardware, terms: terms.clone() };
-    if limits.instances.is_empty() {
-        return vec![written];
-    }
     let region = plan.job.region.value().map_or("", String::as_str);
-    let others = limits.instances.iter().filter(|name| Some(*name) != own.as_ref()).filter_map(|name| {
-        let row = instances::get(name)?;
-        let price = hourly_price(name, region, &limits.prices, limits.discount);
-        Some(Site {
-            name: Some(name.clone()),
-            hardware: Hardware::from_instance(&row, 1),
-            terms: terms.on_instance(plan, &row, price.as_ref()),
-        })
-    });
+    let price = |name: &str| hourly_price(name, region, &limits.prices, limits.discount);
+    let site = |row: &Instance, price: Option<&Price>| Site {
+        name: Some(row.name.clone()),
+        hardware: Hardware::from_instance(row, 1),
+        terms: terms.on_instance(plan, row, price),
+    };
+    if limits.instances.is_empty() {
+        if has_fixed_machines(plan) {
+            return vec![written];
+        }
+        let others = instances::names().filter(|name| Some(*name) != own.as_deref()).filter_map(|name| {
+            let price = price(name)?;
+            let row = instances::get(name).filter(|row| can_run_on(plan, row))?;
+            Some(site(&row, Some(&price)))
+        });
+        return std::iter::once(written).chain(others).collect();
+    }
+    let others = limits.instances.iter().filter(|name| Some(*name) != own.as_ref());
+    let others = others.filter_map(|name| Some(site(&instances::get(name)?, price(name).as_ref())));
     let named = own.as_ref().is_some_and(|own| limits.instances.contains(own));
     named.then_some(written).into_iter().chain(others).collect()
 }

@@ -30,6 +30,7 @@ fn point(seconds: u32, usd: Option<u32>, status: Status, changes: usize) -> Poin
         },
         step_seconds: f64::from(seconds),
         seconds: f64::from(seconds),
+        seconds_high: 1.5 * f64::from(seconds),
         usd: usd.map(f64::from),
         most_usd: usd.map(f64::from),
         memory_bytes: f64::from(seconds),
@@ -234,4 +235,43 @@ fn a_far_slower_layout_is_not_called_faster() {
         aside.to_string(),
         "may not fit; 1 fits and is 50 % faster: 0.5 % less node time is within the noise"
     );
+}
+
+/// A layout on a number of nodes, whose upper end is given.
+fn point_on(nodes: u64, seconds: f64, high: f64) -> Point {
+    let one = point_that_surely_fits(seconds, seconds * nodes as f64);
+    Point { choice: Choice { nodes, ..one.choice }, seconds_high: high, ..one }
+}
+
+/// Up to 16 nodes a wide interval does not count; beyond, the layout whose upper end is lower comes first.
+#[test]
+fn on_many_nodes_the_upper_ends_are_compared() {
+    let few = [point_on(16, 100.0, 400.0), point_on(16, 110.0, 120.0)];
+    assert_eq!(pareto_front(&few), [0]);
+    let many = [point_on(17, 100.0, 400.0), point_on(17, 110.0, 120.0)];
+    assert_eq!((pareto_front(&many), front_to_show(&many)), (vec![1], vec![1]));
+    assert!(is_dominated(&many, 0) && !is_dominated(&many, 1));
+    assert_eq!(runners_up(&many, &[1], 5), [0]);
+    // Its cost is that of the upper end too: 17 nodes for 120 s.
+    assert!((Measure::Dollars.cost(&many[1]) - 17.0 * 120.0).abs() < 1e-9);
+    assert!((Measure::Dollars.predicted_cost(&many[1]) - 17.0 * 110.0).abs() < 1e-9);
+    // A larger cluster has to be faster at its upper end than a small one is expected to be.
+    let mixed = [point_on(16, 100.0, 180.0), point_on(32, 60.0, 110.0), point_on(32, 70.0, 95.0)];
+    assert_eq!(front_to_show(&mixed), [2, 0]);
+    // One that may never finish is not compared as if it did.
+    let endless = [point_on(32, 60.0, f64::INFINITY), point_on(32, 70.0, 95.0)];
+    assert_eq!(pareto_front(&endless), [1]);
+}
+
+#[test]
+fn a_better_machine_is_a_fifth_better_in_one_and_not_worse_in_the_other() {
+    use super::TimeAndCost;
+    let run = |seconds, usd| TimeAndCost { seconds, usd };
+    let now = run(100.0, 100.0);
+    let close = |found: Option<f64>, share: f64| found.is_some_and(|found| (found - share).abs() < 1e-9);
+    assert!(close(run(100.0, 80.0).saving(now), 0.2) && close(run(50.0, 55.0).saving(now), 0.45));
+    assert!(close(run(40.0, 95.0).saving(now), 0.6), "the time, where it saves little of the cost");
+    for not_better in [run(100.1, 50.0), run(50.0, 100.1), run(81.0, 81.0), now] {
+        assert_eq!(not_better.saving(now), None, "{not_better:?}");
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) fn front(
     let measure = Measure::from_points(&judged.points);
     let is_priced = measure != Measure::NodeSeconds;
     let spot = |point: &Point| {
-        let cost = measure.cost(point);
+        let cost = measure.predicted_cost(point);
         let cost = if is_priced { cost } else { cost / 3_600.0 };
         cost.is_finite().then_some(PlotPoint { seconds: point.seconds, cost })
     };

@@ -10,11 +10,12 @@ use trainc_diag::text;
 use trainc_ops::checked_layouts::CheckedLayouts;
 use trainc_plan::Compiled;
 use trainc_predict::Constants;
+use trainc_tune::front::TRUSTED_NODES;
 use trainc_tune::left_out::unranked_instances;
 use trainc_tune::reasons::why_not_on_front;
 use trainc_tune::runners_up::runners_up;
 use trainc_tune::search::predict_choice;
-use trainc_tune::{Limits, Reason, Set, Space};
+use trainc_tune::{Limits, Point, Reason, Set, Space};
 use unicode_width::UnicodeWidthStr as _;
 
 /// Maximum number of rejected layouts shown.
@@ -122,9 +123,6 @@ impl<'a> Page<'a> {
         if let Some(rest) = self.describe_unbounded_cost() {
             let _ = writeln!(out, "\n{rest}");
         }
-        if self.judged.first_choice() > 1 {
-            let _ = writeln!(out, "`--write` takes number {}", self.judged.first_choice());
-        }
         if !self.lost.is_empty() {
             out.push_str("\nrunners-up, and why each was rejected\n\n");
         }
@@ -160,9 +158,11 @@ impl<'a> Page<'a> {
             cells.concat()
         };
         let _ = writeln!(out, "   {}", line(head).trim_end());
+        let first_choice = self.judged.first_choice();
         for ((number, row), figures) in (1..).zip(&self.front).zip(&figures) {
             let [values, intervals] = figures.rows();
-            let _ = writeln!(out, "{number:>3}{}", line(values).trim_end());
+            let mark = if number == first_choice { "*" } else { "" };
+            let _ = writeln!(out, "{:>3}{}", format!("{mark}{number}"), line(values).trim_end());
             if intervals.iter().any(|interval| !interval.is_empty()) {
                 let _ = writeln!(out, "   {}", line(intervals).trim_end());
             }
@@ -175,6 +175,20 @@ impl<'a> Page<'a> {
         if figures.iter().any(|figures| figures.time_between.is_some()) {
             out.push_str("\nnine runs in ten lie within the interval below each figure\n");
         }
+        let _ = writeln!(out, "* `--write` takes number {first_choice}");
+        if let Some(caution) = self.caution() {
+            let _ = writeln!(out, "\n{}", text::wrap(&caution, width.max(20), 0).join("\n"));
+        }
+    }
+
+    /// Returns a caution about the order of the rows, if the cost model errs too much on models of this kind.
+    fn caution(&self) -> Option<String> {
+        let error = self.space.unreliable_order()?;
+        Some(format!(
+            "the order of layouts of models with experts is not reliable: predicted step times of runs that \
+                were not fitted are off by {:.0} % on average",
+            100.0 * error.mean_error
+        ))
     }
 
     /// Describes the cost that `--max-usd` does not cover because its price is unknown.
@@ -202,7 +216,14 @@ impl<'a> Page<'a> {
             } else {
                 "fastest first"
             }
-        )
+        ) + &if self.judged.points.iter().any(Point::is_compared_by_upper_end) {
+            format!(
+                "; on more than {TRUSTED_NODES} nodes the upper ends of time and cost are compared, since \
+                    predictions err more there"
+            )
+        } else {
+            String::new()
+        }
     }
 
     fn describe_counts(&self) -> String {
@@ -249,6 +270,12 @@ impl<'a> Page<'a> {
                 quote_sets(&row.sets)
             );
         }
+        if !self.front.is_empty() {
+            let _ = writeln!(out, "\n`--write` takes number {}.", self.judged.first_choice());
+            if let Some(caution) = self.caution() {
+                let _ = writeln!(out, "\n{}.", capital(&caution));
+            }
+        }
         write_costs_as_markdown(&mut out, &self.describe_costs(None));
         if !self.lost.is_empty() {
             out.push_str(
@@ -278,6 +305,7 @@ impl<'a> Page<'a> {
             "refused": self.judged.dropped,
             "cut": self.judged.cut,
             "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
+            "order_is_reliable": self.space.unreliable_order().is_none(),
             "varied": self.space.describe_varied_axes(),
             "held": self.space.describe_fixed_settings(),
             "front": (1..).zip(&self.front).map(|(number, row)| with_file_edits(row.json(number, self.space, points), &row.sets)).collect::<Vec<_>>(),

@@ -81,9 +81,10 @@ impl Row<'_> {
 impl Lost {
     pub(super) fn json(&self, space: &Space) -> Value {
         let reason = match &self.reason {
-            Reason::Beaten { by, slower, dearer, longer_parts, traits } => json!({
+            Reason::Beaten { by, at_upper_ends, slower, dearer, longer_parts, traits } => json!({
                 "kind": "beaten",
                 "by": by + 1,
+                "at_upper_ends": at_upper_ends,
                 "slower": slower,
                 "dearer_usd": dearer.and_then(Money::predicted_usd),
                 "dearer_on_demand_usd": dearer.and_then(Money::on_demand_usd),

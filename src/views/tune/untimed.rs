@@ -133,6 +133,7 @@ impl<'a> UnrankedOutput<'a> {
             "within_bounds": if self.found.is_bounded { 0 } else { self.found.fit },
             "refused": self.found.dropped,
             "cut": self.found.is_cut,
+            "order_is_reliable": null,
             "first_choice": null,
             "varied": self.found.space.describe_varied_axes(),
             "held": self.found.space.describe_fixed_settings(),

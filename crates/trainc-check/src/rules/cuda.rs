@@ -60,6 +60,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic.help(help(plan, image, &range)));
 }
 
+/// Returns whether the container's CUDA version supports the GPUs of an instance type, as far as both are
+/// known.
+pub(super) fn supports_instance(plan: &Plan, instance: &Instance) -> bool {
+    let cuda = plan.image.as_ref().and_then(|image| images::cuda_of_uri(&image.uri));
+    cuda.zip(cuda::of_accelerator(&instance.accelerator)).is_none_or(|(cuda, range)| range.contains(&cuda))
+}
+
 /// Returns each instance type with GPUs, with the span that names it.
 fn instances_with_gpus(plan: &Plan) -> Vec<(Instance, Option<Span>)> {
     let Some(cluster) = plan.job.cluster.as_ref() else { return Vec::new() };

@@ -6,6 +6,7 @@
 use super::{Context, Rule};
 use trainc_diag::{Code, Problems};
 use trainc_ir::Plan;
+use trainc_ir::hardware::Instance;
 
 #[cfg(test)]
 mod unsupported_tests;
@@ -22,6 +23,15 @@ pub fn run(groups: &[Group], context: &Context, problems: &mut Problems) {
     for group in groups.iter().filter(|group| (group.concerns)(context.plan)) {
         group.rules.iter().for_each(|rule| rule(context, problems));
     }
+}
+
+/// Returns whether image, precision and engine support the accelerators of an instance type, as far as that
+/// is known without a plan for it.
+pub fn supports_instance(plan: &Plan, instance: &Instance) -> bool {
+    precision::supports_instance(plan, instance)
+        && cuda::supports_instance(plan, instance)
+        && !smddp::refuses_instance(plan, instance)
+        && !smp_image::refuses_instance(plan, instance)
 }
 
 /// Returns whether the cluster is on SageMaker, so that a request is sent.

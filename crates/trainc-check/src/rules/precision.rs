@@ -8,6 +8,7 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::job::Recompute;
 use trainc_ir::engine::Bf16;
+use trainc_ir::hardware::Instance;
 use trainc_ir::{Parallel, Plan};
 use trainc_predict::{Attention, Layout, System};
 
@@ -117,6 +118,16 @@ fn check_bf16(plan: &Plan, problems: &mut Problems) {
                     (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
         ));
     }
+}
+
+/// Returns whether the GPUs of an instance type support bf16, or the job does not need it.
+pub(super) fn supports_instance(plan: &Plan, instance: &Instance) -> bool {
+    let is_bf16 = |word: Option<&String>| word.is_some_and(|word| word == "bf16");
+    let quantize = plan.job.quantize.as_ref();
+    let needs_bf16 = plan.is_worker()
+        || is_bf16(plan.job.train.precision.value())
+        || quantize.is_some_and(|quantize| is_bf16(quantize.compute.value()));
+    instance.accelerator.bf16 || !needs_bf16
 }
 
 /// Returns the problem of engine `worker`, which computes in no other precision on GPUs.

@@ -11,6 +11,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::hardware::Instance;
 use trainc_ir::{Launcher, Parallel, Plan};
 
 declare_code!(
@@ -215,9 +216,9 @@ fn generation(plan: &Plan) -> Option<&'static str> {
     })
 }
 
-/// Returns whether the job starts the library on an unsupported instance type.
-fn refuses_instance(plan: &Plan) -> bool {
-    let (Some(parallel), Some(row)) = (&plan.job.parallel, &plan.instance) else { return false };
+/// Returns whether the job starts the library, which does not support an instance type.
+pub(super) fn refuses_instance(plan: &Plan, row: &Instance) -> bool {
+    let Some(parallel) = &plan.job.parallel else { return false };
     if !(is_rewritten_to_smddp(plan, parallel) || plan.engine.is_some_and(|engine| engine.law.smddp)) {
         return false;
     }
@@ -229,7 +230,7 @@ fn refuses_instance(plan: &Plan) -> bool {
 }
 
 fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
-    let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
+    let Some(row) = plan.instance.as_ref().filter(|row| refuses_instance(plan, row)) else { return };
     let generation = generation(plan).unwrap_or(V1);
     let Some(list) = support::library_support(generation) else { return };
     let cluster = plan.job.cluster.as_ref();

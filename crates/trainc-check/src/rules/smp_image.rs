@@ -12,6 +12,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_engine::smp;
 use trainc_ir::Plan;
+use trainc_ir::hardware::Instance;
 
 declare_code!(
     T0364,
@@ -129,14 +130,22 @@ fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
     );
 }
 
+/// Returns whether the job uses SMP v1 and AWS uses that on other instance types alone.
+pub(super) fn refuses_instance(plan: &Plan, row: &Instance) -> bool {
+    smp::version(plan) == Some(SmpVersion::V1) && is_unlisted(row)
+}
+
+/// Returns whether neither the documentation nor an example of AWS uses SMP v1 on an instance type.
+fn is_unlisted(row: &Instance) -> bool {
+    !row.smp_v1
+        && support::smp_v1_examples().is_none_or(|examples| !examples.instances.contains(&row.name))
+}
+
 /// Reports an instance type on which neither the documentation nor an example of AWS uses SMP v1. Neither the
 /// service nor the SDK refuses such a type.
 fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
-    let Some(row) = plan.instance.as_ref().filter(|row| !row.smp_v1) else { return };
+    let Some(row) = plan.instance.as_ref().filter(|row| is_unlisted(row)) else { return };
     let Some(list) = support::library_support("smp-v1") else { return };
-    if support::smp_v1_examples().is_some_and(|examples| examples.instances.contains(&row.name)) {
-        return;
-    }
     let span = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()).unwrap_or(at);
     problems.push(
         Diagnostic::new(
