@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// What is no prediction: what is written, counted, or a fact of the catalogue.
-const NO_FIGURES: [&str; 15] = [
+const NO_FIGURES: [&str; 17] = [
     // Prices, bounds, and bytes that are counted.
     "after_end",
     "batch",
@@ -22,6 +22,9 @@ const NO_FIGURES: [&str; 15] = [
     "run.tokens",
     // Values of the manifest.
     "delivery",
+    // A choice, and a ratio of two figures.
+    "elsewhere.nodes",
+    "elsewhere.saves",
     // What `max-run` allows is a bound itself.
     "run.most_usd",
 ];

@@ -32,6 +32,7 @@ mod intervals;
 mod knobs;
 mod laws;
 mod lsp;
+mod machines;
 mod many;
 mod packing;
 mod pages;

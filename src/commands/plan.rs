@@ -22,12 +22,13 @@ use trainc_apply::verdict::{self, with_alternative};
 use trainc_diag::{Format, NextCommand};
 use trainc_emit::Identity;
 use trainc_ops::accounts::Tasks;
+use trainc_ops::better_machine::{FoundMachine, find_better_machine};
 use trainc_ops::comparison::{Comparison, compare_with_account};
 use trainc_predict::Constants;
 use trainc_project::files::{MOST_SAVED_PLAN_BYTES, read_regular};
 use trainc_project::manifests::{Manifest, Set, compile_all};
 use trainc_report::human::{Depth, Problems};
-use trainc_report::json::Document;
+use trainc_report::json::{BetterMachine, Document, Interval};
 use trainc_report::{self as report, Subject};
 
 /// Show the resolved plan: mesh, batch, memory, speed, cost and resources
@@ -35,7 +36,8 @@ use trainc_report::{self as report, Subject};
 /// The mesh says how the GPUs divide the work: the replicas of the model, and the GPUs over which each
 /// replica is split. Checks the manifest, then compares the plan with the account: what would be created or
 /// changed, whether everything that the manifest names exists, and whether quotas suffice. Read-only. With
-/// `--offline` no account is read and no credentials are needed.
+/// `--offline` no account is read and no credentials are needed. For one manifest it also names a machine on
+/// which the job would be at least a fifth cheaper or faster, and not worse in the other, if there is one.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl \
@@ -173,6 +175,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&why);
         return exit::USAGE;
     }
+    // Before the account adds problems: they are not about the machine.
+    let better_machine = find_better_machine(&set, &options);
     let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
     let looked = if is_online(args) {
         match compare(io, global, args, &set) {
@@ -220,6 +224,9 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             if let Some(looked) = looked.get(at).and_then(Option::as_ref) {
                 add_to_document(looked, &mut document);
             }
+            if !set.many && set.manifests.len() == 1 {
+                document.elsewhere = Some(better_machine.as_ref().map(elsewhere));
+            }
             document
         })
         .collect();
@@ -264,6 +271,20 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             code
         }
         None => code,
+    }
+}
+
+/// Returns a better machine as a member of the document.
+fn elsewhere(found: &FoundMachine) -> BetterMachine {
+    let interval = |ends: trainc_predict::Interval| Interval { low: ends.low, high: ends.high };
+    BetterMachine {
+        instance: found.instance.clone(),
+        nodes: found.nodes,
+        seconds: found.run.seconds,
+        seconds_interval: found.seconds_between.map(interval),
+        cost_usd: found.run.usd,
+        cost_usd_interval: found.usd_between.map(interval),
+        saves: found.saves,
     }
 }
 

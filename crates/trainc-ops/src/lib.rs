@@ -11,6 +11,7 @@
 pub mod accounts;
 #[expect(clippy::disallowed_methods, reason = "tells paths from revisions")]
 pub mod against;
+pub mod better_machine;
 pub mod checked_layouts;
 pub mod comparison;
 pub mod existing_job;

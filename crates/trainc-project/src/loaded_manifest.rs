@@ -32,6 +32,18 @@ impl LoadedManifest {
         })
     }
 
+    /// Returns the manifest of a set that was compiled from one, without reading it again.
+    pub fn from_set(set: &Set, options: &Options) -> Option<Self> {
+        let [manifest] = set.manifests.as_slice() else { return None };
+        let text = set.sources.iter().find(|(_, source)| *source.name == *manifest.path)?.1.text.to_string();
+        Some(Self {
+            path: manifest.path.clone(),
+            text,
+            sha256: manifest.sha256.clone(),
+            reader: Files::new(set.root.clone(), options),
+        })
+    }
+
     /// Compiles its text.
     pub fn compile(&mut self, options: &Options) -> Set {
         let text = self.text.clone();

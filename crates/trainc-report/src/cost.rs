@@ -5,6 +5,7 @@ use super::json::{Choice, Document, Interval, Quota};
 use super::sections::{Section, UNKNOWN, round_to_u64, unknown_with_reason};
 use std::fmt::Write as _;
 use trainc_catalog::instances;
+use trainc_catalog::quotas::{self, Usage};
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
@@ -12,10 +13,12 @@ use trainc_ir::price::describe_origins;
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost, unpriced_file_systems};
 use trainc_predict::prediction::CostParts;
 
-/// Returns what the job costs: expected, at most, after its end, and the room in the quotas. Every output
-/// shows these sections. Today is in days since 1970; without it old prices have no age.
+/// Returns what the job costs: expected, at most, on a better machine, after its end, and the room in the
+/// quotas. Every output shows these sections. Today is in days since 1970; without it old prices have no
+/// age.
 pub(super) fn sections(document: &Document, plan: &Plan, today: Option<i64>) -> Vec<Section> {
     let mut out = vec![("cost", lines(document, plan, today))];
+    out.push(("elsewhere", elsewhere(document).into_iter().collect()));
     out.extend([("after", after_end::describe(&document.after_end, today)), ("quota", quotas(document))]);
     out.retain(|(_, lines)| !lines.is_empty());
     out
@@ -85,6 +88,21 @@ fn expected(document: &Document, plan: &Plan) -> String {
         Some(least) => format!("expected at least {least}"),
         None => format!("expected cost {reason}"),
     }
+}
+
+/// Returns the machine on which the job would cost or take much less, if one was found: `1 × ml.p4d.24xlarge:
+/// 16m 20s, $6.87 (−45 %), needs quota L-1234ABCD`.
+fn elsewhere(document: &Document) -> Option<String> {
+    let found = document.elsewhere.as_ref()?.as_ref()?;
+    let usage = if document.cluster.spot { Usage::Spot } else { Usage::OnDemand };
+    let quota = quotas::instance(&found.instance, usage).and_then(|quota| quota.code);
+    let quota = quota.map_or_else(String::new, |code| format!(", needs quota {code}"));
+    let (time, usd) = (text::rounded_duration(found.seconds), text::dollars(found.cost_usd));
+    let saved = format!(" (−{:.0} %)", 100.0 * found.saves);
+    let is_of_cost = |now: f64| (1.0 - found.cost_usd / now - found.saves).abs() < 1e-3;
+    let saves_cost = document.run.cost_usd.is_some_and(is_of_cost);
+    let figures = if saves_cost { format!("{time}, {usd}{saved}") } else { format!("{time}{saved}, {usd}") };
+    Some(format!("{} × {}: {figures}{quota}", found.nodes, found.instance))
 }
 
 /// Returns the expected cost on each preferred instance type.

@@ -98,6 +98,7 @@ pub fn document(subject: &Subject) -> Document {
         price: plan.and_then(Plan::price).map(Price::from),
         group_prices: plan.map(group_prices).unwrap_or_default(),
         choices: Vec::new(),
+        elsewhere: None,
         after_end: plan.map(|plan| after_end::after_end(plan, prediction)).unwrap_or_default(),
         quotas: Vec::new(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),

@@ -49,6 +49,9 @@ pub struct Document {
     pub group_prices: Vec<GroupPrice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,
+    /// A better machine, or null if there is none; absent unless one was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Option<BetterMachine>>,
     pub after_end: Vec<AfterEnd>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<Quota>,
@@ -61,6 +64,18 @@ pub struct Document {
 
 fn speed_or_null<S: serde::Serializer>(speed: &Speed, serializer: S) -> Result<S::Ok, S::Error> {
     if speed.is_undecided { serializer.serialize_none() } else { speed.serialize(serializer) }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct BetterMachine {
+    pub instance: String,
+    pub nodes: u64,
+    pub seconds: f64,
+    pub seconds_interval: Option<Interval>,
+    pub cost_usd: f64,
+    pub cost_usd_interval: Option<Interval>,
+    pub saves: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 //! Reports of whole plans: output snapshots, schema conformance, and partial plans.
 
 use super::human::{self, Depth, Problems};
-use super::json::{CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
+use super::json::{BetterMachine, CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
 use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, measured_sample, sample};
 use super::{Options, markdown};
 use serde_json::Value;
@@ -403,6 +403,19 @@ fn documents() -> Vec<Value> {
             .map(|text| sample(text, &[]).document()),
     );
     documents.push(measured_sample(LLAMA).document());
+    // Another machine is only named by the command that looks for one.
+    let interval = || Some(Interval { low: 900.0, high: 1_100.0 });
+    let mut with_better_machine = sample(GPTJ, &[]).document();
+    with_better_machine.elsewhere = Some(Some(BetterMachine {
+        instance: "ml.p5.48xlarge".to_owned(),
+        nodes: 1,
+        seconds: 1_000.0,
+        seconds_interval: interval(),
+        cost_usd: 1_000.0,
+        cost_usd_interval: interval(),
+        saves: 0.25,
+    }));
+    documents.push(with_better_machine);
     // A misspelt node is fixed by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
     documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
@@ -432,7 +445,8 @@ fn the_schema_requires_every_member() {
             // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the
             // list of files is only written by `emit`, the ends of a price only of an
             // estimate, the comparison only with an account, the prices of
-            // groups only with groups, the measured runs only with a table of them.
+            // groups only with groups, the measured runs only with a table of them, another
+            // machine only by `plan` on one manifest.
             let optional = |name: &str| {
                 matches!(
                     name,
@@ -447,6 +461,7 @@ fn the_schema_requires_every_member() {
                             | "evidence"
                             | "group_prices"
                             | "choices"
+                            | "elsewhere"
                             | "quotas"
                     ))
             };
