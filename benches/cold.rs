@@ -18,6 +18,9 @@ use std::{env, fs};
 
 /// The largest example by GPUs and by length.
 const LARGEST: &str = "examples/gpt2-30b-sharded/trainc.kdl";
+/// A job for which another machine is better, and its directory, for which no other machine is searched.
+const STARTER: &str = "examples/starter/trainc.kdl";
+const STARTER_DIRECTORY: &str = "examples/starter";
 /// Manifests in the repo-wide check.
 const MANIFESTS: usize = 2_000;
 
@@ -98,6 +101,12 @@ fn main() {
         Row::new("trainc --version", &[trainc, "--version"], root),
         Row::new("trainc check, largest example", &[trainc, "check", LARGEST], root),
         Row::new("trainc plan --offline, largest example", &[trainc, "plan", "--offline", LARGEST], root),
+        Row::new("trainc plan --offline, starter", &[trainc, "plan", "--offline", STARTER], root),
+        Row::new(
+            "trainc plan --offline, directory of the starter: no other machines",
+            &[trainc, "plan", "--offline", STARTER_DIRECTORY],
+            root,
+        ),
         Row::new(
             "trainc plan --offline -o json, largest example",
             &[trainc, "plan", "--offline", LARGEST, "-o", "json"],

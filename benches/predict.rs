@@ -1,7 +1,7 @@
 //! Speed of the cost model and of the search: layouts per second on one core, and the wall-clock time of `tune`.
 //!
 //! `cargo bench --bench predict`. Fails if a layout takes more than ten microseconds, or `tune` of 30 billion parameters
-//! over five instance types and up to 64 nodes more than a second.
+//! over five instance types and up to 64 nodes more than a second, or a default search more than 0.3 s.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -32,6 +32,11 @@ const NODES: u64 = 64;
 const LEAST: f64 = 100_000.0;
 /// Maximum duration of the search.
 const LONGEST: Duration = Duration::from_secs(1);
+
+/// Examples whose default search is measured, over all instance types.
+const DEFAULT_SEARCHES: [&str; 4] = ["starter", "gpt2-30b-sharded", "llama-70b-zero3", "llama-7b-fsdp"];
+/// Maximum duration of a default search.
+const LONGEST_DEFAULT: Duration = Duration::from_millis(300);
 
 /// A world without files.
 struct NoFiles;
@@ -151,6 +156,23 @@ fn main() {
         "\ntrainc tune, 30B over 5 instance types and up to {NODES} nodes: {:.0} ms, median of 11",
         median.as_secs_f64() * 1e3
     );
+    let mut longest_default = Duration::ZERO;
+    for name in DEFAULT_SEARCHES {
+        let manifest = format!("examples/{name}/trainc.kdl");
+        let started = Instant::now();
+        let out = Command::new(env!("CARGO_BIN_EXE_trainc"))
+            .args(["tune", &manifest, "-o", "json"])
+            .current_dir(root)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let took = started.elapsed();
+        println!("trainc tune {name}, all instance types: {:.0} ms", took.as_secs_f64() * 1e3);
+        longest_default = longest_default.max(took);
+    }
+    if longest_default > LONGEST_DEFAULT {
+        missed.push(format!("a default tune takes {longest_default:?}, at most {LONGEST_DEFAULT:?}"));
+    }
     if median > LONGEST {
         missed.push(format!("tune takes {median:?}, at most {LONGEST:?}"));
     }

@@ -3,6 +3,7 @@
 
 pub mod noise;
 pub mod peaks;
+pub mod picks;
 pub mod questions;
 mod render;
 pub mod speedups;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::indexing_slicing, reason = "tests")]
 
 mod figures;
+mod picks;
 mod tiers;
 
 use std::path::Path;
