@@ -17,9 +17,9 @@ const SMALLEST: f64 = 0.015;
 /// it changes the share of errors inside by two in a hundred).
 const RIDGE: f64 = 3.0;
 
-/// Share of the errors beyond either end of an interval: less than one in twenty, since the sources to come differ from
-/// these by more than these from each other.
-const BEYOND: f64 = 0.045;
+/// Share of the errors beyond either end of an interval (chosen: nine in ten of the rows that were added last lie inside in
+/// tier D).
+const BEYOND: f64 = 0.055;
 
 /// Least half-width: with narrower ones the runs of a source that no fit has seen lie inside too rarely (70 % of those within
 /// 0.1 in tier D, 2026-11-28). Repeated runs of one layout differ by 0.037 from their middle (BLOOM).
@@ -199,9 +199,9 @@ mod tests {
         set_widths(&errors, &mut constants);
         let get = |key: &str| *constants.clone().value_mut(key).unwrap();
         assert!((get("interval.distance") - 2.0_f64.ln()).abs() < 0.05, "{}", get("interval.distance"));
-        // By hand: 4.5 % beyond either end leave -0.173 to 0.373.
+        // By hand: 5.5 % beyond either end leave -0.167 to 0.367.
         let (near, above) = (get("interval.near"), get("interval.above"));
-        assert!((near - 0.173).abs() < 0.03 && (above - 0.373 / 0.173).abs() < 0.2, "{near} {above}");
+        assert!((near - 0.167).abs() < 0.03 && (above - 0.367 / 0.167).abs() < 0.2, "{near} {above}");
         assert!((get("interval.experts") - 1.0).abs() < 1e-6);
         // Errors a tenth as large are within the least width.
         for one in &mut errors {

@@ -9,9 +9,10 @@ use trainc_ir::hardware::Instance;
 /// accelerators, its processors, the CUDA version of the image, the precision, or the library of the engine.
 /// A type that passes may still have problems, which its own compilation reports.
 pub fn can_run_on(plan: &Plan, instance: &Instance) -> bool {
-    let is_alike = plan.instance.as_ref().is_none_or(|own| {
-        own.accelerator.kind == instance.accelerator.kind && own.cpu == instance.cpu
-    });
+    let is_alike = plan
+        .instance
+        .as_ref()
+        .is_none_or(|own| own.accelerator.kind == instance.accelerator.kind && own.cpu == instance.cpu);
     is_alike
         && instance.in_sagemaker_enum
         && is_offered(plan, instance)

@@ -86,6 +86,8 @@ pub struct Extrapolation {
     pub gpus: Option<LargerCount>,
     /// Number of parameters.
     pub parameters: Option<LargerCount>,
+    /// Widening for more GPUs or parameters than any measured run has, a natural logarithm of the lower end.
+    pub past: f64,
     /// The nearest measured run, if the interval is wider for its distance.
     pub far: Option<FarRun>,
     /// Widening for an engine of which no run was measured.
@@ -126,8 +128,9 @@ impl NearWidths {
 /// Largest distance that widens an interval: beyond it no run says anything.
 pub const FARTHEST: f64 = 4.0;
 
-/// Largest distance of a layout that counts as measured.
-const MEASURED_WITHIN: f64 = 1.0;
+/// Largest distance of a layout that counts as measured: that of nine in ten runs from the nearest run of another shape, of
+/// whose errors as many lie inside their intervals.
+const MEASURED_WITHIN: f64 = 1.5;
 
 impl Extrapolation {
     /// Returns the extrapolation of a layout with this share of waiting, and the half-widths without it.
@@ -138,9 +141,11 @@ impl Extrapolation {
         own: &Gpu,
     ) -> (Self, NearWidths) {
         let mut widths = NearWidths::from_layout(layout, constants);
+        // Half-widths that hold for both ends alike become those of the lower one.
+        let lower = 1.0 / f64::midpoint(1.0, constants.get(Name::Above));
         let mut out = Self {
-            engine: if layout.system == System::Worker { UNMEASURED_ENGINE } else { 0.0 },
-            uneven_experts: uneven_half_width(layout),
+            engine: if layout.system == System::Worker { lower * UNMEASURED_ENGINE } else { 0.0 },
+            uneven_experts: lower * uneven_half_width(layout),
             ..Self::default()
         };
         let setting = Setting::from_layout(layout);
@@ -150,7 +155,7 @@ impl Extrapolation {
             widths.work = interval;
             out.has_own_errors = runs >= FEWEST_RUNS;
         } else {
-            let unknown = constants.get(Name::Unknown);
+            let unknown = lower * constants.get(Name::Unknown);
             if own.rows < FEWEST_OWN && widths.work < unknown {
                 let gpu = layout.hardware.gpu.map(GpuKind::kind_of_constants);
                 out.gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider: unknown - widths.work });
@@ -179,6 +184,9 @@ impl Extrapolation {
             };
             out.gpus = past(layout.hardware.gpus(), range.gpus);
             out.parameters = past(layout.model.parameters, range.parameters);
+            let folds = |past: LargerCount| (past.here / past.measured).ln();
+            let beyond: f64 = [out.gpus, out.parameters].into_iter().flatten().map(folds).sum();
+            out.past = lower * WIDENING * beyond;
         }
         (out, widths)
     }
@@ -186,17 +194,11 @@ impl Extrapolation {
     /// Returns true if measured errors of the layout's own setting, near it, determine the interval.
     pub fn is_measured(&self) -> bool {
         let is_measured = self.measured.is_some() || self.has_own_errors;
-        is_measured && self.gpu.is_none() && self.past() <= 0.0 && self.uneven_experts <= 0.0
-    }
-
-    /// Returns the widening for more GPUs or parameters than any measured run has.
-    fn past(&self) -> f64 {
-        let folds = |past: LargerCount| (past.here / past.measured).ln();
-        WIDENING * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>()
+        is_measured && self.gpu.is_none() && self.past <= 0.0 && self.uneven_experts <= 0.0
     }
 
     /// Returns the widening of the half-width of the step time, a natural logarithm.
     pub fn extra_half_width(&self) -> f64 {
-        self.past() + self.far.map_or(0.0, |far| far.wider) + self.engine + self.uneven_experts
+        self.past + self.far.map_or(0.0, |far| far.wider) + self.engine + self.uneven_experts
     }
 }
