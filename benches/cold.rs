@@ -1,8 +1,8 @@
 //! How long a user waits: cold starts of the binary beside an empty process and the peers, in one run.
 //!
 //! `cargo bench --bench cold`. Peers are measured where they are there: the SageMaker SDK in `.venv` (made by
-//! `tests/python/run.sh`), `terraform` on the path. Each figure is the median of runs taken in turn, so that a
-//! machine that slows down slows all of them.
+//! `tests/python/run.sh`), `terraform` on the path. Each figure is the median of runs taken in turn, so
+//! that a machine that slows down slows all of them.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,

@@ -1,7 +1,9 @@
-//! Speed of the cost model and of the search: layouts per second on one core, and the wall-clock time of `tune`.
+//! Speed of the cost model and of the search: layouts per second on one core, and the wall-clock time of
+//! `tune`.
 //!
-//! `cargo bench --bench predict`. Fails if a layout takes more than ten microseconds, or `tune` of 30 billion parameters
-//! over five instance types and up to 64 nodes more than a second, or a default search more than 0.3 s.
+//! `cargo bench --bench predict`. Fails if a layout takes more than ten microseconds, or `tune` of 30
+//! billion parameters over five instance types and up to 64 nodes more than a second, or a default search
+//! more than 0.3 s.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -70,7 +72,8 @@ fn plan(root: &Path, sets: &[&str]) -> Plan {
     *trainc_check::compile(source, &text, &options, &mut NoFiles, &mut sources).plan.unwrap()
 }
 
-/// Returns the layouts per second of `once`, which handles `layouts` of them, measured over at least a second.
+/// Returns the layouts per second of `once`, which handles `layouts` of them, measured over at least a
+/// second.
 fn rate(layouts: usize, mut once: impl FnMut()) -> f64 {
     once();
     let (started, mut rounds) = (Instant::now(), 0_u32);

@@ -93,7 +93,8 @@ fn a_revision_is_read_without_a_checkout() {
     assert_eq!(bill["against"]["commit"].as_str().unwrap().len(), 40);
     let pretrain = job(&bill, "pretrain");
     let (before, after) = (&pretrain["before"]["figures"], &pretrain["after"]["figures"]);
-    // Half the tokens take about half the time, and the checkpoints that come twice as often take some of it back.
+    // Half the tokens take about half the time, and the checkpoints that come twice as often take some of
+    // it back.
     let share = after["cost_usd"].as_f64().unwrap() / before["cost_usd"].as_f64().unwrap();
     assert!((0.45..0.75).contains(&share), "{share}");
     let edits = pretrain["edits"].as_array().unwrap();

@@ -45,7 +45,7 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
     let dir = job("watch-enforce", "train { steps 2000; }\nbudget usd=5000 slowest=0.7 enforce=#true");
     let mut faster = read("crates/trainc-predict/src/constants.toml");
     for (from, to) in [
-        ("\neager = ", "\neager = 15.0 # "),
+        ("\neager_transformers = ", "\neager_transformers = 15.0 # "),
         ("\nweights = ", "\nweights = 10.0 # "),
         ("\nlogits = ", "\nlogits = 10.0 # "),
         ("[gpu.A100]\ngemm = ", "[gpu.A100]\ngemm = 1.0 # "),
@@ -64,7 +64,7 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
     assert!(watched.err.contains("% of the plan over"), "{}", watched.err);
     assert!(watched.err.contains("reported only"), "{}", watched.err);
     run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes", "--new-run"]);
-    let measured = "[setting.\"A100/400-efa/fsdp/huggingface/dense\"]\nrows = 40\ninterval = 0.1\n";
+    let measured = "[setting.\"A100/400-efa/fsdp/huggingface/dense\"]\nrows = 40\nruns = [[4096, 1024, 1600, 2, 1.56e9, 1, 0.2]]\n";
     dir.write("faster.toml", format!("{faster}\n{measured}"));
     // Only what passes its limits is stopped, and only by `--enforce`.
     let watched = run(&dir, &slow);

@@ -139,7 +139,8 @@ fn a_run_is_shown_against_its_plan() {
     let told = one_line(&shown.out);
     let grouped = trainc_diag::text::group_digits(Duration::from_secs_f64(rate.round()).as_secs());
     assert!(told.contains(&format!(" of {grouped} planned mfu ")), "{told}");
-    // All four words of the trade, by the expressions of the starter's own manifest, and in what a script reads.
+    // All four words of the trade, by the expressions of the starter's own manifest, and in what a script
+    // reads.
     for (word, value) in [("step", "1,000"), ("loss", "2.2539")] {
         assert!(
             shown.out.lines().any(|line| line.split_whitespace().eq([word, value])),
@@ -171,7 +172,8 @@ fn a_run_is_shown_against_its_plan() {
     assert!(other["most_usd"].is_number());
 }
 
-/// The expected cost, the most, and the price with its date are the same text on every screen, with the file system.
+/// The expected cost, the most, and the price with its date are the same text on every screen, with the
+/// file system.
 #[test]
 fn every_screen_has_the_costs_of_the_plan() {
     let repo = Repo::new("apply-costs", &["llama-7b-fsdp"]);
@@ -263,7 +265,8 @@ fn every_command_shows_what_is_billed_after_the_end() {
     assert!(kinds().is_empty(), "a run of another version has other files");
 }
 
-/// Spot runs are billed for fewer seconds, at the on-demand price: a discount on it changes what was planned alone.
+/// Spot runs are billed for fewer seconds, at the on-demand price: a discount on it changes what was
+/// planned alone.
 #[test]
 fn a_discount_on_spot_is_applied_once() {
     let plan = |more: &[&str]| {
@@ -487,7 +490,8 @@ fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
     assert!(stopped.err.contains("T0658"), "{}", stopped.err);
 }
 
-/// Without its tags a run of our name is nobody's that trainc knows: it is shown, and neither stopped nor denied.
+/// Without its tags a run of our name is nobody's that trainc knows: it is shown, and neither stopped nor
+/// denied.
 #[test]
 fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
     let repo = Repo::new("apply-untagged", &["starter"]);
@@ -877,7 +881,8 @@ fn a_renamed_storage_says_what_is_left() {
     assert!(said.contains("T0644") && said.contains(&id), "{said}");
 }
 
-/// A storage that is taken out of the manifest altogether leaves its file system, which is paid for by the hour.
+/// A storage that is taken out of the manifest altogether leaves its file system, which is paid for by the
+/// hour.
 #[test]
 fn a_storage_that_was_taken_out_says_what_is_left() {
     let repo = Repo::new("apply-taken-out", &["starter", "llama-7b-fsdp"]);
@@ -916,7 +921,8 @@ fn a_job_that_fails_gives_its_page() {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
     assert!(ran.out.contains("CUDA out of memory"), "{}", ran.out);
-    // Applied again it says so again, and starts nothing; only who waits for the job hears of it by the exit code.
+    // Applied again it says so again, and starts nothing; only who waits for the job hears of it by the
+    // exit code.
     let again = repo.run(&["apply", LLAMA]);
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert!(again.err.contains("T0651"), "{}", again.err);
@@ -1080,7 +1086,8 @@ fn advice_leads_on() {
     );
 }
 
-/// Each fits alone, and a job that runs takes room for a while: only what can never fit is refused to who waits.
+/// Each fits alone, and a job that runs takes room for a while: only what can never fit is refused to who
+/// waits.
 #[test]
 fn room_that_is_taken_is_waited_for_and_counted_together() {
     let repo = Repo::new("apply-room", &["starter"]);
@@ -1420,7 +1427,8 @@ fn a_manifest_of_standard_input_is_typed_as_it_was() {
     assert!(!again.out.contains("stdin") && again.out.contains("trainc apply - "), "{}", again.out);
 }
 
-/// CloudWatch shows a line some seconds after it was written: the last ones come after the job's end, and say why it failed.
+/// CloudWatch shows a line some seconds after it was written: the last ones come after the job's end, and
+/// say why it failed.
 #[test]
 fn lines_that_show_after_the_end_are_read() {
     let repo = Repo::new("apply-late-lines", &["llama-7b-fsdp"]);

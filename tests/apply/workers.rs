@@ -1,4 +1,5 @@
-//! Engine `worker` in an account: its files are uploaded where the request names them, and what cannot train is refused.
+//! Engine `worker` in an account: its files are uploaded where the request names them, and what cannot
+//! train is refused.
 
 use super::destroys::{ALL, destroy};
 use super::{End, apply, cloud, counts, elf, plan_with, run};
@@ -136,7 +137,7 @@ fn a_warning_for_gpus_on_which_it_was_not_run() {
     assert!(warning.notes.iter().any(|note| note.contains("exit code 12")), "{:?}", warning.notes);
     assert_eq!(verdict::worker_experimental(&plan_with(CPU, &[], Some(elf()))), None);
     // Of the H200 one GPU was seen, an instance has eight.
-    let sets = ["cluster.instance=ml.p5en.48xlarge"];
+    let sets = ["cluster.instance=ml.p5en.48xlarge", "budget.usd=200000"];
     let warning = verdict::worker_experimental(&plan_with(GPU, &sets, Some(elf()))).unwrap();
     assert!(warning.message.contains("have run it on 1 "), "{}", warning.message);
     let fsdp = "examples/llama-7b-fsdp/trainc.kdl";

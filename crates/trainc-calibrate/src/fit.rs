@@ -127,12 +127,13 @@ fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System
     samples.iter().filter(same).map(of).fold(before, Range::max_with)
 }
 
-/// Largest distance of a run from one that the constants list (assumed: a third of the distance over which errors
-/// change).
+/// Largest distance of a run from one that the constants list (assumed: a third of the distance over which
+/// errors change).
 const COVERED: f64 = 0.35;
 
-/// Returns the settings of the samples, each with the number of its runs and the positions that are near all of them.
-/// If the constants are adjusted, their settings are kept, and a new one requires enough runs to narrow an interval.
+/// Returns the settings of the samples, each with the number of its runs and the positions that are near
+/// all of them. If the constants are adjusted, their settings are kept, and a new one requires enough runs
+/// to narrow an interval.
 pub(super) fn count_settings(
     samples: &[Sample],
     constants: &Constants,

@@ -205,8 +205,8 @@ impl<'a> HeldOut<'a> {
         }
     }
 
-    /// Returns the held-out predictions by these constants, each with the interval that a plan would show if the runs
-    /// that are held out with it had not been measured.
+    /// Returns the held-out predictions by these constants, each with the interval that a plan would show
+    /// if the runs that are held out with it had not been measured.
     pub fn times(&self, tier: Tier, constants: &Constants) -> Vec<HeldOutTime<'a>> {
         let mut out = Vec::new();
         for Fold { predicted, fitted } in tier.split(&self.samples) {
@@ -240,8 +240,8 @@ impl<'a> HeldOut<'a> {
         constants
     }
 
-    /// Returns the errors of tiers B and D, with what their scale depends on: near the runs that the fit used, and far
-    /// from them.
+    /// Returns the errors of tiers B and D, with what their scale depends on: near the runs that the fit
+    /// used, and far from them.
     pub(super) fn scaled_errors(&self, constants: &Constants) -> Vec<ScaledError<'a>> {
         let weights = row_weights(self.samples.iter().map(|one| one.family));
         let mut out = Vec::new();

@@ -1,8 +1,9 @@
 //! Half-widths of the intervals of step times, from held-out errors.
 //!
-//! The scale of an error is `(1 + waiting · share) · factors · exp(distance · d)` of the physics of the run and its distance
-//! `d` from the nearest run that the fit used; its logarithm is fitted by ridge regression. Of the errors over their scale,
-//! nine in ten lie inside an interval, whose ends differ, since disturbed runs are slow.
+//! The scale of an error is `(1 + waiting · share) · factors · exp(distance · d)` of the physics of the run
+//! and its distance `d` from the nearest run that the fit used; its logarithm is fitted by ridge
+//! regression. Of the errors over their scale, nine in ten lie inside an interval, whose ends differ, since
+//! disturbed runs are slow.
 
 use super::fit::solve_symmetric;
 use super::held_out::HeldOut;
@@ -13,15 +14,16 @@ use trainc_predict::layout::{Code, Layout, System};
 /// Largest error that counts as none, a natural logarithm: repeated runs differ by as much.
 const SMALLEST: f64 = 0.015;
 
-/// Weight of the regression's coefficients against the errors (chosen by leaving out whole sources: a tenth to ten times of
-/// it changes the share of errors inside by two in a hundred).
+/// Weight of the regression's coefficients against the errors (chosen by leaving out whole sources: a tenth
+/// to ten times of it changes the share of errors inside by two in a hundred).
 const RIDGE: f64 = 3.0;
 
-/// Share of the errors beyond either end of an interval (chosen: nine in ten of the rows that were added last lie inside in
-/// tier D).
+/// Share of the errors beyond either end of an interval (chosen: nine in ten of the rows that were added
+/// last lie inside in tier D).
 const BEYOND: f64 = 0.055;
 
-/// Least half-width: with narrower ones the runs of a source that no fit has seen lie inside too rarely (70 % of those within
+/// Least half-width: with narrower ones the runs of a source that no fit has seen lie inside too rarely (70
+/// % of those within
 /// 0.1 in tier D, 2026-11-28). Repeated runs of one layout differ by 0.037 from their middle (BLOOM).
 const LEAST: f64 = 0.11;
 

@@ -287,8 +287,8 @@ mod tests {
         Ratio { low: all[0], mid: f64::midpoint(all[low], all[high]), high: all[all.len() - 1] }
     }
 
-    /// The stored ratios are those of the rows: every SageMaker price with the EC2 price of the same region that
-    /// is closest in time. The range is that of all series.
+    /// The stored ratios are those of the rows: every SageMaker price with the EC2 price of the same region
+    /// that is closest in time. The range is that of all series.
     #[test]
     fn ratios_are_those_of_the_rows() {
         let rows: Vec<Price> = all().filter(|price| price.region.is_some()).collect();

@@ -140,8 +140,8 @@ pub fn describe_origin(date: Option<&str>, source: &str) -> String {
     }
 }
 
-/// Describes where the price of an instance comes from as [`Price::describe_origin_and_age`]. The row is region,
-/// date and source.
+/// Describes where the price of an instance comes from as [`Price::describe_origin_and_age`]. The row is
+/// region, date and source.
 pub fn describe_price(
     estimate: Option<&PriceEstimate>,
     (region, date, source): (Option<&str>, Option<&str>, &str),

@@ -51,9 +51,9 @@ pub(super) fn balanced_stages(layout: &Layout) -> Option<Vec<StageBlocks>> {
     Some(out)
 }
 
-/// Returns the blocks of Megatron-Core's stages if embedding and loss count as a layer each, without which the layers
-/// do not divide: 94 of Qwen3 235B on 8 or 32 stages (`account_for_embedding_in_pipeline_split` and
-/// `account_for_loss_in_pipeline_split`).
+/// Returns the blocks of Megatron-Core's stages if embedding and loss count as a layer each, without which
+/// the layers do not divide: 94 of Qwen3 235B on 8 or 32 stages (`account_for_embedding_in_pipeline_split`
+/// and `account_for_loss_in_pipeline_split`).
 fn stages_with_embedding_and_loss(layout: &Layout) -> Option<Vec<StageBlocks>> {
     let (stages, layers) = (layout.degrees.pipeline, layout.model.layers);
     let divides = |blocks: f64| (blocks / stages).fract().abs() < 1e-9;

@@ -188,8 +188,8 @@ impl CostParts {
         self.instances.is_complete.then(|| self.known_usd())
     }
 
-    /// Returns the known part of the cost at the high end of estimated prices; `None` without the prices of all
-    /// instances.
+    /// Returns the known part of the cost at the high end of estimated prices; `None` without the prices of
+    /// all instances.
     pub fn most_usd(&self) -> Option<f64> {
         self.instances.is_complete.then(|| self.total().high_usd)
     }

@@ -132,8 +132,8 @@ names! {
     Nvfp4 = "kernels.nvfp4";
     /// Launches that each expert of a GPU adds to a layer, a share of a layer's.
     ExpertLaunches = "kernels.expert_launches";
-    /// Launches of a layer with experts that are not hidden, a share of its launches: with an all-to-all the host
-    /// waits for the numbers of tokens.
+    /// Launches of a layer with experts that are not hidden, a share of its launches: with an all-to-all
+    /// the host waits for the numbers of tokens.
     ExpertWait = "kernels.expert_wait";
     /// The same as expert launches of an expert in a loop in Python.
     LoopLaunches = "kernels.loop_launches";

@@ -128,8 +128,8 @@ impl NearWidths {
 /// Largest distance that widens an interval: beyond it no run says anything.
 pub const FARTHEST: f64 = 4.0;
 
-/// Largest distance of a layout that counts as measured: that of nine in ten runs from the nearest run of another shape, of
-/// whose errors as many lie inside their intervals.
+/// Largest distance of a layout that counts as measured: that of nine in ten runs from the nearest run of
+/// another shape, of whose errors as many lie inside their intervals.
 const MEASURED_WITHIN: f64 = 1.5;
 
 impl Extrapolation {

@@ -1,5 +1,5 @@
-//! Kernels that a program runs by default, by its code and GPU: rows of `kernels.toml`, the same for manifests and for
-//! tables of measured runs.
+//! Kernels that a program runs by default, by its code and GPU: rows of `kernels.toml`, the same for
+//! manifests and for tables of measured runs.
 
 use super::from_plan::version_at_least;
 use super::gpu::GpuKind;

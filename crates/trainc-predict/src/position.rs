@@ -1,4 +1,5 @@
-//! The physics of a run on which the error of its step time depends, and the distance to that of measured runs.
+//! The physics of a run on which the error of its step time depends, and the distance to that of measured
+//! runs.
 
 use super::layout::Layout;
 
@@ -32,8 +33,8 @@ const NAMES: [&str; 7] = [
     "share of waiting",
 ];
 
-/// Factor (share, of waiting) by which two runs differ at a distance of 1, as natural logarithms (assumed: errors of the
-/// published runs change little over half of it; another sequence length changes them most).
+/// Factor (share, of waiting) by which two runs differ at a distance of 1, as natural logarithms (assumed:
+/// errors of the published runs change little over half of it; another sequence length changes them most).
 const SCALES: [f64; 7] = [1.5, 1.0, 1.0, 2.0, 2.0, 1.0, 0.3];
 
 /// Distance along a dimension above which a plan names it.
@@ -119,8 +120,8 @@ mod tests {
         waiting: 0.1,
     };
 
-    /// By hand: four times the length is ln 4 away; the same with twice the width of a rank, ln 2 more in another
-    /// dimension.
+    /// By hand: four times the length is ln 4 away; the same with twice the width of a rank, ln 2 more in
+    /// another dimension.
     #[test]
     fn distances_add_up_by_dimension() {
         let long = Position { length: 32_768.0, ..HERE };

@@ -350,8 +350,8 @@ impl Run {
         Some(self.interval_of_cost(self.least_usd?))
     }
 
-    /// Returns the interval of an amount in US dollars that is proportional to the time of the run, at the ends
-    /// of estimated prices.
+    /// Returns the interval of an amount in US dollars that is proportional to the time of the run, at the
+    /// ends of estimated prices.
     pub fn interval_of_cost(&self, usd: f64) -> Interval {
         let per_second = usd / self.seconds;
         let (low, high) = self.cost_parts.total().shares();

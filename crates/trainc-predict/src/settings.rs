@@ -229,8 +229,8 @@ impl Setting {
         )
     }
 
-    /// Returns the square of the distance to another setting. Another GPU type, code or kind of work counts as much as
-    /// a factor of e in the length of a sequence (assumed).
+    /// Returns the square of the distance to another setting. Another GPU type, code or kind of work counts
+    /// as much as a factor of e in the length of a sequence (assumed).
     pub fn squared_distance(&self, other: &Self) -> f64 {
         let one = |differs: bool, apart: f64| if differs { apart * apart } else { 0.0 };
         let kind = |setting: &Self| setting.fabric.map(|fabric| fabric.efa);

@@ -603,7 +603,8 @@ fn worlds_of_any_size() {
     insta::assert_snapshot!(out);
 }
 
-/// By hand: two hosts with GPUs and four without, each at its own price, for the time of the run and for `max-run`.
+/// By hand: two hosts with GPUs and four without, each at its own price, for the time of the run and for
+/// `max-run`.
 #[test]
 fn every_group_is_paid_for() {
     let price = |usd_per_hour| trainc_ir::Price {

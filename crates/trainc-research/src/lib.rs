@@ -1,5 +1,5 @@
-//! Evaluation of the cost model on published runs, for those who develop it: held-out errors in three tiers, the noise of
-//! the measurements, and ranges of figures that their sources leave partly open.
+//! Evaluation of the cost model on published runs, for those who develop it: held-out errors in three
+//! tiers, the noise of the measurements, and ranges of figures that their sources leave partly open.
 
 pub mod noise;
 pub mod peaks;

@@ -67,7 +67,8 @@ fn assert_page(study: &Study) {
         .unwrap();
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let text = format!(
-        "{} rows without states on the host) err by {} in tier D with a bias of {}, with sources weighted equally by {}; {} of the rows lie inside their intervals, whose median half-width is {}",
+        "{} rows without states on the host) err by {} in tier D with a bias of {}, with sources weighted \
+         equally by {}; {} of the rows lie inside their intervals, whose median half-width is {}",
         added.rows,
         percent(added.mean),
         percent(added.bias),

@@ -315,7 +315,8 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
             return vec![written];
         }
         let others = instances::names().filter(|name| Some(*name) != own.as_deref()).filter_map(|name| {
-            let price = price(name)?;
+            // An estimate is no price to choose a machine by.
+            let price = price(name).filter(|price| price.estimate().is_none())?;
             let row = instances::get(name).filter(|row| can_run_on(plan, row))?;
             Some(site(&row, Some(&price)))
         });

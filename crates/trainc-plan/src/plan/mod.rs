@@ -262,8 +262,8 @@ fn replace_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Opt
 }
 
 /// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the
-/// last one wins), otherwise the newest of the catalogue, otherwise an estimate from an EC2 price; reduced by the
-/// discount, a fraction.
+/// last one wins), otherwise the newest of the catalogue, otherwise an estimate from an EC2 price; reduced
+/// by the discount, a fraction.
 pub fn hourly_price(
     instance: &str,
     region: &str,
@@ -302,7 +302,8 @@ pub fn hourly_price(
     Some(price)
 }
 
-/// Returns a price of the catalogue, with region, date and source of the row from which it is read or estimated.
+/// Returns a price of the catalogue, with region, date and source of the row from which it is read or
+/// estimated.
 fn catalogue_price(usd_per_hour: f64, row: prices::Price, basis: PriceBasis) -> Price {
     Price {
         usd_per_hour,

@@ -163,7 +163,8 @@ pub(crate) fn flash_slowness(layout: &Layout, constants: &Constants, gpu: &Gpu) 
         FlashKernel::Second | FlashKernel::Third => gpu.flash2,
     };
     let narrow = 1.0 + constants.get(Name::NarrowHeads) / layout.model.head_dim;
-    // Blocks at the diagonal and at the ends of a sequence are not full. A ring passes blocks of the sequence.
+    // Blocks at the diagonal and at the ends of a sequence are not full. A ring passes blocks of the
+    // sequence.
     let parts = if layout.ulysses { 1.0 } else { layout.degrees.context.max(1.0) };
     let short = 1.0 + constants.get(Name::FlashLength) * parts / layout.work.sequence_length.max(1.0);
     narrow * short / (gpu.flash * newer)
@@ -181,8 +182,8 @@ fn expert_launches(layout: &Layout, machine: &Machine, experts: f64) -> f64 {
         })
 }
 
-/// Returns the launches of the blocks of a context ring beyond the first: attention, and the merging of its output by
-/// separate operations. Megatron's are fused.
+/// Returns the launches of the blocks of a context ring beyond the first: attention, and the merging of its
+/// output by separate operations. Megatron's are fused.
 fn ring_launches(layout: &Layout, machine: &Machine) -> f64 {
     if layout.ulysses || layout.code.is_megatron() {
         return 0.0;
@@ -190,15 +191,16 @@ fn ring_launches(layout: &Layout, machine: &Machine) -> f64 {
     (layout.degrees.context - 1.0).max(0.0) * machine.get(Name::RingLaunches)
 }
 
-/// Returns the share of a layer's launches for which the GPU waits, since the host waits for the number of tokens of
-/// each expert.
+/// Returns the share of a layer's launches for which the GPU waits, since the host waits for the number of
+/// tokens of each expert.
 fn expert_wait(layout: &Layout, machine: &Machine) -> f64 {
     let exchanges = layout.model.experts > 0.0 && layout.degrees.expert > 1.0;
     if exchanges && layout.dispatcher == Dispatcher::AllToAll { machine.get(Name::ExpertWait) } else { 0.0 }
 }
 
-/// Returns the time in which ZeRO-3 gathers the matrices of a layer's experts one by one: a loop reaches them in
-/// another order in each pass, so that nothing is prefetched (DeepSpeed, `PartitionedParameterCoordinator`).
+/// Returns the time in which ZeRO-3 gathers the matrices of a layer's experts one by one: a loop reaches
+/// them in another order in each pass, so that nothing is prefetched (DeepSpeed,
+/// `PartitionedParameterCoordinator`).
 fn expert_fetch_seconds(layout: &Layout, machine: &Machine, experts: f64) -> f64 {
     let fetches = layout.system == System::DeepSpeed
         && layout.sharding == Sharding::Full

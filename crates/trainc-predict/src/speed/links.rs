@@ -287,12 +287,12 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
     (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (exposed * inside.max(between) + START)
 }
 
-/// Bytes that a step of Adam moves on a host per parameter: weight, gradient and two moments in 32 bit are read, all but
-/// the gradient written (28), and a 16-bit copy of the weight is made (2).
+/// Bytes that a step of Adam moves on a host per parameter: weight, gradient and two moments in 32 bit are
+/// read, all but the gradient written (28), and a 16-bit copy of the weight is made (2).
 const HOST_STEP: f64 = 30.0;
 
-/// Rate of a process with all threads of its host over that of one with a single thread (assumed: a socket's memory feeds a
-/// few threads).
+/// Rate of a process with all threads of its host over that of one with a single thread (assumed: a
+/// socket's memory feeds a few threads).
 const ALL_THREADS: f64 = 3.0;
 
 /// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute
@@ -304,8 +304,8 @@ pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers
     let of_node = layout.hardware.gpus_per_node / sharded;
     if layout.offload.optimizer {
         let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
-        // torchrun gives each of several processes one thread (`OMP_NUM_THREADS=1`), so that a host's threads count
-        // by ranks; a process that is alone has them all.
+        // torchrun gives each of several processes one thread (`OMP_NUM_THREADS=1`), so that a host's
+        // threads count by ranks; a process that is alone has them all.
         let alone = if layout.hardware.gpus_per_node <= 1.0 { ALL_THREADS } else { 1.0 };
         seconds += HOST_STEP * trained / sharded / (alone * machine.get(Name::Host));
     }

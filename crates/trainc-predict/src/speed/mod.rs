@@ -111,7 +111,8 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     speed_with(layout, constants, constants.evidence())
 }
 
-/// Returns the seconds of a step by the constants alone, without an interval: for a fit, which asks millions of times.
+/// Returns the seconds of a step by the constants alone, without an interval: for a fit, which asks
+/// millions of times.
 ///
 /// # Errors
 ///
@@ -152,8 +153,8 @@ impl<'a> Timed<'a> {
         let instead = worker_as_fsdp(whole);
         let layout = instead.as_ref().unwrap_or(whole);
         if layout.precision == Precision::Fp32 {
-            // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit products are
-            // full precision.
+            // TF32 was introduced with Ampere (NVIDIA, A100 white paper, 2020); before it all 32-bit
+            // products are full precision.
             let older = matches!(layout.hardware.gpu, Some(super::GpuKind::V100 | super::GpuKind::T4));
             return Err(Unknown(if older {
                 "no run in 32-bit arithmetic was measured"

@@ -262,8 +262,9 @@ proptest! {
         prop_assert!(speed_with_shipped(&slow).step_seconds >= speed_with_shipped(&layout).step_seconds * (1.0 - 1e-12));
     }
 
-    /// The same global batch on twice the nodes, each GPU with half the passes: the time without communication falls,
-    /// the compute time by half, so that the total falls until exposed communication grows by more.
+    /// The same global batch on twice the nodes, each GPU with half the passes: the time without
+    /// communication falls, the compute time by half, so that the total falls until exposed communication
+    /// grows by more.
     #[test]
     fn time_falls_with_nodes_until_communication_wins(
         layout in layouts(), log_nodes in 0_u32..5, log_passes in 1_u32..6, across in any::<bool>(),
@@ -295,8 +296,8 @@ proptest! {
         prop_assert!(nodes < 2.0 || few.step_seconds / many.step_seconds <= 2.0 + 1e-9);
     }
 
-    /// The same work per GPU on twice the nodes, sharded over all: no step is shorter, and the increase is exposed
-    /// communication.
+    /// The same work per GPU on twice the nodes, sharded over all: no step is shorter, and the increase is
+    /// exposed communication.
     #[test]
     fn communication_wins_in_the_end(layout in layouts(), log_nodes in 1_u32..9) {
         let at = |nodes: f64| {
@@ -320,7 +321,8 @@ proptest! {
 
 #[test]
 fn a_fixed_batch_gains_less_from_each_node() {
-    // A fixed batch of 512 sequences, fully sharded: from one pass on, another node only lengthens the gathers.
+    // A fixed batch of 512 sequences, fully sharded: from one pass on, another node only lengthens the
+    // gathers.
     let at = |nodes: f64, micro: f64| {
         speed_with_shipped(&gpt2_30b(nodes, nodes * 8.0, 512.0, micro, 512.0)).tokens_per_second / nodes
     };
@@ -338,8 +340,8 @@ fn a_context_ring_sends_keys_and_values_and_merges_blocks() {
     layout.attention = Attention::Flash;
     layout.degrees.context = 4.0;
     let machine = Machine::of(&layout, constants).unwrap();
-    // Three hops each (forward, recomputed, and twice backward) of 8,192 tokens' keys and values in 16 bit, over 227
-    // GB/s.
+    // Three hops each (forward, recomputed, and twice backward) of 8,192 tokens' keys and values in 16 bit,
+    // over 227 GB/s.
     let bytes = 2.0 * 2.0 * 8192.0 * 7168.0;
     let seconds = 3.0 * 4.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
     assert!((links::context_ring_seconds_per_layer(&layout, &machine, 1.0) / seconds - 1.0).abs() < 1e-9);
@@ -398,8 +400,8 @@ fn one_unit_hides_no_communication() {
     assert!(whole.step_seconds > blocks.step_seconds);
 }
 
-/// If each rank of a tensor group reads its own sequences, the group processes that many at once: the same work as one
-/// reader of all of them, and never more than the GPUs can do.
+/// If each rank of a tensor group reads its own sequences, the group processes that many at once: the same
+/// work as one reader of all of them, and never more than the GPUs can do.
 #[test]
 fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
     let mut shared = gpt2_30b(4.0, 1.0, 1024.0, 8.0, 1024.0);
@@ -431,7 +433,8 @@ fn placement_decides_what_crosses_nodes() {
     // Across nodes: eight GPUs of a node share its links, the two tensor ranks of a stage send a part each.
     let across = 2.0 * (bytes / (constants.get(Name::Pipeline) * 50e9 / 8.0 * 2.0) + 4e-5);
     assert!((links::pipeline_send_seconds(&spread, &machine) / across - 1.0).abs() < 1e-9);
-    // With the stages inside a node its four groups of gradients span two nodes; with the stages apart none does.
+    // With the stages inside a node its four groups of gradients span two nodes; with the stages apart none
+    // does.
     let parameters = cluster.model.parameters / 4.0;
     let share = constants.get(Name::GradientsEfa) / (1.0 + 2.0 / constants.get(Name::GradientNodesEfa));
     let between = 4.0 * 2.0 * 2.0 * parameters * 0.5 / (share * 50e9);
@@ -443,8 +446,9 @@ fn placement_decides_what_crosses_nodes() {
     assert!(one / other < 5.0 && other / one < 5.0, "{one} {other}");
 }
 
-/// By hand: a LLaMA of 7B with frozen weights. Its matrices and head have 6,607,077,376 weights, 4 FLOP each per token;
-/// an adapter of rank 8 on query and value has 4,194,304 at 6; attention over 2,048 tokens 12 · L · h · s.
+/// By hand: a LLaMA of 7B with frozen weights. Its matrices and head have 6,607,077,376 weights, 4 FLOP
+/// each per token; an adapter of rank 8 on query and value has 4,194,304 at 6; attention over 2,048 tokens
+/// 12 · L · h · s.
 #[test]
 fn frozen_weights_have_no_gradient_products() {
     let mut layout = gpt2_30b(1.0, 8.0, 2048.0, 1.0, 8.0);
@@ -488,8 +492,8 @@ fn frozen_weights_have_no_gradient_products() {
     );
 }
 
-/// Settings that free no memory take no time: selective recomputation with FlashAttention, offloaded activations with
-/// one micro-batch.
+/// Settings that free no memory take no time: selective recomputation with FlashAttention, offloaded
+/// activations with one micro-batch.
 #[test]
 fn options_without_effect_cost_nothing() {
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
@@ -521,8 +525,9 @@ fn options_without_effect_cost_nothing() {
     assert_eq!(bytes(&offloaded), bytes(&plain));
 }
 
-/// By hand: one micro-batch in flight over four stages is no pipeline, all stages work one after the other; two halve
-/// that time; with at least as many as stages, only the filling and draining of three turns remain.
+/// By hand: one micro-batch in flight over four stages is no pipeline, all stages work one after the other;
+/// two halve that time; with at least as many as stages, only the filling and draining of three turns
+/// remain.
 #[test]
 fn fewer_in_flight_than_stages_wait_for_each_other() {
     let mut layout = gpt2_30b(1.0, 1.0, 2048.0, 1.0, 8.0);
@@ -614,7 +619,8 @@ fn with_one_run(layout: &Layout, rows: f64) -> Constants {
     constants
 }
 
-/// The width follows the distance from the measured run, whichever way the layout differs; the same run has no distance.
+/// The width follows the distance from the measured run, whichever way the layout differs; the same run has
+/// no distance.
 #[test]
 fn the_interval_widens_with_the_distance_from_a_measured_run() {
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
@@ -654,7 +660,8 @@ fn the_ends_of_an_interval_differ() {
     assert!((high / low / Constants::shipped().get(Name::Above) - 1.0).abs() < 1e-9, "{low} {high}");
 }
 
-/// The effect of DeepSpeed's buckets over Omni-Path in BLOOM's runs does not apply to EFA or other optimizers.
+/// The effect of DeepSpeed's buckets over Omni-Path in BLOOM's runs does not apply to EFA or other
+/// optimizers.
 #[test]
 fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
     let mut layout = gpt2_30b(4.0, 1.0, 512.0, 1.0, 64.0);
@@ -694,8 +701,8 @@ fn the_step_is_as_far_off_as_its_parts_in_the_mean() {
     assert_eq!(ends.input, None, "what is not known has no interval");
 }
 
-/// The worker on GPUs is timed by FSDP's constants, since no run of it was measured: the same work with the reduction of
-/// 32-bit gradients, and a wider interval.
+/// The worker on GPUs is timed by FSDP's constants, since no run of it was measured: the same work with the
+/// reduction of 32-bit gradients, and a wider interval.
 #[test]
 fn the_worker_on_gpus_takes_the_time_of_fsdp() {
     let mut fsdp = gpt2_30b(2.0, 16.0, 512.0, 1.0, 64.0);
