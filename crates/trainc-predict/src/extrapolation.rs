@@ -109,6 +109,8 @@ pub(super) struct NearWidths {
     pub(super) work: f64,
     /// Additional one of waiting parts.
     pub(super) waiting: f64,
+    /// Half-width above the prediction over that below.
+    pub(super) above: f64,
 }
 
 impl NearWidths {
@@ -121,7 +123,7 @@ impl NearWidths {
             * by(layout.code == Code::HuggingFace, Name::WidthOfScripts)
             * by(layout.offload.optimizer || layout.offload.parameters, Name::WidthOfOffload)
             * layout.degrees.context.max(1.0).powf(c(Name::WidthOfContext));
-        Self { work: c(Name::Near) * factor, waiting: c(Name::Waiting) * factor }
+        Self { work: c(Name::Near) * factor, waiting: c(Name::Waiting) * factor, above: c(Name::Above) }
     }
 }
 
@@ -141,8 +143,12 @@ impl Extrapolation {
         own: &Gpu,
     ) -> (Self, NearWidths) {
         let mut widths = NearWidths::from_layout(layout, constants);
+        if let Some(interval) = own.interval {
+            // The errors of a user's own runs, of whatever sign.
+            (widths.work, widths.above) = (interval, 1.0);
+        }
         // Half-widths that hold for both ends alike become those of the lower one.
-        let lower = 1.0 / f64::midpoint(1.0, constants.get(Name::Above));
+        let lower = 1.0 / f64::midpoint(1.0, widths.above);
         let mut out = Self {
             engine: if layout.system == System::Worker { lower * UNMEASURED_ENGINE } else { 0.0 },
             uneven_experts: lower * uneven_half_width(layout),
@@ -150,9 +156,7 @@ impl Extrapolation {
         };
         let setting = Setting::from_layout(layout);
         let runs = setting.map_or(0.0, |setting| constants.runs_of(&setting));
-        if let Some(interval) = own.interval {
-            // The errors of a user's own runs.
-            widths.work = interval;
+        if own.interval.is_some() {
             out.has_own_errors = runs >= FEWEST_RUNS;
         } else {
             let unknown = lower * constants.get(Name::Unknown);

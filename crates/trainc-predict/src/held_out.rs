@@ -15,8 +15,8 @@ struct HeldOutErrors {
 pub struct HeldOutError {
     /// Mean absolute error of the step time, a fraction.
     pub mean_error: f64,
-    /// Family of runs that was left out.
-    pub source: String,
+    /// Families of runs that were left out, one at a time.
+    pub sources: Vec<String>,
     /// Date of the fit.
     pub date: String,
 }
@@ -28,10 +28,14 @@ const UNRELIABLE: f64 = 0.2;
 /// Returns the error on sources left out, if it is so large that the predicted order of a model's layouts is
 /// not reliable.
 pub fn unreliable_order(layout: &Layout) -> Option<&'static HeldOutError> {
+    errors_of_experts().filter(|error| layout.model.experts > 0.0 && error.mean_error > UNRELIABLE)
+}
+
+/// Returns the error of models with experts on sources left out.
+pub fn errors_of_experts() -> Option<&'static HeldOutError> {
     static ERRORS: LazyLock<Option<HeldOutErrors>> =
         LazyLock::new(|| toml::from_str(include_str!("held_out.toml")).ok());
-    let errors = ERRORS.as_ref().filter(|_| layout.model.experts > 0.0)?;
-    Some(&errors.experts).filter(|error| error.mean_error > UNRELIABLE)
+    ERRORS.as_ref().map(|errors| &errors.experts)
 }
 
 #[cfg(test)]
@@ -52,6 +56,6 @@ mod tests {
         let mut experts = dense;
         experts.model.experts = 8.0;
         let error = unreliable_order(&experts).unwrap();
-        assert!((0.2..1.0).contains(&error.mean_error) && !error.source.is_empty(), "{error:?}");
+        assert!((0.2..1.0).contains(&error.mean_error) && !error.sources.is_empty(), "{error:?}");
     }
 }

@@ -54,6 +54,11 @@ fn assert_page(study: &Study) {
         "data/README.md lacks {missing:?} of\n| | A | B | C | D |\n| --- | --- | --- | --- | --- |\n{}",
         rows.join("\n")
     );
+    // What `tune` says of models with experts.
+    let experts = trainc_predict::held_out::errors_of_experts().unwrap();
+    let sources: Vec<&str> = experts.sources.iter().map(String::as_str).collect();
+    let found = tiers[2].of_sources(&sources).unwrap().sources;
+    assert!((experts.mean_error - found).abs() < 0.0015, "held_out.toml lacks {found:.3}");
     let added = tiers[3]
         .of_sources(&[
             "dgxc",

@@ -191,7 +191,7 @@ fn speed_with(whole: &Layout, constants: &Constants, evidence: Option<&Evidence>
     let (extrapolation, near) = Extrapolation::from_layout(layout, waiting, constants, &machine.gpu);
     let work = left * (near.work + extrapolation.extra_half_width());
     let wait_width = left * near.waiting;
-    let above = constants.get(Name::Above);
+    let above = near.above;
     let evidence = evidence.and_then(|runs| {
         // The mean of both ends.
         let half_width = (work + wait_width * waiting) * f64::midpoint(1.0, above);
