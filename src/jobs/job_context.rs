@@ -258,7 +258,7 @@ fn planned(plan: Option<&Plan>, prediction: &Prediction, money: (Option<f64>, Op
     Planned {
         seconds: seconds.filter(|seconds| seconds.is_finite()),
         tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
-        is_speed_measured: prediction.speed.as_ref().is_some_and(trainc_predict::Speed::is_measured),
+        is_speed_measured: prediction.speed.as_ref().is_some_and(trainc_predict::Speed::can_stop_a_job),
         start_seconds: run.map(|run| run.parts.startup + run.parts.download.unwrap_or(0.0)),
         steps_seconds: run.map(|run| run.parts.training + run.parts.checkpoints),
         usd: money.0,

@@ -9,7 +9,7 @@ use trainc_plan::Options;
 use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer, Merged};
-use trainc_project::files::Files;
+use trainc_project::files::{Files, describe};
 use trainc_project::git::Revision;
 use trainc_project::manifest_paths::{Named, expand, is_skipped_name, root_of};
 use trainc_project::manifests::{Manifest, Set, compile_from};
@@ -66,14 +66,25 @@ pub fn read_old(set: &mut Set, paths: &[String], against: &str, options: &Option
 }
 
 /// Returns the text of the base's table of measured runs, by which both sides are judged: a change that also
-/// adds runs does not decide what it costs. `None` if there is none.
-pub fn base_runs(paths: &[String], against: &str) -> Option<String> {
+/// adds runs does not decide what it costs. `None` if there is none, or no such revision, which [`read_old`]
+/// reports.
+///
+/// # Errors
+///
+/// If there is a table that cannot be read: the reason.
+pub fn base_runs(paths: &[String], against: &str) -> Result<Option<String>, String> {
     if Path::new(against).exists() {
-        return read_runs_file(&runs_file(&[against.to_owned()])).ok().flatten();
+        return read_runs_file(&runs_file(&[against.to_owned()])).map_err(|error| describe(&error));
     }
-    let first = Path::new(paths.first()?);
+    let Some(first) = paths.first().map(Path::new) else { return Ok(None) };
     let root = root_of(first, first.is_dir().then_some(first));
-    Revision::open(&root, against, None).ok()?.read_text("", RUNS_FILE).ok()
+    let Ok(mut revision) = Revision::open(&root, against, None) else { return Ok(None) };
+    match revision.read_text("", RUNS_FILE) {
+        Ok(text) => Ok(Some(text)),
+        Err(ReadError::NotFound) => Ok(None),
+        Err(ReadError::OutsideRoot { .. }) => Err("a link leaves the repository".to_owned()),
+        Err(ReadError::Unreadable(why)) => Err(why),
+    }
 }
 
 fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {

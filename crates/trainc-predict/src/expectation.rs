@@ -43,7 +43,7 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
     let collectives = collectives(&layout, plain.as_ref());
     let speed = speed.map(|speed| ExpectedSpeed {
         step_seconds: speed.step_seconds,
-        is_measured: speed.is_measured(),
+        is_measured: speed.can_stop_a_job(),
         tokens_per_second: speed.tokens_per_second,
         compute_seconds: speed.parts.compute,
         communication_seconds: speed.parts.exposed_communication,

@@ -167,6 +167,12 @@ impl Speed {
     pub fn is_measured(&self) -> bool {
         self.evidence.is_some_and(|runs| runs.is_measured()) || self.extrapolation.is_measured()
     }
+
+    /// Returns true if an enforced budget may stop a job that is slower than this: its setting was measured, and
+    /// no table of runs, to which anyone may add, has changed it.
+    pub fn can_stop_a_job(&self) -> bool {
+        self.evidence.is_none() && self.extrapolation.is_measured()
+    }
 }
 
 /// Communication of a step by collective, in seconds of one GPU, hidden and exposed together, or a value per

@@ -21,6 +21,10 @@ pub fn runs_file(arguments: &[String]) -> PathBuf {
 ///
 /// If it cannot be read, is too large, not text, or not a regular file.
 pub fn read_runs_file(path: &Path) -> io::Result<Option<String>> {
+    // A change of a stranger must not have another file read.
+    if (path.is_symlink() || path.parent().is_some_and(Path::is_symlink)) && follows_link_out_of_root(path)? {
+        return Err(io::Error::other("the link leads outside the root directory"));
+    }
     match read_regular_text(path, MOST_TABLE_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -90,6 +94,12 @@ mod tests {
         lines.sort();
         assert_eq!(lines, ["0", "1", "2", "3", "4", "5", "6", "7"]);
         assert!(append_to_table(&root, |_| (Some(String::new()), ())).is_err());
+        // A repository whose table is another file of the machine.
+        let other = root.join("repository");
+        fs::create_dir_all(other.join(".git")).unwrap();
+        fs::create_dir_all(other.join(".trainc")).unwrap();
+        std::os::unix::fs::symlink(&path, other.join(RUNS_FILE)).unwrap();
+        assert!(read_runs_file(&other.join(RUNS_FILE)).is_err());
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -12,12 +12,18 @@ use trainc_project::runs_file::RUNS_FILE;
 /// Runs `plan --against`.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
     let overlay = &args.input.overlay;
-    let read =
-        match base_runs(paths, against).filter(|_| overlay.runs.is_none() && overlay.calibration.is_none()) {
-            Some(text) => overlay.condition_on(io, format!("{against}:{RUNS_FILE}"), &text),
-            None if overlay.runs.is_some() => overlay.read_runs(io, paths),
-            None => Ok(()),
-        };
+    let read = if overlay.runs.is_some() || overlay.calibration.is_some() {
+        overlay.read_runs(io, paths)
+    } else {
+        match base_runs(paths, against) {
+            Ok(Some(text)) => overlay.condition_on(io, format!("{against}:{RUNS_FILE}"), &text),
+            Ok(None) => Ok(()),
+            Err(why) => {
+                io.note(&format!("warning: `{against}:{RUNS_FILE}` is not used: {why}\n"));
+                Ok(())
+            }
+        }
+    };
     if let Err(why) = read {
         io.note(&why);
         return exit::USAGE;

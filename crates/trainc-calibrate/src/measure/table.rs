@@ -74,7 +74,7 @@ pub fn append(
         if there.peek().is_none() || first.is_empty() {
             break;
         }
-        if !again || there.any(|one| *one == row(&id)) {
+        if !again || there.any(|one| is_same_run(&columns, one, &row(&id))) {
             return Ok(Addition::There);
         }
         id = format!("{first}-{number}");
@@ -91,7 +91,19 @@ pub fn append(
     }
     out.push_str(&row(&id).iter().map(|cell| quote_field(cell)).collect::<Vec<_>>().join(","));
     out.push_str(end);
+    // After an open quote the row would be a part of another one.
+    let last = csv::rows(&format!("{table}{out}")).pop().map(texts);
+    if last.as_deref() != Some(row(&id).as_slice()) {
+        return Err(NotAddable("it ends inside a quoted field: close the quote first".to_owned()));
+    }
     Ok(Addition::New { id, text: out })
+}
+
+/// Returns true if two rows are of one run: its day is that of the report.
+fn is_same_run(columns: &[String], one: &[String], other: &[String]) -> bool {
+    let pairs = one.iter().zip(other).zip(columns);
+    one.len() == other.len()
+        && pairs.filter(|(_, column)| !matches!(column.as_str(), "date" | "year")).all(|((a, b), _)| a == b)
 }
 
 /// Quotes a field as in RFC 4180.
@@ -118,6 +130,24 @@ mod tests {
         assert!(first.starts_with(COLUMNS) && first.contains(",\"x, \"\"y\"\"\","), "{first}");
         assert_eq!(append(&first, &cells, true), Ok(Addition::There));
         assert_eq!(text("notes,id,mine\n1,b,2"), "\n\"x, \"\"y\"\"\",a,\n");
+    }
+
+    #[test]
+    fn a_report_of_another_day_is_of_the_same_run() {
+        let of = |date: &str| {
+            BTreeMap::from([("id", "a".to_owned()), ("step_s", "1".to_owned()), ("date", date.to_owned())])
+        };
+        let table = "id,step_s,date\na,1,2026-11-27\n";
+        assert_eq!(append(table, &of("2026-11-28"), true), Ok(Addition::There));
+    }
+
+    #[test]
+    fn nothing_is_added_inside_an_open_quote() {
+        let cells = BTreeMap::from([("id", "a".to_owned()), ("step_s", "1".to_owned())]);
+        for table in ["id,step_s\nb,\"2", "id,step_s\nb,\"2\n"] {
+            let why = append(table, &cells, true).unwrap_err().to_string();
+            assert!(why.contains("inside a quoted field"), "{why}");
+        }
     }
 
     #[test]
