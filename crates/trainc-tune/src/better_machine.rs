@@ -28,8 +28,11 @@ pub struct TimeAndCost {
 }
 
 impl TimeAndCost {
-    /// Returns the expected time and cost of a run, if its cost is known.
+    /// Returns the expected time and cost of a run, if its cost is known: no job moves for an estimate.
     pub fn from_run(run: &Run) -> Option<Self> {
+        if run.cost_parts.total().is_estimate() {
+            return None;
+        }
         let (seconds, usd) = (run.expected_seconds(), run.cost_usd?);
         (seconds.is_finite() && seconds > 0.0 && usd > 0.0).then_some(Self { seconds, usd })
     }

@@ -44,7 +44,8 @@ pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'sta
         .map(|(row, name)| (row, name, instance_price(context, name)))
         .collect();
     found.sort_by(|(a, _, x), (b, _, y)| {
-        let usd = |price: &Option<Price>| price.as_ref().map_or(f64::MAX, |price| price.usd_per_hour);
+        // What an estimate may cost at most, so that it is no cheaper than it is known to be.
+        let usd = |price: &Option<Price>| price.as_ref().map_or(f64::MAX, |price| price.per_hour().high_usd);
         a.accelerator.memory_bytes.cmp(&b.accelerator.memory_bytes).then(usd(x).total_cmp(&usd(y)))
     });
     let matters = |one: &Diagnostic| matches!(one.severity, Severity::Error | Severity::Warning);

@@ -36,8 +36,10 @@ struct LargerCluster {
 }
 
 impl LargerCluster {
+    /// Returns what the run costs in dollars, with estimated prices at their high end.
     fn usd(&self) -> f64 {
-        self.run.as_ref().and_then(|run| run.least_usd).unwrap_or(f64::MAX)
+        let cost = self.run.as_ref().filter(|run| run.least_usd.is_some());
+        cost.map_or(f64::MAX, |run| run.cost_parts.total().high_usd)
     }
 
     /// Returns the text to write: `cluster "ml.p4de.24xlarge" nodes=8`, or `nodes=64` of the job's own type.
