@@ -214,15 +214,10 @@ fn a_plan_on_gpus_has_time_and_dollars_and_says_that_nothing_was_measured() {
     assert!(severities.iter().all(|severity| *severity == "note"), "{severities:?}");
     let number = |value: &Value| value.as_f64().unwrap();
     let (step, ends) = (number(&plan["speed"]["step_seconds"]), &plan["speed"]["interval"]);
-    let fastest = number(&plan["speed"]["tflops_interval"]["hardware"]["high"]);
-    let is_at_peak = (fastest / 312.0 - 1.0).abs() < 1e-6;
-    // At the upper end at least the half-width of an unseen setting and an unmeasured engine; the lower end is
-    // bounded by the peak of the GPUs.
-    assert!(
-        (number(&ends["high"]) / step).ln() > 0.51
-            && ((step / number(&ends["low"])).ln() > 0.51 || is_at_peak),
-        "{ends}"
-    );
+    // Nobody has measured the worker: the upper end is as wide as that of a setting far from every run, the lower
+    // one wider than the ±19 % of a setting that was measured.
+    let (low, high) = (number(&ends["low"]), number(&ends["high"]));
+    assert!((high / step).ln() > 0.51 && (step / low).ln() > 0.19, "{step}: {ends}");
     assert!(
         number(&plan["run"]["seconds"]) > 0.0 && number(&plan["run"]["cost_usd"]) > 0.0,
         "{}",

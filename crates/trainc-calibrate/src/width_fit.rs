@@ -22,9 +22,9 @@ const RIDGE: f64 = 3.0;
 /// last lie inside in tier D).
 const BEYOND: f64 = 0.055;
 
-/// Least half-width: with narrower ones the runs of a source that no fit has seen lie inside too rarely (70
-/// % of those within
-/// 0.1 in tier D, 2026-11-28). Repeated runs of one layout differ by 0.037 from their middle (BLOOM).
+/// Least half-width: with narrower ones the runs of a source that no fit has seen lie inside too rarely (70 %
+/// of those within 0.1 in tier D, 2026-11-28). Repeated runs of one layout differ by 0.037 from their middle
+/// (BLOOM).
 const LEAST: f64 = 0.11;
 
 /// A held-out error with what its scale depends on.

@@ -93,4 +93,19 @@ mod tests {
         layout.code = Code::Megatron;
         assert_eq!(balanced_stages(&layout), None);
     }
+
+    /// Qwen3 235B has 94 layers: with embedding and loss 96, 12 on each of 8 stages. 96 of GPT-3 divide alone.
+    #[test]
+    fn embedding_and_loss_take_the_place_of_a_layer_each() {
+        let mut layout = crate::speed::tests::gpt2_30b(4.0, 1.0, 2048.0, 1.0, 8.0);
+        layout.code = Code::MegatronCore;
+        layout.degrees.pipeline = 8.0;
+        layout.model.layers = 94.0;
+        let found = balanced_stages(&layout).unwrap();
+        let layers: Vec<f64> = found.iter().map(|stage| stage.layers).collect();
+        assert_eq!(layers, [11.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0, 11.0]);
+        assert!(found.iter().enumerate().all(|(at, stage)| stage.head == (at == 7)));
+        layout.model.layers = 96.0;
+        assert_eq!(balanced_stages(&layout), None);
+    }
 }

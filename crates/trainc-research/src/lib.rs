@@ -1,4 +1,4 @@
-//! Evaluation of the cost model on published runs, for those who develop it: held-out errors in three
+//! Evaluation of the cost model on published runs, for those who develop it: held-out errors in four
 //! tiers, the noise of the measurements, and ranges of figures that their sources leave partly open.
 
 pub mod noise;
