@@ -13,9 +13,11 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: kills at every single request over HTTP, packages, licences and advisories.
+# What takes too long for every change: the fits behind the stored errors, kills at every single request over HTTP,
+# packages, licences and advisories.
 nightly:
     cargo test --locked --workspace --no-run
+    cargo test --locked -p trainc-research -- --ignored
     TRAINC_EVERY_CALL=1 TRAINC_BIN="$PWD/target/debug/trainc" tests/account/run.sh
     cargo package --workspace --locked
     cargo deny --all-features check licenses bans sources advisories

@@ -189,6 +189,32 @@ impl<'a> HeldOut<'a> {
         Self { rows, samples, by_tier }
     }
 
+    /// Returns the stored results of the fits of [`Self::new`]: for each row, by its id, the step times of
+    /// all tiers in seconds. `None` if a row that can be judged is missing, or another one is there.
+    pub fn from_times(
+        table: &'a Table,
+        constants: &Constants,
+        times: &BTreeMap<String, [f64; 4]>,
+    ) -> Option<Self> {
+        let (rows, samples): (Vec<usize>, Vec<Sample>) = samples(&table.runs, constants).into_iter().unzip();
+        let stored: Option<Vec<[f64; 4]>> =
+            rows.iter().map(|row| times.get(&table.runs.get(*row)?.id).copied()).collect();
+        let stored = stored.filter(|stored| stored.len() == times.len())?;
+        let by_tier = [0, 1, 2, 3]
+            .map(|tier| stored.iter().map(|times| times.get(tier).copied().unwrap_or(f64::NAN)).collect());
+        Some(Self { rows, samples, by_tier })
+    }
+
+    /// Returns the step times of all tiers in seconds, by the id of the row.
+    pub fn times_by_id(&self, table: &Table) -> BTreeMap<String, [f64; 4]> {
+        let times = |at: usize| {
+            let [a, b, c, d] = &self.by_tier;
+            [a, b, c, d].map(|tier| tier.get(at).copied().unwrap_or(f64::NAN))
+        };
+        let id = |row: &usize| table.runs.get(*row).map(|run| run.id.clone());
+        self.rows.iter().enumerate().filter_map(|(at, row)| Some((id(row)?, times(at)))).collect()
+    }
+
     /// Returns the runs whose step time can be judged.
     pub fn samples(&self) -> &[Sample<'a>] {
         &self.samples

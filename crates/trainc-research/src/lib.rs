@@ -7,5 +7,6 @@ pub mod picks;
 pub mod questions;
 mod render;
 pub mod speedups;
+pub mod stored;
 pub mod study;
 pub mod tiers;

@@ -37,11 +37,14 @@ pub struct Study {
 impl Study {
     /// Evaluates a table by these constants, and by fits that start from them.
     pub fn new(table: &Table, constants: &Constants) -> Self {
+        Self::with_held_out(table, constants, &HeldOut::new(table, constants))
+    }
+
+    /// Evaluates a table by these constants and held-out step times.
+    pub fn with_held_out(table: &Table, constants: &Constants, held_out: &HeldOut) -> Self {
         let verdict = judge(table, constants);
-        let held_out = HeldOut::new(table, constants);
-        let fitted = fit_table(table, constants, &held_out);
-        let shown = fitted.as_ref().unwrap_or(constants);
-        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, &held_out, shown));
+        let fitted = fit_table(table, constants, held_out);
+        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, held_out, constants));
         Self {
             by_tier: Tier::ALL.into_iter().map(report).collect(),
             fitted,
