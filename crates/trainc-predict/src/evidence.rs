@@ -55,7 +55,7 @@ pub struct MeasuredRun {
 }
 
 /// Measured runs of the user, from one file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// The file, as the user named it.
     pub file: String,
@@ -132,23 +132,26 @@ impl Evidence {
     ) -> Self {
         let dates = runs.iter().map(|run| &run.date).chain(finished.iter().map(|run| &run.date));
         let newest = dates.flatten().max().cloned();
-        let mut repeated: Vec<RepeatedRuns> = Vec::new();
-        for run in &runs {
-            let Ok(predicted) = speed::speed_without_evidence(&run.layout, constants) else { continue };
-            let error = (run.step_seconds / predicted.step_seconds).ln();
-            let prior = 0.5 * (predicted.interval.high / predicted.interval.low).ln() / NINE_IN_TEN;
-            if !error.is_finite() || !prior.is_finite() || prior <= 0.0 {
-                continue;
-            }
-            let features = Features::from_layout(&run.layout);
-            let spread = run.spread.filter(|spread| spread.is_finite()).unwrap_or(0.0).max(REPEATED);
-            match repeated.iter_mut().find(|one| one.features.is_repeated_by(&features)) {
-                Some(one) => one.add(error, spread),
-                None => repeated.push(RepeatedRuns::new(features, prior, error, spread)),
-            }
+        let none = Self { file, newest, finished, ..Self::default() };
+        runs.iter().fold(none, |all, run| all.with_run(run, constants))
+    }
+
+    /// Returns it with one run more, unless it cannot be predicted.
+    pub(super) fn with_run(mut self, run: &MeasuredRun, constants: &Constants) -> Self {
+        let Ok(predicted) = speed::speed_without_evidence(&run.layout, constants) else { return self };
+        let error = (run.step_seconds / predicted.step_seconds).ln();
+        let prior = 0.5 * (predicted.interval.high / predicted.interval.low).ln() / NINE_IN_TEN;
+        if !error.is_finite() || !prior.is_finite() || prior <= 0.0 {
+            return self;
         }
-        let count = repeated.iter().map(|one| one.count).sum();
-        Self { file, newest, runs: count, repeated, finished }
+        let features = Features::from_layout(&run.layout);
+        let spread = run.spread.filter(|spread| spread.is_finite()).unwrap_or(0.0).max(REPEATED);
+        match self.repeated.iter_mut().find(|one| one.features.is_repeated_by(&features)) {
+            Some(one) => one.add(error, spread),
+            None => self.repeated.push(RepeatedRuns::new(features, prior, error, spread)),
+        }
+        self.runs += 1;
+        self
     }
 
     /// Returns what the runs say about a layout whose interval without them has this half-width, a natural
@@ -166,26 +169,26 @@ impl Evidence {
         let (nearest, _) = *near.first()?;
         let scale = surprise(&near, nearest);
         let prior = scale * half_width / NINE_IN_TEN;
-        let with_layout: Vec<f64> = near.iter().map(|(c, one)| c * prior * scale * one.prior).collect();
         let noise = |one: &RepeatedRuns| {
             let release = if one.features.has_release_of(&features) { 0.0 } else { OTHER_RELEASE };
             one.variance() / one.runs() + release.powi(2)
         };
-        let covariance: Vec<Vec<f64>> = near
-            .iter()
-            .enumerate()
-            .map(|(row, (_, a))| {
-                let others = near.iter().take(row + 1).enumerate();
-                others
-                    .map(|(column, (_, b))| {
-                        let common = a.features.correlation(&b.features);
-                        let both = scale * scale * common * a.prior * b.prior;
-                        if row == column { both + noise(a) } else { both }
-                    })
-                    .collect()
-            })
-            .collect();
-        let factor = cholesky(&covariance)?;
+        let covariance = |near: &[(f64, &RepeatedRuns)]| -> Vec<Vec<f64>> {
+            let entry = |a: &RepeatedRuns, b: &RepeatedRuns| {
+                scale * scale * a.features.correlation(&b.features) * a.prior * b.prior
+            };
+            let row = |at: usize, one: &RepeatedRuns| {
+                let before = near.iter().take(at).map(|(_, other)| entry(one, other));
+                before.chain([entry(one, one) + noise(one)]).collect()
+            };
+            near.iter().enumerate().map(|(at, (_, one))| row(at, one)).collect()
+        };
+        // Correlations by rules of thumb may contradict each other: then the nearest runs alone count.
+        let factor = cholesky(&covariance(&near)).or_else(|| {
+            near.truncate(1);
+            cholesky(&covariance(&near))
+        })?;
+        let with_layout: Vec<f64> = near.iter().map(|(c, one)| c * prior * scale * one.prior).collect();
         let errors: Vec<f64> = near.iter().map(|(_, one)| one.error).collect();
         let (whitened, explains) = (forward(&factor, &errors), forward(&factor, &with_layout));
         let shift: f64 = whitened.iter().zip(&explains).map(|(a, b)| a * b).sum();

@@ -83,7 +83,14 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
     Expectation { speed, usd_per_hour, work: Some(work), further_types: Vec::new() }
 }
 
-/// Returns the constants that a probe of this layout measures.
+/// Returns the keys of the constants that a probe of this layout measures.
+pub(super) fn probed_keys(layout: &Layout, constants: &Constants) -> Vec<String> {
+    let plain = speed_without_evidence(layout, constants).ok();
+    let measured = measured_constants(layout, constants, &collectives(layout, plain.as_ref()));
+    measured.into_iter().map(|(key, _)| key).collect()
+}
+
+/// Returns the constants that a probe of this layout measures, and their values.
 fn measured_constants(layout: &Layout, constants: &Constants, collectives: &[Planned]) -> Vec<(String, f64)> {
     let mut out = Vec::new();
     if let Some((kind, gpu)) = layout.hardware.gpu.and_then(|kind| Some((kind, constants.gpu(kind)?))) {

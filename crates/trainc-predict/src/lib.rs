@@ -23,6 +23,7 @@ mod kernels;
 mod layer_activations;
 pub mod layout;
 pub mod memory;
+pub mod narrowing;
 mod order;
 mod part_intervals;
 mod position;

@@ -73,15 +73,23 @@ impl Constants {
     }
 }
 
-/// Returns the share of an interval's width that a probe leaves: the variance of the constants that it
-/// measured is gone, that of the others and of the form of the model stays. `seconds` returns the time of a
-/// step.
+/// Returns the share of an interval's width that the probe leaves whose constants these are; 1 without one.
 pub(super) fn remaining_width(
     layout: &Layout,
     constants: &Constants,
     seconds: impl Fn(&Constants) -> Option<f64>,
 ) -> f64 {
-    let Some(probed) = constants.probed() else { return 1.0 };
+    constants.probed().map_or(1.0, |probed| share_left_without(&probed.keys, layout, constants, seconds))
+}
+
+/// Returns the share of an interval's width that is left once these constants were measured: their variance
+/// is gone, that of the others and of the form of the model stays. `seconds` returns the time of a step.
+pub(super) fn share_left_without(
+    keys: &[String],
+    layout: &Layout,
+    constants: &Constants,
+    seconds: impl Fn(&Constants) -> Option<f64>,
+) -> f64 {
     let Some(now) = seconds(constants).filter(|now| *now > 0.0) else { return 1.0 };
     let mut moved = constants.clone();
     let gpu = layout.hardware.gpu.map_or("", |kind| kind.kind_of_constants().as_str());
@@ -99,7 +107,7 @@ pub(super) fn remaining_width(
         let effect = then.map_or(0.0, |then| (then / now).ln() / MOVED);
         let variance = (effect * spread).powi(2);
         all += variance;
-        if probed.keys.contains(&key) {
+        if keys.contains(&key) {
             known += variance;
         }
     }
@@ -124,22 +132,10 @@ fn spread(key: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::FlashKernel;
-    use crate::speed::{speed, tests::gpt2_30b};
-    use crate::{Attention, System};
+    use crate::samples::h100_fsdp;
+    use crate::speed::speed;
 
     const DEVICE: &str = "NVIDIA H100 80GB HBM3";
-
-    /// FSDP on four nodes of eight H100.
-    fn h100_fsdp() -> Layout {
-        let mut out = gpt2_30b(4.0, 32.0, 2048.0, 2.0, 64.0);
-        out.hardware.gpu = Some(GpuKind::H100);
-        (out.hardware.peak_flops, out.hardware.memory_bytes_per_second) = (Some(989e12), Some(3.35e12));
-        (out.hardware.intra_bytes_per_second, out.hardware.inter_bytes_per_second) =
-            (Some(900e9), Some(100e9));
-        (out.system, out.attention, out.flash) = (System::Fsdp, Attention::Flash, FlashKernel::Second);
-        out
-    }
 
     fn probed(values: &[(&str, f64)]) -> Constants {
         Constants::shipped().with_probed(DEVICE, values.iter().copied()).unwrap()

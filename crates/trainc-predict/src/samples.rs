@@ -1,9 +1,10 @@
 //! Base layouts of tests.
 
 use super::layout::{
-    Attention, Code, Degrees, Gathering, Hardware, Layout, Model, Moments, Offload, Precision, Recompute,
-    Sharding, System, Work, WorkerSettings,
+    Attention, Code, Degrees, FlashKernel, Gathering, GpuKind, Hardware, Layout, Model, Moments, Offload,
+    Precision, Recompute, Sharding, System, Work, WorkerSettings,
 };
+use super::speed::tests::gpt2_30b;
 
 /// Returns one unspecified GPU, one sequence of 512 tokens, mixed precision, no recomputation, AdamW.
 pub(super) fn one_gpu(model: Model) -> Layout {
@@ -74,4 +75,14 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         worker: WorkerSettings::default(),
         release: None,
     }
+}
+
+/// Returns FSDP on four nodes of eight H100.
+pub(super) fn h100_fsdp() -> Layout {
+    let mut out = gpt2_30b(4.0, 32.0, 2048.0, 2.0, 64.0);
+    out.hardware.gpu = Some(GpuKind::H100);
+    (out.hardware.peak_flops, out.hardware.memory_bytes_per_second) = (Some(989e12), Some(3.35e12));
+    (out.hardware.intra_bytes_per_second, out.hardware.inter_bytes_per_second) = (Some(900e9), Some(100e9));
+    (out.system, out.attention, out.flash) = (System::Fsdp, Attention::Flash, FlashKernel::Second);
+    out
 }

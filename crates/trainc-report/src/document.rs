@@ -119,7 +119,7 @@ pub fn document(subject: &Subject) -> Document {
         problems: problems.iter().map(|diagnostic| problem(sources, diagnostic)).collect(),
     };
     document.choices = choices(subject, &document);
-    document.notes = notes::notes(&document, plan, prediction);
+    document.notes = notes::notes(&document, plan, prediction, subject.constants);
     document
 }
 

@@ -9,15 +9,21 @@ use trainc_ir::{Axis, Plan};
 use trainc_plan::plan::minimum_nodes;
 use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::layout::{Offload, System};
+use trainc_predict::narrowing::{Measurement, Narrowing, STEPS, narrowing};
 use trainc_predict::{
-    Extrapolation, FEWEST_RUNS, FarRun, Input, Interval, LargerCount, Layout, Prediction, Unknown,
+    Constants, Extrapolation, FEWEST_RUNS, FarRun, Input, Interval, LargerCount, Layout, Prediction, Unknown,
 };
 
 /// Members whose nulls need no note: a problem may have no help.
 const WITHOUT_NOTE: [&str; 2] = ["problems", "choices"];
 
 /// Returns a note for every null, in the order of the document, and the notes on the prediction.
-pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
+pub(super) fn notes(
+    document: &Document,
+    plan: Option<&Plan>,
+    prediction: &Prediction,
+    constants: &Constants,
+) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let Ok(Value::Object(members)) = serde_json::to_value(document) else { return out };
     let errors = document.problems.iter().any(|problem| problem.severity == trainc_diag::Severity::Error);
@@ -46,6 +52,11 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         Some(evidence) => Some(format!("speed.interval: from {}", describe_evidence(evidence))),
         None => prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.extrapolation)),
     });
+    out.extend(
+        plan.filter(|_| prediction.speed.is_some())
+            .and_then(|plan| narrowing(plan, constants))
+            .map(|found| describe_narrowing(&found)),
+    );
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
         out.push("run.cost_usd: excludes the storage volumes, whose price is not known".to_owned());
     }
@@ -133,6 +144,21 @@ fn describe_evidence(evidence: &Evidence) -> String {
     });
     let parts: Vec<String> = same.into_iter().chain(near).collect();
     format!("{} in `{}`{}", text::list(&parts, "and"), evidence.file, newest(evidence))
+}
+
+/// Describes what would narrow the interval of the step time most.
+fn describe_narrowing(narrowing: &Narrowing) -> String {
+    let [low, high] = [narrowing.interval.low, narrowing.interval.high].map(text::short_number);
+    let after = match narrowing.by {
+        Measurement::Steps { nodes } => {
+            format!(
+                "{STEPS} measured steps on {} (`trainc report --csv`)",
+                text::count(super::sections::round_to_u64(nodes), "node")
+            )
+        }
+        Measurement::Probe => "a `probe` of the cluster".to_owned(),
+    };
+    format!("speed.interval: would be {low} to {high} s after {after}")
 }
 
 fn newest(evidence: &Evidence) -> String {

@@ -22,13 +22,13 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     if let Some(tokens) = speed.tokens_per_second {
         let _ = write!(line, ", {} tokens/s", text::group_digits(round_to_u64(tokens)));
     }
-    let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
+    let on_interval = document.notes.iter().filter_map(|note| note.strip_prefix("speed.interval: "));
     let uncounted: Vec<String> =
         predict::unmodelled_options(plan).into_iter().map(|name| format!("`{name}`")).collect();
     let without = (!uncounted.is_empty()).then(|| format!("not modelled: {}", text::list(&uncounted, "and")));
     std::iter::once(line)
         .chain(tflops_line(document, plan.rank_noun()))
-        .chain(wider.map(|why| format!("interval {why}")))
+        .chain(on_interval.map(|why| format!("interval {why}")))
         .chain(predict::approximated_settings(plan).into_iter().map(|(_, words)| words))
         .chain(without)
         .collect()
