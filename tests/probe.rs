@@ -64,7 +64,7 @@ fn watch_stops_a_run_that_is_slower_than_its_plan() {
     assert!(watched.err.contains("% of the plan over"), "{}", watched.err);
     assert!(watched.err.contains("reported only"), "{}", watched.err);
     run(&dir, &["apply", "job.kdl", "--simulate=account.json", "--yes", "--new-run"]);
-    let measured = "[setting.\"A100/400-efa/fsdp/huggingface/dense\"]\nrows = 40\nruns = [[4096, 1024, 1600, 2, 1.56e9, 1, 0.2]]\n";
+    let measured = "[setting.\"A100/400-efa/fsdp/huggingface/dense\"]\nrows = 40\nruns = \"4096 1024 1600 2 1.56e9 1 0.2\"\n";
     dir.write("faster.toml", format!("{faster}\n{measured}"));
     // Only what passes its limits is stopped, and only by `--enforce`.
     let watched = run(&dir, &slow);

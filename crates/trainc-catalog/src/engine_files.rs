@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde::Deserialize;
 use trainc_diag::Severity;
@@ -317,34 +317,69 @@ const TABLES: [(&str, &str, Syntax, Table); 5] = [
 
 /// Returns the keys of a kind of file; `None` for an unknown one.
 pub fn keys(name: &str) -> Option<&'static KeyTable> {
-    tables().iter().find(|table| table.name == name)
+    static PARSED: [OnceLock<KeyTable>; TABLES.len()] = [const { OnceLock::new() }; TABLES.len()];
+    let mut known = TABLES.iter().zip(&PARSED);
+    let ((name, package, syntax, table), parsed) = known.find(|((known, ..), _)| *known == name)?;
+    Some(parsed.get_or_init(|| {
+        let row = |key: &str| {
+            let row: KeyRow = toml::from_str(table.row_text(key)?).ok()?;
+            Some(KeyRow { key: key.to_owned(), ..row })
+        };
+        KeyTable { name, package, syntax: *syntax, rows: table.keys().filter_map(row).collect() }
+    }))
 }
 
 /// Returns the keys of all kinds of files.
-pub fn tables() -> &'static [KeyTable] {
-    static ALL: LazyLock<Vec<KeyTable>> = LazyLock::new(|| {
-        let table = |(name, package, syntax, table): (&'static str, &'static str, Syntax, Table)| {
-            let row = |key: &str| {
-                let row: KeyRow = toml::from_str(table.row_text(key)?).ok()?;
-                Some(KeyRow { key: key.to_owned(), ..row })
-            };
-            KeyTable { name, package, syntax, rows: table.keys().filter_map(row).collect() }
+pub fn tables() -> impl Iterator<Item = &'static KeyTable> {
+    TABLES.iter().filter_map(|(name, ..)| keys(name))
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSubject<'a> {
+    /// A kind of file, by the name of its table.
+    File(&'a str),
+    /// An engine, whether its file is read or written.
+    Engine(&'a str),
+}
+
+impl RuleSubject<'_> {
+    /// Returns the line with which the rows of its rules begin.
+    fn first_line(self) -> String {
+        match self {
+            Self::File(name) => format!("file = \"{name}\""),
+            Self::Engine(name) => format!("engine = \"{name}\""),
+        }
+    }
+}
+
+/// Returns the rules about any of these subjects, in the order of the file. Only they are parsed: most jobs
+/// have no file, and all rules take longer than the rest of a check.
+pub fn rules_about(subjects: &[RuleSubject]) -> Vec<&'static FileRule> {
+    static PARSED: LazyLock<Vec<(&str, OnceLock<Option<FileRule>>)>> =
+        LazyLock::new(|| RULES.keys().map(|id| (id, OnceLock::new())).collect());
+    if subjects.is_empty() {
+        return Vec::new();
+    }
+    let lines: Vec<String> = subjects.iter().map(|subject| subject.first_line()).collect();
+    let is_about = |id: &str| {
+        let first = RULES.row_text(id).and_then(|row| row.lines().next());
+        first.is_some_and(|first| lines.iter().any(|line| line == first))
+    };
+    let rule = |(id, parsed): &'static (&'static str, OnceLock<Option<FileRule>>)| {
+        let parse = || {
+            let rule: FileRule = toml::from_str(RULES.row_text(id)?).ok()?;
+            Some(FileRule { id: (*id).to_owned(), ..rule })
         };
-        TABLES.into_iter().map(table).collect()
-    });
-    &ALL
+        parsed.get_or_init(parse).as_ref()
+    };
+    PARSED.iter().filter(|(id, _)| is_about(id)).filter_map(rule).collect()
 }
 
 /// Returns all rules, in the order of the file.
-pub fn rules() -> &'static [FileRule] {
-    static ALL: LazyLock<Vec<FileRule>> = LazyLock::new(|| {
-        let rule = |id: &str| {
-            let rule: FileRule = toml::from_str(RULES.row_text(id)?).ok()?;
-            Some(FileRule { id: id.to_owned(), ..rule })
-        };
-        RULES.keys().filter_map(rule).collect()
-    });
-    &ALL
+pub fn rules() -> Vec<&'static FileRule> {
+    let subjects = TABLES.iter().flat_map(|(name, ..)| [RuleSubject::File(name), RuleSubject::Engine(name)]);
+    rules_about(&subjects.collect::<Vec<_>>())
 }
 
 /// Returns the value that a table writes as text: `true`, `none`, a number, or the text itself.

@@ -4,6 +4,7 @@
 //! no sub-tables.
 
 use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -28,21 +29,21 @@ impl Table {
 
     /// Returns the lines of a row, without its header.
     pub(crate) fn row_text(self, key: &str) -> Option<&'static str> {
-        if key.contains(['"', '\n', '\\']) {
-            return None;
-        }
-        let header = format!("\n[\"{key}\"]\n");
-        let at = self.text.find(&header)?;
-        let body = self.text.get(at + header.len()..)?;
-        let end = body.find("\n[\"").map_or(body.len(), |end| end + 1);
-        body.get(..end)
+        let at = *self.index().by_key.get(key)?;
+        self.index().rows.get(at).map(|(_, text)| *text)
+    }
+
+    /// Returns where the rows are, found once per process: a table has up to a thousand, and rules ask for many.
+    fn index(self) -> Arc<Index> {
+        static INDICES: Memo<usize, Arc<Index>> = Memo::new();
+        // Tables never share a text, so its address identifies the table.
+        INDICES.get(self.text.as_ptr().addr(), |_| Arc::new(Index::new(self.text)))
     }
 
     /// Returns a row, parsed once per process. A row of another type counts as absent; a test parses every
     /// row of every table.
     pub(crate) fn row<T: DeserializeOwned + Clone + Send + Sync + 'static>(self, key: &str) -> Option<T> {
         static ROWS: Memo<(usize, TypeId, String), Option<Arc<dyn Any + Send + Sync>>> = Memo::new();
-        // Tables never share a text, so its address identifies the table.
         let question = (self.text.as_ptr().addr(), TypeId::of::<T>(), key.to_owned());
         let row = ROWS.get(question, |_| {
             let row: T = toml::from_str(self.row_text(key)?).ok()?;
@@ -51,18 +52,40 @@ impl Table {
         row?.downcast_ref::<T>().cloned()
     }
 
-    /// Returns all keys in the order of the file. They are cached, since the rules use them many times.
+    /// Returns all keys in the order of the file.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
-        static KEYS: Memo<usize, Arc<[&'static str]>> = Memo::new();
-        let keys = KEYS.get(self.text.as_ptr().addr(), |_| {
-            self.text.lines().filter_map(|line| line.strip_prefix("[\"")?.strip_suffix("\"]")).collect()
-        });
-        (0..keys.len()).filter_map(move |at| keys.get(at).copied())
+        let index = self.index();
+        (0..index.rows.len()).filter_map(move |at| index.rows.get(at).map(|(key, _)| *key))
     }
 
     /// Returns the keys that begin with `prefix`.
     pub(crate) fn keys_under(self, prefix: &str) -> impl Iterator<Item = &'static str> {
         self.keys().filter(move |key| key.starts_with(prefix))
+    }
+}
+
+/// The rows of a table.
+#[derive(Debug)]
+struct Index {
+    /// Keys and lines, in the order of the file.
+    rows: Vec<(&'static str, &'static str)>,
+    by_key: HashMap<&'static str, usize>,
+}
+
+impl Index {
+    fn new(text: &'static str) -> Self {
+        let mut rows = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("\n[\"") {
+            rest = rest.get(at + 3..).unwrap_or_default();
+            let Some((key, body)) = rest.split_once("\"]\n") else { break };
+            // The line break before the next header belongs to the row.
+            let end = body.find("\n[\"").map_or(body.len(), |end| end + 1);
+            rows.push((key, body.get(..end).unwrap_or_default()));
+            rest = body.get(end.saturating_sub(1)..).unwrap_or_default();
+        }
+        let by_key = rows.iter().enumerate().rev().map(|(at, (key, _))| (*key, at)).collect();
+        Self { rows, by_key }
     }
 }
 

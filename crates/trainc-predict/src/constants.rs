@@ -368,18 +368,18 @@ pub struct Unreadable(String);
 /// Returns the positions of the runs of a setting in a file.
 fn positions_in_table(table: &toml::Table, key: &str) -> Result<Vec<Position>, Unreadable> {
     let setting = table.get("setting").and_then(|settings| settings.get(key));
-    let runs = setting.and_then(|setting| setting.get("runs")).and_then(toml::Value::as_array);
-    let number = |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
-    let position = |run: &toml::Value| {
-        let numbers: Vec<f64> = run.as_array()?.iter().map(number).collect::<Option<_>>()?;
-        Position::from_numbers(numbers.try_into().ok()?)
+    // Lines of a text instead of arrays: those of seven hundred runs took as long as the rest of a plan.
+    let runs = setting.and_then(|setting| setting.get("runs")).and_then(toml::Value::as_str);
+    let position = |line: &str| {
+        let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+        Position::from_numbers(numbers.ok()?.try_into().ok()?)
     };
     runs.into_iter()
-        .flatten()
-        .map(|run| {
-            position(run).ok_or_else(|| {
+        .flat_map(str::lines)
+        .map(|line| {
+            position(line).ok_or_else(|| {
                 Unreadable(format!(
-                    "`setting.{key}.runs` has `{run}`: expected tokens, length, width, nodes, parameters and context \
+                    "`setting.{key}.runs` has `{line}`: expected tokens, length, width, nodes, parameters and context \
                      degree, all above 0, and a share of waiting from 0 to 1"
                 ))
             })
@@ -580,12 +580,16 @@ impl Constants {
             ));
         }
         for (setting, rows) in &self.settings {
-            out.push_str(&format!("\n[setting.\"{}\"]\nrows = {}\nruns = [\n", setting.key(), rows.rows));
+            out.push_str(&format!(
+                "\n[setting.\"{}\"]\nrows = {}\nruns = \"\"\"\n",
+                setting.key(),
+                rows.rows
+            ));
             for position in &rows.positions {
                 let numbers = position.numbers().map(format_three_digits);
-                out.push_str(&format!("  [{}],\n", numbers.join(", ")));
+                out.push_str(&format!("{}\n", numbers.join(" ")));
             }
-            out.push_str("]\n");
+            out.push_str("\"\"\"\n");
         }
         if let Some(probed) = &self.probed {
             out.push_str(&format!("\n[probed]\ndevice = {}\n\n[probed.before]\n", quoted(&probed.device)));

@@ -2,7 +2,9 @@
 //! it ignores or changes without a word.
 
 use crate::Context;
-use trainc_catalog::engine_files::{self, FileRule, KeyKind, KeyOwner, KeyRow, KeyTable, UnknownKeys};
+use trainc_catalog::engine_files::{
+    self, FileRule, KeyKind, KeyOwner, KeyRow, KeyTable, RuleSubject, UnknownKeys,
+};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -76,7 +78,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     check_degrees(plan, problems);
     let engine = plan.engine.map(|engine| engine.front.word);
-    for rule in engine_files::rules() {
+    let files = checked.iter().map(|check| RuleSubject::File(check.table.name));
+    let subjects: Vec<RuleSubject> = files.chain(engine.map(RuleSubject::Engine)).collect();
+    for rule in engine_files::rules_about(&subjects) {
         if !applies_to_version(plan, rule.package.as_deref(), rule) {
             continue;
         }
