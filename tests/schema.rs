@@ -126,7 +126,7 @@ fn with_placeholder(spec: &NodeSpec, place: &str) -> String {
         Ty::Bytes => quoted("500GiB"),
         Ty::Duration => quoted("2d"),
         Ty::Rate => quoted("50GB/s"),
-        Ty::Every | Ty::Warmup => quoted("200 steps"),
+        Ty::Every | Ty::Warmup | Ty::StepsOrEpoch => quoted("200 steps"),
         Ty::Text | Ty::Plain | Ty::Scalar => quoted("x"),
     };
     let mut out = quoted(spec.name);

@@ -4,7 +4,7 @@
 //! no sub-tables.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -33,7 +33,8 @@ impl Table {
         self.index().rows.get(at).map(|(_, text)| *text)
     }
 
-    /// Returns where the rows are, found once per process: a table has up to a thousand, and rules ask for many.
+    /// Returns where the rows are, found once per process: a table has up to a thousand, and rules ask for
+    /// many.
     fn index(self) -> Arc<Index> {
         static INDICES: Memo<usize, Arc<Index>> = Memo::new();
         // Tables never share a text, so its address identifies the table.
@@ -69,7 +70,7 @@ impl Table {
 struct Index {
     /// Keys and lines, in the order of the file.
     rows: Vec<(&'static str, &'static str)>,
-    by_key: HashMap<&'static str, usize>,
+    by_key: BTreeMap<&'static str, usize>,
 }
 
 impl Index {

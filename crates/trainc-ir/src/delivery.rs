@@ -127,6 +127,7 @@ impl Delivery {
     pub fn short(setting: &str) -> &str {
         match setting.rsplit_once('.') {
             Some(("train" | "train.optimizer" | "train.precision", name)) => name,
+            Some(("train.evaluate", _)) => setting.strip_prefix("train.").unwrap_or(setting),
             _ => setting,
         }
     }

@@ -4,7 +4,7 @@ use super::address::Address;
 use super::ast::Value;
 use super::declared::{Declared, Unit};
 use super::node::Slot;
-use super::nodes::{CheckpointInterval, EngineName, Recompute, Warmup};
+use super::nodes::{CheckpointInterval, EngineName, EvaluationInterval, Recompute, Warmup};
 use super::number::python_float;
 use super::origin::Field;
 use super::scalar::{Raw, Scalar};
@@ -322,6 +322,29 @@ impl Kind for Warmup {
         match value {
             Value::Steps(n) => Some(Self::Steps(*n)),
             Value::Float(x) => Some(Self::Fraction(*x)),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for EvaluationInterval {
+    fn show(&self, _: &Declared) -> String {
+        match self {
+            Self::Steps(steps) => text::count(*steps, "step"),
+            Self::Epoch => "epoch".to_owned(),
+        }
+    }
+
+    fn json(&self, declared: &Declared) -> Json {
+        Json::from(self.show(declared))
+    }
+}
+
+impl Kind for EvaluationInterval {
+    fn read(value: &Value, _: &Declared) -> Option<Self> {
+        match value {
+            Value::Steps(n) => Some(Self::Steps(*n)),
+            Value::Text(_) => Some(Self::Epoch),
             _ => None,
         }
     }

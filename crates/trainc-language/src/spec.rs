@@ -30,6 +30,8 @@ pub enum Ty {
     Every,
     /// Steps, or a fraction of the steps, such as `"2000 steps"` or `0.01`.
     Warmup,
+    /// Steps, or the word `epoch`, such as `"200 steps"`.
+    StepsOrEpoch,
     /// A whole number, 1 or more.
     Count,
     /// `#true`, `#false`, or one of these words.
@@ -54,6 +56,7 @@ impl Ty {
             Self::Rate => "a data rate with a unit, such as `\"600GB/s\"`".to_owned(),
             Self::Every => "steps, a duration or `optimal`, such as `\"200 steps\"` or `\"30m\"`".to_owned(),
             Self::Warmup => "steps or a fraction of them, such as `\"2000 steps\"` or `0.01`".to_owned(),
+            Self::StepsOrEpoch => "steps or `epoch`, such as `\"200 steps\"`".to_owned(),
             Self::BoolOr(words) => {
                 format!("`#true`, `#false` or {}", trainc_diag::text::backtick_list(words, "or"))
             }
@@ -78,6 +81,7 @@ impl Ty {
             Self::Rate => "rate".to_owned(),
             Self::Every => "steps or duration or optimal".to_owned(),
             Self::Warmup => "steps or fraction".to_owned(),
+            Self::StepsOrEpoch => "steps or epoch".to_owned(),
             Self::Count => "whole 1..".to_owned(),
             Self::BoolOr(words) => format!("bool or {}", words.join(" ")),
             Self::Scalar => "any".to_owned(),

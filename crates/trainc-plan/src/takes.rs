@@ -116,8 +116,12 @@ fn options_of(
     path: &str,
     values: &PlannedValues,
 ) -> Vec<(String, Scalar)> {
-    // Both decay rates are one setting.
-    let paths: &[&str] = if path == "train.betas" { &["train.beta1", "train.beta2"] } else { &[path] };
+    // Settings that take two options: both decay rates, and when to evaluate.
+    let paths: &[&str] = match path {
+        "train.betas" => &["train.beta1", "train.beta2"],
+        "train.evaluate_strategy" => &["train.evaluate_strategy", "train.evaluate_steps"],
+        _ => &[path],
+    };
     let mut out = Vec::new();
     for field in fields {
         let declared_by = if field.class.name == MODEL_CLASS { MODEL_CLASS } else { class };

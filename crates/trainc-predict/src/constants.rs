@@ -221,6 +221,8 @@ names! {
     /// Seconds from the start of billing to the first step: image, start of the processes, model. SageMaker
     /// takes three to ten minutes for it.
     Startup = "run.startup_seconds";
+    /// Compilation in the first step (`torch.compile`), seconds.
+    Compile = "run.compile_seconds";
     /// Mean seconds between failures of one node (Llama 3: 419 interruptions in 54 days on 2,048 nodes).
     NodeFailures = "run.node_failure_seconds";
     /// Bytes per second at which a node writes checkpoints if no file system determines it.
@@ -299,6 +301,7 @@ pub struct NearestRun {
 
 /// Constants added after the first release: a file without them uses the shipped value.
 const YOUNGER: &[Name] = &[
+    Name::Compile,
     Name::FlashLength,
     Name::EagerTransformers,
     Name::ExpertLaunches,

@@ -323,6 +323,8 @@ pub struct RunPartIntervals {
     pub training: Interval,
     /// Writing checkpoints.
     pub checkpoints: Interval,
+    /// Evaluations; `None` if their number is unknown.
+    pub evaluation: Option<Interval>,
     /// Time lost to interruptions; `None` without a rate, or if the run does not finish at the upper end.
     pub interruptions: Option<Interval>,
 }
@@ -376,6 +378,8 @@ pub struct RunParts {
     pub training: f64,
     /// Writing checkpoints.
     pub checkpoints: f64,
+    /// Evaluations; `None` if their number is unknown.
+    pub evaluation: Option<f64>,
 }
 
 impl RunParts {

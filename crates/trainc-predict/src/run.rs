@@ -7,9 +7,10 @@ use super::from_plan::Unknown;
 use super::layout::{GpuKind, Layout};
 use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals, RunParts, Speed, Spot};
+use super::speed::forward_share;
 use super::spot::predict_spot_run;
 use trainc_ir::hardware::Instance;
-use trainc_ir::{CheckpointInterval, Cluster, Plan, Price, Storage};
+use trainc_ir::{CheckpointInterval, Cluster, EvaluationInterval, Plan, Price, Storage};
 
 const GIB: f64 = 1_073_741_824.0;
 const HOUR: f64 = 3_600.0;
@@ -44,6 +45,7 @@ pub struct Terms {
     /// Seconds before the first step: start, and download if known.
     startup: f64,
     download: Option<f64>,
+    evaluation: Option<Evaluation>,
     /// Checkpoint interval, if the job writes checkpoints.
     every: Option<CheckpointInterval>,
     checkpoints: bool,
@@ -75,7 +77,8 @@ impl Terms {
         let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
         Ok(Self {
             steps,
-            startup: constants.get(Name::Startup),
+            startup: constants.get(Name::Startup) + compile_seconds(plan, constants),
+            evaluation: Evaluation::from_plan(plan),
             download: download_seconds(plan, constants),
             every: checkpoint.and_then(|checkpoint| checkpoint.every.get()),
             checkpoints: checkpoint.is_some(),
@@ -132,6 +135,10 @@ impl Terms {
     pub fn predict_run(&self, layout: &Layout, speed: &Speed) -> Run {
         let nodes = layout.hardware.nodes;
         let training = self.steps * speed.step_seconds;
+        let evaluation = match &self.evaluation {
+            Some(evaluation) => evaluation.seconds(layout, speed, self.steps),
+            None => Some(0.0),
+        };
         let bytes = checkpoint_bytes(layout);
         let rate = nodes * self.node_rate;
         let save = bytes / self.shared_rate.map_or(rate, |shared| rate.min(shared)) + self.barrier;
@@ -151,17 +158,24 @@ impl Terms {
             Some(CheckpointInterval::Steps(n)) => (self.steps / (n as f64).max(1.0)).floor(),
             _ => between(speed.step_seconds).map_or(0.0, |between| (training / between).floor()),
         };
-        let parts =
-            RunParts { startup: self.startup, download: self.download, training, checkpoints: saves * save };
+        let parts = RunParts {
+            startup: self.startup,
+            download: self.download,
+            training,
+            checkpoints: saves * save,
+            evaluation,
+        };
         let around = parts.startup_seconds() + parts.checkpoints;
-        let seconds = around + training;
-        let steps = Interval { low: self.steps * speed.interval.low, high: self.steps * speed.interval.high };
+        let evaluated = evaluation.unwrap_or(0.0);
+        let seconds = around + training + evaluated;
+        let at_speed = |step: f64| self.steps * step + evaluated * step / speed.step_seconds;
+        let steps = Interval { low: at_speed(speed.interval.low), high: at_speed(speed.interval.high) };
         let beside = self.around.interval_around(around);
         let interval = Interval { low: beside.low + steps.low, high: beside.high + steps.high };
         let (start_between, save_between) =
             (self.around.interval_around(parts.startup_seconds()), self.around.interval_around(save));
         let interrupted = |start: f64, step: f64, save: f64| {
-            let training = self.steps * step;
+            let training = at_speed(step);
             predict_spot_run(losses, start, training, between(step).unwrap_or(training), save)
         };
         let spot = self.losses.map(|_| {
@@ -201,7 +215,14 @@ impl Terms {
         let part_intervals = RunPartIntervals {
             startup: self.around.interval_around(parts.startup),
             download: parts.download.map(|seconds| self.around.interval_around(seconds)),
-            training: steps,
+            training: Interval {
+                low: self.steps * speed.interval.low,
+                high: self.steps * speed.interval.high,
+            },
+            evaluation: evaluation.map(|seconds| Interval {
+                low: seconds * speed.interval.low / speed.step_seconds,
+                high: seconds * speed.interval.high / speed.step_seconds,
+            }),
             checkpoints: self.around.interval_around(parts.checkpoints),
             interruptions: spot.and_then(|spot| spot.interval).map(|expected| Interval {
                 low: (expected.low - interval.low).max(0.0),
@@ -231,6 +252,57 @@ impl Terms {
             cost_parts,
         }
     }
+}
+
+/// Evaluation during the run.
+#[derive(Clone, Debug, PartialEq)]
+struct Evaluation {
+    every: EvaluationInterval,
+    /// Sequences of one evaluation.
+    sequences: f64,
+    /// Sequences of a pass of each rank, if not those of the training.
+    micro_batch: Option<f64>,
+    /// Sequences of an epoch, if known.
+    epoch: Option<f64>,
+}
+
+impl Evaluation {
+    fn from_plan(plan: &Plan) -> Option<Self> {
+        let written = plan.job.train.evaluate.as_ref()?;
+        let dataset = plan.job.train.dataset.as_ref();
+        let length = plan.job.train.sequence_length.get();
+        let by_tokens = || Some(dataset?.tokens.get()? as f64 / length.filter(|length| *length > 0)? as f64);
+        Some(Self {
+            every: written.every.get()?,
+            sequences: written.sequences.get()? as f64,
+            micro_batch: written.micro_batch.get().map(|size| size as f64),
+            epoch: dataset.and_then(|dataset| dataset.sequences.get()).map(|n| n as f64).or_else(by_tokens),
+        })
+    }
+
+    /// Returns the seconds of all evaluations of a run of `steps` steps; `None` if their number is unknown.
+    ///
+    /// Each is the forward part of the training's passes, as many as hold its sequences. The seconds of a
+    /// pass are proportional to its sequences.
+    fn seconds(&self, layout: &Layout, speed: &Speed, steps: f64) -> Option<f64> {
+        let times = match self.every {
+            EvaluationInterval::Steps(every) => (steps / (every as f64).max(1.0)).floor(),
+            // The last epoch may end with the last step, which rounding must not lose.
+            EvaluationInterval::Epoch => (steps * layout.work.global_sequences / self.epoch? + 1e-6).floor(),
+        };
+        let at_once = layout.work.sequences_at_once();
+        let readers = layout.work.global_sequences / (at_once * layout.work.passes).max(1.0);
+        let size = self.micro_batch.unwrap_or(at_once);
+        let passes = (self.sequences / (readers * size).max(1.0)).ceil();
+        let in_passes = speed.step_seconds - speed.parts.optimizer - speed.parts.input.unwrap_or(0.0);
+        let pass = forward_share(layout) * in_passes / layout.work.passes.max(1.0) * size / at_once;
+        Some(times * passes * pass)
+    }
+}
+
+/// Returns the seconds of the compilation in the first step.
+fn compile_seconds(plan: &Plan, constants: &Constants) -> f64 {
+    if plan.job.train.compile.get() == Some(true) { constants.get(Name::Compile) } else { 0.0 }
 }
 
 /// Returns the bytes of a full resumption, of all ranks together: weights, their 32-bit copy if the system
@@ -297,6 +369,7 @@ mod tests {
         Terms {
             steps: 1_000.0,
             startup: 300.0,
+            evaluation: None,
             download: None,
             every: Some(CheckpointInterval::Seconds(86_400)),
             checkpoints: true,
@@ -410,6 +483,28 @@ mod tests {
         assert!(between.low < best && best < between.high, "{found:?}");
         let unknown = terms().predict_run(&layout, &speed).checkpoint.unwrap();
         assert_eq!((unknown.best_interval_seconds, unknown.best_interval), (None, None));
+    }
+
+    /// 8 ranks with micro-batches of 4, so that 500 sequences are 16 passes, or 32 of half the size.
+    #[test]
+    fn an_evaluation_is_the_forward_part_of_its_passes() {
+        let mut layout = crate::samples::h100_fsdp();
+        layout.work.micro_batch_size = 4.0;
+        (layout.work.passes, layout.work.global_sequences) = (2.0, 64.0);
+        (layout.recompute, layout.lora) = (crate::Recompute::None, None);
+        let speed = Speed { step_seconds: 12.0, ..Speed::default() };
+        let of = |every, micro_batch, epoch| Evaluation { every, sequences: 500.0, micro_batch, epoch };
+        let steps = |evaluation: Evaluation| evaluation.seconds(&layout, &speed, 1_000.0);
+        let every = EvaluationInterval::Steps(300);
+        // A third of the 6 seconds of a pass, thrice in a thousand steps.
+        let seconds = steps(of(every, None, None)).unwrap();
+        assert!((seconds - 3.0 * 16.0 * 2.0).abs() < 1e-6, "{seconds}");
+        let halved = steps(of(every, Some(2.0), None)).unwrap();
+        assert!((halved - seconds).abs() < 1e-6, "{halved}");
+        assert_eq!(steps(of(EvaluationInterval::Steps(2_000), None, None)), Some(0.0));
+        assert_eq!(steps(of(EvaluationInterval::Epoch, None, None)), None);
+        let twice = steps(of(EvaluationInterval::Epoch, None, Some(32_000.0))).unwrap();
+        assert!((twice - 2.0 * 16.0 * 2.0).abs() < 1e-6, "{twice}");
     }
 
     #[test]

@@ -189,6 +189,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         download: run.parts.download,
         training: Some(run.parts.training),
         checkpoints: Some(run.parts.checkpoints),
+        evaluation: run.parts.evaluation,
         interruptions: run.spot.map(|spot| spot.expected_seconds - run.seconds),
     };
     let between = &run.part_intervals;
@@ -197,6 +198,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         download: between.download.map(interval),
         training: Some(interval(between.training)),
         checkpoints: Some(interval(between.checkpoints)),
+        evaluation: between.evaluation.map(interval),
         interruptions: between.interruptions.map(interval),
     };
     out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {

@@ -466,6 +466,7 @@ pub struct RunParts {
     pub download: Option<f64>,
     pub training: Option<f64>,
     pub checkpoints: Option<f64>,
+    pub evaluation: Option<f64>,
     pub interruptions: Option<f64>,
 }
 
@@ -518,5 +519,6 @@ pub struct RunPartsInterval {
     pub download: Option<Interval>,
     pub training: Option<Interval>,
     pub checkpoints: Option<Interval>,
+    pub evaluation: Option<Interval>,
     pub interruptions: Option<Interval>,
 }

@@ -294,6 +294,10 @@ fn reason<'a>(
             say("the failure rate of nodes is not set (`node-mtbf`, or `interruptions-per-hour` of \
                 `spot`): no interruptions are assumed")
         }
+        "run.parts.evaluation" if prediction.run.is_some() => {
+            say("the size of `dataset` is not set: `run.seconds` and the cost exclude the evaluations \
+                and are lower bounds")
+        }
         "run.parts.download" if prediction.run.is_some() => {
             say("a channel is downloaded before the start, and the size of `dataset` is not set: \
                 `run.seconds` and the cost exclude the download and are lower bounds")
@@ -421,6 +425,7 @@ fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
     match path {
         "run.cost_usd_interval" if run.cost_usd.is_none() => "run.cost_usd",
         "run.parts_interval.download" => "run.parts.download",
+        "run.parts_interval.evaluation" => "run.parts.evaluation",
         "run.parts_interval.interruptions" if run.spot.is_none() => "run.parts.interruptions",
         "run.parts_interval.interruptions" => "run.interval",
         "run.cost_parts_interval.instances" if !run.cost_parts.instances.is_complete => {

@@ -368,6 +368,13 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         out.extend(
             document.notes.iter().find_map(|note| note.strip_prefix("run.seconds: ")).map(str::to_owned),
         );
+        match run.parts.evaluation {
+            Some(seconds) if seconds > 0.0 => {
+                out.push(format!("includes {} for evaluation", text::rounded_duration(seconds.max(1.0))));
+            }
+            Some(_) => {}
+            None => out.push("excludes the evaluations: set `dataset sequences=`".to_owned()),
+        }
         if run.parts.download.is_none() {
             out.push("excludes the data download at start: set `dataset size=`".to_owned());
         }

@@ -18,7 +18,7 @@ pub(super) fn example(ty: Ty) -> String {
         Ty::Bytes => "\"500GiB\"".to_owned(),
         Ty::Duration => "\"2d\"".to_owned(),
         Ty::Rate => "\"50GB/s\"".to_owned(),
-        Ty::Every | Ty::Warmup => "\"200 steps\"".to_owned(),
+        Ty::Every | Ty::Warmup | Ty::StepsOrEpoch => "\"200 steps\"".to_owned(),
         Ty::Text | Ty::Plain => "\"…\"".to_owned(),
         Ty::Number(..) | Ty::Scalar => "…".to_owned(),
     }

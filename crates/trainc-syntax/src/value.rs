@@ -80,18 +80,28 @@ pub fn parse_value(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
                 value => Ok(value),
             },
         },
+        (Ty::StepsOrEpoch, KdlValue::String(text)) => match text.as_str() {
+            "epoch" => Ok(Value::Text(text.clone())),
+            _ => match units::steps(text).map_err(Fault::Unit)? {
+                0 => Err(Fault::Range),
+                steps => Ok(Value::Steps(steps)),
+            },
+        },
         (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
         (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
         (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
         (Ty::Warmup, KdlValue::Float(_)) => Err(Fault::Range),
-        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(n)) if *n < 0 => {
-            Err(Fault::Range)
-        }
-        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every, KdlValue::Float(x)) if *x < 0.0 => {
+        (
+            Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup | Ty::StepsOrEpoch,
+            KdlValue::Integer(n),
+        ) if *n < 0 => Err(Fault::Range),
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::StepsOrEpoch, KdlValue::Float(x))
+            if *x < 0.0 =>
+        {
             Err(Fault::Range)
         }
         (
-            Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup,
+            Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup | Ty::StepsOrEpoch,
             KdlValue::Integer(_) | KdlValue::Float(_),
         ) => Err(Fault::UnitMissing),
         (Ty::Scalar, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
@@ -354,6 +364,7 @@ fn describe_range(ty: Ty, expected: &str) -> String {
         Ty::Count => "a whole number, 1 or more".to_owned(),
         Ty::Warmup => "steps, such as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
         Ty::Every => "one step or more, a duration above zero or `optimal`".to_owned(),
+        Ty::StepsOrEpoch => "one step or more, or `epoch`".to_owned(),
         _ => expected.to_owned(),
     }
 }

@@ -64,6 +64,7 @@ node! {
         pub epochs: Field<f64> = child("epochs", Ty::Number(1e-6, 1e9)).argument("epochs")
             .decides(&["train.epochs", "run.steps"]);
         pub dataset: Option<Dataset>;
+        pub evaluate: Option<Evaluate>;
         /// seed of all random numbers
         pub seed: Field<u64> = child("seed", Ty::Int(0, u64::MAX)).argument("seed").unit(Unit::Plain)
             .decides(&["train.seed"]);
@@ -146,6 +147,29 @@ pub enum Warmup {
     Fraction(f64),
     /// Optimizer steps.
     Steps(u64),
+}
+
+node! {
+    /// evaluation during the run
+    pub struct Evaluate("evaluate") {
+        /// steps between two evaluations, or `"epoch"`: after each pass over the data
+        pub every: Field<EvaluationInterval> = prop("every", Ty::StepsOrEpoch).required()
+            .decides(&["train.evaluate_strategy", "train.evaluate_steps"]);
+        /// sequences of one evaluation
+        pub sequences: Field<u64> = prop("sequences", Ty::Int(1, u64::MAX)).required();
+        /// sequences per model replica and pass; default: those of the training
+        pub micro_batch: Field<u64> = prop("micro-batch", Ty::Int(1, u64::MAX))
+            .decides(&["train.evaluate_micro_batch"]);
+    }
+}
+
+/// The interval between evaluations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EvaluationInterval {
+    /// Optimizer steps.
+    Steps(u64),
+    /// A pass over the data.
+    Epoch,
 }
 
 node! {

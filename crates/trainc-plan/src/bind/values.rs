@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::payload::CODE_DIRECTORY;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Field, FileReader, Plan, Warmup};
+use trainc_ir::{EvaluationInterval, Field, FileReader, Plan, Warmup};
 
 /// The value of a path.
 pub(super) enum ValueEntry {
@@ -17,7 +17,7 @@ pub(super) enum ValueEntry {
 }
 
 /// The names under `train`.
-const TRAIN_PATHS: [&str; 28] = [
+const TRAIN_PATHS: [&str; 31] = [
     "precision",
     "gradients",
     "states",
@@ -46,6 +46,9 @@ const TRAIN_PATHS: [&str; 28] = [
     "beta2",
     "betas",
     "warmup",
+    "evaluate_strategy",
+    "evaluate_steps",
+    "evaluate_micro_batch",
 ];
 
 /// The paths of a plan and their values.
@@ -346,6 +349,31 @@ impl PlanValues {
             ("train.clip", optimizer.map_or(&none, |o| &o.clip)),
         ] {
             self.insert_number_field(path, field, NO_OPTIMIZER);
+        }
+        let evaluate = train.evaluate.as_ref();
+        self.insert_number_field(
+            "train.evaluate_micro_batch",
+            evaluate.map_or(&Field::Absent, |it| &it.micro_batch),
+            UNWRITTEN,
+        );
+        let every = evaluate.map_or(Field::Absent, |it| it.every.clone());
+        let strategy = every.clone().map(|every| match every {
+            EvaluationInterval::Steps(_) => "steps".to_owned(),
+            EvaluationInterval::Epoch => "epoch".to_owned(),
+        });
+        self.insert_text_field("train.evaluate_strategy", &strategy, UNWRITTEN);
+        match every.get() {
+            Some(EvaluationInterval::Epoch) => {
+                self.put("train.evaluate_steps", None::<Value>, "set to `epoch`")
+            }
+            _ => self.insert_number_field(
+                "train.evaluate_steps",
+                &every.map(|every| match every {
+                    EvaluationInterval::Steps(steps) => steps,
+                    EvaluationInterval::Epoch => 0,
+                }),
+                UNWRITTEN,
+            ),
         }
         let betas = optimizer.map_or(Field::Absent, |o| o.betas.clone());
         self.insert_number_field("train.beta1", &betas.clone().map(|betas| betas.0), NO_OPTIMIZER);

@@ -389,6 +389,10 @@ fn unknown_step(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagn
     if deeper.iter().any(|path| !path.contains("NAME.")) {
         deeper.retain(|path| !path.contains("NAME."));
     }
+    // And the nearest one: `micro-batch` of the training rather than of its evaluations.
+    let steps = |path: &String| path.split('.').count();
+    let fewest = deeper.iter().map(steps).min();
+    deeper.retain(|path| Some(steps(path)) == fewest);
     match deeper.as_slice() {
         [only] => diagnostic.help(format!("did you mean `{only}`?")),
         _ if known.is_empty() => diagnostic,

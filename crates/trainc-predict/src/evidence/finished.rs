@@ -65,9 +65,15 @@ impl Evidence {
         let run = Run {
             seconds,
             interval,
-            parts: RunParts { download: Some(0.0), training: seconds, ..RunParts::default() },
+            parts: RunParts {
+                download: Some(0.0),
+                evaluation: Some(0.0),
+                training: seconds,
+                ..RunParts::default()
+            },
             part_intervals: RunPartIntervals {
                 download: Some(Interval::default()),
+                evaluation: Some(Interval::default()),
                 training: interval,
                 ..RunPartIntervals::default()
             },

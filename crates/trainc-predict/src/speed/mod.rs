@@ -137,8 +137,7 @@ struct Timed<'a> {
     machine: Machine<'a>,
     parts: SpeedParts,
     communication: Communication,
-    /// FLOP of forward and backward of one sequence, without and with recomputation.
-    flops: (f64, f64),
+    flops: Flops,
     /// Least time that the hardware allows, seconds.
     least: f64,
     /// Peak of products in the precision of the layout, FLOP/s.
@@ -168,7 +167,7 @@ impl<'a> Timed<'a> {
         let flops = flops(layout);
         // No interplay of constants may exceed the hardware.
         let peak = machine.peak * layout.precision.peak_ratio();
-        let least = flops.1 * layout.work.global_sequences / layout.hardware.gpus() / peak;
+        let least = flops.performed * layout.work.global_sequences / layout.hardware.gpus() / peak;
         parts.compute += (least - parts.total()).max(0.0);
         if !parts.total().is_finite() || parts.total() <= 0.0 {
             return Err(Unknown("the layout is incomplete"));
@@ -182,7 +181,7 @@ fn speed_with(whole: &Layout, constants: &Constants, evidence: Option<&Evidence>
     let Timed { instead, machine, mut parts, mut communication, flops, least, peak } =
         Timed::new(whole, constants)?;
     let layout = instead.as_ref().unwrap_or(whole);
-    let (model_flops, hardware_flops) = flops;
+    let (model_flops, hardware_flops) = (flops.needed, flops.performed);
     let step =
         |constants: &Constants| Some(self::parts(layout, &Machine::of(layout, constants).ok()?).0.total());
     let left = remaining_width(layout, constants, step);
@@ -266,12 +265,29 @@ fn worker_as_fsdp(layout: &Layout) -> Option<Layout> {
     Some(fsdp)
 }
 
-/// Returns the FLOP of forward and backward of one sequence, without and with recomputation.
+/// FLOP of one sequence.
+#[derive(Clone, Copy, Debug)]
+struct Flops {
+    /// Of the forward pass.
+    forward: f64,
+    /// Of forward and backward.
+    needed: f64,
+    /// The same with recomputation.
+    performed: f64,
+}
+
+/// Returns the share of the forward pass in the work of a step.
+pub(super) fn forward_share(layout: &Layout) -> f64 {
+    let flops = flops(layout);
+    flops.forward / flops.performed
+}
+
+/// Returns the FLOP of one sequence.
 ///
 /// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for
 /// its own. A frozen one with an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own:
 /// 4; the adapter's small matrices cost 6 of theirs.
-fn flops(layout: &Layout) -> (f64, f64) {
+fn flops(layout: &Layout) -> Flops {
     let model = &layout.model;
     let s = layout.work.sequence_length;
     let (width, kv) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
@@ -291,7 +307,8 @@ fn flops(layout: &Layout) -> (f64, f64) {
     let again = recomputed_work(layout);
     let repeated =
         model.layers * (again.products * matrices + again.attention * core) + again.products * small;
-    (all, all + repeated)
+    let forward = model.layers * (matrices + core) + head + small;
+    Flops { forward, needed: all, performed: all + repeated }
 }
 
 /// Returns the parts of the step, and its communication.

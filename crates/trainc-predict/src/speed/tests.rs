@@ -470,9 +470,9 @@ fn frozen_weights_have_no_gradient_products() {
         ..layout.model
     };
     layout.recompute = Recompute::None;
-    let whole = flops(&layout).0;
+    let whole = flops(&layout).needed;
     layout.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
-    let (frozen, _) = flops(&layout);
+    let frozen = flops(&layout).needed;
     assert_eq!(linear + hidden * vocab, 6_607_077_376.0);
     let attention = 12.0 * layers * hidden * 2048.0;
     let per_token = 4.0 * 6_607_077_376.0 + 6.0 * 4_194_304.0 + attention;
@@ -480,7 +480,7 @@ fn frozen_weights_have_no_gradient_products() {
     assert!((whole / 2048.0 / (6.0 * 6_607_077_376.0 + attention) - 1.0).abs() < 1e-12, "{whole}");
     // Full recomputation: one more forward pass, 2 FLOP per weight in the layers, excluding the head.
     layout.recompute = Recompute::Full;
-    let (model, hardware) = flops(&layout);
+    let Flops { needed: model, performed: hardware, .. } = flops(&layout);
     let again = 2.0 * linear + 2.0 * 4_194_304.0 + attention / 3.0;
     assert!(((hardware - model) / 2048.0 / again - 1.0).abs() < 1e-12);
     // The conventions that count parameters do not distinguish frozen ones.

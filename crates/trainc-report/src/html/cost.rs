@@ -45,6 +45,7 @@ fn stacks(document: &Document) -> Vec<Stack> {
         ("download", hours.download, "c2"),
         ("training", hours.training, "c4"),
         ("checkpoints", hours.checkpoints, "c7"),
+        ("evaluation", hours.evaluation, "c1"),
         ("interruptions", hours.interruptions, "c6"),
     ];
     let money = if document.run.cost_usd.is_some() { parts(money, 1) } else { Vec::new() };
