@@ -353,10 +353,13 @@ impl RuleSubject<'_> {
     }
 }
 
+/// The name of a rule, and the rule once it was asked for.
+type LazyRule = (&'static str, OnceLock<Option<FileRule>>);
+
 /// Returns the rules about any of these subjects, in the order of the file. Only they are parsed: most jobs
 /// have no file, and all rules take longer than the rest of a check.
 pub fn rules_about(subjects: &[RuleSubject]) -> Vec<&'static FileRule> {
-    static PARSED: LazyLock<Vec<(&str, OnceLock<Option<FileRule>>)>> =
+    static PARSED: LazyLock<Vec<LazyRule>> =
         LazyLock::new(|| RULES.keys().map(|id| (id, OnceLock::new())).collect());
     if subjects.is_empty() {
         return Vec::new();
@@ -366,7 +369,7 @@ pub fn rules_about(subjects: &[RuleSubject]) -> Vec<&'static FileRule> {
         let first = RULES.row_text(id).and_then(|row| row.lines().next());
         first.is_some_and(|first| lines.iter().any(|line| line == first))
     };
-    let rule = |(id, parsed): &'static (&'static str, OnceLock<Option<FileRule>>)| {
+    let rule = |(id, parsed): &'static LazyRule| {
         let parse = || {
             let rule: FileRule = toml::from_str(RULES.row_text(id)?).ok()?;
             Some(FileRule { id: (*id).to_owned(), ..rule })

@@ -22,7 +22,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns whether the keywords of a call are options.
 pub fn is_known(call: &str) -> bool {
-    TABLE.keys().any(|name| name == call)
+    TABLE.row_text(call).is_some()
 }
 
 /// Returns the option that a keyword of a call means, as in `vocabulary::get`.

@@ -75,16 +75,11 @@ struct Index {
 
 impl Index {
     fn new(text: &'static str) -> Self {
-        let mut rows = Vec::new();
-        let mut rest = text;
-        while let Some(at) = rest.find("\n[\"") {
-            rest = rest.get(at + 3..).unwrap_or_default();
-            let Some((key, body)) = rest.split_once("\"]\n") else { break };
-            // The line break before the next header belongs to the row.
-            let end = body.find("\n[\"").map_or(body.len(), |end| end + 1);
-            rows.push((key, body.get(..end).unwrap_or_default()));
-            rest = body.get(end.saturating_sub(1)..).unwrap_or_default();
-        }
+        let starts: Vec<usize> = memchr::memmem::find_iter(text.as_bytes(), "\n[\"").collect();
+        // The line break before the next header belongs to the row.
+        let ends = starts.iter().skip(1).map(|start| start + 1).chain([text.len()]);
+        let row = |(start, end): (&usize, usize)| text.get(start + 3..end)?.split_once("\"]\n");
+        let rows: Vec<(&str, &str)> = starts.iter().zip(ends).filter_map(row).collect();
         let by_key = rows.iter().enumerate().rev().map(|(at, (key, _))| (*key, at)).collect();
         Self { rows, by_key }
     }

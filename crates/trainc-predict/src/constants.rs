@@ -685,7 +685,10 @@ impl Constants {
     pub fn nearest_run(&self, setting: &Setting, position: &Position) -> Option<NearestRun> {
         let mut best: Option<NearestRun> = None;
         let mut least = f64::INFINITY;
-        for (other, runs) in self.settings() {
+        // The runs of the same setting first: mostly none of another one is nearer.
+        let own = self.settings().iter().filter(|(other, _)| other == setting);
+        let others = self.settings().iter().filter(|(other, _)| other != setting);
+        for (other, runs) in own.chain(others) {
             let apart = setting.squared_distance(other);
             if apart >= least {
                 continue;

@@ -20,6 +20,8 @@ pub struct Position {
     pub context: f64,
     /// Share of the step in which the GPU waits: exposed communication, bubble, offload.
     pub waiting: f64,
+    /// Coordinates in units of a distance, computed once: a search asks for a hundred million distances.
+    coordinates: [f64; 7],
 }
 
 /// Names of the dimensions, as a plan says how a run differs from measured ones.
@@ -44,15 +46,27 @@ impl Position {
     /// Returns the position of a layout with this share of waiting.
     pub fn new(layout: &Layout, waiting: f64) -> Self {
         let (work, degrees) = (&layout.work, &layout.degrees);
-        Self {
-            tokens: work.sequence_length * work.sequences_at_once() / degrees.context.max(1.0),
-            length: work.sequence_length,
-            width: layout.model.hidden / degrees.tensor.max(1.0),
-            nodes: layout.hardware.nodes,
-            parameters: layout.model.parameters,
-            context: degrees.context,
+        Self::of_numbers([
+            work.sequence_length * work.sequences_at_once() / degrees.context.max(1.0),
+            work.sequence_length,
+            layout.model.hidden / degrees.tensor.max(1.0),
+            layout.hardware.nodes,
+            layout.model.parameters,
+            degrees.context,
             waiting,
+        ])
+    }
+
+    fn of_numbers(numbers: [f64; 7]) -> Self {
+        let [tokens, length, width, nodes, parameters, context, waiting] = numbers;
+        let mut coordinates = numbers.map(|n| n.max(1.0).ln());
+        if let Some(last) = coordinates.last_mut() {
+            *last = waiting;
         }
+        for (slot, scale) in coordinates.iter_mut().zip(SCALES) {
+            *slot /= scale;
+        }
+        Self { tokens, length, width, nodes, parameters, context, waiting, coordinates }
     }
 
     /// Returns its numbers as in a file of constants.
@@ -61,46 +75,26 @@ impl Position {
     }
 
     /// Returns the position of such numbers; `None` unless all are finite and all but the last positive.
-    pub(super) fn from_numbers(
-        [tokens, length, width, nodes, parameters, context, waiting]: [f64; 7],
-    ) -> Option<Self> {
-        let counts = [tokens, length, width, nodes, parameters, context];
+    pub(super) fn from_numbers(numbers: [f64; 7]) -> Option<Self> {
+        let [counts @ .., waiting] = numbers;
         let is_valid = counts.iter().all(|n| n.is_finite() && *n > 0.0) && (0.0..=1.0).contains(&waiting);
-        is_valid.then_some(Self { tokens, length, width, nodes, parameters, context, waiting })
-    }
-
-    fn coordinates(&self) -> [f64; 7] {
-        let [.., waiting] = self.numbers();
-        let mut out = self.numbers().map(|n| n.max(1.0).ln());
-        if let Some(last) = out.last_mut() {
-            *last = waiting;
-        }
-        out
+        is_valid.then(|| Self::of_numbers(numbers))
     }
 
     /// Returns the difference along each dimension, in units of a distance.
-    fn differences(&self, other: &Self) -> [f64; 7] {
-        let (a, b) = (self.coordinates(), other.coordinates());
-        let mut out = SCALES;
-        for ((slot, a), b) in out.iter_mut().zip(a).zip(b) {
-            *slot = (a - b).abs() / *slot;
-        }
-        out
+    fn differences(&self, other: &Self) -> impl Iterator<Item = f64> {
+        self.coordinates.iter().zip(&other.coordinates).map(|(a, b)| (a - b).abs())
     }
 
     /// Returns the square of the distance to another position.
     pub fn squared_distance(&self, other: &Self) -> f64 {
-        self.differences(other).iter().map(|difference| difference * difference).sum()
+        self.differences(other).map(|difference| difference * difference).sum()
     }
 
     /// Returns the names of the dimensions along which another position is far, the farthest first.
     pub fn notable_differences(&self, other: &Self) -> Vec<&'static str> {
-        let mut found: Vec<(f64, &'static str)> = self
-            .differences(other)
-            .into_iter()
-            .zip(NAMES)
-            .filter(|(difference, _)| *difference > NOTABLE)
-            .collect();
+        let mut found: Vec<(f64, &'static str)> =
+            self.differences(other).zip(NAMES).filter(|(difference, _)| *difference > NOTABLE).collect();
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         found.into_iter().map(|(_, name)| name).collect()
     }
@@ -110,38 +104,37 @@ impl Position {
 mod tests {
     use super::*;
 
-    const HERE: Position = Position {
-        tokens: 8192.0,
-        length: 8192.0,
-        width: 4096.0,
-        nodes: 4.0,
-        parameters: 8e9,
-        context: 1.0,
-        waiting: 0.1,
-    };
+    const HERE: [f64; 7] = [8192.0, 8192.0, 4096.0, 4.0, 8e9, 1.0, 0.1];
+
+    fn at(change: impl Fn(&mut [f64; 7])) -> Position {
+        let mut numbers = HERE;
+        change(&mut numbers);
+        Position::of_numbers(numbers)
+    }
 
     /// By hand: four times the length is ln 4 away; the same with twice the width of a rank, ln 2 more in
     /// another dimension.
     #[test]
     fn distances_add_up_by_dimension() {
-        let long = Position { length: 32_768.0, ..HERE };
-        assert!((HERE.squared_distance(&long) - 4.0_f64.ln().powi(2)).abs() < 1e-12);
-        let wide = Position { width: 8192.0, ..long };
+        let here = Position::of_numbers(HERE);
+        let long = at(|numbers| numbers[1] = 32_768.0);
+        assert!((here.squared_distance(&long) - 4.0_f64.ln().powi(2)).abs() < 1e-12);
+        let wide = at(|numbers| (numbers[1], numbers[2]) = (32_768.0, 8192.0));
         let both = 4.0_f64.ln().powi(2) + 2.0_f64.ln().powi(2);
-        assert!((HERE.squared_distance(&wide) - both).abs() < 1e-12);
-        assert_eq!(HERE.notable_differences(&wide), ["sequence length", "width per tensor rank"]);
-        assert_eq!(HERE.notable_differences(&HERE), [] as [&str; 0]);
+        assert!((here.squared_distance(&wide) - both).abs() < 1e-12);
+        assert_eq!(here.notable_differences(&wide), ["sequence length", "width per tensor rank"]);
+        assert_eq!(here.notable_differences(&here), [] as [&str; 0]);
     }
 
     #[test]
     fn invalid_numbers_are_no_position() {
-        assert_eq!(Position::from_numbers(HERE.numbers()), Some(HERE));
+        assert_eq!(Position::from_numbers(HERE).map(|here| here.numbers()), Some(HERE));
         for wrong in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
-            let mut numbers = HERE.numbers();
+            let mut numbers = HERE;
             numbers[0] = wrong;
             assert_eq!(Position::from_numbers(numbers), None);
         }
-        let waits = Position { waiting: 1.5, ..HERE };
+        let waits = at(|numbers| numbers[6] = 1.5);
         assert_eq!(Position::from_numbers(waits.numbers()), None);
     }
 }

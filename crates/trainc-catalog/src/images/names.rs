@@ -1,7 +1,8 @@
 //! What the names of images say: their processor, and the account of their registry.
 
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::processor::{family, of_family};
 use super::rows::{ImageRow, REGISTRIES, TABLE, accounts};
@@ -112,12 +113,14 @@ pub fn has_repository(name: &str) -> bool {
 
 /// Returns the regions in which an account has a registry of AWS; empty for other accounts.
 pub fn regions_of_account(account: &str) -> Vec<String> {
-    let all = REGISTRIES.keys().flat_map(accounts);
-    all.filter(|(_, other)| other == account)
-        .map(|(region, _)| region)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+    static REGIONS: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
+        let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (region, account) in REGISTRIES.keys().flat_map(accounts) {
+            out.entry(account).or_default().insert(region);
+        }
+        out
+    });
+    REGIONS.get(account).into_iter().flatten().cloned().collect()
 }
 
 /// Returns whether a registry of AWS exists in other regions only, so that no image of the URI's region can

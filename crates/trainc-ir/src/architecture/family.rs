@@ -1,7 +1,7 @@
 //! Model types: names, classes and common properties.
 
 use super::kinds::Class;
-use super::spec::{Spec, find_type, model_types, named_types};
+use super::spec::{Spec, find_named, find_type, model_types, named_types};
 use std::sync::LazyLock;
 
 /// A model type: one Hugging Face modelling file, a row of `data/model_types.toml`.
@@ -46,10 +46,7 @@ impl Family {
     /// Parses a manifest name or the `model_type` of a type that has one, with either separator (`gpt_neox`,
     /// `gpt-neox`).
     pub fn from_name(name: &str) -> Option<Self> {
-        let plain = name.to_ascii_lowercase().replace('_', "-");
-        named_types()
-            .find(|(model_type, name)| *name == plain || model_type.replace('_', "-") == plain)
-            .map(|(model_type, _)| Self(model_type))
+        find_named(name).map(Self)
     }
 
     /// Returns the type with this `model_type`, or of which it is another name.

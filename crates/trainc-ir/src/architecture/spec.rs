@@ -332,13 +332,47 @@ pub(super) const UNKNOWN: &str = "unknown";
 
 /// Returns the model types whose dimensions a manifest may state, with their names there.
 pub(super) fn named_types() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMES.named.iter().copied()
+}
+
+/// Returns the type whose dimensions a manifest may state under this name, with either separator.
+pub(super) fn find_named(name: &str) -> Option<&'static str> {
+    NAMES.by_name.get(&with_dashes(name)).copied()
+}
+
+/// Names of the types, read once per process: each manifest asks for several.
+struct TypeNames {
+    /// Types whose dimensions a manifest may state, with their names there.
+    named: Vec<(&'static str, &'static str)>,
+    /// The same types by both names, with dashes.
+    by_name: BTreeMap<String, &'static str>,
+    /// All types by their own names and by others.
+    by_alias: BTreeMap<&'static str, &'static str>,
+}
+
+static NAMES: LazyLock<TypeNames> = LazyLock::new(|| {
+    let mut out = TypeNames { named: Vec::new(), by_name: BTreeMap::new(), by_alias: BTreeMap::new() };
     let mut current = "";
-    TYPES.lines().filter_map(move |line| {
+    for line in TYPES.lines() {
         if let Some(name) = header(line) {
             current = name;
+            out.by_alias.entry(name).or_insert(name);
+        } else if let Some(name) = line.strip_prefix("name = \"").and_then(|rest| rest.strip_suffix('"')) {
+            out.named.push((current, name));
+            for name in [name, current] {
+                out.by_name.entry(with_dashes(name)).or_insert(current);
+            }
+        } else if let Some(list) = line.strip_prefix("aliases = ") {
+            for alias in list.split('"').skip(1).step_by(2) {
+                out.by_alias.entry(alias).or_insert(current);
+            }
         }
-        Some((current, line.strip_prefix("name = \"")?.strip_suffix('"')?))
-    })
+    }
+    out
+});
+
+fn with_dashes(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
 }
 
 fn header(line: &'static str) -> Option<&'static str> {
@@ -347,20 +381,7 @@ fn header(line: &'static str) -> Option<&'static str> {
 
 /// Returns the type with this name or alias.
 pub(super) fn find_type(name: &str) -> Option<&'static str> {
-    let mut current = None;
-    for line in TYPES.lines() {
-        if let Some(header) = header(line) {
-            if header == name {
-                return Some(header);
-            }
-            current = Some(header);
-        } else if let Some(list) = line.strip_prefix("aliases = ")
-            && list.split('"').skip(1).step_by(2).any(|alias| alias == name)
-        {
-            return current;
-        }
-    }
-    None
+    NAMES.by_alias.get(name).copied()
 }
 
 fn slice(text: &'static str, name: &str) -> Option<toml::Table> {

@@ -364,7 +364,7 @@ impl PlanValues {
         self.insert_text_field("train.evaluate_strategy", &strategy, UNWRITTEN);
         match every.get() {
             Some(EvaluationInterval::Epoch) => {
-                self.put("train.evaluate_steps", None::<Value>, "set to `epoch`")
+                self.put("train.evaluate_steps", None::<Value>, "set to `epoch`");
             }
             _ => self.insert_number_field(
                 "train.evaluate_steps",
