@@ -1,7 +1,8 @@
 //! Calls of Python scripts whose keywords are options with a known meaning.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::table::Table;
 use super::vocabulary;
@@ -22,7 +23,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns whether the keywords of a call are options.
 pub fn is_known(call: &str) -> bool {
-    TABLE.row_text(call).is_some()
+    static CALLS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| TABLE.keys().collect());
+    CALLS.contains(call)
 }
 
 /// Returns the option that a keyword of a call means, as in `vocabulary::get`.

@@ -29,16 +29,16 @@ impl Table {
 
     /// Returns the lines of a row, without its header.
     pub(crate) fn row_text(self, key: &str) -> Option<&'static str> {
-        let at = *self.index().by_key.get(key)?;
-        self.index().rows.get(at).map(|(_, text)| *text)
+        let index = self.index();
+        index.rows.get(*index.by_key.get(key)?).map(|(_, text)| *text)
     }
 
     /// Returns where the rows are, found once per process: a table has up to a thousand, and rules ask for
     /// many.
-    fn index(self) -> Arc<Index> {
-        static INDICES: Memo<usize, Arc<Index>> = Memo::new();
+    fn index(self) -> &'static Index {
+        static INDICES: Memo<usize, &'static Index> = Memo::new();
         // Tables never share a text, so its address identifies the table.
-        INDICES.get(self.text.as_ptr().addr(), |_| Arc::new(Index::new(self.text)))
+        INDICES.get(self.text.as_ptr().addr(), |_| Box::leak(Box::new(Index::new(self.text))))
     }
 
     /// Returns a row, parsed once per process. A row of another type counts as absent; a test parses every
@@ -55,8 +55,7 @@ impl Table {
 
     /// Returns all keys in the order of the file.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
-        let index = self.index();
-        (0..index.rows.len()).filter_map(move |at| index.rows.get(at).map(|(key, _)| *key))
+        self.index().rows.iter().map(|(key, _)| *key)
     }
 
     /// Returns the keys that begin with `prefix`.
