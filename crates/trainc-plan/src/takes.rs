@@ -92,6 +92,10 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
             out.extend(options_of(&fields, class, path, &values));
         }
     }
+    // So does that of evaluations.
+    if plan.job.train.evaluate.is_some() {
+        out.extend(options_of(&fields, class, "train.evaluate_micro_batch", &values));
+    }
     let mut named: Vec<String> = plan
         .job
         .program
@@ -119,7 +123,9 @@ fn options_of(
     // Settings that take two options: both decay rates, and when to evaluate.
     let paths: &[&str] = match path {
         "train.betas" => &["train.beta1", "train.beta2"],
-        "train.evaluate_strategy" => &["train.evaluate_strategy", "train.evaluate_steps"],
+        "train.evaluate_strategy" | "train.evaluate_steps" => {
+            &["train.evaluate_strategy", "train.evaluate_steps"]
+        }
         _ => &[path],
     };
     let mut out = Vec::new();

@@ -41,5 +41,18 @@ pub(crate) fn unmodelled(plan: &Plan) -> Vec<Unmodelled> {
             }
         }
     }
+    // Its passes hold the logits of all their sequences, and may be larger than those of the training.
+    let evaluate = plan.job.train.evaluate.as_ref().and_then(|evaluate| evaluate.micro_batch.val());
+    let trained = plan.batch.as_ref().map(|batch| batch.micro_batch_size.value);
+    if let (Some(written), Some(trained)) = (evaluate, trained)
+        && written.value > trained
+    {
+        out.push(Unmodelled {
+            what: format!("evaluation with {} a pass", trainc_diag::text::count(written.value, "sequence")),
+            takes_memory: true,
+            takes_time: false,
+            span: written.origin.span().unwrap_or_default(),
+        });
+    }
     out
 }

@@ -42,6 +42,11 @@ pub struct Narrowing {
 /// of the same layout were measured already, or if nothing narrows it by a tenth.
 pub fn narrowing(plan: &Plan, constants: &Constants) -> Option<Narrowing> {
     let layout = Layout::from_plan(plan).ok()?;
+    // Nobody measures a job that cannot run, or is shorter.
+    let fits = memory_with(&layout, &MemoryConstants::from_constants(constants)).fits;
+    if fits == Some(false) || plan.run.steps.as_ref().is_none_or(|steps| steps.value < STEPS) {
+        return None;
+    }
     let constants = constants.for_gpu(layout.hardware.gpu);
     let now = speed(&layout, constants).ok()?;
     if now.evidence.is_some_and(|used| used.is_measured()) {

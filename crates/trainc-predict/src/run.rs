@@ -10,7 +10,7 @@ use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals,
 use super::speed::forward_share;
 use super::spot::predict_spot_run;
 use trainc_ir::hardware::Instance;
-use trainc_ir::{CheckpointInterval, Cluster, EvaluationInterval, Plan, Price, Storage};
+use trainc_ir::{Channel, CheckpointInterval, Cluster, EvaluationInterval, Plan, Price, Storage};
 
 const GIB: f64 = 1_073_741_824.0;
 const HOUR: f64 = 3_600.0;
@@ -260,8 +260,8 @@ struct Evaluation {
     every: EvaluationInterval,
     /// Sequences of one evaluation.
     sequences: f64,
-    /// Sequences of a pass of each rank, if not those of the training.
-    micro_batch: Option<f64>,
+    /// Number of epochs, if the run is as long as so many.
+    epochs: Option<f64>,
     /// Sequences of an epoch, if known.
     epoch: Option<f64>,
 }
@@ -269,34 +269,40 @@ struct Evaluation {
 impl Evaluation {
     fn from_plan(plan: &Plan) -> Option<Self> {
         let written = plan.job.train.evaluate.as_ref()?;
+        // The worker evaluates on its channel alone.
+        let is_validation = |channel: &Channel| channel.name.value().is_some_and(|name| name == "validation");
+        if plan.is_worker() && !plan.job.channels.iter().any(is_validation) {
+            return None;
+        }
         let dataset = plan.job.train.dataset.as_ref();
         let length = plan.job.train.sequence_length.get();
         let by_tokens = || Some(dataset?.tokens.get()? as f64 / length.filter(|length| *length > 0)? as f64);
         Some(Self {
             every: written.every.get()?,
             sequences: written.sequences.get()? as f64,
-            micro_batch: written.micro_batch.get().map(|size| size as f64),
+            epochs: plan.job.train.epochs.get(),
             epoch: dataset.and_then(|dataset| dataset.sequences.get()).map(|n| n as f64).or_else(by_tokens),
         })
     }
 
     /// Returns the seconds of all evaluations of a run of `steps` steps; `None` if their number is unknown.
     ///
-    /// Each is the forward part of the training's passes, as many as hold its sequences. The seconds of a
-    /// pass are proportional to its sequences.
+    /// Each is the forward part of the training's work on as many sequences, with those of the fullest rank.
     fn seconds(&self, layout: &Layout, speed: &Speed, steps: f64) -> Option<f64> {
         let times = match self.every {
             EvaluationInterval::Steps(every) => (steps / (every as f64).max(1.0)).floor(),
-            // The last epoch may end with the last step, which rounding must not lose.
-            EvaluationInterval::Epoch => (steps * layout.work.global_sequences / self.epoch? + 1e-6).floor(),
+            // The last batch of an epoch may be smaller than the others.
+            EvaluationInterval::Epoch => match self.epochs {
+                Some(epochs) => epochs.floor(),
+                None => (steps / (self.epoch? / layout.work.global_sequences).ceil().max(1.0)).floor(),
+            },
         };
         let at_once = layout.work.sequences_at_once();
         let readers = layout.work.global_sequences / (at_once * layout.work.passes).max(1.0);
-        let size = self.micro_batch.unwrap_or(at_once);
-        let passes = (self.sequences / (readers * size).max(1.0)).ceil();
+        let of_a_rank = (self.sequences / readers.max(1.0)).ceil();
         let in_passes = speed.step_seconds - speed.parts.optimizer - speed.parts.input.unwrap_or(0.0);
-        let pass = forward_share(layout) * in_passes / layout.work.passes.max(1.0) * size / at_once;
-        Some(times * passes * pass)
+        let pass = forward_share(layout) * in_passes / layout.work.passes.max(1.0);
+        Some(times * of_a_rank * pass / at_once)
     }
 }
 
@@ -485,7 +491,7 @@ mod tests {
         assert_eq!((unknown.best_interval_seconds, unknown.best_interval), (None, None));
     }
 
-    /// 8 ranks with micro-batches of 4, so that 500 sequences are 16 passes, or 32 of half the size.
+    /// 8 ranks with micro-batches of 4, so that the fullest has 63 of 500 sequences.
     #[test]
     fn an_evaluation_is_the_forward_part_of_its_passes() {
         let mut layout = crate::samples::h100_fsdp();
@@ -493,18 +499,19 @@ mod tests {
         (layout.work.passes, layout.work.global_sequences) = (2.0, 64.0);
         (layout.recompute, layout.lora) = (crate::Recompute::None, None);
         let speed = Speed { step_seconds: 12.0, ..Speed::default() };
-        let of = |every, micro_batch, epoch| Evaluation { every, sequences: 500.0, micro_batch, epoch };
+        let of = |every, epochs, epoch| Evaluation { every, sequences: 500.0, epochs, epoch };
         let steps = |evaluation: Evaluation| evaluation.seconds(&layout, &speed, 1_000.0);
         let every = EvaluationInterval::Steps(300);
-        // A third of the 6 seconds of a pass, thrice in a thousand steps.
+        // A third of the 6 seconds of a pass with 4 sequences, thrice in a thousand steps.
         let seconds = steps(of(every, None, None)).unwrap();
-        assert!((seconds - 3.0 * 16.0 * 2.0).abs() < 1e-6, "{seconds}");
-        let halved = steps(of(every, Some(2.0), None)).unwrap();
-        assert!((halved - seconds).abs() < 1e-6, "{halved}");
+        assert!((seconds - 3.0 * 63.0 * 0.5).abs() < 1e-6, "{seconds}");
         assert_eq!(steps(of(EvaluationInterval::Steps(2_000), None, None)), Some(0.0));
         assert_eq!(steps(of(EvaluationInterval::Epoch, None, None)), None);
-        let twice = steps(of(EvaluationInterval::Epoch, None, Some(32_000.0))).unwrap();
-        assert!((twice - 2.0 * 16.0 * 2.0).abs() < 1e-6, "{twice}");
+        // 499.02 batches are 500 steps.
+        let twice = steps(of(EvaluationInterval::Epoch, None, Some(31_937.0))).unwrap();
+        assert!((twice - 2.0 * 63.0 * 0.5).abs() < 1e-6, "{twice}");
+        let ten = steps(of(EvaluationInterval::Epoch, Some(10.0), Some(65.0))).unwrap();
+        assert!((ten - 10.0 * 63.0 * 0.5).abs() < 1e-6, "{ten}");
     }
 
     #[test]

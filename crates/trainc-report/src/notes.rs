@@ -57,6 +57,15 @@ pub(super) fn notes(
             .and_then(|plan| narrowing(plan, constants))
             .map(|found| describe_narrowing(&found)),
     );
+    let evaluates = plan.is_some_and(|plan| plan.job.train.evaluate.is_some());
+    if evaluates && document.run.parts.evaluation == Some(0.0) {
+        let why = if plan.is_some_and(Plan::is_worker) {
+            "none, since there is no channel `validation` to evaluate on, or the run ends before"
+        } else {
+            "none, since the run ends before the first"
+        };
+        out.push(format!("run.parts.evaluation: {why}"));
+    }
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
         out.push("run.cost_usd: excludes the storage volumes, whose price is not known".to_owned());
     }
@@ -295,8 +304,8 @@ fn reason<'a>(
                 `spot`): no interruptions are assumed")
         }
         "run.parts.evaluation" if prediction.run.is_some() => {
-            say("the size of `dataset` is not set: `run.seconds` and the cost exclude the evaluations \
-                and are lower bounds")
+            say("neither `sequences` nor `tokens` of `dataset` is set: `run.seconds` and the cost exclude \
+                the evaluations and are lower bounds")
         }
         "run.parts.download" if prediction.run.is_some() => {
             say("a channel is downloaded before the start, and the size of `dataset` is not set: \

@@ -372,7 +372,10 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             Some(seconds) if seconds > 0.0 => {
                 out.push(format!("includes {} for evaluation", text::rounded_duration(seconds.max(1.0))));
             }
-            Some(_) => {}
+            Some(_) => {
+                let why = document.notes.iter().find_map(|note| note.strip_prefix("run.parts.evaluation: "));
+                out.extend(why.map(|why| format!("evaluation: {why}")));
+            }
             None => out.push("excludes the evaluations: set `dataset sequences=`".to_owned()),
         }
         if run.parts.download.is_none() {

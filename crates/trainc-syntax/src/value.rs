@@ -285,6 +285,7 @@ fn units_of(ty: Ty) -> &'static str {
         Ty::Duration => "ms, s, m, h, d, w",
         Ty::Rate => "MB/s, GB/s (bytes) or Mbps, Gbps (bits)",
         Ty::Every => "steps, s, m, h, d",
+        Ty::StepsOrEpoch => "steps",
         _ => "steps (below 1 it is a fraction of the steps)",
     }
 }
@@ -295,6 +296,10 @@ fn write_one_of(codes: &[String]) -> String {
 
 /// Returns a bare number with the unit that is probably meant, in quotes; both where two are likely.
 fn suggest_unit(ty: Ty, number: &str) -> Vec<String> {
+    // No fraction of a step, nor of all steps.
+    if ty == Ty::StepsOrEpoch && number.parse::<u64>().is_err() {
+        return vec!["\"epoch\"".to_owned()];
+    }
     let units: &[&str] = match ty {
         Ty::Bytes => &["GiB"],
         // A job can run for at most 28 days, so a larger number has a smaller unit.

@@ -154,7 +154,7 @@ node! {
     pub struct Evaluate("evaluate") {
         /// steps between two evaluations, or `"epoch"`: after each pass over the data
         pub every: Field<EvaluationInterval> = prop("every", Ty::StepsOrEpoch).required()
-            .decides(&["train.evaluate_strategy", "train.evaluate_steps"]);
+            .decides(&["train.evaluate_steps", "train.evaluate_strategy"]);
         /// sequences of one evaluation
         pub sequences: Field<u64> = prop("sequences", Ty::Int(1, u64::MAX)).required();
         /// sequences per model replica and pass; default: those of the training

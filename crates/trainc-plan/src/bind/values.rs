@@ -351,11 +351,18 @@ impl PlanValues {
             self.insert_number_field(path, field, NO_OPTIMIZER);
         }
         let evaluate = train.evaluate.as_ref();
-        self.insert_number_field(
-            "train.evaluate_micro_batch",
-            evaluate.map_or(&Field::Absent, |it| &it.micro_batch),
-            UNWRITTEN,
-        );
+        // The training's, unless it is written.
+        match evaluate.filter(|it| it.micro_batch.is_absent()) {
+            Some(_) => {
+                let size = plan.batch.as_ref().map(|batch| batch.micro_batch_size.value);
+                self.put("train.evaluate_micro_batch", size, UNWRITTEN);
+            }
+            None => self.insert_number_field(
+                "train.evaluate_micro_batch",
+                evaluate.map_or(&Field::Absent, |it| &it.micro_batch),
+                UNWRITTEN,
+            ),
+        }
         let every = evaluate.map_or(Field::Absent, |it| it.every.clone());
         let strategy = every.clone().map(|every| match every {
             EvaluationInterval::Steps(_) => "steps".to_owned(),

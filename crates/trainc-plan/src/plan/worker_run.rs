@@ -4,7 +4,7 @@ use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::worker::{
     GRACE_SECONDS, VALIDATION_CHANNEL, WorkerAdapter, WorkerCommand, WorkerOutput, WorkerRunSettings,
 };
-use trainc_ir::{Adapter, Channel, CheckpointInterval, Cluster, Plan};
+use trainc_ir::{Adapter, Channel, CheckpointInterval, Cluster, EvaluationInterval, Plan};
 
 /// Default seconds between checkpoints: an interruption then costs a quarter of an hour on average.
 const CHECKPOINT_SECONDS: u64 = 1800;
@@ -27,10 +27,18 @@ pub(super) fn worker_run_settings(plan: &Plan, in_container: bool) -> WorkerRunS
     let (checkpoint_interval_seconds, checkpoint_interval_steps) = checkpoint_interval(plan);
     let has_validation =
         job.channels.iter().any(|one| one.name.value().is_some_and(|name| name == VALIDATION_CHANNEL));
+    let written = match job.train.evaluate.as_ref().and_then(|evaluate| evaluate.every.get()) {
+        Some(EvaluationInterval::Steps(steps)) => Some(steps),
+        // The worker has no epochs.
+        Some(EvaluationInterval::Epoch) | None => None,
+    };
     let tenth_of_steps = plan.run.steps.as_ref().map(|steps| steps.value.div_ceil(10).max(1));
     WorkerRunSettings {
         log_interval_steps: if in_container { LOG_STEPS } else { 1 },
-        evaluation_interval_steps: checkpoint_interval_steps.or(tenth_of_steps).filter(|_| has_validation),
+        evaluation_interval_steps: written
+            .or(checkpoint_interval_steps)
+            .or(tenth_of_steps)
+            .filter(|_| has_validation),
         checkpoint_interval_seconds,
         checkpoint_interval_steps,
         checkpoint_directory: checkpoint_directory(plan, in_container),
