@@ -1,6 +1,7 @@
 //! What a manifest says of memory and overlap, through to the prediction.
 
-use crate::support::{Memory, compile_in, options, over_base};
+use crate::support::{Memory, compile_in, options, over_base, trainc};
+use serde_json::Value;
 use trainc_ir::Launcher;
 use trainc_predict::{Gathering, Layout, Moments, Prefetch, Recompute, memory::memory, predict};
 
@@ -145,4 +146,62 @@ fn selective_recomputation_is_that_of_the_code() {
     assert_eq!(recompute(""), Recompute::Selective);
     assert_eq!(recompute(" code=\"megatron\""), Recompute::Selective);
     assert_eq!(recompute(" code=\"torchtitan\""), Recompute::Operations);
+}
+
+/// Evaluations take time, reach the program under the names of its class, and need memory of their own.
+#[test]
+fn evaluations_are_counted_and_passed() {
+    let plan = |sets: &[&str]| {
+        let mut args =
+            vec!["plan", "examples/qwen3-8b-fsdp2/trainc.kdl", "--offline", "-o", "json", "--exit-zero"];
+        args.extend(sets.iter().flat_map(|set| ["--set", *set]));
+        trainc(&args).json()
+    };
+    let part = |plan: &Value| plan["run"]["parts"]["evaluation"].as_f64();
+    let passed = |plan: &Value, name: &str| {
+        let all = plan["delivery"]["passed"].as_array().unwrap().clone();
+        all.into_iter().find(|one| one["as"] == name).map(|one| one["value"].clone())
+    };
+    let (every, sequences) = ("train.evaluate.every=200 steps", "train.evaluate.sequences=640");
+    let (plain, five) = (plan(&[]), plan(&[every, sequences]));
+    assert_eq!(part(&plain), Some(0.0));
+    // Five times 640 sequences forward, of 64,000 that are trained with full recomputation: forward twice, backward
+    // as much as two.
+    let (seconds, training) = (part(&five).unwrap(), five["run"]["parts"]["training"].as_f64().unwrap());
+    assert!((seconds / training / (3_200.0 / 64_000.0 / 4.0) - 1.0).abs() < 0.05, "{seconds} {training}");
+    let more = five["run"]["seconds"].as_f64().unwrap() - plain["run"]["seconds"].as_f64().unwrap();
+    assert!((more / seconds - 1.0).abs() < 1e-6, "{more} {seconds}");
+    assert_eq!(passed(&five, "eval_steps"), Some(200.into()));
+    assert_eq!(
+        passed(&five, "per_device_eval_batch_size"),
+        None,
+        "not written, so no setting of the manifest"
+    );
+    assert_eq!(five["memory"]["fits"], true);
+    let large = plan(&[every, sequences, "train.evaluate.micro-batch=64"]);
+    assert_eq!(passed(&large, "per_device_eval_batch_size"), Some(64.into()));
+    assert!(large["memory"]["fits"].is_null() && large["notes"].to_string().contains("64 sequences a pass"));
+    // An epoch of unknown length.
+    let epoch = plan(&["train.evaluate.every=epoch", sequences]);
+    assert!(part(&epoch).is_none() && epoch["notes"].to_string().contains("run.parts.evaluation: neither"));
+    let never = plan(&["train.evaluate.every=2000 steps", sequences]);
+    assert!(part(&never) == Some(0.0) && never["notes"].to_string().contains("ends before the first"));
+}
+
+/// What would narrow an interval is said of a job that can run so long.
+#[test]
+fn no_measurement_is_named_of_a_job_that_cannot_run() {
+    let named = |sets: &[&str]| {
+        let mut args =
+            vec!["plan", "examples/llama-7b-fsdp/trainc.kdl", "--offline", "-o", "json", "--exit-zero"];
+        args.extend(sets.iter().flat_map(|set| ["--set", *set]));
+        trainc(&args).json()["notes"].to_string().contains("speed.interval: would be")
+    };
+    assert!(named(&[]));
+    assert!(!named(&[
+        "train.activation-checkpointing=#false",
+        "train.micro-batch=16",
+        "train.sequence-length=32768"
+    ]));
+    assert!(!named(&["train.tokens=#null", "train.steps=5"]));
 }

@@ -10,7 +10,7 @@ use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals,
 use super::speed::forward_share;
 use super::spot::predict_spot_run;
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Channel, CheckpointInterval, Cluster, EvaluationInterval, Plan, Price, Storage};
+use trainc_ir::{CheckpointInterval, Cluster, EvaluationInterval, Plan, Price, Storage};
 
 const GIB: f64 = 1_073_741_824.0;
 const HOUR: f64 = 3_600.0;
@@ -269,16 +269,15 @@ struct Evaluation {
 impl Evaluation {
     fn from_plan(plan: &Plan) -> Option<Self> {
         let written = plan.job.train.evaluate.as_ref()?;
-        // The worker evaluates on its channel alone.
-        let is_validation = |channel: &Channel| channel.name.value().is_some_and(|name| name == "validation");
-        if plan.is_worker() && !plan.job.channels.iter().any(is_validation) {
-            return None;
-        }
         let dataset = plan.job.train.dataset.as_ref();
         let length = plan.job.train.sequence_length.get();
         let by_tokens = || Some(dataset?.tokens.get()? as f64 / length.filter(|length| *length > 0)? as f64);
         Some(Self {
-            every: written.every.get()?,
+            // The worker's plan has decided when it evaluates, if it has the data for it.
+            every: match &plan.worker {
+                Some(worker) => EvaluationInterval::Steps(worker.run.evaluation_interval_steps?),
+                None => written.every.get()?,
+            },
             sequences: written.sequences.get()? as f64,
             epochs: plan.job.train.epochs.get(),
             epoch: dataset.and_then(|dataset| dataset.sequences.get()).map(|n| n as f64).or_else(by_tokens),
