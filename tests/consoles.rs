@@ -179,7 +179,7 @@ fn every_command_is_one_that_trainc_takes() {
             args.push("--help".to_owned());
             if seen.insert(args.clone()) {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                let ran = trainc_in(root(), &args, b"", Duration::from_secs(30));
+                let ran = trainc_in(root(), &args, b"", Duration::from_mins(1));
                 // What is wrong on purpose, and a file that is built in the line above it.
                 let is_meant = ran.err.contains(&format!("({code})")) || ran.err.contains("no such file");
                 if (ran.code != Some(0) || !ran.out.contains("Usage:")) && !is_meant {
@@ -259,7 +259,7 @@ fn typed(source: &str) -> Vec<String> {
 /// What a help, a note or a next step says to type: a command that there is, and flags that it has.
 #[test]
 fn every_command_that_a_message_says_is_there_with_its_flags() {
-    let list = trainc_in(root(), &["--help"], b"", Duration::from_secs(30)).out;
+    let list = trainc_in(root(), &["--help"], b"", Duration::from_mins(1)).out;
     let mut helps = std::collections::BTreeMap::new();
     let (mut faults, mut seen) = (Vec::new(), 0);
     for path in files_of_crates(&[".rs", ".toml"]).into_iter().filter(|path| path.contains("src/")) {
@@ -274,7 +274,7 @@ fn every_command_that_a_message_says_is_there_with_its_flags() {
             let sub = args.first().copied().filter(|sub| verb == "data" && *sub == "pack");
             let help = helps.entry(format!("{verb} {}", sub.unwrap_or_default())).or_insert_with(|| {
                 let words: Vec<&str> = [verb].into_iter().chain(sub).chain(["--help"]).collect();
-                trainc_in(root(), &words, b"", Duration::from_secs(30)).out
+                trainc_in(root(), &words, b"", Duration::from_mins(1)).out
             });
             for word in args.iter().filter(|word| word.starts_with("--")) {
                 let flag: String = word

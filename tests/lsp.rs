@@ -67,7 +67,7 @@ impl Editor {
     /// The codes of the errors that answer bytes which are no message.
     fn refused(&mut self, bytes: &str) -> Value {
         self.to.as_mut().unwrap().write_all(bytes.as_bytes()).unwrap();
-        self.from.recv_timeout(Duration::from_secs(30)).unwrap()["error"]["code"].clone()
+        self.from.recv_timeout(Duration::from_mins(2)).unwrap()["error"]["code"].clone()
     }
 
     fn tell(&mut self, method: &str, params: Value) {
@@ -80,7 +80,7 @@ impl Editor {
         let id = self.next;
         self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let message = self.from.recv_timeout(Duration::from_secs(30)).unwrap();
+            let message = self.from.recv_timeout(Duration::from_mins(2)).unwrap();
             if message["method"] == "textDocument/publishDiagnostics" {
                 let list = message["params"]["diagnostics"].as_array().unwrap().clone();
                 self.problems.insert(message["params"]["uri"].as_str().unwrap().to_owned(), list);

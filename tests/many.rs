@@ -317,7 +317,7 @@ fn layers_alone_are_no_jobs() {
     dir.write("layers/base.kdl", "region \"us-west-2\"\n");
     dir.write("layers/small.kdl", "train { steps 10; }\n");
     for args in [&["check", "layers"][..], &["check", "layers/*.kdl"], &["emit", "layers", "--out", "out"]] {
-        let ran = trainc_in(&dir.0, args, b"", Duration::from_secs(30));
+        let ran = trainc_in(&dir.0, args, b"", Duration::from_mins(1));
         assert_eq!(ran.code, Some(3), "{args:?}: {}{}", ran.out, ran.err);
         let said = format!("{}{}", ran.out, ran.err);
         assert!(said.contains("T0141") && said.contains("no `job` in the 2 manifests"), "{args:?}: {said}");

@@ -122,14 +122,14 @@ fn the_plan_is_a_point_of_its_scaling() {
 fn what_users_write_does_not_run() {
     let scratch = Scratch::new("pictures-evil");
     let evil = "</td><script>alert(1)</script><img src=x onerror=alert(1)>";
-    let starter = trainc_in(&scratch.0, &["init", "-q"], b"", Duration::from_secs(30));
+    let starter = trainc_in(&scratch.0, &["init", "-q"], b"", Duration::from_mins(1));
     assert_eq!(starter.code, Some(0), "{}", starter.err);
     let path = scratch.0.join("trainc.kdl");
     let text = fs::read_to_string(&path).unwrap();
     let program = text.lines().find(|line| line.starts_with("    program ") && line.ends_with('{')).unwrap();
     let hyperparameter = format!("{program}\n        hyperparameter \"note\" \"{evil}\"");
     fs::write(&path, text.replace(program, &hyperparameter)).unwrap();
-    let ran = trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "out"], b"", Duration::from_secs(30));
+    let ran = trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "out"], b"", Duration::from_mins(1));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let html = fs::read_to_string(scratch.0.join("out/report.html")).unwrap();
     assert!(!html.contains("<script") && !html.contains("<img"), "{html}");

@@ -420,6 +420,16 @@ pub fn trainc_in(dir: &Path, args: &[&str], input: &[u8], limit: std::time::Dura
     Ran { code, out: out.join().unwrap(), err: err.join().unwrap(), took }
 }
 
+/// Waits until something is true; fails after far more time than a busy machine needs.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_true() {
+        assert!(began.elapsed() < std::time::Duration::from_mins(2), "{what}: not within two minutes");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 /// Runs the built binary in the repository.
 #[track_caller]
 pub fn trainc(args: &[&str]) -> Ran {

@@ -27,7 +27,7 @@ class Account:
             f"{self.url}/_account/{what}", json.dumps(value).encode(), {"Content-Type": "text/plain"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as no:
             raise ValueError(no.read().decode()) from None
@@ -86,7 +86,7 @@ def held():
                 [sys.executable, "-m", "account", "--ready", str(ready)], cwd=HERE, stdout=log, stderr=log
             )
             try:
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + 120
                 while not (ready.exists() and ready.read_text()):
                     if process.poll() is not None or time.monotonic() > deadline:
                         log.seek(0)
@@ -95,7 +95,7 @@ def held():
                 yield Account(ready.read_text())
             finally:
                 process.terminate()
-                process.wait(10)
+                process.wait(60)
                 log.seek(0)
                 if text := log.read().decode():
                     print(f"--- the test account says\n{text}", file=sys.stderr)

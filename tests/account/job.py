@@ -115,7 +115,7 @@ class Run:
     def command(self, verb, *flags):
         return [TRAINC, verb, self.example.manifest, *self.example.flags, *flags]
 
-    def trainc(self, verb, *flags, environment=None, timeout=120):
+    def trainc(self, verb, *flags, environment=None, timeout=300):
         done = subprocess.run(
             self.command(verb, *flags), env={**self.account.environment, **(environment or {})},
             capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,

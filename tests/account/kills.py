@@ -4,14 +4,9 @@ By default at the first request of each operation. `TRAINC_EVERY_CALL=1` kills a
 minutes: the nightly workflow sets it. In memory, `tests/apply/faults.rs` does that in every run.
 """
 
-import concurrent.futures
 import itertools
 import os
-import threading
 
-from hold import held
-
-WORKERS = 2
 EVERY_CALL = os.environ.get("TRAINC_EVERY_CALL") == "1"
 # The code and the exit status for a saved plan that is out of date.
 STALE, DIFFERENT = "T0612", 4
@@ -45,35 +40,17 @@ def killed_apply(run, phase, point, pidfile):
     return "; ".join(run.faults_against_one()), end
 
 
-def kill_applies(start, phase, folder):
-    """Kills an apply of `start(account, folder)` at each point. Returns the number of runs by how they ended."""
-    folder.mkdir(exist_ok=True)
-    with held() as account:
-        (folder / "undisturbed").mkdir()
-        run = start(account, folder / "undisturbed")
-        account.admin("forget")
-        assert run.apply().code == 0
-        remaining = iter(points(account.calls()))
-    lock, wrong, ends = threading.Lock(), {}, {}
-
-    def work(index):
-        own = folder / f"worker-{index}"
-        own.mkdir()
-        with held() as account:
-            while True:
-                with lock:
-                    point = next(remaining, None)
-                if point is None:
-                    return
-                found, end = killed_apply(start(account, own), phase, point, own / "pid")
-                with lock:
-                    ends[end] = ends.get(end, 0) + 1
-                    if found:
-                        wrong[str(point)] = found
-
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        for future in [pool.submit(work, index) for index in range(WORKERS)]:
-            future.result()
+def kill_applies(account, start, phase, folder):
+    """Kills an apply of `start()` at each point. Returns the number of runs by how they ended."""
+    run = start()
+    account.admin("forget")
+    assert run.apply().code == 0
+    wrong, ends = {}, {}
+    for point in points(account.calls()):
+        found, end = killed_apply(start(), phase, point, folder / "pid")
+        ends[end] = ends.get(end, 0) + 1
+        if found:
+            wrong[str(point)] = found
     assert not wrong, "\n".join(f"{point}: {what}" for point, what in itertools.islice(wrong.items(), 4))
     # Every point except the one past the end was reached.
     assert ends.pop("not met", 0) <= (1 if EVERY_CALL else 0), ends

@@ -275,12 +275,12 @@ def test_faults_strike_before_or_after_the_effect(account):
 
 
 def test_a_kill_reaches_the_process(account, tmp_path):
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "300"])
     (tmp_path / "pid").write_text(str(process.pid))
     account.faults({"where": "iam:CreateRole", "do": "kill-after", "nth": 1, "pidfile": str(tmp_path / "pid")})
     with pytest.raises(botocore.exceptions.BotoCoreError):
         account.client("iam").create_role(RoleName="a", AssumeRolePolicyDocument=TRUST)
-    assert process.wait(5) == -9
+    assert process.wait(60) == -9
     assert [r["name"] for r in account.state()["roles"]] == ["a"]
 
 

@@ -104,10 +104,10 @@ def test_the_job_is_created_last_and_as_emitted(account, largest, tmp_path):
 
 
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
-def test_killed_apply_converges(largest, tmp_path, table, phase):
+def test_killed_apply_converges(account, largest, tmp_path, table, phase):
     """Kills apply after a request is sent: before its effect (`kill`), or after its effect and before the answer."""
     began = time.monotonic()
-    ends = kill_applies(lambda account, _: Run(account, largest), phase, tmp_path)
+    ends = kill_applies(account, lambda: Run(account, largest), phase, tmp_path)
     runs = sum(ends.values())
     table(f"{largest.name}: {phase}, then again", runs, "one of everything", time.monotonic() - began)
 

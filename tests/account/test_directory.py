@@ -37,32 +37,31 @@ def jobs(account, tmp_path, starter):
 
 
 def apply(account, folder, *arguments):
-    began = time.monotonic()
-    done = subprocess.run(
+    return subprocess.run(
         [TRAINC, "apply", "--yes", *arguments], cwd=folder, env=account.environment, capture_output=True, text=True,
-        stdin=subprocess.DEVNULL, timeout=180,
+        stdin=subprocess.DEVNULL, timeout=300,
     )
-    return done, time.monotonic() - began
 
 
-def test_jobs_of_a_directory_do_not_wait_for_each_other(account, jobs, table):
-    one, alone = apply(account, jobs, "job-1.kdl")
+def test_jobs_of_a_directory_do_not_wait_for_each_other(account, jobs):
+    one = apply(account, jobs, "job-1.kdl")
     assert one.returncode == 0, one
     account.admin("forget")
-    done, together = apply(account, jobs, ".")
+    done = apply(account, jobs, ".")
     assert done.returncode == 0, done
     assert sorted(job["name"].rpartition("-")[0] for job in account.state()["jobs"]) == [
         f"job-{number}" for number in range(1, JOBS + 1)
     ]
-    # Sequentially they would take five times as long, since the first job exists already.
-    assert together < 0.6 * (JOBS - 1) * alone, (alone, together)
+    # One after the other, the first would start before the last has its role.
+    calls = account.calls()
+    assert calls.count("iam:CreateRole") == JOBS - 1
+    assert "iam:CreateRole" not in calls[calls.index("sagemaker:CreateTrainingJob"):], calls
     out = [line for line in done.stdout.splitlines() if line.startswith(("applied:", "nothing to do:"))]
     assert [line.split()[-1].rpartition("-")[0] for line in out[1:]] == [f"job-{n}" for n in range(2, JOBS + 1)], done
-    table(f"apply of {JOBS - 1} jobs of a directory, answers of 200 ms", 1, f"{together / alone:.1f} times one job", together)
 
 
 def test_what_jobs_share_is_made_once(account, jobs):
-    done, _ = apply(account, jobs, ".", "-o", "json")
+    done = apply(account, jobs, ".", "-o", "json")
     assert done.returncode == 0, done
     made = [entry for entry in account.requests() if entry["call"] == "s3:CreateBucket"]
     assert len(made) == 1, made
@@ -75,7 +74,7 @@ def test_a_job_that_fails_leaves_the_others_alone(account, jobs):
     broken = jobs / "job-2.kdl"
     broken.write_text(broken.read_text().replace("steps 1000", "stepz 1000"))
     account.faults({"where": "iam:CreateRole", "about": "job-4", "do": "denied"})
-    done, _ = apply(account, jobs, ".")
+    done = apply(account, jobs, ".")
     assert done.returncode == 6, done
     report = [line.strip() for line in done.stdout.splitlines()[-JOBS:]]
     assert report[1] == "job-2: not applied: errors in the manifest", report
@@ -95,7 +94,7 @@ def test_on_a_terminal_it_moves_and_ends(account, jobs):
     os.close(theirs)
     shown = b""
     try:
-        while process.poll() is None and time.monotonic() - began < 60:
+        while process.poll() is None and time.monotonic() - began < 120:
             with contextlib.suppress(OSError):  # the other end is closed
                 if select.select([ours], [], [], 0.2)[0]:
                     shown += os.read(ours, 65536)

@@ -1,6 +1,5 @@
 """A network that hangs, truncates, resets and answers HTML: every call ends in time, is retried, and is reported."""
 
-import concurrent.futures
 import contextlib
 import itertools
 import os
@@ -12,9 +11,8 @@ import threading
 import time
 
 import pytest
-from hold import held
 from job import ROOT, Example, Run
-from kills import EVERY_CALL, WORKERS, points
+from kills import EVERY_CALL, points
 
 # Idle timeout in seconds.
 TIMEOUT = 0.5
@@ -30,8 +28,6 @@ FAULTS = {
 }
 SHORT = {"TRAINC_TIMEOUT_SECONDS": str(TIMEOUT)}
 HEAD = {"s3:HeadBucket", "s3:HeadObject"}
-# Time limit of an apply in which one kind of call always fails: nine attempts of a call, and all others.
-MOST_SECONDS = 110
 
 
 @pytest.fixture(scope="session")
@@ -40,12 +36,10 @@ def example():
 
 
 @pytest.fixture(scope="session")
-def calls(example):
+def calls(running, example):
     """Returns the calls of an undisturbed apply."""
-    with held() as account:
-        run = Run(account, example)
-        assert run.apply().code == 0
-        return account.calls()
+    assert Run(running, example).apply().code == 0
+    return running.calls()
 
 
 def meets(fault, call):
@@ -56,10 +50,7 @@ def meets(fault, call):
 def disturbed_apply(run, fault, *rules):
     """Applies while requests meet a fault. Returns the errors, if any."""
     run.account.faults(*({**FAULTS[fault][0], **rule} for rule in rules))
-    began = time.monotonic()
     done = run.apply(environment=SHORT)
-    if time.monotonic() - began > MOST_SECONDS:
-        return f"{time.monotonic() - began:.0f} s"
     if done.code != 0:
         return repr(done)
     return "; ".join(run.faults_against_one())
@@ -75,33 +66,12 @@ def test_first_call_of_each_kind(account, example, calls, fault, table):
     table(f"{example.name}: {fault} at the first call of each kind", 1, "one of everything", time.monotonic() - began)
 
 
-def in_workers(work, items):
-    """Runs `work(account, item)` for all items, each worker with its own account. Returns [(item, result)]."""
-    remaining, lock, found = iter(items), threading.Lock(), []
-
-    def worker():
-        with held() as account:
-            while True:
-                with lock:
-                    item = next(remaining, None)
-                if item is None:
-                    return
-                what = work(account, item)
-                with lock:
-                    found.append((item, what))
-
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        for future in [pool.submit(worker) for _ in range(WORKERS)]:
-            future.result()
-    return found
-
-
 @pytest.mark.skipif(not EVERY_CALL, reason="nightly: TRAINC_EVERY_CALL=1")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_call(example, calls, fault, table):
+def test_every_call(account, example, calls, fault, table):
     began = time.monotonic()
     wanted = [point for point, call in zip(points(calls), calls, strict=False) if meets(fault, call)]
-    found = in_workers(lambda account, point: disturbed_apply(Run(account, example), fault, point), wanted)
+    found = [(point, disturbed_apply(Run(account, example), fault, point)) for point in wanted]
     assert not [what for what in found if what[1]], found
     table(f"{example.name}: {fault} at every call", len(found), "one of everything", time.monotonic() - began)
 
@@ -111,14 +81,10 @@ def refused_apply(account, example, fault, call):
     run = Run(account, example)
     rule, words = FAULTS[fault]
     account.faults({**rule, "where": call})
-    began = time.monotonic()
     # Only faults that wait need a short timeout: on a busy machine it would hide the others.
-    timeout = SHORT if str(TIMEOUT) in words else {"TRAINC_TIMEOUT_SECONDS": "20"}
+    timeout = SHORT if str(TIMEOUT) in words else {"TRAINC_TIMEOUT_SECONDS": "120"}
     done = run.apply(environment={**timeout, "AWS_MAX_ATTEMPTS": "1"})
-    seconds = time.monotonic() - began
     said = re.sub(r"\s+", " ", done.out + done.err)
-    if seconds > MOST_SECONDS:
-        return f"{seconds:.0f} s"
     if done.code not in (0, 5):
         return repr(done)
     # A failed read-only call may only cause a note.
@@ -129,7 +95,7 @@ def refused_apply(account, example, fault, call):
     return repr(again) if again.code != 0 else "; ".join(run.faults_against_one())
 
 
-def test_a_call_that_never_works(example, calls, table):
+def test_a_call_that_never_works(account, example, calls, table):
     """Tests by default the last kind of call of each service, with the faults in turn."""
     began = time.monotonic()
     kinds = list(dict.fromkeys(calls))
@@ -139,7 +105,7 @@ def test_a_call_that_never_works(example, calls, table):
         rotation = itertools.cycle(FAULTS)
         kinds = {call.partition(":")[0]: call for call in kinds}.values()
         wanted = [(next(fault for fault in rotation if meets(fault, call)), call) for call in kinds]
-    found = in_workers(lambda account, item: refused_apply(account, example, *item), wanted)
+    found = [(item, refused_apply(account, example, *item)) for item in wanted]
     assert not [what for what in found if what[1]], [what for what in found if what[1]]
     table(f"{example.name}: one call that never works, then again", len(found), "exit 5, then 0", time.monotonic() - began)
 
@@ -256,11 +222,12 @@ def test_a_signal_leaves_what_exists_and_says_that_it_is_billed(account, name, v
     account.faults({"where": {"apply": "iam:CreateRole", "destroy": "sagemaker:StopTrainingJob"}.get(verb[0], "-"), "do": "hang"})
     process = run.start(*verb, environment={"TRAINC_POLL_SECONDS": "0.05"})
     awaited = {"apply": "iam:CreateRole", "destroy": "sagemaker:StopTrainingJob"}.get(verb[0], "sagemaker:DescribeTrainingJob")
-    deadline = time.monotonic() + 30
-    while awaited not in account.calls() and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120
+    while awaited not in account.calls():
+        assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(getattr(signal, name))
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 5, (process.returncode, out)
     assert "existing resources remain and are billed" in out, out
     if verb[0] != "apply":

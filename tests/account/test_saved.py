@@ -36,10 +36,10 @@ class Saved(Run):
 
 
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
-def test_killed_apply_of_a_saved_plan_converges(largest, tmp_path, table, phase):
+def test_killed_apply_of_a_saved_plan_converges(account, largest, tmp_path, table, phase):
     """Kills apply after a request is sent: before its effect (`kill`), or after its effect and before the answer."""
     began = time.monotonic()
-    ends = kill_applies(lambda account, folder: Saved(account, largest, folder), phase, tmp_path)
+    ends = kill_applies(account, lambda: Saved(account, largest, tmp_path), phase, tmp_path)
     runs = sum(ends.values())
     # Reading the account and creating job, role, archive, file system and link require more operations than this.
     assert runs > 12, ends

@@ -46,7 +46,7 @@ def terminal(folder, arguments):
     os.close(theirs)
     shown, began = b"", time.monotonic()
     try:
-        while time.monotonic() - began < 60:
+        while time.monotonic() - began < 120:
             if select.select([ours], [], [], 0.2)[0]:
                 some = b""
                 with contextlib.suppress(OSError):  # the other end is closed
@@ -54,7 +54,7 @@ def terminal(folder, arguments):
                 if not some:
                     break
                 shown += some
-        return shown, process.wait(timeout=10)
+        return shown, process.wait(timeout=60)
     finally:
         process.kill()
         os.close(ours)
@@ -100,7 +100,7 @@ def test_a_spinner_turns_and_is_taken_away(repository, name):
 def test_without_a_terminal_nothing_turns(repository, name):
     done = subprocess.run(
         [TRAINC, *COMMANDS[name], "--simulate=account.json"], cwd=repository, env=ENVIRONMENT, capture_output=True,
-        stdin=subprocess.DEVNULL, check=True, timeout=60,
+        stdin=subprocess.DEVNULL, check=True, timeout=120,
     )
     assert LOOKING not in done.stdout + done.stderr and b"\x1b" not in done.stderr, done
 

@@ -18,6 +18,9 @@ JOBS = [job for job in jobs() if job.has("source/trainc_launch.py")]
 # `accelerate launch` starts the ranks of these, torchrun those of the others.
 ACCELERATE = [job for job in JOBS if '"accelerate"' in job.path("source/trainc_launch.py").read_text()]
 
+# Seconds after which a test fails that waits for something: far more than a busy machine needs.
+LONG = 120
+
 # Records its arguments and environment, writes what a failing rank writes, and exits as the test wants.
 LAUNCHER = """#!{python}
 import json, os, pathlib, signal, sys, time
@@ -25,11 +28,11 @@ record = {{"launcher": os.path.basename(sys.argv[0]), "argv": sys.argv[1:], "env
 pathlib.Path(os.environ["RECORD"]).write_text(json.dumps(record))
 if os.environ.get("LEAVE"):
     import subprocess
-    subprocess.Popen(["sleep", "60"])
+    subprocess.Popen(["sleep", "300"])
 if os.environ.get("WAIT"):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     pathlib.Path(os.environ["RECORD"] + ".ready").touch()
-    time.sleep(60)
+    time.sleep(300)
 sys.stderr.write(os.environ.get("STDERR", ""))
 sys.exit(int(os.environ.get("STATUS", "0")))
 """
@@ -109,7 +112,7 @@ class Container:
     def run(self):
         """Returns exit code, stderr and what the launcher recorded, if it was started."""
         process = self.start()
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=LONG)
         recorded = json.loads(self.record.read_text()) if self.record.exists() else None
         return process.returncode, stderr, recorded
 
@@ -266,12 +269,12 @@ def test_sigterm_reaches_torchrun(container):
     container.environment = {"WAIT": "1"}
     process = container.start()
     ready = pathlib.Path(f"{container.record}.ready")
-    deadline = time.monotonic() + 30
-    while not ready.exists() and time.monotonic() < deadline:
+    deadline = time.monotonic() + LONG
+    while not ready.exists():
+        assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert ready.exists()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=LONG)
     assert process.returncode == 7
 
 
@@ -279,8 +282,8 @@ def test_a_process_left_behind_does_not_hold_the_job(container):
     container = container("newest-torchrun")
     container.environment = {"LEAVE": "1", "STATUS": "5"}
     process = container.start()
-    # Its own output is held too, so only the exit is awaited.
-    assert process.wait(timeout=30) == 5
+    # Its own output is held too, so only the exit is awaited: less long than it is held.
+    assert process.wait(timeout=LONG) == 5
     assert container.failure == "torchrun: exit code 5: no exception was printed"
 
 

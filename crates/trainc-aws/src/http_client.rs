@@ -248,11 +248,14 @@ mod tests {
     use trainc_apply::cloud::{Cloud as _, Observe as _};
     use trainc_apply::fault::{Class, Fault};
 
-    const IDLE: Duration = Duration::from_millis(300);
+    /// For a host that must exceed it.
+    const SHORT: Duration = Duration::from_millis(300);
+    /// For a host that must not, however busy the machine is.
+    const LONG: Duration = Duration::from_mins(2);
     static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-    /// Returns an account whose connections are all answered by `answer`.
-    fn account(answer: fn(TcpStream)) -> Account {
+    /// Returns an account whose connections are all answered by `answer`, and may stand still for `idle`.
+    fn account(idle: Duration, answer: fn(TcpStream)) -> Account {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -260,7 +263,7 @@ mod tests {
                 std::thread::spawn(move || answer(stream.unwrap()));
             }
         });
-        let notice = Notice { after: IDLE / 2, print: |line| NOTICES.lock().unwrap().push(line.to_owned()) };
+        let notice = Notice { after: idle / 2, print: |line| NOTICES.lock().unwrap().push(line.to_owned()) };
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("us-west-2"))
@@ -268,13 +271,13 @@ mod tests {
             .sleep_impl(aws_smithy_async::rt::sleep::TokioSleep::new())
             .time_source(aws_smithy_async::time::SystemTimeSource::new())
             .endpoint_url(url)
-            .http_client(client(IDLE, notice).unwrap())
+            .http_client(client(idle, notice).unwrap())
             .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()));
         let settings = Settings {
             region: "us-west-2".to_owned(),
             first_wait: Duration::ZERO,
             part_bytes: None,
-            idle_timeout: IDLE,
+            idle_timeout: idle,
             notice,
             credentials: crate::CredentialCache::default(),
         };
@@ -302,9 +305,9 @@ mod tests {
 
     #[test]
     fn a_request_without_an_answer_fails() {
-        let silent = account(|mut stream| {
+        let silent = account(SHORT, |mut stream| {
             read_request(&mut stream);
-            sleep(Duration::from_secs(20));
+            sleep(LONG);
         });
         fails(run(silent.file_systems()).unwrap_err(), "no response within 0.3 s");
         let notice = " for 0.15 s; a request fails after 0.3 s and is repeated";
@@ -320,26 +323,26 @@ mod tests {
 
     #[test]
     fn a_body_that_stops_fails_and_one_that_moves_does_not() {
-        let stops = account(|mut stream| {
+        let stops = account(SHORT, |mut stream| {
             read_request(&mut stream);
             stream.write_all(format!("{OK}{}", FILE_SYSTEMS.split_at(5).0).as_bytes()).unwrap();
-            sleep(Duration::from_secs(20));
+            sleep(LONG);
         });
         fails(run(stops.file_systems()).unwrap_err(), "no response within 0.3 s");
-        let cut = account(|mut stream| {
+        let cut = account(LONG, |mut stream| {
             read_request(&mut stream);
             stream.write_all(format!("{OK}{}", FILE_SYSTEMS.split_at(5).0).as_bytes()).unwrap();
         });
         fails(run(cut.file_systems()).unwrap_err(), "the connection was closed");
-        let slow = account(|mut stream| {
+        // Longer than the limit as a whole, with pauses of a fortieth of it.
+        const MOVING: Duration = Duration::from_secs(2);
+        let slow = account(MOVING, |mut stream| {
             read_request(&mut stream);
-            for byte in OK.bytes() {
+            let body = FILE_SYSTEMS.to_owned() + &" ".repeat(42);
+            stream.write_all(OK.replace("18", &body.len().to_string()).as_bytes()).unwrap();
+            for byte in body.bytes() {
+                sleep(MOVING / 40);
                 stream.write_all(&[byte]).unwrap();
-            }
-            for byte in FILE_SYSTEMS.bytes() {
-                sleep(IDLE / 6);
-                stream.write_all(&[byte]).unwrap();
-                stream.flush().unwrap();
             }
         });
         assert!(run(slow.file_systems()).unwrap().is_empty());
@@ -347,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_page_for_people_is_no_answer() {
-        let page = account(|mut stream| {
+        let page = account(LONG, |mut stream| {
             read_request(&mut stream);
             let text = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 29\r\n\r\n<!DOCTYPE \
                 html><p>sign in</p>";

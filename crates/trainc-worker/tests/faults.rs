@@ -1,13 +1,14 @@
 //! Faults around a run: power cuts during a save, full disks, environments that contradict the config; and their
 //! detection by `preflight`.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::cases::{Place, llama, mesh, write_data};
-use crate::processes::{WORKER, alone, lines, place, text, worker, write};
+use crate::processes::{WORKER, alone, lines, place, text, wait_until, worker, write};
 
 pub(crate) fn losses(lines: &[Value]) -> Vec<(u64, String)> {
     // Warnings are interspersed.
@@ -205,57 +206,55 @@ fn a_loss_that_is_not_finite_keeps_earlier_checkpoints() {
 }
 
 /// A checkpoint directory in which nothing can be written for a while, as on a full disk: saves fail, and training
-/// continues.
+/// continues. It is writable again once a save has failed, or never.
 #[test]
 fn saves_that_fail_for_a_while_are_survived() {
     let _alone = alone();
     let (place, mut config) = place("no-space");
-    config["schedule"]["steps"] = json!(4000);
     config["checkpoint"]["every_steps"] = json!(40);
     config["checkpoint"]["resume"] = json!("auto");
-    let path = write(&place, &config);
     let directory = place.at("checkpoints");
-    let run = |minute: &str| {
-        let began = std::time::Instant::now();
-        // A file instead of the directory of the next checkpoint: from the first save on, for a second.
-        let blocked = std::sync::Mutex::new(false);
-        let agent = |directory: &Path| {
-            let saved = trainc_worker::checkpoint::newest(directory).is_some();
-            let is_over = minute == "60" && began.elapsed().as_secs_f64() > 2.5;
-            let mut blocked = blocked.lock().unwrap();
-            if saved && !is_over && !*blocked {
-                *blocked = true;
-                let next = (1..=100).map(|number| directory.join(format!("step-{:08}", 40 * number)));
-                next.filter(|path| !path.exists()).for_each(|path| std::fs::write(path, "").unwrap());
-            } else if is_over && *blocked {
-                *blocked = false;
-                for number in 1..=100 {
-                    let path = directory.join(format!("step-{:08}", 40 * number));
-                    if path.is_file() {
-                        std::fs::remove_file(path).unwrap();
-                    }
-                }
+    let run = |minute: &str, steps: usize, ends: bool| {
+        let _ = std::fs::remove_dir_all(&directory);
+        let mut config = config.clone();
+        config["schedule"]["steps"] = json!(40);
+        assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
+        // Files instead of the directories of the next checkpoints.
+        let next =
+            (2..=steps / 40).map(|number| Path::new(&directory).join(format!("step-{:08}", 40 * number)));
+        let next: Vec<_> = next.collect();
+        next.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        config["schedule"]["steps"] = json!(steps);
+        let mut running = Command::new(WORKER)
+            .args(["launch", &write(&place, &config)])
+            .env("TRAINC_WORKER_MINUTE", minute)
+            .stdout(std::fs::File::create(place.at("lines")).unwrap())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = String::new();
+        for line in BufReader::new(running.stderr.take().unwrap()).lines().map_while(Result::ok) {
+            if ends && line.contains("saved again after the next interval") {
+                let files = next.iter().filter(|path| path.is_file());
+                files.for_each(|path| std::fs::remove_file(path).unwrap());
             }
-        };
-        let launch = || {
-            Command::new(WORKER).args(["launch", &path]).env("TRAINC_WORKER_MINUTE", minute).output().unwrap()
-        };
-        run_with_agent(&directory, 1, agent, launch)
+            errors += &(line + "\n");
+        }
+        (running.wait().unwrap().code(), errors)
     };
-    let output = run("60");
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let newest = || trainc_worker::checkpoint::newest(Path::new(&directory)).unwrap();
+    let step = |path: &Path| trainc_worker::checkpoint::load_state(path).unwrap().step;
+    let (code, errors) = run("60", 4000, true);
+    assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("saved again after the next interval"), "{errors}");
-    assert_eq!(losses(&lines(&output)).len(), 4000);
-    let newest = trainc_worker::checkpoint::newest(Path::new(&directory)).unwrap();
-    assert_eq!(trainc_worker::checkpoint::load_state(&newest).unwrap().step, 4000);
-    // Without an end to it, three failures end the run, and the checkpoint before them remains.
-    std::fs::remove_dir_all(&directory).unwrap();
-    let output = run("1");
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(11), "{errors}");
+    let printed = std::fs::read_to_string(place.at("lines")).unwrap();
+    assert_eq!(printed.lines().filter(|line| line.contains("\"loss\":")).count(), 3960);
+    assert_eq!(step(&newest()), 4000);
+    // Three failures end the run, and the checkpoint before them remains.
+    let (code, errors) = run("1", 100_000, false);
+    assert_eq!(code, Some(11), "{errors}");
     assert!(errors.contains(" saves have failed, and the last checkpoint is "), "{errors}");
-    assert!(trainc_worker::checkpoint::newest(Path::new(&directory)).is_some());
+    assert_eq!(step(&newest()), 40);
 }
 
 /// Returns every file below a model directory with its contents.
@@ -279,16 +278,14 @@ fn an_interrupted_export_keeps_the_old_model() {
         let mut run = Command::new(WORKER)
             .args(["launch", &path])
             .env("TRAINC_WORKER_FAULT", "export")
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let began = std::time::Instant::now();
-        while !names(&model).iter().any(|name| name.ends_with(".safetensors.partial")) {
+        wait_until("the export", || {
             assert!(run.try_wait().unwrap().is_none(), "the run ended before its export");
-            assert!(began.elapsed().as_secs() < 60, "no export within a minute");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+            names(&model).iter().any(|name| name.ends_with(".safetensors.partial"))
+        });
         crate::processes::signal(run.id(), signal);
         assert_eq!(run.wait().unwrap().code(), code);
         let mut found = files(&model);

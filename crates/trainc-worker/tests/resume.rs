@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use trainc_worker::checkpoint::{load_state, newest};
@@ -298,10 +297,8 @@ fn one_run_at_a_time_per_directory() {
     first.wait().unwrap();
     config["schedule"]["steps"] = json!(5);
     config["checkpoint"]["resume"] = json!("never");
-    let began = Instant::now();
     let third = worker(&["launch", &write(&place, &config)]);
     assert_eq!(third.status.code(), Some(0), "{}", text(&third.stderr));
-    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 /// The same tensors with other positions are a different function: the run neither resumes from there nor overwrites

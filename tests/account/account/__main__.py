@@ -10,7 +10,8 @@ parser.add_argument("--port", type=int, default=0)
 parser.add_argument("--account", default=ACCOUNT)
 parser.add_argument("--ready", metavar="FILE")
 arguments = parser.parse_args()
-os.environ["MOTO_ACCOUNT_ID"] = arguments.account  # read when moto is imported
+# Read when moto is imported. A reset would read hundreds of machine images, which nobody asks for.
+os.environ.update(MOTO_ACCOUNT_ID=arguments.account, MOTO_EC2_LOAD_DEFAULT_AMIS="false")
 
 from .front import serve  # noqa: E402
 

@@ -239,6 +239,8 @@ impl Collectives for Shm {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
     use crate::exit::Code;
     use crate::kernels::real::Real;
@@ -389,14 +391,17 @@ mod tests {
         let silence = Duration::from_secs(2);
         let (_, watch) = plan.groups(&memory, 1, silence, Duration::from_mins(1));
         let (mut groups, _) = plan.groups(&memory, 0, silence, Duration::from_mins(1));
-        let beats = std::thread::spawn(move || {
-            for _ in 0..60 {
-                std::thread::sleep(Duration::from_millis(50));
-                watch.beat(0);
-            }
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(50));
+                    watch.beat(0);
+                }
+            });
+            let failure = groups.world.barrier().unwrap_err();
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(failure.message, "rank 1 sent no heartbeat for 2 s");
         });
-        let failure = groups.world.barrier().unwrap_err();
-        assert_eq!(failure.message, "rank 1 sent no heartbeat for 2 s");
-        beats.join().unwrap();
     }
 }

@@ -481,7 +481,6 @@ mod tests {
         let mut impostor = TcpStream::connect(&roster[0]).unwrap();
         impostor.write_all(&hello(Kind::World, Purpose::Sum, 1)).unwrap();
         impostor.write_all(&[0; 64]).unwrap();
-        let began = Instant::now();
         std::thread::scope(|scope| {
             for (rank, listener) in listeners.iter().enumerate() {
                 let roster = &roster;
@@ -493,7 +492,6 @@ mod tests {
                     let same = (&key(), &Settings::new());
                     let made =
                         Connections::connect(&topology, rank, listener, roster, same, &watch, long).unwrap();
-                    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
                     let mut groups = plan.groups_with(&watch, rank, made);
                     groups.world.barrier().unwrap();
                     if rank == 0 {

@@ -347,7 +347,6 @@ impl<'a> Writer<'a> {
 
 /// Returns whether any rank was asked to stop. Every rank must call it and gets the same result.
 fn stop_requested(engine: &mut dyn Engine, stop: &AtomicBool) -> Result<bool, Failure> {
-    fault_injection::slow("export");
     let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
     engine.groups().world.all_reduce_f64(&mut flag)?;
     Ok(flag[0] > 0.0)
@@ -388,6 +387,7 @@ pub fn export(
         if let Some(writer) = &mut writer {
             writer.write_unit(&engine.shards()[unit].unit, &values)?;
         }
+        fault_injection::wait_for_stop("export", stop);
     }
     writer.map_or(Ok(()), Writer::finish)?;
     engine.groups().world.barrier().map(|()| true)
