@@ -13,6 +13,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use trainc_data::reading_process;
 use trainc_diag::escape_output;
+use trainc_ops::clock::SystemClock;
 use trainc_project::files;
 
 /// A compiler for training jobs: turns a KDL manifest into a checked plan and AWS resource definitions.
@@ -90,7 +91,8 @@ pub fn main() -> ExitCode {
     let unicode = !std::env::var("LC_ALL")
         .or_else(|_| std::env::var("LANG"))
         .is_ok_and(|lang| lang == "C" || lang == "POSIX");
-    let today = app.global.today.clone().unwrap_or_else(today);
+    let clock = SystemClock;
+    let today = app.global.today.clone().unwrap_or_else(|| clock.today());
     if let Command::Lsp(args) = &app.command {
         // The protocol owns standard output.
         return ExitCode::from(lsp::run(args, &today));
@@ -106,6 +108,7 @@ pub fn main() -> ExitCode {
         width: width(),
         wrap: wrap(&std::io::stdout()),
         wrap_notes: wrap(&std::io::stderr()),
+        clock,
         today,
         unread: false,
     };
@@ -151,12 +154,6 @@ fn print_usage(error: &clap::Error) -> std::io::Result<()> {
     let text = if color { text.ansi().to_string() } else { text.to_string() };
     std::io::stderr()
         .write_all(io::wrap_lines(&escape_output(&text, color), wrap(&std::io::stderr())).as_bytes())
-}
-
-fn today() -> String {
-    let seconds =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    trainc_ir::date::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
 }
 
 /// Returns the width of printed text in columns: that of the terminal, between 60 and 120, or 100 if unknown.

@@ -1,5 +1,6 @@
 //! The flag that selects the account.
 
+use crate::terminal::io::Io;
 use std::path::PathBuf;
 use std::time::Duration;
 use trainc_ops::accounts::{Accounts, Which};
@@ -40,13 +41,13 @@ impl AccountArgs {
 
     /// Opens the account; fails with a usage error. `capacity` is the time for which a lack of machines is
     /// waited out.
-    pub(crate) fn open(&self, capacity: Option<Duration>) -> Result<Accounts, String> {
+    pub(crate) fn open(&self, io: &Io, capacity: Option<Duration>) -> Result<Accounts, String> {
         let which = match &self.simulate {
             None => Which::Aws,
             Some(None) => Which::InMemory,
             Some(Some(file)) => Which::File(file.clone()),
         };
-        Accounts::open(&which, capacity, print_notice)
+        Accounts::open(&which, capacity, io.clock, print_notice)
     }
 }
 

@@ -34,6 +34,7 @@ use trainc_apply::run::ResourceLocks;
 use trainc_apply::saved_plan::SavedPlan;
 use trainc_apply::verdict;
 use trainc_diag::{Detail, Format, Severity};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 use trainc_ops::accounts::Tasks;
 use trainc_ops::comparison::compare_with_account;
@@ -118,7 +119,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.asks_account = args.account.is_real();
     options.fetch = options.asks_account;
     let set = compile_all(&paths, &options);
-    let mut accounts = match args.account.open(args.wait_for_capacity) {
+    let mut accounts = match args.account.open(io, args.wait_for_capacity) {
         Ok(accounts) => accounts.with_constants(input.overlay.constants()),
         Err(words) => {
             io.note(&words);
@@ -320,7 +321,10 @@ impl<'io> Tasks<Io<'io>> for Applies<'_> {
         let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
         let hear = |fault: &Fault| progress.note_retrying(fault);
         let looked = progress
-            .run_with_spinner(LOOKING, compare_with_account(looks, &plans, &known, &hear, choices))
+            .run_with_spinner(
+                LOOKING,
+                compare_with_account(looks, &plans, &known, io.today_in_days(), &hear, choices),
+            )
             .await;
         let mut going: Vec<(&JobApply<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
@@ -392,6 +396,18 @@ impl<'io> Tasks<Io<'io>> for Applies<'_> {
     }
 }
 
+/// Returns true for resources that several jobs of one command have in common.
+fn is_shared(kind: ResourceKind) -> bool {
+    match kind {
+        ResourceKind::Bucket | ResourceKind::FileSystem | ResourceKind::Association => true,
+        ResourceKind::Role
+        | ResourceKind::RolePolicy
+        | ResourceKind::Source
+        | ResourceKind::Worker
+        | ResourceKind::TrainingJob => false,
+    }
+}
+
 /// Notes on resources that several jobs would create that they are created once. File systems of the same
 /// name may differ.
 fn mark_created_by_earlier_job<'a>(
@@ -406,12 +422,12 @@ fn mark_created_by_earlier_job<'a>(
     };
     for change in prospect.changes.iter_mut().filter(|change| change.action == Action::Create) {
         let key = match (change.kind, change.name.split_once('/')) {
-            ("file-system", _) => identity(&change.name),
-            ("association", Some((system, link))) => format!("{}/{link}", identity(system)),
+            (ResourceKind::FileSystem, _) => identity(&change.name),
+            (ResourceKind::Association, Some((system, link))) => format!("{}/{link}", identity(system)),
             _ => change.name.clone(),
         };
         match made.entry(Item::new(change.kind, &key)) {
-            Entry::Vacant(free) if matches!(change.kind, "bucket" | "file-system" | "association") => {
+            Entry::Vacant(free) if is_shared(change.kind) => {
                 free.insert(job);
             }
             Entry::Vacant(_) => {}

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use trainc_apply::account::Role;
 use trainc_apply::cloud::{Clock, Cloud};
-use trainc_apply::destroy::{Consent, Inventory, Removal, Remover};
+use trainc_apply::destroy::{Consent, Inventory, Removal, Removals, Remover};
 use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::orphaned_jobs::plan_with_job_name;
@@ -184,13 +184,8 @@ impl Destroy {
     }
 
     /// Formats the file systems that remain only because of their data, and the command that also deletes it.
-    fn describe_kept_data(&self, remains: &Inventory, removals: &[Removal], today: Option<i64>) -> String {
-        let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
-        let kept: Vec<&Removal> = removals
-            .iter()
-            .filter(held)
-            .filter(|one| remains.running_user(&one.item.name).is_none())
-            .collect();
+    fn describe_kept_data(&self, removals: &Removals, today: Option<i64>) -> String {
+        let kept: Vec<&Removal> = removals.kept_data().collect();
         let names: Vec<&str> = kept.iter().map(|one| one.item.name.as_str()).collect();
         if names.is_empty() {
             return String::new();
@@ -207,28 +202,22 @@ impl Destroy {
     }
 
     /// Returns what is still billed after all removals.
-    fn billed_after_removal(&self, removals: &[Removal]) -> Vec<AfterEnd> {
-        let keeps_data = removals.iter().any(|one| one.item.kind == "file-system" && one.action == "keep");
+    fn billed_after_removal(&self, removals: &Removals) -> Vec<AfterEnd> {
+        let keeps_data = removals.keeps_file_system();
         let mut billed = self.about.billed_after_end(false);
         billed.retain(|one| one.outlasts_destroy() || keeps_data && one.is_file_system());
         billed
     }
 
     /// Prints what is still billed; the file systems are described with the command that deletes them.
-    fn print_remains(
-        &self,
-        io: &mut Io,
-        remains: &Inventory,
-        removals: &[Removal],
-        billed: Option<&Vec<AfterEnd>>,
-    ) {
+    fn print_remains(&self, io: &mut Io, removals: &Removals, billed: Option<&Vec<AfterEnd>>) {
         if self.about.form.is_json() {
             return;
         }
         let outlasting: Vec<AfterEnd> =
             billed.into_iter().flatten().filter(|one| one.outlasts_destroy()).cloned().collect();
         io.print_colored(&format_billed("remains", &outlasting, io));
-        io.print(&self.describe_kept_data(remains, removals, io.today_in_days()));
+        io.print(&self.describe_kept_data(removals, io.today_in_days()));
     }
 
     /// Deletes the resources. Returns the exit code, and what is still billed; `None` if that is not known.
@@ -244,11 +233,10 @@ impl Destroy {
             Err(verdict) => return (self.about.fail(io, verdict), None),
         };
         let removals = remains.removals(self.consent);
-        let goes = removals.iter().any(|one| one.action != "keep");
-        for one in &removals {
+        for one in &removals.0 {
             if self.output == "json" {
                 let object = json!({
-                    "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
+                    "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.verb(),
                     "because": one.because, "usd_per_month": one.usd_per_month, "price_date": one.price_date,
                 });
                 self.about.print_object(io, object);
@@ -259,22 +247,22 @@ impl Destroy {
                     format!("; it costs {cost}")
                 });
                 let what = format!("{} {name}: {}{cost}", one.item.kind, one.because);
-                io.print_colored(&format_action(one.action, 6, &what, io.color));
+                io.print_colored(&format_action(one.verb(), 6, &what, io.color));
             }
         }
         if let Some(found) = &remains.foreign_role {
             io.note(&foreign_role(&found.role, &remains.job));
         }
         // Known before anything is deleted.
-        let theirs = remains.foreign_role.is_some() || remains.has_resources_in_use(self.consent);
-        if removals.iter().any(|one| one.item.kind == "association" && one.action == "delete") {
+        let theirs = removals.leaves_foreign();
+        if removals.deletes_links() {
             io.note(
                 "warning: files that a link has not yet exported to S3 are deleted with the file \
                 system; make sure that the export has completed\n",
             );
         }
-        if !goes {
-            let ours = removals.iter().any(|one| one.item.kind != "bucket");
+        if !removals.has_changes() {
+            let ours = removals.has_resources();
             io.note(if ours { "nothing was deleted\n" } else { "nothing to delete\n" });
             let billed = match progress.run_with_spinner(LOOKING, find(&look, &self.about.plan)).await {
                 Ok(Found { job: None, .. }) => Some(Vec::new()),
@@ -284,8 +272,9 @@ impl Destroy {
                 // A run of another version has other files.
                 Ok(_) | Err(_) => None,
             };
-            self.print_remains(io, &remains, &removals, billed.as_ref());
-            let code = if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
+            self.print_remains(io, &removals, billed.as_ref());
+            let code =
+                if theirs || removals.has_extended_role() { verdict::exit::FOREIGN } else { exit::DONE };
             return (code, billed);
         }
         if !self.yes {
@@ -299,7 +288,7 @@ impl Destroy {
         }
         let ledger = Ledger::default();
         let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &progress } };
-        remover.run(&remains, self.consent).await;
+        remover.run(&remains, &removals).await;
         progress.clear();
         let mut codes: Vec<u8> = Vec::new();
         for (item, cause) in ledger.failures() {
@@ -315,7 +304,7 @@ impl Destroy {
         }
         if code == exit::DONE {
             io.print("deleted\n");
-            self.print_remains(io, &remains, &removals, billed.as_ref());
+            self.print_remains(io, &removals, billed.as_ref());
         } else if code == verdict::exit::FOREIGN {
             io.print(
                 "resources that other jobs use, or that trainc does not own, remain; all others were \

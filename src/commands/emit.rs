@@ -185,7 +185,7 @@ fn unresolved_marks(targets: &[Target]) -> Vec<String> {
 type Resolved = Option<(String, Placeholders)>;
 
 fn resolve_in_account(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Resolved>, u8> {
-    let mut accounts = args.account.open(None).map_err(|words| {
+    let mut accounts = args.account.open(io, None).map_err(|words| {
         io.note(&words);
         exit::USAGE
     })?;

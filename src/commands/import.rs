@@ -232,7 +232,7 @@ fn import_by_name(io: &mut Io, global: &Global, args: &Args) -> u8 {
         to: args.destination(),
         format: args.format(),
     };
-    match args.account.open(None) {
+    match args.account.open(io, None) {
         Ok(mut accounts) => {
             let ended = accounts.run_in_region(io, &region, None, describe);
             exit_code(io, ended)

@@ -118,16 +118,17 @@ struct Compare<'a> {
 impl<'io> Tasks<Io<'io>> for Compare<'_> {
     type Outcome = Vec<Comparison>;
 
-    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'io>, looks: &[Look<'_, C, K>]) -> Vec<Comparison> {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'io>, looks: &[Look<'_, C, K>]) -> Vec<Comparison> {
+        let today = io.today_in_days();
         let hear = |fault: &Fault| self.progress.note_retrying(fault);
-        let all = compare_with_account(looks, self.plans, self.known, &hear, |_| self.choices);
+        let all = compare_with_account(looks, self.plans, self.known, today, &hear, |_| self.choices);
         self.progress.run_with_spinner(LOOKING, all).await
     }
 }
 
 /// Compares every valid manifest with the account; `None` for the others.
 fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Comparison>>, u8> {
-    let mut accounts = args.account.open(None).map_err(|words| {
+    let mut accounts = args.account.open(io, None).map_err(|words| {
         io.note(&words);
         exit::USAGE
     })?;

@@ -15,6 +15,7 @@ use trainc_apply::ledger::{Item, Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
+use trainc_emit::ResourceKind;
 use trainc_ops::accounts::Task;
 use trainc_ops::existing_job::{Found, find, running, verdict_if_foreign_job};
 
@@ -112,7 +113,7 @@ impl Stop {
         }
         let ledger = Ledger::default();
         let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &progress } };
-        let item = Item::new("training-job", &job.name);
+        let item = Item::new(ResourceKind::TrainingJob, &job.name);
         let stopped = remover.stop(&item, &job.name).await;
         progress.clear();
         match stopped {

@@ -34,6 +34,7 @@ use trainc_calibrate::probe::Probe;
 use trainc_diag::json::problem;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Invocation, NextCommand, codes_that_explain};
+use trainc_emit::ResourceKind;
 use trainc_ir::{Budget, Plan};
 use trainc_ops::accounts::Tasks;
 use trainc_predict::Constants;
@@ -372,7 +373,7 @@ pub(crate) async fn follow<C: Cloud, K: Clock>(
     let mode = progress.mode();
     let ledger = Ledger::default();
     let recorder = Recorder { ledger: &ledger, listener: progress };
-    let item = Item::new("training-job", name);
+    let item = Item::new(ResourceKind::TrainingJob, name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
     let mut is_type_shown = false;

@@ -316,7 +316,7 @@ pub(crate) fn job_contexts(
     // The name is enough to find the job: nothing is fetched.
     options.asks_account = args.account.is_real();
     let set = compile_all(&paths, &options);
-    let accounts = args.account.open(None).map_err(|words| usage(io, words))?;
+    let accounts = args.account.open(io, None).map_err(|words| usage(io, words))?;
     if let Form::Kept(kept) = form {
         kept.many.set(set.many);
     }

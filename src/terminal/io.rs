@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use trainc_diag::{escape_json, escape_output, text};
+use trainc_ops::clock::SystemClock;
 
 /// Output streams and terminal properties of a command.
 pub(crate) struct Io<'a> {
@@ -20,7 +21,9 @@ pub(crate) struct Io<'a> {
     pub wrap: Option<usize>,
     /// The same for standard error.
     pub wrap_notes: Option<usize>,
-    /// Today, as an ISO date.
+    /// The clock of the command.
+    pub clock: SystemClock,
+    /// Today, as an ISO date: by the clock, or as the user says.
     pub today: String,
     /// True if the reader of results has closed the pipe.
     pub unread: bool,
@@ -34,14 +37,15 @@ pub(crate) struct Style {
     width: usize,
     wrap: Option<usize>,
     wrap_notes: Option<usize>,
+    clock: SystemClock,
     today: String,
 }
 
 impl Style {
     /// Returns the output of a part of a command, with the properties of its terminal.
     pub(crate) fn io<'a>(&self, out: &'a mut dyn Write, err: &'a mut dyn Write) -> Io<'a> {
-        let Self { color, unicode, width, wrap, wrap_notes, today } = self.clone();
-        Io { out, err, color, unicode, width, wrap, wrap_notes, today, unread: false }
+        let Self { color, unicode, width, wrap, wrap_notes, clock, today } = self.clone();
+        Io { out, err, color, unicode, width, wrap, wrap_notes, clock, today, unread: false }
     }
 }
 
@@ -99,8 +103,8 @@ pub(crate) fn is_broken_pipe(written: &std::io::Result<()>) -> bool {
 impl Io<'_> {
     /// Returns the properties of the terminal.
     pub(crate) fn style(&self) -> Style {
-        let Self { color, unicode, width, wrap, wrap_notes, .. } = *self;
-        Style { color, unicode, width, wrap, wrap_notes, today: self.today.clone() }
+        let Self { color, unicode, width, wrap, wrap_notes, clock, .. } = *self;
+        Style { color, unicode, width, wrap, wrap_notes, clock, today: self.today.clone() }
     }
 
     /// Returns the terminal's properties for a report of this width in columns.

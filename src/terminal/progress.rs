@@ -9,7 +9,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 use trainc_apply::diff::Difference;
 use trainc_apply::fault::Fault;
-use trainc_apply::ledger::{Event, Item, Listener, Retry};
+use trainc_apply::ledger::{Event, Item, Listener, Outcome, Retry};
 use trainc_diag::text;
 use trainc_diag::{escape_json, escape_line, escape_output};
 
@@ -61,10 +61,21 @@ pub(crate) struct Progress {
     job: Option<String>,
     /// Name of the job before each line, if several jobs are interleaved.
     prefix: String,
-    bars: RefCell<BTreeMap<Item, ProgressBar>>,
+    bars: RefCell<BTreeMap<Bar, ProgressBar>>,
     told: RefCell<BTreeMap<Item, (String, u64)>>,
     /// True after the note that a call is retried.
     is_repeating: Cell<bool>,
+}
+
+/// What a line at the bottom of the terminal is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Bar {
+    /// The command.
+    Command,
+    /// A figure, by its label.
+    Chart(&'static str),
+    /// A resource.
+    Resource(Item),
 }
 
 impl Progress {
@@ -88,9 +99,8 @@ impl Progress {
 
     /// Runs `work` under a spinner.
     pub(crate) async fn run_with_spinner<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
-        let item = Item::new("", "");
         if self.mode == Mode::Bars {
-            self.set_spinner(&item, message);
+            self.set_spinner(Bar::Command, message);
         }
         let done = work.await;
         self.clear();
@@ -104,7 +114,7 @@ impl Progress {
         }
         let text = format!("no answer yet: {}; retrying", fault.message.trim_end_matches('.'));
         match self.mode {
-            Mode::Bars => self.set_spinner(&Item::new("", ""), &text),
+            Mode::Bars => self.set_spinner(Bar::Command, &text),
             _ => self.line(&text),
         }
     }
@@ -137,7 +147,7 @@ impl Progress {
             return;
         }
         let mut bars = self.bars.borrow_mut();
-        let bar = bars.entry(Item::new(label, "chart")).or_insert_with(|| {
+        let bar = bars.entry(Bar::Chart(label)).or_insert_with(|| {
             let bar = self.all.add(ProgressBar::new_spinner());
             if let Ok(style) = ProgressStyle::with_template("    {msg}") {
                 bar.set_style(style);
@@ -147,9 +157,9 @@ impl Progress {
         bar.set_message(escape_line(&format!("{}{label:<10}{line}", self.prefix)));
     }
 
-    fn set_spinner(&self, item: &Item, message: &str) {
+    fn set_spinner(&self, bar: Bar, message: &str) {
         let mut bars = self.bars.borrow_mut();
-        let bar = bars.entry(item.clone()).or_insert_with(|| {
+        let bar = bars.entry(bar).or_insert_with(|| {
             let bar = self.all.add(ProgressBar::new_spinner());
             if let Ok(style) = ProgressStyle::with_template("  {spinner} {wide_msg}") {
                 bar.set_style(style);
@@ -200,7 +210,7 @@ impl Listener for Progress {
             Event::Doing { item, what } => {
                 if self.mode == Mode::Bars {
                     self.set_spinner(
-                        item,
+                        Bar::Resource(item.clone()),
                         &format!("{} {}: {what}", item.kind, text::shorten_name(&item.name)),
                     );
                 }
@@ -212,13 +222,13 @@ impl Listener for Progress {
                 }
             }
             Event::Done { item, what, id, with } => {
-                if let Some(bar) = self.bars.borrow_mut().remove(item) {
+                if let Some(bar) = self.bars.borrow_mut().remove(&Bar::Resource(item.clone())) {
                     bar.finish_and_clear();
                 }
                 let id = id.as_ref().map_or_else(String::new, |id| format!(" ({id})"));
                 let with = match (with.as_slice(), *what) {
                     ([], _) => String::new(),
-                    (others, "shared") => format!(" with {}", text::backtick_list(others, "and")),
+                    (others, Outcome::Shared) => format!(" with {}", text::backtick_list(others, "and")),
                     (others, _) => format!(", shared with {}", text::backtick_list(others, "and")),
                 };
                 self.line(&format!("{} {}: {what}{with}{id}", item.kind, text::shorten_name(&item.name)));
@@ -231,7 +241,7 @@ impl Listener for Progress {
                 };
                 let words = format!("{} {}: {state}{since}", item.kind, text::shorten_name(&item.name));
                 if self.mode == Mode::Bars {
-                    self.set_spinner(item, &words);
+                    self.set_spinner(Bar::Resource(item.clone()), &words);
                     return;
                 }
                 let mut told = self.told.borrow_mut();

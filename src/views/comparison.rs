@@ -6,8 +6,10 @@ use crate::terminal::progress::difference;
 use trainc_apply::diff::{Action, Change, Obstacle};
 use trainc_apply::prospect::Prospect;
 use trainc_diag::{self as diag, Diagnostic, Problems, Severity, escape_line, text};
+use trainc_emit::{ResourceKind, Verb};
 use trainc_ops::comparison::Comparison;
 use trainc_project::manifests::{Manifest, Set};
+use trainc_report::human::verb_style;
 use trainc_report::json::{Document, Quota, Resource};
 
 /// Adds the state of each resource in the account to the plan's document.
@@ -30,13 +32,14 @@ pub(crate) fn add_to_document(comparison: &Comparison, document: &mut Document) 
     for resource in &mut document.resources {
         resource.name = trainc_ir::address::substitute_account(&resource.name, &prospect.desired.account);
         let change = prospect.changes.iter().find(|change| {
-            change.kind == resource.kind && (change.name == resource.name || change.kind == "training-job")
+            change.kind == resource.kind
+                && (change.name == resource.name || change.kind == ResourceKind::TrainingJob)
         });
         if let Some(change) = change {
             *resource = Resource {
                 kind: resource.kind,
                 name: change.name.clone(),
-                action: change.action.word(),
+                action: change.action.verb(),
                 because: describe_change(change),
                 shared_with: change.shared_with.clone(),
             };
@@ -67,13 +70,13 @@ fn describe_change(change: &Change) -> String {
 
 /// Formats the changes, one line per resource; for an adopted resource also one line per difference.
 pub(crate) fn format_changes(prospect: &Prospect, color: bool) -> String {
-    let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
+    let width = prospect.changes.iter().map(|change| change.action.verb().word().len()).max().unwrap_or(0);
     let mut out = String::new();
     for change in &prospect.changes {
         let adopts = change.action == Action::Adopt;
         let because = if adopts { change.because.clone() } else { describe_change(change) };
         let what = format!("{} {}: {because}", change.kind, text::shorten_name(&change.name));
-        out.push_str(&format_action(change.action.word(), width, &what, color));
+        out.push_str(&format_action(change.action.verb(), width, &what, color));
         for one in change.differences.iter().filter(|_| adopts) {
             out.push_str(&format!("  {:width$}    {}\n", "", escape_line(&difference(one))));
         }
@@ -82,9 +85,9 @@ pub(crate) fn format_changes(prospect: &Prospect, color: bool) -> String {
 }
 
 /// Formats a line with what happens to a resource: the action in its colour, then the text.
-pub(crate) fn format_action(action: &str, width: usize, what: &str, color: bool) -> String {
+pub(crate) fn format_action(verb: Verb, width: usize, what: &str, color: bool) -> String {
     let options = diag::human::Options { color, ..diag::human::Options::default() };
-    let action = options.paint(diag::human::action_style(action), &format!("{action:width$}"));
+    let action = options.paint(verb_style(verb), &format!("{verb:width$}"));
     format!("  {action}  {}\n", escape_line(what))
 }
 

@@ -11,6 +11,7 @@ use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
 use trainc_apply::verdict;
+use trainc_emit::{ResourceKind, Verb};
 
 const LLAMA: &str = "llama-7b-fsdp";
 const ADOPT: Choices = Choices { adopt: true, new_run: false, run: None };
@@ -27,7 +28,7 @@ fn prospect(cloud: &Fake, example: &str, sets: &[&str], choices: Choices) -> Pro
 }
 
 #[track_caller]
-fn change<'a>(prospect: &'a Prospect, kind: &str) -> &'a Change {
+fn change<'a>(prospect: &'a Prospect, kind: ResourceKind) -> &'a Change {
     prospect.changes.iter().find(|change| change.kind == kind).unwrap()
 }
 
@@ -79,9 +80,9 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
         let seen = prospect(&refused, LLAMA, &[], Choices::default());
         let found = match &end {
             // What is left of its tags says what it is.
-            End::Stopped(_) => change(&seen, "file-system"),
+            End::Stopped(_) => change(&seen, ResourceKind::FileSystem),
             End::Failed(causes) => match causes.as_slice() {
-                [(Item { kind: "file-system", .. }, Cause::Obstacle(found))] => found,
+                [(Item { kind: ResourceKind::FileSystem, .. }, Cause::Obstacle(found))] => found,
                 _ => panic!("{causes:?}"),
             },
             End::Done(_) => panic!("{end:?}"),
@@ -97,9 +98,9 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
         let events = taken(&cloud, LLAMA);
         let told = events.iter().position(|event| matches!(event, Event::Taking { .. })).unwrap();
         let Event::Taking { item, differences, .. } = &events[told] else { unreachable!() };
-        assert_eq!((item.kind, differences.is_empty()), ("file-system", false));
+        assert_eq!((item.kind, differences.is_empty()), (ResourceKind::FileSystem, false));
         let written = events.iter().position(
-            |event| matches!(event, Event::Doing { item, what: "update" } if item.kind == "file-system"),
+            |event| matches!(event, Event::Doing { item, what: Verb::Update } if item.kind == ResourceKind::FileSystem),
         );
         assert!(Some(told) < written, "what differs is told before it is changed: {events:#?}");
         let state = cloud.account();
@@ -132,7 +133,7 @@ fn a_file_system_that_lost_its_tags_is_never_made_twice() {
         let end = run(&refused, apply(&refused, &plan(LLAMA, &grown), Choices::default())).unwrap();
         let seen = prospect(&refused, LLAMA, &grown, Choices::default());
         let found = match &end {
-            End::Stopped(why) if why == &[Obstacle::Foreign] => change(&seen, "file-system"),
+            End::Stopped(why) if why == &[Obstacle::Foreign] => change(&seen, ResourceKind::FileSystem),
             End::Failed(causes) => match causes.as_slice() {
                 [(_, Cause::Obstacle(found))] => found,
                 _ => panic!("{causes:?}"),
@@ -181,7 +182,7 @@ fn a_job_that_was_started_with_something_else_is_shown_and_never_taken() {
     let cloud = Fake::new(account.clone());
     for choices in [Choices::default(), ADOPT] {
         let seen = prospect(&cloud, LLAMA, &[], choices);
-        let job = change(&seen, "training-job");
+        let job = change(&seen, ResourceKind::TrainingJob);
         assert_eq!(job.action, Action::Stop(Obstacle::DifferentContent));
         let lr = job.differences.iter().find(|one| one.what == "HyperParameters.lr").unwrap();
         assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.5", "0.0003"));
@@ -221,7 +222,7 @@ fn what_only_the_other_job_has_keeps_it_from_being_taken() {
         }
         let cloud = Fake::new(account);
         let seen = prospect(&cloud, "distilbert-spot", &[], ADOPT);
-        let job = change(&seen, "training-job");
+        let job = change(&seen, ResourceKind::TrainingJob);
         assert_eq!(job.action, Action::Stop(Obstacle::DifferentContent), "{member}");
         assert!(job.differences.iter().any(|one| one.what == member), "{job:#?}");
     }
@@ -240,7 +241,7 @@ fn a_job_that_is_what_is_wanted_is_shown_before_it_is_taken() {
     let cloud = Fake::new(account);
     for choices in [Choices::default(), ADOPT] {
         let seen = prospect(&cloud, LLAMA, &[], choices);
-        let job = change(&seen, "training-job");
+        let job = change(&seen, ResourceKind::TrainingJob);
         let expected = if choices.adopt { Action::Adopt } else { Action::Stop(Obstacle::Foreign) };
         assert_eq!(job.action, expected, "{job:#?}");
         assert!(job.differences.iter().any(|one| one.what == "tag trainc:digest"), "{job:#?}");
@@ -266,7 +267,7 @@ fn a_job_that_is_over_is_taken_and_nothing_is_made_for_it() {
     let seen = prospect(&cloud, LLAMA, &[], ADOPT);
     for one in &seen.changes {
         let expected: &[Action] = match one.kind {
-            "training-job" => &[Action::Adopt],
+            ResourceKind::TrainingJob => &[Action::Adopt],
             _ => &[Action::Skip, Action::Unchanged],
         };
         assert!(expected.contains(&one.action), "{one:?}");
@@ -301,7 +302,7 @@ fn a_role_at_another_path_is_taken_as_it_is() {
     let arn = account.roles.values().next().unwrap().role.arn.clone();
     let cloud = Fake::new(account);
     let seen = prospect(&cloud, "starter", &[], ADOPT);
-    let role = change(&seen, "role");
+    let role = change(&seen, ResourceKind::Role);
     assert_eq!(role.action, Action::Adopt);
     assert!(role.because.contains("it stays at path `/`"), "{}", role.because);
     let end = run(&cloud, apply(&cloud, &plan("starter", &[]), ADOPT)).unwrap();
@@ -326,7 +327,7 @@ fn what_would_be_lost_in_a_foreign_role_is_listed_where_it_stands_in_the_way() {
         }
     }
     let seen = prospect(&Fake::new(account), "starter", &[], Choices::default());
-    let role = change(&seen, "role");
+    let role = change(&seen, ResourceKind::Role);
     assert_eq!(role.action, Action::Stop(Obstacle::Foreign));
     let plan = plan("starter", &[]);
     let verdict = verdict::obstacle(role, plan.job.span);
@@ -347,7 +348,7 @@ fn the_principal_of_a_foreign_role_is_shown() {
         state.role.trust = trust.to_string();
     }
     let seen = prospect(&Fake::new(account), "starter", &[], ADOPT);
-    let role = change(&seen, "role");
+    let role = change(&seen, ResourceKind::Role);
     let one = role.differences.iter().find(|one| one.what.ends_with(".Principal.AWS")).unwrap();
     assert_eq!((one.found.as_str(), one.wanted.as_str()), (theirs, "none"));
     assert!(role.differences.iter().all(|one| one.what != "AssumeRolePolicyDocument"), "{role:#?}");

@@ -10,6 +10,7 @@ use trainc_apply::diff::Choices;
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
 use trainc_apply::ledger::{Cause, Ledger, Recorder, Silent};
 use trainc_apply::verdict;
+use trainc_emit::{ResourceKind, Verb};
 use trainc_ir::Plan;
 
 pub(super) const ALL: Consent = Consent { delete_data: true };
@@ -23,7 +24,7 @@ pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Inv
     let remains = look.inventory(&desired, &homes).await.unwrap();
     let ledger = Ledger::default();
     let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &Silent } };
-    remover.run(&remains, consent).await;
+    remover.run(&remains, &remains.removals(consent)).await;
     (remains, ledger.failures().len() + ledger.not_started().len())
 }
 
@@ -125,7 +126,7 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
         assert!(matches!(super::apply(&fake, &plan, again).await, super::End::Done(_)));
         let ledger = Ledger::default();
         let recorder = Recorder { ledger: &ledger, listener: &Silent };
-        Remover { look: super::look(&fake), recorder }.run(&remains, ALL).await;
+        Remover { look: super::look(&fake), recorder }.run(&remains, &remains.removals(ALL)).await;
         ledger.failures()
     });
     let failed = ended.unwrap();
@@ -155,8 +156,10 @@ fn what_goes_while_an_apply_waits_is_said_and_not_made_again() {
         let both = async { futures_util::join!(apply(&shared, &plan, Choices::default()), late) };
         let (end, ()) = run(&shared, both).unwrap();
         let End::Failed(failed) = &end else { panic!("{consent:?}: {end:?}") };
-        let gone: Vec<&str> = failed.iter().map(|(item, _)| item.kind).collect();
-        let expected: &[&str] = if consent.delete_data { &["file-system"] } else { &["role", "source"] };
+        let gone: Vec<ResourceKind> = failed.iter().map(|(item, _)| item.kind).collect();
+        let (role, source) = (ResourceKind::Role, ResourceKind::Source);
+        let expected: &[ResourceKind] =
+            if consent.delete_data { &[ResourceKind::FileSystem] } else { &[role, source] };
         assert_eq!(gone, expected, "{failed:?}");
         for (item, cause) in failed {
             assert_eq!(*cause, Cause::Gone, "{item:?}");
@@ -223,13 +226,13 @@ fn role_and_archive_stay_while_a_job_that_is_not_ours_uses_them() {
         let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
         let status = &cloud.account().jobs[&user].job.status;
         assert_eq!((unfinished, status == "Stopping"), (0, stopping), "{status}");
-        let mut removals = remains.removals(ALL);
-        assert!(removals.iter().all(|one| one.action == "keep"), "{removals:#?}");
+        let mut removals = remains.removals(ALL).0;
+        assert!(removals.iter().all(|one| one.verb() == Verb::Keep), "{removals:#?}");
         // The account's default bucket stays whoever uses what.
-        let bucket = removals.iter().position(|one| one.item.kind == "bucket").unwrap();
+        let bucket = removals.iter().position(|one| one.item.kind == ResourceKind::Bucket).unwrap();
         assert!(removals.remove(bucket).item.name.starts_with("sagemaker-us-west-2-111122223333"));
         assert!(removals.iter().all(|one| one.because.contains(&user)), "{removals:#?}");
-        assert!(remains.has_resources_in_use(Consent::default()));
+        assert!(remains.removals(Consent::default()).leaves_foreign());
         assert_eq!(left(&cloud.account()), [1; 4]);
         // Once it is over, all of it goes.
         let mut account = cloud.account();
@@ -266,7 +269,7 @@ fn a_foreign_job_that_begins_meanwhile_keeps_the_role() {
     let cloud = Fake::new(account);
     let ledger = Ledger::default();
     let recorder = Recorder { ledger: &ledger, listener: &Silent };
-    run(&cloud, Remover { look: look(&cloud), recorder }.run(&remains, ALL)).unwrap();
+    run(&cloud, Remover { look: look(&cloud), recorder }.run(&remains, &remains.removals(ALL))).unwrap();
     assert_eq!(left(&cloud.account()), [1, 0, 0, 1], "{:#?}", ledger.events());
 }
 
@@ -299,8 +302,8 @@ fn what_is_not_yet_exported_is_said_to_be_lost() {
         }
         let cloud = Fake::new(account.clone());
         let (remains, _) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
-        let removals = remains.removals(ALL);
-        let link = removals.iter().find(|one| one.item.kind == "association").unwrap();
+        let removals = remains.removals(ALL).0;
+        let link = removals.iter().find(|one| one.item.kind == ResourceKind::Association).unwrap();
         assert!(link.because.contains(words), "{}", link.because);
     }
 }
@@ -324,9 +327,9 @@ fn a_role_with_policies_of_others_is_shown_to_stay() {
     }
     let cloud = Fake::new(account);
     let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
-    let removals = remains.removals(ALL);
-    let role = removals.iter().find(|one| one.item.kind == "role").unwrap();
-    assert_eq!((role.action, role.because.as_str()), ("keep", "someone added `theirs` to it"));
-    assert!(remains.is_shared() && unfinished == 1);
+    let removals = remains.removals(ALL).0;
+    let role = removals.iter().find(|one| one.item.kind == ResourceKind::Role).unwrap();
+    assert_eq!((role.verb(), role.because.as_str()), (Verb::Keep, "someone added `theirs` to it"));
+    assert!(remains.removals(ALL).has_extended_role() && unfinished == 1);
     assert_eq!(left(&cloud.account())[0], 1);
 }

@@ -17,6 +17,7 @@ use trainc_apply::run::ResourceLocks;
 use trainc_apply::verdict;
 use trainc_diag::FailureKind;
 use trainc_diag::Invocation;
+use trainc_emit::ResourceKind;
 
 /// Hosts that write so many lines each, in pages, while they are read.
 struct Writers {
@@ -196,7 +197,7 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
     let made: Vec<String> = ledger
         .finished()
         .into_iter()
-        .filter(|(item, _)| item.kind == "training-job")
+        .filter(|(item, _)| item.kind == ResourceKind::TrainingJob)
         .map(|(item, _)| item.name)
         .collect();
     let there: BTreeSet<String> = scarce.account().jobs.keys().cloned().collect();

@@ -34,6 +34,7 @@ use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
 use trainc_diag::source::SourceMap;
+use trainc_emit::ResourceKind;
 use trainc_ir::{Plan, SourceFile, SourceTree};
 use trainc_plan::Options;
 use trainc_plan::ReadError;
@@ -177,7 +178,9 @@ pub async fn apply_patiently(cloud: &Fake, plan: &Plan, choices: Choices) -> End
 async fn apply_with(look: Look<'_, Fake, Fake>, plan: &Plan, choices: Choices) -> End {
     let prospect = match look.prospect(plan, choices).await {
         Ok(prospect) => prospect.expect("a cluster of SageMaker"),
-        Err(fault) => return End::Failed(vec![(Item::new("account", ""), Cause::Fault(fault))]),
+        Err(fault) => {
+            return End::Failed(vec![(Item::new(ResourceKind::TrainingJob, ""), Cause::Fault(fault))]);
+        }
     };
     let obstacles: Vec<Obstacle> = prospect.obstacles().map(|(_, obstacle)| obstacle).collect();
     if !obstacles.is_empty() {

@@ -12,6 +12,7 @@ use trainc_apply::fault::{Class, Fault};
 use trainc_apply::ledger::{Cause, Item};
 use trainc_apply::preflight::{self, Facts};
 use trainc_apply::verdict::{self, Verdict};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 const EXAMPLE: &str = "llama-7b-fsdp";
@@ -28,7 +29,7 @@ fn told(plan: &Plan, item: &Item, call: Call, http: u16, code: &str, text: &str)
 }
 
 fn job() -> Item {
-    Item::new("training-job", "llama-7b-fsdp-7cdda7f2")
+    Item::new(ResourceKind::TrainingJob, "llama-7b-fsdp-7cdda7f2")
 }
 
 #[test]
@@ -108,8 +109,8 @@ fn what_is_in_the_way_shows_beside_a_refused_read() {
     account.denied.insert("sagemaker:ListTags".to_owned());
     let seen = cloud(account, Faults::default());
     let survey = run(&seen, super::look(&seen).survey(&plan, Choices::default())).unwrap();
-    let kinds: Vec<&str> = survey.obstacles().map(|(change, _)| change.kind).collect();
-    assert_eq!(kinds, ["role"], "whose the role's policy is, its role says");
+    let kinds: Vec<ResourceKind> = survey.obstacles().map(|(change, _)| change.kind).collect();
+    assert_eq!(kinds, [ResourceKind::Role], "whose the role's policy is, its role says");
     assert_eq!(survey.faults.iter().map(Fault::action).collect::<Vec<_>>(), ["sagemaker:ListTags"]);
 }
 
@@ -164,7 +165,7 @@ fn a_dependent_action_is_named() {
 fn a_clock_that_is_off_is_not_credentials_that_ran_out() {
     let plan = plan(EXAMPLE, &[]);
     let of = |call: Call, code: &str, text: &str| {
-        let verdict = told(&plan, &Item::new("account", ""), call, 403, code, text);
+        let verdict = verdict::read_failed(&plan, &Fault::from_answer(call, Some(403), code, text));
         assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0602", 6), "{code}");
         (verdict.diagnostic.message, verdict.diagnostic.help.unwrap())
     };
@@ -202,7 +203,7 @@ fn a_clock_that_is_off_is_not_credentials_that_ran_out() {
 
 #[test]
 fn a_policy_that_is_too_long_is_no_quota_to_ask_for() {
-    let item = Item::new("role", "trainc-llama-7b-fsdp-8c5d5efe");
+    let item = Item::new(ResourceKind::Role, "trainc-llama-7b-fsdp-8c5d5efe");
     let text = "Maximum policy size of 10240 bytes exceeded for role trainc-llama-7b-fsdp-8c5d5efe";
     let verdict = told(&plan(EXAMPLE, &[]), &item, Call::PutRolePolicy, 409, "LimitExceeded", text);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0670", 5));

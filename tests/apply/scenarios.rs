@@ -6,6 +6,7 @@ use trainc_apply::cloud::Observe;
 use trainc_apply::diff::{Action, Choices, Obstacle, Target};
 use trainc_apply::fake::{Account, Fake, Faults, Refusal, RoleState};
 use trainc_apply::ledger::Cause;
+use trainc_emit::ResourceKind;
 
 const NEW_RUN: Choices = Choices { adopt: false, new_run: true, run: None };
 const ADOPT: Choices = Choices { adopt: true, new_run: false, run: None };
@@ -139,7 +140,7 @@ fn a_new_run_takes_nothing_from_one_that_runs() {
     let prospect =
         run(&cloud, look(&cloud).prospect(&changed, Choices::default())).unwrap().unwrap().unwrap();
     assert!(prospect.is_empty(), "{:#?}", prospect.changes);
-    let said = prospect.changes.iter().find(|change| change.kind == "role-policy").unwrap();
+    let said = prospect.changes.iter().find(|change| change.kind == ResourceKind::RolePolicy).unwrap();
     assert!(said.because.contains("are kept until the apply after its end"), "{}", said.because);
     // The older one has ended, the newer one has not: the policy is the newer one's again.
     let mut account = cloud.account();
@@ -203,7 +204,7 @@ fn a_planted_archive_is_overwritten_before_the_job_starts() {
             let cloud = at(&account);
             let prospect =
                 run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-            let change = prospect.changes.iter().find(|one| one.kind == "source").unwrap();
+            let change = prospect.changes.iter().find(|one| one.kind == ResourceKind::Source).unwrap();
             assert_eq!(change.action, Action::Update, "{change:?}");
             assert!(hidden || change.because.contains(words), "{}", change.because);
             let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
@@ -271,7 +272,10 @@ fn an_archive_that_is_planted_meanwhile_is_not_run() {
     let seen = at(&account);
     let prospect = run(&seen, look(&seen).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
     assert!(
-        prospect.changes.iter().all(|change| change.kind != "source" || change.action == Action::Unchanged)
+        prospect
+            .changes
+            .iter()
+            .all(|change| change.kind != ResourceKind::Source || change.action == Action::Unchanged)
     );
     account.objects.values_mut().for_each(|bytes| *bytes = 4);
     let later = at(&account);
@@ -344,7 +348,7 @@ fn an_edit_while_the_file_system_is_made_makes_no_second_job() {
     let end = run(&shared, super::drive(look(&shared), &prospect, Choices::default())).unwrap();
     let End::Failed(causes) = &end else { panic!("{end:?}") };
     let [(item, Cause::Obstacle(change))] = causes.as_slice() else { panic!("{causes:?}") };
-    assert_eq!(item.kind, "training-job");
+    assert_eq!(item.kind, ResourceKind::TrainingJob);
     assert_eq!(change.action, Action::Stop(Obstacle::OtherDigest));
     assert_eq!(shared.account().jobs.len(), 1);
 }
@@ -413,7 +417,7 @@ fn what_can_change_in_place_does_and_the_rest_stops() {
         let plan = plan("llama-7b-fsdp", sets);
         let prospect =
             run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-        prospect.changes.iter().find(|change| change.kind == "file-system").unwrap().clone()
+        prospect.changes.iter().find(|change| change.kind == ResourceKind::FileSystem).unwrap().clone()
     };
     let grown = actions(&["storage.corpus.capacity=7200GiB"]);
     assert_eq!(grown.action, Action::Update, "{grown:?}");
@@ -533,7 +537,7 @@ fn the_run_after_the_999th_is_refused_with_words() {
     }
     let (target, changes) = after(999, &mut job);
     assert_eq!(target, Target::Blocked(Obstacle::RunsExhausted));
-    let change = changes.iter().find(|change| change.kind == "training-job").unwrap();
+    let change = changes.iter().find(|change| change.kind == ResourceKind::TrainingJob).unwrap();
     assert_eq!(change.because, format!("{first}-r999 is run 999 of this digest: no run number is left"));
     let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0669", 3));

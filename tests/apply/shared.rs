@@ -12,6 +12,7 @@ use trainc_apply::diff::{Action, Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
 use trainc_apply::ledger::{Cause, Item, Ledger, Recorder, Silent};
 use trainc_apply::orphaned_jobs::plan_with_job_name;
+use trainc_emit::{ResourceKind, Verb};
 use trainc_ir::Plan;
 
 const PLAIN: Choices = Choices { adopt: false, new_run: false, run: None };
@@ -30,7 +31,7 @@ fn applied(cloud: &Fake, plan: &Plan) {
 /// What `plan` says of the file system and of all else.
 fn seen(cloud: &Fake, plan: &Plan) -> (Action, String, bool) {
     let prospect = run(cloud, look(cloud).prospect(plan, PLAIN)).unwrap().unwrap().unwrap();
-    let one = prospect.changes.iter().find(|change| change.kind == "file-system").unwrap();
+    let one = prospect.changes.iter().find(|change| change.kind == ResourceKind::FileSystem).unwrap();
     (one.action.clone(), one.because.clone(), prospect.is_empty())
 }
 
@@ -66,10 +67,11 @@ fn jobs_that_describe_a_file_system_alike_share_it_and_the_last_takes_it_away() 
     }
     // The first one leaves: its place is the second's.
     let (remains, failed) = run(&fake, destroy(&fake, &a, ALL)).unwrap();
-    let lines = remains.removals(ALL);
-    let line = lines.iter().find(|one| one.item.kind == "file-system").unwrap();
-    assert_eq!((line.action, line.because.as_str(), failed), ("leave", "`b` also uses it", 0));
-    assert!(lines.iter().all(|one| one.item.kind != "association") && !remains.has_resources_in_use(ALL));
+    let removals = remains.removals(ALL);
+    let lines = &removals.0;
+    let line = lines.iter().find(|one| one.item.kind == ResourceKind::FileSystem).unwrap();
+    assert_eq!((line.verb(), line.because.as_str(), failed), (Verb::Leave, "`b` also uses it", 0));
+    assert!(lines.iter().all(|one| one.item.kind != ResourceKind::Association) && !removals.leaves_foreign());
     assert_eq!(users(&fake.account()), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
     assert!(seen(&fake, &b).2, "nothing of the second one's went");
     assert!(run(&fake, destroy(&fake, &a, ALL)).unwrap().0.is_empty());
@@ -194,7 +196,7 @@ fn remains(cloud: &Fake, plan: &Plan) -> Inventory {
 fn remove(cloud: &Fake, remains: &Inventory) -> Vec<(Item, Cause)> {
     let ledger = Ledger::default();
     let remover = Remover { look: look(cloud), recorder: Recorder { ledger: &ledger, listener: &Silent } };
-    run(cloud, remover.run(remains, ALL)).unwrap();
+    run(cloud, remover.run(remains, &remains.removals(ALL))).unwrap();
     ledger.failures()
 }
 
@@ -216,7 +218,7 @@ fn what_comes_or_goes_between_the_look_and_the_answer_is_seen() {
     let seen = remains(&fake, &b);
     assert_eq!(run(&fake, destroy(&fake, &a, ALL)).unwrap().1, 0);
     let failed = remove(&fake, &seen);
-    let [(Item { kind: "file-system", .. }, Cause::Obstacle(change))] = failed.as_slice() else {
+    let [(Item { kind: ResourceKind::FileSystem, .. }, Cause::Obstacle(change))] = failed.as_slice() else {
         panic!("{failed:?}")
     };
     let verdict = trainc_apply::verdict::obstacle(change, b.job.span);
@@ -247,7 +249,7 @@ fn who_comes_while_the_links_go_keeps_the_file_system() {
     let seen = remains(&first, &a);
     let ledger = Ledger::default();
     let remover = Remover { look: look(&first), recorder: Recorder { ledger: &ledger, listener: &Silent } };
-    assert!(run(&first, remover.run(&seen, ALL)).is_none());
+    assert!(run(&first, remover.run(&seen, &seen.removals(ALL))).is_none());
     let second = Fake::new(first.account());
     applied(&second, &b);
     assert!(remove(&second, &seen).is_empty());
@@ -275,7 +277,9 @@ fn sharers_that_let_it_go_with_them_leave_nothing() {
         .iter()
         .map(|ledger| Remover { look: look(&fake), recorder: Recorder { ledger, listener: &Silent } })
         .collect();
-    let going = removers.iter().zip(&all).map(|(remover, remains)| remover.run(remains, Consent::default()));
+    let removals: Vec<_> = all.iter().map(|remains| remains.removals(Consent::default())).collect();
+    let each = removers.iter().zip(&all).zip(&removals);
+    let going = each.map(|((remover, remains), removals)| remover.run(remains, removals));
     run(&fake, join_all(going)).unwrap();
     assert!(ledgers.iter().all(|ledger| ledger.failures().is_empty()));
     assert_eq!(fake.account().file_systems.len(), 0);
@@ -450,7 +454,7 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         let more = wanting(&a, 2000);
         updated(&fake);
         let prospect = run(&fake, look(&fake).prospect(&more, PLAIN)).unwrap().unwrap().unwrap();
-        let change = prospect.changes.iter().find(|change| change.kind == "file-system").unwrap();
+        let change = prospect.changes.iter().find(|change| change.kind == ResourceKind::FileSystem).unwrap();
         assert!(change.because.ends_with(", increased in place for this job, shared with `b`"), "{change:?}");
         let [one] = change.differences.as_slice() else { panic!("{change:?}") };
         assert_eq!((one.found.as_str(), one.wanted.as_str()), ("1000", "2000"));

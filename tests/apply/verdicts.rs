@@ -9,6 +9,7 @@ use trainc_apply::fake::{Account, Fake, Faults, Refusal};
 use trainc_apply::fault::{Class, Fault};
 use trainc_apply::ledger::{Cause, Item};
 use trainc_apply::verdict::{self, Verdict};
+use trainc_emit::ResourceKind;
 
 const EXAMPLE: &str = "llama-7b-fsdp";
 
@@ -115,7 +116,7 @@ fn every_answer_has_its_exit_code_and_its_words() {
     let plan = plan(EXAMPLE, &[]);
     for (call, http, code, text, expected, exit) in ANSWERS {
         let fault = Fault::from_answer(*call, Some(*http), code, text).with_request_id(Some("req-1"));
-        let item = Item::new("training-job", "job-7cdda7f2");
+        let item = Item::new(ResourceKind::TrainingJob, "job-7cdda7f2");
         let verdict = verdict::verdict(&plan, &item, &Cause::Fault(fault));
         sound(&verdict, expected, *exit);
         let has_id = verdict.diagnostic.notes.iter().any(|note| note == "AWS request ID req-1");
@@ -129,7 +130,7 @@ fn a_quota_is_waited_for_only_where_that_helps() {
     let plan = plan(EXAMPLE, &[]);
     let help = |call: Call, code: &str, text: &str| {
         let cause = Cause::Fault(Fault::from_answer(call, Some(400), code, text));
-        let verdict = verdict::verdict(&plan, &Item::new("training-job", "job-1"), &cause);
+        let verdict = verdict::verdict(&plan, &Item::new(ResourceKind::TrainingJob, "job-1"), &cause);
         assert_eq!(verdict.diagnostic.code.id, "T0603");
         format!("{:?} {:?}", verdict.diagnostic.help, verdict.diagnostic.notes)
     };
@@ -200,7 +201,7 @@ fn a_limit_of_form_is_no_quota() {
     let plan = plan(EXAMPLE, &[]);
     let told = |call: Call, code: &str, name: &str| {
         let cause = Cause::Fault(Fault::from_answer(call, Some(409), code, "too much"));
-        let one = verdict::verdict(&plan, &Item::new("role-policy", name), &cause).diagnostic;
+        let one = verdict::verdict(&plan, &Item::new(ResourceKind::RolePolicy, name), &cause).diagnostic;
         assert_eq!((one.code.id, one.code.name), ("T0670", "hard-limit-exceeded"));
         format!(
             "{} {}",
@@ -240,7 +241,7 @@ fn an_apply_that_meets_the_answer_ends_with_it() {
 #[test]
 fn the_rest_of_the_verdicts() {
     let plan = plan(EXAMPLE, &[]);
-    let item = Item::new("file-system", "corpus");
+    let item = Item::new(ResourceKind::FileSystem, "corpus");
     let late = Cause::Late { state: "fs-1 is CREATING".to_owned(), seconds: 2_400 };
     sound(&verdict::verdict(&plan, &item, &late), "T0614", 5);
     let mismatch =
@@ -282,7 +283,7 @@ fn every_class_has_a_verdict() {
     let mut codes = BTreeSet::new();
     for class in classes {
         let fault = Fault::new(Call::CreateRole, class, "");
-        let verdict = verdict::verdict(&plan, &Item::new("role", "r"), &Cause::Fault(fault));
+        let verdict = verdict::verdict(&plan, &Item::new(ResourceKind::Role, "r"), &Cause::Fault(fault));
         assert!((1..=8).contains(&verdict.exit));
         codes.insert(verdict.diagnostic.code.id);
     }

@@ -4,6 +4,8 @@
 //! The operator's least-privilege policy is generated from it (`policy`), and the adapter names each of its
 //! requests by a row of it, so that a call without a row cannot be written.
 
+use trainc_emit::ResourceKind;
+
 /// A command of trainc that talks to an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
@@ -214,6 +216,61 @@ calls! {
     StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [Own] [] [Apply, Stop, Destroy];
 }
 
+/// The calls of a kind of resources, from its creation to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// The calls that find it.
+    pub reads: &'static [Call],
+    /// The calls with which `apply` creates or changes it.
+    pub makes: &'static [Call],
+    /// The calls with which `destroy` removes it; none for what is kept.
+    pub removes: &'static [Call],
+}
+
+impl Lifecycle {
+    /// Returns the calls of a kind. A new kind needs some, and each has a row with its permission.
+    pub const fn of_kind(kind: ResourceKind) -> Self {
+        use Call::*;
+        let (reads, makes, removes): (&[Call], &[Call], &[Call]) = match kind {
+            ResourceKind::Role => (
+                &[GetRole, ListRolePolicies, ListAttachedRolePolicies],
+                &[CreateRole, TagRole, UpdateAssumeRolePolicy],
+                &[DeleteRole],
+            ),
+            ResourceKind::RolePolicy => (&[GetRolePolicy], &[PutRolePolicy], &[DeleteRolePolicy]),
+            ResourceKind::FileSystem => (
+                &[DescribeFileSystems],
+                &[CreateFileSystem, UpdateFileSystem, TagResource],
+                &[TagResource, UntagResource, DeleteFileSystem],
+            ),
+            ResourceKind::Association => (
+                &[DescribeDataRepositoryAssociations],
+                &[CreateDataRepositoryAssociation],
+                &[DeleteDataRepositoryAssociation],
+            ),
+            // It may contain data of other jobs.
+            ResourceKind::Bucket => (&[HeadBucket], &[CreateBucket], &[]),
+            ResourceKind::Source | ResourceKind::Worker => (
+                &[HeadObject, ListObjectsV2, ListMultipartUploads, ListParts],
+                &[
+                    PutObject,
+                    CreateMultipartUpload,
+                    UploadPart,
+                    CompleteMultipartUpload,
+                    AbortMultipartUpload,
+                ],
+                &[DeleteObject, AbortMultipartUpload],
+            ),
+            ResourceKind::TrainingJob => (
+                &[ListTrainingJobs, DescribeTrainingJob, ListTags],
+                &[CreateTrainingJob, AddTags, StopTrainingJob],
+                &[StopTrainingJob],
+            ),
+        };
+        Self { reads, makes, removes }
+    }
+}
+
 impl Call {
     /// The IAM action that the call needs. S3 names some of its actions otherwise than its operations
     /// (service authorization reference, Amazon S3).
@@ -259,6 +316,28 @@ mod tests {
             assert!(!row.commands.is_empty(), "{call:?} is made by no command");
         }
         assert_eq!(Call::HeadBucket.action(), "s3:ListBucket");
+    }
+
+    /// So that the operator's policy, which is made from the rows, covers each kind of resources.
+    #[test]
+    fn each_kind_can_be_found_made_and_removed() {
+        let mut written: Vec<Call> = Vec::new();
+        for kind in ResourceKind::ALL {
+            let Lifecycle { reads, makes, removes } = Lifecycle::of_kind(*kind);
+            let is_for = |calls: &[Call], effect, command| {
+                let fits =
+                    |call: &Call| call.row().effect == effect && call.row().commands.contains(&command);
+                assert!(calls.iter().all(fits), "{kind}: {calls:?} for {}", command.word());
+            };
+            is_for(reads, Effect::Read, Command::Apply);
+            is_for(makes, Effect::Write, Command::Apply);
+            is_for(removes, Effect::Write, Command::Destroy);
+            assert!(!reads.is_empty() && !makes.is_empty(), "{kind}");
+            written.extend([makes, removes].concat());
+        }
+        for call in Call::ALL.iter().filter(|call| call.row().effect == Effect::Write) {
+            assert!(written.contains(call), "{call:?} writes to no kind of resources");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The changes that a plan would make in an account, one per resource: data only.
 
+use trainc_emit::{ResourceKind, Verb};
+
 /// The action that a plan takes on one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -48,25 +50,25 @@ pub enum Obstacle {
 }
 
 impl Action {
-    /// Returns the word for this action in a plan.
-    pub fn word(&self) -> &'static str {
+    /// Returns what a plan shows of it.
+    pub fn verb(&self) -> Verb {
         match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Unchanged => "unchanged",
-            Self::Wait => "wait",
-            Self::Skip => "skip",
-            Self::Adopt => "adopt",
-            Self::Stop(Obstacle::Replace) => "replace",
-            Self::Stop(Obstacle::Foreign | Obstacle::DifferentContent) => "foreign",
+            Self::Create => Verb::Create,
+            Self::Update => Verb::Update,
+            Self::Unchanged => Verb::Unchanged,
+            Self::Wait => Verb::Wait,
+            Self::Skip => Verb::Skip,
+            Self::Adopt => Verb::Adopt,
+            Self::Stop(Obstacle::Replace) => Verb::Replace,
+            Self::Stop(Obstacle::Foreign | Obstacle::DifferentContent) => Verb::Foreign,
             Self::Stop(
                 Obstacle::OtherDigest
                 | Obstacle::ConcurrentVersion
                 | Obstacle::StartedMeanwhile
                 | Obstacle::BecameSoleUser,
-            ) => "differs",
-            Self::Stop(Obstacle::Broken | Obstacle::Misconfigured) => "broken",
-            Self::Stop(Obstacle::RunsExhausted | Obstacle::TooManyUsers) => "full",
+            ) => Verb::Differs,
+            Self::Stop(Obstacle::Broken | Obstacle::Misconfigured) => Verb::Broken,
+            Self::Stop(Obstacle::RunsExhausted | Obstacle::TooManyUsers) => Verb::Full,
         }
     }
 }
@@ -92,8 +94,8 @@ impl Difference {
 /// The planned change of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `training-job`.
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: ResourceKind,
     /// Its name in the plan.
     pub name: String,
     /// The action.
@@ -107,7 +109,7 @@ pub struct Change {
 }
 
 impl Change {
-    pub(crate) fn new(kind: &'static str, name: &str, action: Action, because: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ResourceKind, name: &str, action: Action, because: impl Into<String>) -> Self {
         let (name, because) = (name.to_owned(), because.into());
         Self { kind, name, action, because, differences: Vec::new(), shared_with: Vec::new() }
     }

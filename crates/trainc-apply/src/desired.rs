@@ -1,8 +1,10 @@
 //! The resources that a plan requires in an account: the emitted definitions with the values of the account.
 
 use super::account::{Caller, Tags, Upload};
+use super::ledger::Item;
 use super::verdict::{self, Verdict};
 use serde_json::Value;
+use trainc_emit::ResourceKind;
 use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use trainc_emit::iam::{self, CreateRole};
 use trainc_emit::{self as emit, Identity, Tag, archive};
@@ -81,8 +83,8 @@ pub struct WantedAssociation {
 /// An object that trainc uploads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedObject {
-    /// Kind: `source`, `worker`.
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: ResourceKind,
     /// The destination, `s3://bucket/key`.
     pub uri: String,
     /// The upload.
@@ -92,8 +94,8 @@ pub struct WantedObject {
 /// A random key, written once when the first run of a job starts. Its content exists only in the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedKey {
-    /// Kind of the objects next to it: `source`, `worker`.
-    pub kind: &'static str,
+    /// Kind of the objects next to it.
+    pub kind: ResourceKind,
     /// The destination, `s3://bucket/key`.
     pub uri: String,
     /// The bucket.
@@ -152,6 +154,30 @@ impl Desired {
             digest: identity.digest,
             plan: here,
         })
+    }
+
+    /// Returns the resources of a kind that trainc creates, without the training job, whose name depends on
+    /// its runs.
+    pub fn items(&self, kind: ResourceKind) -> Vec<Item> {
+        let names: Vec<String> = match kind {
+            ResourceKind::Role => self.role.iter().map(|role| role.create.role_name.clone()).collect(),
+            ResourceKind::RolePolicy => {
+                let name = |role: &WantedRole| format!("{}/{}", role.create.role_name, iam::POLICY_NAME);
+                self.role.iter().map(name).collect()
+            }
+            ResourceKind::FileSystem => self.file_systems.iter().map(|system| system.name.clone()).collect(),
+            ResourceKind::Association => {
+                let links = self.file_systems.iter().flat_map(|system| &system.associations);
+                links.map(|link| link.name.clone()).collect()
+            }
+            ResourceKind::Bucket => self.bucket.iter().cloned().collect(),
+            ResourceKind::Source | ResourceKind::Worker => {
+                let uploads = self.uploads.iter().filter(|object| object.kind == kind);
+                uploads.map(|object| object.uri.clone()).collect()
+            }
+            ResourceKind::TrainingJob => Vec::new(),
+        };
+        names.iter().map(|name| Item::new(kind, name)).collect()
     }
 
     /// Returns the account that must own a bucket.
@@ -279,7 +305,7 @@ fn archive_of(plan: &Plan, identity: &Identity) -> Option<WantedObject> {
     let uri = emit::archive_uri(plan, &identity.digest)?;
     // Packing a readable archive into memory cannot fail.
     let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
-    wanted_object("source", uri, bytes, plan)
+    wanted_object(ResourceKind::Source, uri, bytes, plan)
 }
 
 /// Returns the binary and the config of engine `worker`. Their URIs contain the job's digest, which covers
@@ -287,7 +313,7 @@ fn archive_of(plan: &Plan, identity: &Identity) -> Option<WantedObject> {
 fn worker_of(plan: &Plan, identity: &Identity) -> Vec<WantedObject> {
     emit::worker_uploads(plan, &identity.digest)
         .into_iter()
-        .filter_map(|(uri, bytes)| wanted_object("worker", uri, bytes.to_vec(), plan))
+        .filter_map(|(uri, bytes)| wanted_object(ResourceKind::Worker, uri, bytes.to_vec(), plan))
         .collect()
 }
 
@@ -295,7 +321,7 @@ fn key_of(plan: &Plan, identity: &Identity) -> Option<WantedKey> {
     let uri = emit::key_uri(plan, &identity.digest)?;
     let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
     let owner = bucket_owner(plan, &bucket).to_owned();
-    let kind = if plan.is_worker() { "worker" } else { "source" };
+    let kind = if plan.is_worker() { ResourceKind::Worker } else { ResourceKind::Source };
     Some(WantedKey { kind, uri, bucket, key, kms: kms_of(plan), owner })
 }
 
@@ -310,7 +336,7 @@ pub(crate) fn bucket_owner<'a>(plan: &'a Plan, bucket: &str) -> &'a str {
 }
 
 /// Returns the upload for a URI.
-fn wanted_object(kind: &'static str, uri: String, bytes: Vec<u8>, plan: &Plan) -> Option<WantedObject> {
+fn wanted_object(kind: ResourceKind, uri: String, bytes: Vec<u8>, plan: &Plan) -> Option<WantedObject> {
     let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
     let owner = bucket_owner(plan, &bucket).to_owned();
     let upload = Upload { bucket, key, sha256: sha256_hex(&bytes), bytes, kms: kms_of(plan), owner };

@@ -2,18 +2,21 @@
 //! creation. A second run continues where the first one ended.
 
 use super::account::{Association, FileSystem, TrainingJob};
+use super::calls::Call;
 use super::change::{Action, Change, Obstacle};
 use super::cloud::{Answer, Clock, Cloud};
 use super::fault::{Class, Fault};
-use super::inventory::{foreign_policies, upload_kind};
-use super::ledger::{Cause, Item, Recorder};
+use super::ledger::{Cause, Item, Outcome, Recorder};
 use super::look::Look;
 use super::observed::ObservedRole;
 use super::patience::{Wait, none_if_not_found};
+use super::removal::Phase;
 use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
+use trainc_emit::{ResourceKind, Verb};
 
-pub use super::inventory::{Consent, Inventory, Removal};
+pub use super::inventory::Inventory;
+pub use super::removal::{Consent, Kept, Removal, Removals, Step, Subject};
 
 /// The relation of a job to a file system that it shares or shared.
 enum Stay {
@@ -34,94 +37,111 @@ pub struct Remover<'a, C, K> {
 }
 
 impl<C: Cloud, K: Clock> Remover<'_, C, K> {
-    /// Deletes the resources that were found and consented to; the ledger records failures and remaining
-    /// resources.
-    pub async fn run(&self, remains: &Inventory, consent: Consent) {
+    /// Executes the steps of `destroy` on the resources that were found; the ledger records failures and
+    /// remaining resources.
+    pub async fn run(&self, remains: &Inventory, removals: &Removals) {
         let mut stopped = true;
-        for job in &remains.running {
-            let item = Item::new("training-job", &job.name);
-            stopped &= self.record_result(&item, self.stop(&item, &job.name).await, "stopped");
+        for one in removals.of_phase(Phase::Runs) {
+            let ended = self.stop(&one.item, &one.item.name).await;
+            stopped &= self.record_result(&one.item, ended, Outcome::Stopped);
         }
         // A run may have started while the user was asked: without its role and its data it would fail.
         stopped &= self.has_no_new_runs(remains).await;
         if !stopped {
             // A job without its role cannot upload its output.
-            let all = remains.removals(consent);
-            all.into_iter()
-                .filter(|one| one.action == "delete")
-                .for_each(|one| self.recorder.record_not_started(one.item));
+            self.record_all_not_started(removals, Phase::FileSystems);
             return;
         }
         let mut waited = false;
-        for (system, links) in &remains.file_systems {
-            let item = Item::new("file-system", &system.id);
-            if !remains.sharers(system).is_empty() {
-                match self.leave_shared_file_system(&item, system, &remains.job).await {
-                    Ok(Stay::Left | Stay::Gone) => self.recorder.record_done(&item, "left", None),
-                    // Without a confirmation prompt the manifest decides, regardless of which job is the
-                    // last.
-                    Ok(Stay::Alone) if remains.unasked => {
-                        waited |= self.delete_with_links(&item, system, links, &remains.job).await;
-                    }
-                    Ok(Stay::Alone) => self.record_sole_user(&item, &system.id),
-                    Err(cause) => self.recorder.record_failure(&item, cause),
+        let mut links = Vec::new();
+        for one in removals.of_phase(Phase::FileSystems) {
+            match &one.step {
+                Step::Delete(Subject::Association(link)) => links.push(link),
+                Step::Delete(Subject::FileSystem(system)) => {
+                    let links = std::mem::take(&mut links);
+                    waited |= self.delete_with_links(&one.item, system, &links, &remains.job).await;
                 }
-                continue;
+                Step::Leave(system) => {
+                    match self.leave_shared_file_system(&one.item, system, &remains.job).await {
+                        Ok(Stay::Left | Stay::Gone) => {
+                            self.recorder.record_done(&one.item, Outcome::Left, None);
+                        }
+                        Ok(Stay::Alone) => self.record_sole_user(&one.item, &system.id),
+                        Err(cause) => self.recorder.record_failure(&one.item, cause),
+                    }
+                }
+                Step::Keep(kept) => self.record_kept(&one.item, kept),
+                Step::Stop | Step::Delete(_) => {}
             }
-            if remains.running_user(&system.id).is_some()
-                || !(consent.delete_data || remains.releases(&system.id))
-            {
-                self.recorder.record_done(&item, "kept", None);
-                continue;
-            }
-            waited |= self.delete_with_links(&item, system, links, &remains.job).await;
         }
         // Jobs that have since started with the role or an upload keep it.
         let used = match self.look.running_users(remains).await {
             Ok(used) => used,
             Err(fault) => {
-                self.recorder.record_failure(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
-                let all = remains.removals(consent);
-                let rest =
-                    all.into_iter().filter(|one| one.action == "delete" && is_deleted_last(one.item.kind));
-                rest.for_each(|one| self.recorder.record_not_started(one.item));
+                let job = Item::new(ResourceKind::TrainingJob, &remains.stem);
+                self.recorder.record_failure(&job, Cause::Fault(fault));
+                self.record_all_not_started(removals, Phase::Files);
                 return;
             }
         };
-        let is_used =
-            |what: &str| used.iter().any(|(id, _)| id == what) || remains.running_user(what).is_some();
         // The wait took minutes, during which an apply may have completed.
         if waited && !self.has_no_new_runs(remains).await {
-            let all = remains.removals(consent);
-            let rest = all.into_iter().filter(|one| one.action == "delete" && is_deleted_last(one.item.kind));
-            rest.for_each(|one| self.recorder.record_not_started(one.item));
+            self.record_all_not_started(removals, Phase::Files);
             return;
         }
-        if let Some(found) = &remains.role {
-            let item = Item::new("role", &found.role.name);
-            if is_used(&found.role.name) {
-                self.recorder.record_done(&item, "kept", None);
-            } else {
-                self.record_result(&item, self.delete_role(&item, found).await, "deleted");
+        let is_used = |what: &str| used.iter().any(|(id, _)| id == what);
+        for one in removals.of_phase(Phase::Files) {
+            let item = &one.item;
+            match &one.step {
+                Step::Keep(kept) => self.record_kept(item, kept),
+                Step::Delete(Subject::Role(_) | Subject::Object { .. }) if is_used(&item.name) => {
+                    self.recorder.record_done(item, Outcome::Kept, None);
+                }
+                Step::Delete(subject) => {
+                    let gone = self.delete(item, subject).await;
+                    self.record_result(item, gone, Outcome::Deleted);
+                }
+                Step::Stop | Step::Leave(_) => {}
             }
         }
-        for (bucket, key) in &remains.objects {
-            let item = Item::new(upload_kind(key).0, &format!("s3://{bucket}/{key}"));
-            if is_used(&item.name) {
-                self.recorder.record_done(&item, "kept", None);
-                continue;
+    }
+
+    /// Deletes one resource, without checks.
+    async fn delete(&self, item: &Item, subject: &Subject) -> Result<(), Cause> {
+        let look = &self.look;
+        match subject {
+            Subject::Association(link) => self.unlink(item, link).await,
+            Subject::FileSystem(system) => self.delete_file_system(item, &system.id).await,
+            Subject::Role(found) => self.delete_role(item, found).await,
+            Subject::Object { bucket, key } => {
+                self.recorder.record_action(item, Verb::Delete);
+                look.ask(async |cloud| cloud.delete_object(bucket, key).await).await.map_err(Cause::Fault)
             }
-            self.recorder.record_action(&item, "delete");
-            let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
-            self.record_result(&item, gone.map_err(Cause::Fault), "deleted");
+            Subject::Upload { bucket, key, id } => {
+                let gone = look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await;
+                none_if_not_found(gone).map(|_| ()).map_err(Cause::Fault)
+            }
         }
-        for (bucket, key, id) in &remains.uploads {
-            let item = Item::new(upload_kind(key).0, &format!("s3://{bucket}/{key}"));
-            let gone = none_if_not_found(
-                self.look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await,
-            );
-            self.record_result(&item, gone.map(|_| ()).map_err(Cause::Fault), "deleted");
+    }
+
+    /// Records a resource that is kept. That a role remains which someone extended is a failure, since
+    /// nothing else of the job does.
+    fn record_kept(&self, item: &Item, kept: &Kept) {
+        match kept {
+            Kept::InUse { .. } | Kept::Data => self.recorder.record_done(item, Outcome::Kept, None),
+            Kept::ExtendedRole(more) => {
+                let call = Call::DeleteRole;
+                let words = format!("someone added {more} to it");
+                let fault = Fault::from_answer(call, Some(409), "DeleteConflict", &words);
+                self.recorder.record_failure(item, Cause::Fault(fault));
+            }
+            Kept::Foreign | Kept::Shared => {}
         }
+    }
+
+    /// Records that nothing of a phase or a later one was deleted.
+    fn record_all_not_started(&self, removals: &Removals, phase: Phase) {
+        removals.deleted_from(phase).for_each(|item| self.recorder.record_not_started(item.clone()));
     }
 
     /// Returns true if no run of the job has started since the inventory; reports new runs.
@@ -136,7 +156,10 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 started.is_empty()
             }
             Err(fault) => {
-                self.recorder.record_failure(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                self.recorder.record_failure(
+                    &Item::new(ResourceKind::TrainingJob, &remains.stem),
+                    Cause::Fault(fault),
+                );
                 false
             }
         }
@@ -144,17 +167,18 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
 
     fn record_new_run(&self, job: &TrainingJob) {
         let change = Change {
-            kind: "training-job",
+            kind: ResourceKind::TrainingJob,
             name: job.name.clone(),
             action: Action::Stop(Obstacle::StartedMeanwhile),
             because: format!("`{}` was started after the account was read: {}", job.name, job.status),
             differences: Vec::new(),
             shared_with: Vec::new(),
         };
-        self.recorder.record_failure(&Item::new("training-job", &job.name), Cause::Obstacle(change));
+        self.recorder
+            .record_failure(&Item::new(ResourceKind::TrainingJob, &job.name), Cause::Obstacle(change));
     }
 
-    fn record_result(&self, item: &Item, result: Result<(), Cause>, what: &'static str) -> bool {
+    fn record_result(&self, item: &Item, result: Result<(), Cause>, what: Outcome) -> bool {
         match result {
             Ok(()) => {
                 self.recorder.record_done(item, what, None);
@@ -176,7 +200,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let found = none_if_not_found(look.ask(async |cloud| cloud.training_job(name).await).await)?;
             let Some(job) = found.filter(|job| !job.is_over()) else { return Ok(()) };
             if !asked && job.status != "Stopping" {
-                self.recorder.record_action(item, "stop");
+                self.recorder.record_action(item, Verb::Stop);
                 match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
                     Ok(()) => asked = true,
                     // It has already ended or is ending.
@@ -205,14 +229,14 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         &self,
         item: &Item,
         system: &FileSystem,
-        links: &[Association],
+        links: &[&Association],
         job: &str,
     ) -> bool {
         for links in [links, &[]] {
             match self.leave_shared_file_system(item, system, job).await {
                 Ok(Stay::Alone | Stay::Gone) => {}
                 Ok(Stay::Left) => {
-                    self.recorder.record_done(item, "left", None);
+                    self.recorder.record_done(item, Outcome::Left, None);
                     return false;
                 }
                 Err(cause) => {
@@ -222,15 +246,15 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             let mut unlinked = true;
             for link in links {
-                let item = Item::new("association", &link.id);
-                unlinked &= self.record_result(&item, self.unlink(&item, link).await, "deleted");
+                let item = Item::new(ResourceKind::Association, &link.id);
+                unlinked &= self.record_result(&item, self.unlink(&item, link).await, Outcome::Deleted);
             }
             if !unlinked {
                 self.recorder.record_not_started(item.clone());
                 return false;
             }
         }
-        self.record_result(item, self.delete_file_system(item, &system.id).await, "deleted");
+        self.record_result(item, self.delete_file_system(item, &system.id).await, Outcome::Deleted);
         true
     }
 
@@ -238,7 +262,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     /// that.
     fn record_sole_user(&self, item: &Item, id: &str) {
         let change = Change {
-            kind: "file-system",
+            kind: ResourceKind::FileSystem,
             name: id.to_owned(),
             action: Action::Stop(Obstacle::BecameSoleUser),
             because: format!(
@@ -273,7 +297,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 return Ok(Stay::Alone);
             }
             if !asked {
-                self.recorder.record_action(item, "leave");
+                self.recorder.record_action(item, Verb::Leave);
                 let (written, goes) = ownership::tags_to_leave(&found.tags, job);
                 if !written.is_empty() {
                     look.ask(async |cloud| cloud.tag_file_system(&found.arn, &written).await).await?;
@@ -298,7 +322,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     async fn unlink(&self, item: &Item, link: &Association) -> Result<(), Cause> {
-        self.recorder.record_action(item, "delete");
+        self.recorder.record_action(item, Verb::Delete);
         let id = link.id.as_str();
         self.delete_and_wait(
             item,
@@ -312,7 +336,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     async fn delete_file_system(&self, item: &Item, id: &str) -> Result<(), Cause> {
-        self.recorder.record_action(item, "delete");
+        self.recorder.record_action(item, Verb::Delete);
         self.delete_and_wait(
             item,
             async || self.look.ask(async |cloud| cloud.delete_file_system(id).await).await,
@@ -358,17 +382,8 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
 
     async fn delete_role(&self, item: &Item, found: &ObservedRole) -> Result<(), Cause> {
         let name = found.role.name.as_str();
-        if let Some(more) = foreign_policies(found) {
-            // Policies that someone else added mean that others also use the role.
-            return Err(Cause::Fault(Fault::from_answer(
-                super::calls::Call::DeleteRole,
-                Some(409),
-                "DeleteConflict",
-                &format!("someone added {more} to it"),
-            )));
-        }
         let mut wait = Wait::start(self.look.clock, self.look.patience.unseen);
-        self.recorder.record_action(item, "delete");
+        self.recorder.record_action(item, Verb::Delete);
         loop {
             let policy = self.look.ask(async |cloud| cloud.delete_role_policy(name, POLICY_NAME).await).await;
             none_if_not_found(policy)?;
@@ -382,9 +397,4 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
         }
     }
-}
-
-/// Returns true for resources deleted last: the role and the uploads.
-fn is_deleted_last(kind: &str) -> bool {
-    !matches!(kind, "file-system" | "association" | "training-job")
 }

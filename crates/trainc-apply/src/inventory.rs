@@ -1,16 +1,15 @@
-//! Inventory of a job's resources in an account, and what `destroy` does with each.
+//! Inventory of a job's resources in an account.
 
 use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, split_uri};
 use super::fault::{Class, Fault};
-use super::file_systems::monthly_cost;
-use super::ledger::Item;
 use super::look::Look;
 use super::observed::ObservedRole;
 use super::patience::none_if_not_found;
 use crate::file_systems;
 use crate::ownership;
+use trainc_emit::ResourceKind;
 use trainc_emit::iam::POLICY_NAME;
 use trainc_emit::{KEY, WORKER_BINARY, WORKER_CONFIG};
 
@@ -49,28 +48,6 @@ pub struct Inventory {
     pub uploads: Vec<(String, String, String)>,
 }
 
-/// The user's consent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Consent {
-    /// Delete file systems with all their data.
-    pub delete_data: bool,
-}
-
-/// A step of `destroy`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Removal {
-    /// The resource.
-    pub item: Item,
-    /// Action: `stop`, `delete`, `leave` (to the other jobs that use it), `keep`.
-    pub action: &'static str,
-    /// The reason.
-    pub because: String,
-    /// Monthly cost in US dollars while it is kept, if the price is known.
-    pub usd_per_month: Option<f64>,
-    /// Date of that price.
-    pub price_date: Option<String>,
-}
-
 /// Maximum number of objects that are listed.
 const MOST_OBJECTS: usize = 1_000;
 
@@ -99,22 +76,6 @@ impl Inventory {
         ownership::others(&system.tags, &self.job)
     }
 
-    /// Returns true if a resource that would be deleted is kept because a job that is not ours uses it.
-    pub fn has_resources_in_use(&self, consent: Consent) -> bool {
-        let shared = |id: &str| {
-            let mut all = self.file_systems.iter();
-            all.any(|(system, _)| system.id == id && !self.sharers(system).is_empty())
-        };
-        let kept = |id: &str| shared(id) || !consent.delete_data && !self.releases(id);
-        let data = |id: &str| self.file_systems.iter().any(|(system, _)| system.id == id);
-        self.in_use.iter().any(|(used, _)| !(data(used) && kept(used)))
-    }
-
-    /// Returns true if someone else added policies to the role.
-    pub fn is_shared(&self) -> bool {
-        self.role.as_ref().is_some_and(|found| foreign_policies(found).is_some())
-    }
-
     /// Returns only the file systems that the manifest deletes after the job and that no running job uses.
     #[must_use]
     pub fn only_released(mut self) -> Self {
@@ -123,85 +84,6 @@ impl Inventory {
         file_systems.retain(|(system, _)| released.contains(&system.id) && self.running.is_empty());
         let (job, stem, region) = (self.job, self.stem, self.region);
         Self { job, stem, region, file_systems, released, in_use, unasked: true, ..Self::default() }
-    }
-
-    /// Returns the steps of `destroy`, in order.
-    pub fn removals(&self, consent: Consent) -> Vec<Removal> {
-        let line = |kind: &'static str, name: &str, action: &'static str, because: String| Removal {
-            item: Item::new(kind, name),
-            action,
-            because,
-            usd_per_month: None,
-            price_date: None,
-        };
-        let mut out = Vec::new();
-        for job in &self.running {
-            out.push(line("training-job", &job.name, "stop", format!("it is {}", job.status)));
-        }
-        for (system, links) in &self.file_systems {
-            let sharers = self.sharers(system);
-            if !sharers.is_empty() {
-                let uses = if sharers.len() == 1 { "uses" } else { "use" };
-                let because = format!("{} also {uses} it", trainc_diag::text::backtick_list(&sharers, "and"));
-                out.push(line("file-system", &system.id, "leave", because));
-                continue;
-            }
-            let keep = if let Some(job) = self.running_user(&system.id) {
-                Some(format!("{job} reads it"))
-            } else if consent.delete_data || self.releases(&system.id) {
-                None
-            } else {
-                Some("it contains data: `--delete-data` deletes it with all of its data".to_owned())
-            };
-            let action = if keep.is_some() { "keep" } else { "delete" };
-            if keep.is_none() {
-                for link in links {
-                    out.push(line("association", &link.id, "delete", describe_unlink(system, link)));
-                }
-            }
-            let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
-            let size = format!(
-                "{said}{} GiB, including all data",
-                trainc_diag::text::group_digits(system.capacity_gib)
-            );
-            let cost = keep.as_ref().and_then(|_| monthly_cost(&self.region, system));
-            let (usd_per_month, price_date) = cost.unzip();
-            let one = line("file-system", &system.id, action, keep.unwrap_or(size));
-            out.push(Removal { usd_per_month, price_date, ..one });
-        }
-        if let Some(found) = &self.role {
-            let name = found.role.name.as_str();
-            let (action, because) = if let Some(job) = self.running_user(name) {
-                ("keep", format!("{job} runs with it and lacks this job's tag `trainc:job`"))
-            } else if let Some(more) = foreign_policies(found) {
-                ("keep", format!("someone added {more} to it"))
-            } else {
-                ("delete", "no other running job uses it".to_owned())
-            };
-            out.push(line("role", name, action, because));
-        }
-        if let Some(found) = &self.foreign_role {
-            let because = format!("it belongs to {}", ownership::owner(&found.role.tags));
-            out.push(line("role", &found.role.name, "keep", because));
-        }
-        for (bucket, key) in &self.objects {
-            let (kind, because) = upload_kind(key);
-            let uri = format!("s3://{bucket}/{key}");
-            let (action, because) = match self.running_user(&uri) {
-                Some(job) => ("keep", format!("{because} that {job} was started with")),
-                None => ("delete", because.to_owned()),
-            };
-            out.push(line(kind, &uri, action, because));
-        }
-        if let Some(bucket) = &self.bucket {
-            let because = "the SageMaker SDK's default bucket, which may hold other data";
-            out.push(line("bucket", bucket, "keep", because.to_owned()));
-        }
-        for (bucket, key, _) in &self.uploads {
-            let because = "an unfinished multipart upload".to_owned();
-            out.push(line(upload_kind(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
-        }
-        out
     }
 }
 
@@ -335,27 +217,6 @@ impl Inventory {
     }
 }
 
-/// Describes what happens to the files of a link that is deleted with its file system.
-fn describe_unlink(system: &FileSystem, link: &Association) -> String {
-    let goes = format!("its file system {} is deleted", system.id);
-    if link.export.is_empty() {
-        return format!(
-            "{goes}; it does not export: files written below {} are not in any bucket",
-            link.path
-        );
-    }
-    // Only an available link exports; the account does not report the export's progress.
-    let may_not_export = match link.lifecycle.as_str() {
-        "AVAILABLE" => String::new(),
-        state => format!("it is {state} and may not be exporting; "),
-    };
-    format!(
-        "{goes}; {may_not_export}changes below {} that are not yet exported to {} are lost; \
-            exported files stay",
-        link.path, link.s3
-    )
-}
-
 /// Returns the policies that someone else added to a role.
 pub(super) fn foreign_policies(found: &ObservedRole) -> Option<String> {
     let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);
@@ -381,15 +242,15 @@ fn is_upload(prefix: &str, key: &str) -> bool {
 }
 
 /// Returns the kind of an upload and its description, by its key.
-pub(super) fn upload_kind(key: &str) -> (&'static str, &'static str) {
+pub(super) fn upload_kind(key: &str) -> (ResourceKind, &'static str) {
     let (digest, name) = key
         .rsplit_once('/')
         .map_or(("", key), |(prefix, name)| (prefix.rsplit('/').next().unwrap_or(prefix), name));
     if name == "sourcedir.tar.gz" {
-        ("source", "a source archive")
+        (ResourceKind::Source, "a source archive")
     } else if name == KEY && digest.len() == SOURCE_DIGITS {
-        ("source", "the key of the hosts of a job with an enforced budget")
+        (ResourceKind::Source, "the key of the hosts of a job with an enforced budget")
     } else {
-        ("worker", "a file of engine `worker`")
+        (ResourceKind::Worker, "a file of engine `worker`")
     }
 }

@@ -3,19 +3,47 @@
 use super::change::{Change, Difference};
 use super::fault::Fault;
 use std::cell::RefCell;
+use trainc_diag::words;
+use trainc_emit::{ResourceKind, Verb};
+
+words! {
+    /// How the work on a resource ended.
+    Outcome {
+        /// It matched the plan.
+        Unchanged "unchanged",
+        /// It was created.
+        Created "created",
+        /// It was changed in place.
+        Updated "updated",
+        /// An earlier call of the same plan had created it.
+        Found "found",
+        /// It belonged to others and was adopted.
+        Adopted "adopted",
+        /// It exists and is shared with other jobs from now on.
+        Shared "shared",
+        /// The job was stopped.
+        Stopped "stopped",
+        /// It was deleted.
+        Deleted "deleted",
+        /// It was left to the other jobs that use it.
+        Left "left",
+        /// It was kept.
+        Kept "kept",
+    }
+}
 
 /// A resource of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
-    /// Kind: `role`, `file-system`, …
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: ResourceKind,
     /// Its name.
     pub name: String,
 }
 
 impl Item {
     /// Creates an item.
-    pub fn new(kind: &'static str, name: &str) -> Self {
+    pub fn new(kind: ResourceKind, name: &str) -> Self {
         Self { kind, name: name.to_owned() }
     }
 }
@@ -27,8 +55,8 @@ pub enum Event {
     Doing {
         /// The resource.
         item: Item,
-        /// Action: `create`, `update`, …
-        what: &'static str,
+        /// The action.
+        what: Verb,
     },
     /// A resource of others is adopted; recorded before it is changed.
     Taking {
@@ -43,8 +71,8 @@ pub enum Event {
     Done {
         /// The resource.
         item: Item,
-        /// Result: `created`, `updated`, `unchanged`, `removed`, `kept`, …
-        what: &'static str,
+        /// The result.
+        what: Outcome,
         /// Its ID, if AWS assigns one.
         id: Option<String>,
         /// The other jobs that share it.
@@ -128,7 +156,7 @@ impl Ledger {
     }
 
     /// Returns the finished resources with their results.
-    pub fn finished(&self) -> Vec<(Item, &'static str)> {
+    pub fn finished(&self) -> Vec<(Item, Outcome)> {
         let done = |event: &Event| match event {
             Event::Done { item, what, .. } => Some((item.clone(), *what)),
             Event::Doing { .. } | Event::Taking { .. } | Event::Waiting { .. } => None,
@@ -139,7 +167,7 @@ impl Ledger {
     /// Returns the finished file systems with the other jobs that use them.
     pub fn finished_file_systems(&self) -> Vec<(String, Vec<String>)> {
         let there = |event: &Event| match event {
-            Event::Done { item, with, .. } if item.kind == "file-system" => {
+            Event::Done { item, with, .. } if item.kind == ResourceKind::FileSystem => {
                 Some((item.name.clone(), with.clone()))
             }
             _ => None,
@@ -178,7 +206,7 @@ impl Recorder<'_> {
     }
 
     /// Records the start of a writing call.
-    pub fn record_action(&self, item: &Item, what: &'static str) {
+    pub fn record_action(&self, item: &Item, what: Verb) {
         self.record(Event::Doing { item: item.clone(), what });
     }
 
@@ -189,12 +217,12 @@ impl Recorder<'_> {
     }
 
     /// Records a resource that matches the plan.
-    pub fn record_done(&self, item: &Item, what: &'static str, id: Option<&str>) {
+    pub fn record_done(&self, item: &Item, what: Outcome, id: Option<&str>) {
         self.record_done_shared(item, what, id, &[]);
     }
 
     /// Records a finished resource that other jobs use too.
-    pub fn record_done_shared(&self, item: &Item, what: &'static str, id: Option<&str>, others: &[&str]) {
+    pub fn record_done_shared(&self, item: &Item, what: Outcome, id: Option<&str>, others: &[&str]) {
         let with = others.iter().map(|other| (*other).to_owned()).collect();
         self.record(Event::Done { item: item.clone(), what, id: id.map(str::to_owned), with });
     }

@@ -34,6 +34,7 @@ mod policy;
 mod prefetch;
 pub mod preflight;
 pub mod prospect;
+mod removal;
 pub mod run;
 mod runs;
 pub mod saved_plan;

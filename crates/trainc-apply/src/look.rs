@@ -49,12 +49,6 @@ impl<C, K> Clone for Look<'_, C, K> {
 impl<C, K> Copy for Look<'_, C, K> {}
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Returns today in days since 1970, by the clock of the account.
-    pub fn today(&self) -> Option<i64> {
-        let now = std::time::Duration::try_from_secs_f64(self.clock.now()).ok()?;
-        i64::try_from(now.as_secs() / 86_400).ok()
-    }
-
     /// Makes a call and retries transient faults.
     pub async fn ask<T>(&self, call: impl AsyncFn(&C) -> Answer<T>) -> Answer<T> {
         if let Some(asked) = self.asked {

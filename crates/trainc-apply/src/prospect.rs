@@ -13,6 +13,7 @@ use crate::ownership;
 use futures_util::join;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 /// The state of an account and the changes that a plan would make.
@@ -49,21 +50,21 @@ impl Survey {
     pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
         let unseen = self.faults.iter().any(|fault| fault.call.row().service == "sagemaker");
         let all = self.prospect.iter().flat_map(Prospect::obstacles);
-        all.filter(move |(change, _)| !(unseen && change.kind == "training-job"))
+        all.filter(move |(change, _)| !(unseen && change.kind == ResourceKind::TrainingJob))
     }
 }
 
 impl Prospect {
     /// Returns the obstacles, in the order of the plan.
     pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
-        let stopped = |kind: &str| {
+        let stopped = |kind| {
             self.changes.iter().any(|change| change.kind == kind && matches!(change.action, Action::Stop(_)))
         };
         // An obstacle of the role already covers its policy.
-        let with_role = stopped("role");
+        let with_role = stopped(ResourceKind::Role);
         self.changes.iter().filter_map(move |change| match change.action {
             Action::Stop(obstacle) => {
-                Some((change, obstacle)).filter(|_| !with_role || change.kind != "role-policy")
+                Some((change, obstacle)).filter(|_| !with_role || change.kind != ResourceKind::RolePolicy)
             }
             _ => None,
         })

@@ -17,6 +17,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Detail, Diagnostic};
 use trainc_diag::{NextCommand, help};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 pub use access::with_alternative;
@@ -197,7 +198,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
             let verdict = remedies::with_remedy(
                 plan,
                 fault,
-                note_kept_resources(fault, item, fault_verdict(fault, item, span)),
+                note_kept_resources(fault, item, fault_verdict(fault, Some(item), span)),
             );
             with_region_flag(
                 plan,
@@ -211,7 +212,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
         }
         Cause::Obstacle(change) => with_region_flag(plan, obstacle(change, span)),
         Cause::Waited { fault, seconds } => {
-            let verdict = quota::with_wait_note(fault, *seconds, fault_verdict(fault, item, span));
+            let verdict = quota::with_wait_note(fault, *seconds, fault_verdict(fault, Some(item), span));
             quota::with_increase_command(plan, fault, item, verdict)
         }
         Cause::Gone => Verdict {
@@ -220,7 +221,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
                 span,
                 format!(
                     "{} `{}` was deleted by someone else while the other resources were created",
-                    item.kind.replace('-', " "),
+                    item.kind.word().replace('-', " "),
                     item.name
                 ),
             )
@@ -249,22 +250,11 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
 /// Adds a note to a fault of expired credentials if resources may have been created before. Reads create
 /// nothing, and deletions simply continue next time.
 fn note_kept_resources(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
-    let makes = matches!(
-        item.kind,
-        "role"
-            | "role-policy"
-            | "file-system"
-            | "association"
-            | "bucket"
-            | "source"
-            | "worker"
-            | "training-job"
-    );
     let ends = ["Delete", "Stop", "Abort"].iter().any(|verb| fault.call.row().operation.starts_with(verb));
-    if fault.class != Class::Credentials || !makes || ends {
+    if fault.class != Class::Credentials || ends {
         return verdict;
     }
-    let words = if item.kind == "training-job" {
+    let words = if item.kind == ResourceKind::TrainingJob {
         "nothing is lost: created resources carry their tags, and a started job keeps running"
     } else {
         "nothing is lost: created resources carry their tags and are found again"
@@ -277,15 +267,15 @@ pub fn manifest_span(plan: &Plan, item: &Item) -> Span {
     let job = &plan.job;
     let storage = item.name.split('/').next().unwrap_or_default();
     let place = match item.kind {
-        "role" | "role-policy" => job.role.as_ref().map(|role| role.span),
-        "file-system" | "association" => job
+        ResourceKind::Role | ResourceKind::RolePolicy => job.role.as_ref().map(|role| role.span),
+        ResourceKind::FileSystem | ResourceKind::Association => job
             .storage
             .iter()
             .find(|one| one.name.value().is_some_and(|name| name == storage))
             .map(|one| one.span),
-        "source" | "bucket" => job.program.as_ref().map(|program| program.span),
-        "worker" => job.parallel.as_ref().map(|parallel| parallel.span),
-        _ => job.name.span(),
+        ResourceKind::Source | ResourceKind::Bucket => job.program.as_ref().map(|program| program.span),
+        ResourceKind::Worker => job.parallel.as_ref().map(|parallel| parallel.span),
+        ResourceKind::TrainingJob => job.name.span(),
     };
     place.unwrap_or(job.span)
 }
@@ -317,7 +307,7 @@ pub fn read_failed(plan: &Plan, fault: &Fault) -> Verdict {
         (Class::Denied, _) => plan.job.name.span(),
         _ => plan.job.region.span(),
     };
-    with_policy_help(fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span)))
+    with_policy_help(fault_verdict(fault, None, place.unwrap_or(plan.job.span)))
 }
 
 /// Adds the command that prints the policy of this job, which depends on its buckets, keys and role.
@@ -338,15 +328,15 @@ fn with_policy_help(verdict: Verdict) -> Verdict {
 
 /// Returns the diagnostic for a failed read without a plan.
 pub fn request_failed(fault: &Fault, span: Span) -> Verdict {
-    fault_verdict(fault, &Item::new("account", ""), span)
+    fault_verdict(fault, None, span)
 }
 
-fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
+fn fault_verdict(fault: &Fault, item: Option<&Item>, span: Span) -> Verdict {
     let call = fault.call.describe();
-    let what = match (&fault.about, item.name.as_str()) {
-        (Some(about), "") => format!("{about}: "),
-        (None, "") => String::new(),
-        (_, name) => format!("{} `{name}`: ", item.kind),
+    let what = match (&fault.about, item) {
+        (_, Some(item)) => format!("{} `{}`: ", item.kind, item.name),
+        (Some(about), None) => format!("{about}: "),
+        (None, None) => String::new(),
     };
     let new = |code: &'static Code, message: String| Diagnostic::new(code, span, message);
     let again = "run the same command again: it resumes where this one stopped";

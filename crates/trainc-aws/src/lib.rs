@@ -13,7 +13,6 @@
     reason = "the account is reached from here: clock, environment and network"
 )]
 
-mod clock;
 mod credentials;
 mod ec2;
 mod endpoints;
@@ -37,7 +36,6 @@ mod sts;
 mod tests;
 mod xml;
 
-pub use clock::RealClock;
 pub use credentials::CredentialCache;
 pub use http_client::Notice;
 pub use settings::Settings;

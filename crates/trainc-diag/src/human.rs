@@ -53,17 +53,6 @@ impl Options {
     }
 }
 
-/// Returns the style of what happens to a resource, in Terraform's colours: green creates, yellow changes,
-/// red deletes.
-pub fn action_style(action: &str) -> &'static str {
-    match action {
-        "create" => "32",
-        "update" | "adopt" => "33",
-        "replace" | "delete" | "stop" => "31",
-        _ => "",
-    }
-}
-
 fn style(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "1;31",

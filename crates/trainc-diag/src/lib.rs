@@ -31,6 +31,7 @@ mod sparkline;
 mod suggestion;
 pub mod text;
 mod truncate;
+mod words;
 
 pub use code::{
     Allowable, Code, Ends, FailureKind, FoundIn, Scope, Status, Supersedes, Tag, codes_that_explain, find,

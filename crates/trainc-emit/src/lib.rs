@@ -42,7 +42,7 @@ use trainc_ir::{Address, KeyPlace, Plan, s3};
 pub use archive::basename as dependency_name;
 pub use container::{KEY, WORKER_BINARY, WORKER_CONFIG};
 pub use request::Tag;
-pub use resources::{Resource, resources, writes_to_default_bucket};
+pub use resources::{Resource, ResourceKind, Verb, resources, writes_to_default_bucket};
 pub use sagemaker::LOG_LEVELS;
 pub use shell::{is_shell_safe, quote, unquote};
 pub use start::{PLAN_VARIABLE, planned_figures, probe_files};

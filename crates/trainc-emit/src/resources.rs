@@ -2,6 +2,7 @@
 
 use super::fill::Fill;
 use super::{archive, fsx, iam, names};
+use trainc_diag::words;
 use trainc_ir::{Plan, Storage};
 
 /// The origin of a resource.
@@ -15,19 +16,80 @@ pub enum Origin {
 
 impl Origin {
     /// Returns the planned action, without calling AWS.
-    pub fn offline_action(self) -> &'static str {
+    pub fn offline_action(self) -> Verb {
         match self {
-            Self::Made => "create",
-            Self::Existing => "use",
+            Self::Made => Verb::Create,
+            Self::Existing => Verb::Use,
         }
+    }
+}
+
+words! {
+    /// A kind of AWS resource that trainc creates for a job, in the order of creation. A plan, `apply`, `destroy`, the bills after the
+    /// end and the operator's policy each match on all kinds, so that a new one cannot be forgotten.
+    ResourceKind {
+        /// The execution role.
+        Role "role",
+        /// The inline policy of the role.
+        RolePolicy "role-policy",
+        /// An FSx for Lustre file system.
+        FileSystem "file-system",
+        /// A link between a file system and S3.
+        Association "association",
+        /// The SageMaker SDK's default bucket.
+        Bucket "bucket",
+        /// The archive of the source code, and the key of the job's hosts next to it.
+        Source "source",
+        /// A file of engine `worker`.
+        Worker "worker",
+        /// The training job.
+        TrainingJob "training-job",
+    }
+}
+
+words! {
+    /// What happens to a resource, as plans, removals and events name it.
+    Verb {
+        /// It is created.
+        Create "create",
+        /// It exists and is used as it is.
+        Use "use",
+        /// It is changed in place.
+        Update "update",
+        /// It matches the plan.
+        Unchanged "unchanged",
+        /// It is still being created.
+        Wait "wait",
+        /// It is missing and no longer needed.
+        Skip "skip",
+        /// It belongs to others and is adopted.
+        Adopt "adopt",
+        /// It would have to be replaced, which trainc does not do.
+        Replace "replace",
+        /// It belongs to others.
+        Foreign "foreign",
+        /// Another version of it exists.
+        Differs "differs",
+        /// It has failed.
+        Broken "broken",
+        /// It has no room for one more.
+        Full "full",
+        /// It is stopped.
+        Stop "stop",
+        /// It is deleted.
+        Delete "delete",
+        /// It is left to the other jobs that use it.
+        Leave "leave",
+        /// It is kept.
+        Keep "keep",
     }
 }
 
 /// An AWS resource that a plan needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `worker`, `training-job`.
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: ResourceKind,
     /// Its name in the account, or in the manifest if AWS assigns the name.
     pub name: String,
     /// Whether trainc creates it.
@@ -50,7 +112,7 @@ pub fn resources(plan: &Plan) -> Vec<Resource> {
     }
     uploads(plan, &identity.digest, &mut out);
     out.push(Resource {
-        kind: "training-job",
+        kind: ResourceKind::TrainingJob,
         name: identity.training_job,
         origin: Origin::Made,
         because: match plan.job.instance_count().or(plan.mesh.as_ref().map(|mesh| mesh.nodes)) {
@@ -67,7 +129,7 @@ fn role(plan: &Plan, out: &mut Vec<Resource>) {
     let Some(written) = &plan.job.role else { return };
     if let Some(arn) = written.arn.text() {
         out.push(Resource {
-            kind: "role",
+            kind: ResourceKind::Role,
             name: arn.to_owned(),
             origin: Origin::Existing,
             because: "`role arn=`".to_owned(),
@@ -76,14 +138,14 @@ fn role(plan: &Plan, out: &mut Vec<Resource>) {
     }
     let name = names::role(plan);
     out.push(Resource {
-        kind: "role",
+        kind: ResourceKind::Role,
         name: name.clone(),
         origin: Origin::Made,
         because: "`role create=#true`: SageMaker runs the job as this role".to_owned(),
     });
     let count = trainc_diag::text::count(iam::statements(plan).len() as u64, "statement");
     out.push(Resource {
-        kind: "role-policy",
+        kind: ResourceKind::RolePolicy,
         name: format!("{name}/{}", iam::POLICY_NAME),
         origin: Origin::Made,
         because: format!("least privilege: {count}"),
@@ -105,13 +167,18 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
         many => format!("channels {} read it", trainc_diag::text::backtick_list(many, "and")),
     };
     if let Some(id) = storage.id.value() {
-        out.push(Resource { kind: "file-system", name: id.clone(), origin: Origin::Existing, because });
+        out.push(Resource {
+            kind: ResourceKind::FileSystem,
+            name: id.clone(),
+            origin: Origin::Existing,
+            because,
+        });
         return;
     }
     if !fsx::created_storages(plan).any(|created| std::ptr::eq(created, storage)) {
         return;
     }
-    out.push(Resource { kind: "file-system", name: name.clone(), origin: Origin::Made, because });
+    out.push(Resource { kind: ResourceKind::FileSystem, name: name.clone(), origin: Origin::Made, because });
     for link in fsx::links(storage, digest) {
         let way = match (link.import, link.export) {
             (true, true) => "`import` and `export`",
@@ -119,7 +186,7 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
             (false, _) => "`export`",
         };
         out.push(Resource {
-            kind: "association",
+            kind: ResourceKind::Association,
             name: fsx::association_name(name, &link),
             origin: Origin::Made,
             because: format!("{way} of {} at `{}`", link.s3, link.path),
@@ -143,14 +210,14 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     let mut sources = Vec::new();
     if let Some(s3) = archive::existing_uri(plan) {
         sources.push(Resource {
-            kind: "source",
+            kind: ResourceKind::Source,
             name: s3.to_owned(),
             origin: Origin::Existing,
             because: "`program s3=`".to_owned(),
         });
     } else if plan.payload.is_packed() {
         sources.push(Resource {
-            kind: "source",
+            kind: ResourceKind::Source,
             name: archive::packed_uri(plan, Fill::Digest(digest)),
             origin: Origin::Made,
             because: "`program`: the container downloads its code from it".to_owned(),
@@ -160,7 +227,7 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
         let prefix = Fill::Digest(digest).text(&names::worker_prefix(plan));
         sources.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
             |(file, what)| Resource {
-                kind: "worker",
+                kind: ResourceKind::Worker,
                 name: format!("{prefix}{file}"),
                 origin: Origin::Made,
                 because: format!("engine `worker`: {what}"),
@@ -172,7 +239,7 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     });
     if is_uploaded || writes_to_default_bucket(plan) {
         out.push(Resource {
-            kind: "bucket",
+            kind: ResourceKind::Bucket,
             name: bucket,
             origin: Origin::Existing,
             because: "the SageMaker SDK's default bucket, for the job's files; created if missing".to_owned(),

@@ -1,5 +1,6 @@
 //! The account that a command uses: one of AWS, or a simulated one that can be persisted in a file.
 
+use crate::clock::SystemClock;
 use crate::signals::stop_signal;
 use futures_util::future::{Either, select};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,8 @@ pub struct Accounts {
     simulated: Option<(Fake, Option<PathBuf>)>,
     runtime: tokio::runtime::Runtime,
     patience: Patience,
+    /// The clock of an account of AWS; a simulated one has its own.
+    clock: SystemClock,
     /// Constants from which the speed of simulated jobs is predicted.
     constants: Option<Constants>,
     /// The credentials of all regions and tasks.
@@ -87,7 +90,12 @@ type CredentialCache = ();
 impl Accounts {
     /// Opens the account; fails with the words for a usage error. `notice` is called with a note while a
     /// request waits.
-    pub fn open(which: &Which, capacity: Option<Duration>, notice: fn(&str)) -> Result<Self, String> {
+    pub fn open(
+        which: &Which,
+        capacity: Option<Duration>,
+        clock: SystemClock,
+        notice: fn(&str),
+    ) -> Result<Self, String> {
         let simulated = match which {
             Which::Aws => None,
             Which::InMemory => Some((Fake::new(Account::default()), None)),
@@ -107,7 +115,7 @@ impl Accounts {
             patience.poll = interval("TRAINC_POLL_SECONDS", &text)?;
         }
         let credentials = CredentialCache::default();
-        Ok(Self { simulated, runtime, patience, constants: None, credentials, notice })
+        Ok(Self { simulated, runtime, patience, clock, constants: None, credentials, notice })
     }
 
     /// Makes simulated jobs train as fast as these constants predict.
@@ -145,7 +153,8 @@ impl Accounts {
     ) -> Result<T::Outcome, Ended> {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
-            let work = on_aws(context, region, patience, (&self.credentials, self.notice), task);
+            let work =
+                on_aws(context, region, (patience, &self.clock), (&self.credentials, self.notice), task);
             return self.runtime.block_on(until_interrupted(T::LEAVES_RESOURCES, work))?;
         };
         let seen = if region.is_empty() { fake.clone() } else { fake.in_region(region, steps, None) };
@@ -175,7 +184,7 @@ impl Accounts {
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
             let connection = (&self.credentials, self.notice);
-            let work = all_on_aws(context, &regions, patience, connection, &permits, tasks);
+            let work = all_on_aws(context, &regions, (patience, &self.clock), connection, &permits, tasks);
             return self.runtime.block_on(until_interrupted(T::LEAVES_RESOURCES, work))?;
         };
         let seen: Vec<Fake> = plans
@@ -225,21 +234,13 @@ async fn until_interrupted<O>(leaves_resources: bool, work: impl Future<Output =
 async fn on_aws<X, T: Task<X>>(
     context: &mut X,
     region: &str,
-    patience: Patience,
+    (patience, clock): (Patience, &SystemClock),
     connection: Connection<'_>,
     task: T,
 ) -> Result<T::Outcome, Ended> {
     let account = connect(region, patience, connection).await.map_err(Ended::Refused)?;
-    let clock = trainc_aws::RealClock;
-    let look = Look {
-        cloud: &account,
-        clock: &clock,
-        patience,
-        permits: None,
-        asked: None,
-        refused: None,
-        repeated: None,
-    };
+    let look =
+        Look { cloud: &account, clock, patience, permits: None, asked: None, refused: None, repeated: None };
     Ok(task.run(context, look).await)
 }
 
@@ -280,7 +281,7 @@ async fn connect(
 async fn all_on_aws<X, T: Tasks<X>>(
     context: &mut X,
     regions: &[String],
-    patience: Patience,
+    (patience, clock): (Patience, &SystemClock),
     connection: Connection<'_>,
     permits: &Semaphore,
     tasks: T,
@@ -292,13 +293,12 @@ async fn all_on_aws<X, T: Tasks<X>>(
             accounts.insert(region, account);
         }
     }
-    let clock = trainc_aws::RealClock;
     let looks: Vec<_> = regions
         .iter()
         .filter_map(|region| accounts.get(region))
         .map(|cloud| Look {
             cloud,
-            clock: &clock,
+            clock,
             patience,
             permits: Some(permits),
             asked: None,
@@ -319,7 +319,7 @@ const MISSING_AWS_FEATURE: &str = "error: trainc was built without the feature `
 async fn on_aws<X, T: Task<X>>(
     _: &mut X,
     _: &str,
-    _: Patience,
+    _: (Patience, &SystemClock),
     _: Connection<'_>,
     _: T,
 ) -> Result<T::Outcome, Ended> {
@@ -331,7 +331,7 @@ async fn on_aws<X, T: Task<X>>(
 async fn all_on_aws<X, T: Tasks<X>>(
     _: &mut X,
     _: &[String],
-    _: Patience,
+    _: (Patience, &SystemClock),
     _: Connection<'_>,
     _: &Semaphore,
     _: T,

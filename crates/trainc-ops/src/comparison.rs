@@ -30,18 +30,19 @@ pub struct Comparison {
 }
 
 /// Compares several jobs with the account concurrently; the resources of each are counted for those after it.
-/// `known` are the names of all jobs of the command, valid or not; `hear` is called with each fault after
+/// `known` are the names of all jobs of the command, valid or not; `today` is in days since 1970; `hear` is called with each fault after
 /// which a call is repeated.
 pub async fn compare_with_account<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],
     known: &[&str],
+    today: Option<i64>,
     hear: &dyn Fn(&Fault),
     choices: impl Fn(&Plan) -> Choices,
 ) -> Vec<Comparison> {
     let heard = looks.iter().map(|look| Look { repeated: Some(Repeated(hear)), ..*look });
     let looks: Vec<Look<'_, C, K>> = heard.collect();
-    let each = looks.iter().zip(plans).map(|(look, plan)| compare_one(look, plan, choices(plan)));
+    let each = looks.iter().zip(plans).map(|(look, plan)| compare_one(look, plan, today, choices(plan)));
     let mut all = join_all(each).await;
     let mut families = BTreeSet::new();
     for (((looked, _), look), plan) in all.iter_mut().zip(&looks).zip(plans) {
@@ -51,7 +52,7 @@ pub async fn compare_with_account<C: Observe, K: Clock>(
             preflight::orphaned_sweep_jobs(
                 plan,
                 &look.orphaned_jobs(plan, known).await,
-                look.today(),
+                today,
                 &mut looked.findings,
             );
         }
@@ -78,6 +79,7 @@ pub async fn compare_with_account<C: Observe, K: Clock>(
 async fn compare_one<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     plan: &Plan,
+    today: Option<i64>,
     choices: Choices,
 ) -> (Comparison, Option<Facts>) {
     let failed = |verdicts: Vec<Verdict>| {
@@ -98,7 +100,7 @@ async fn compare_one<C: Observe, K: Clock>(
     }
     let starting = matches!(prospect.target, Target::Start(_));
     let mut findings = preflight::judge(plan, &facts);
-    preflight::orphaned_file_systems(plan, &prospect.observed.orphaned, look.today(), &mut findings);
+    preflight::orphaned_file_systems(plan, &prospect.observed.orphaned, today, &mut findings);
     if let Target::Attach(run) = &prospect.target {
         let lost = trainc_apply::diff::lost_file_systems(&prospect.desired, &prospect.observed, choices);
         preflight::lost_file_systems(plan, run, &lost, &mut findings);

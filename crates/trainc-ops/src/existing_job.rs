@@ -9,6 +9,7 @@ use trainc_apply::look::Look;
 use trainc_apply::ownership::is_ours;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{Help, NextCommand, help};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 /// The training job of a manifest.
@@ -57,7 +58,7 @@ pub fn verdict_if_foreign_job(
         return None;
     }
     let change = foreign_run_change(job, tags);
-    let span = verdict::manifest_span(plan, &Item::new("training-job", &job.name));
+    let span = verdict::manifest_span(plan, &Item::new(ResourceKind::TrainingJob, &job.name));
     let verdict = verdict::obstacle(&change, span);
     let can_be_taken = foreign_job_change(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
     let help = if can_be_taken {

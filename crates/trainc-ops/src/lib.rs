@@ -13,6 +13,7 @@ pub mod accounts;
 pub mod against;
 pub mod better_machine;
 pub mod checked_layouts;
+pub mod clock;
 pub mod comparison;
 pub mod existing_job;
 pub mod fixes;

@@ -49,6 +49,6 @@ pub async fn delete_file_systems<C: Cloud, K: Clock>(
     };
     let ledger = Ledger::default();
     let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener } };
-    remover.run(&remains, Consent::default()).await;
+    remover.run(&remains, &remains.removals(Consent::default())).await;
     ledger.failures().into_iter().map(|(item, cause)| verdict::verdict(plan, &item, &cause)).collect()
 }

@@ -3,23 +3,29 @@
 use super::cost::warm_pool_usd;
 use super::json::AfterEnd;
 use super::sections::round_to_u64;
-use trainc_diag::text;
+use trainc_diag::{text, words};
+use trainc_emit::ResourceKind;
 use trainc_ir::price::describe_price;
 use trainc_ir::{CheckpointInterval, Plan};
 use trainc_predict::Prediction;
 
-/// The kind of a file system.
-const FILE_SYSTEM: &str = "file-system";
-/// The kind of a warm pool.
-const WARM_POOL: &str = "warm-pool";
-/// The kind of checkpoints in S3.
-const CHECKPOINTS: &str = "checkpoints";
-/// The kind of the model and other output in S3.
-const OUTPUT: &str = "output";
-/// The kind of the uploaded source archive.
-const SOURCE: &str = "source";
-/// The kind of the logs in CloudWatch.
-const LOGS: &str = "logs";
+words! {
+    /// A kind of what is billed after the end of a job, the most expensive first.
+    BillKind {
+        /// A file system that the job creates.
+        FileSystem "file-system",
+        /// Instances kept after the job.
+        WarmPool "warm-pool",
+        /// Checkpoints in S3.
+        Checkpoints "checkpoints",
+        /// The model and other output in S3.
+        Output "output",
+        /// The uploaded source archive.
+        Source "source",
+        /// Log streams in CloudWatch.
+        Logs "logs",
+    }
+}
 
 /// The end of what AWS keeps until somebody deletes it.
 const DELETED: &str = "deleted";
@@ -30,71 +36,95 @@ const DELETED: &str = "deleted";
 /// AI container, it will also be deleted in the S3 folder" (SageMaker developer guide, model-checkpoints,
 /// read 2026-11-26).
 pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
-    let checkpoint_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
-    let (Some(known), Some(cluster)) = (&plan.on_sagemaker, &plan.job.cluster) else { return Vec::new() };
-    let mut out: Vec<AfterEnd> = plan
-        .created_file_systems()
-        .map(|(storage, price)| {
-            let bytes = storage.capacity_bytes.get();
-            AfterEnd {
-                name: storage.name.value().cloned(),
-                usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
-                bytes,
-                price_date: price.and_then(|price| price.date.clone()),
-                price_source: price.map(|price| price.source.clone()),
-                ..AfterEnd::new(
-                    FILE_SYSTEM,
-                    if storage.delete_after_job.get() == Some(true) {
-                        "`trainc apply --wait` deletes it after the job"
-                    } else {
-                        "`trainc destroy --delete-data` deletes it"
-                    },
-                )
-            }
-        })
-        .collect();
-    if let Some(seconds) = cluster.warm_pool_seconds.get().filter(|seconds| *seconds > 0) {
-        out.push(AfterEnd {
-            most_usd: warm_pool_usd(plan),
-            seconds: Some(seconds),
-            price_date: plan.rank_price().and_then(|price| price.date.clone()),
-            price_source: plan.rank_price().map(|price| price.source.clone()),
-            price_estimate: plan.rank_price().and_then(|price| price.estimate().cloned()),
-            ..AfterEnd::new(WARM_POOL, "another job takes it")
-        });
+    if plan.on_sagemaker.is_none() || plan.job.cluster.is_none() {
+        return Vec::new();
     }
-    if let Some(checkpoint) = plan.job.checkpoint.as_ref().filter(|checkpoint| !checkpoint.s3.is_absent()) {
-        let steps = plan.run.steps.as_ref().map(|steps| steps.value);
-        let written = match (checkpoint.every.get(), steps) {
-            (Some(CheckpointInterval::Steps(every)), Some(steps)) => Some((steps / every.max(1)).max(1)),
-            _ => None,
-        };
-        let keep = checkpoint.keep.get().or_else(|| plan.worker.as_ref().map(|worker| worker.keep.value));
-        let keep = keep.filter(|keep| written.is_none_or(|written| *keep < written));
-        let count = keep.or(written);
-        let bytes = checkpoint_bytes.zip(count).map(|(bytes, count)| round_to_u64(bytes * count as f64));
-        let price = known.s3_price.as_ref();
-        out.push(AfterEnd {
-            count,
-            keep,
-            bytes,
-            usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
-            price_date: price.and_then(|price| price.date.clone()),
-            price_source: price.map(|price| price.source.clone()),
-            each_bytes: checkpoint_bytes.map(round_to_u64),
-            ..AfterEnd::new(CHECKPOINTS, DELETED)
-        });
-    }
-    out.push(AfterEnd::new(OUTPUT, DELETED));
-    if plan.source.is_some() {
-        out.push(AfterEnd::new(SOURCE, DELETED));
-    }
-    out.push(AfterEnd::new(LOGS, DELETED));
+    let mut out: Vec<AfterEnd> =
+        ResourceKind::ALL.iter().flat_map(|kind| left_by(*kind, plan, prediction)).collect();
+    out.sort_by_key(|one| one.kind);
     out
 }
 
+/// Returns what the resources of a kind leave to pay.
+fn left_by(kind: ResourceKind, plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
+    match kind {
+        // IAM is free, links are billed with their file system, and a bucket by its objects.
+        ResourceKind::Role
+        | ResourceKind::RolePolicy
+        | ResourceKind::Association
+        | ResourceKind::Bucket
+        // A few cents a year.
+        | ResourceKind::Worker => Vec::new(),
+        ResourceKind::FileSystem => plan
+            .created_file_systems()
+            .map(|(storage, price)| {
+                let bytes = storage.capacity_bytes.get();
+                let goes = storage.delete_after_job.get() == Some(true);
+                let until = if goes {
+                    "`trainc apply --wait` deletes it after the job"
+                } else {
+                    "`trainc destroy --delete-data` deletes it"
+                };
+                AfterEnd {
+                    name: storage.name.value().cloned(),
+                    usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
+                    bytes,
+                    price_date: price.and_then(|price| price.date.clone()),
+                    price_source: price.map(|price| price.source.clone()),
+                    is_deleted_after_job: goes,
+                    ..AfterEnd::new(BillKind::FileSystem, until)
+                }
+            })
+            .collect(),
+        ResourceKind::Source => {
+            plan.source.iter().map(|_| AfterEnd::new(BillKind::Source, DELETED)).collect()
+        }
+        ResourceKind::TrainingJob => {
+            let output = [BillKind::Output, BillKind::Logs].map(|kind| AfterEnd::new(kind, DELETED));
+            warm_pool(plan).into_iter().chain(checkpoints(plan, prediction)).chain(output).collect()
+        }
+    }
+}
+
+fn warm_pool(plan: &Plan) -> Option<AfterEnd> {
+    let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get().filter(|seconds| *seconds > 0)?;
+    Some(AfterEnd {
+        most_usd: warm_pool_usd(plan),
+        seconds: Some(seconds),
+        price_date: plan.rank_price().and_then(|price| price.date.clone()),
+        price_source: plan.rank_price().map(|price| price.source.clone()),
+        price_estimate: plan.rank_price().and_then(|price| price.estimate().cloned()),
+        ..AfterEnd::new(BillKind::WarmPool, "another job takes it")
+    })
+}
+
+fn checkpoints(plan: &Plan, prediction: &Prediction) -> Option<AfterEnd> {
+    let checkpoint = plan.job.checkpoint.as_ref().filter(|checkpoint| !checkpoint.s3.is_absent())?;
+    let each_bytes = prediction.run.as_ref().and_then(|run| run.checkpoint).map(|one| one.bytes);
+    let steps = plan.run.steps.as_ref().map(|steps| steps.value);
+    let written = match (checkpoint.every.get(), steps) {
+        (Some(CheckpointInterval::Steps(every)), Some(steps)) => Some((steps / every.max(1)).max(1)),
+        _ => None,
+    };
+    let keep = checkpoint.keep.get().or_else(|| plan.worker.as_ref().map(|worker| worker.keep.value));
+    let keep = keep.filter(|keep| written.is_none_or(|written| *keep < written));
+    let count = keep.or(written);
+    let bytes = each_bytes.zip(count).map(|(bytes, count)| round_to_u64(bytes * count as f64));
+    let price = plan.on_sagemaker.as_ref().and_then(|known| known.s3_price.as_ref());
+    Some(AfterEnd {
+        count,
+        keep,
+        bytes,
+        usd_per_month: price.zip(bytes).map(|(price, bytes)| price.usd_per_month(bytes)),
+        price_date: price.and_then(|price| price.date.clone()),
+        price_source: price.map(|price| price.source.clone()),
+        each_bytes: each_bytes.map(round_to_u64),
+        ..AfterEnd::new(BillKind::Checkpoints, DELETED)
+    })
+}
+
 impl AfterEnd {
-    fn new(kind: &'static str, until: &str) -> Self {
+    fn new(kind: BillKind, until: &str) -> Self {
         Self {
             kind,
             name: None,
@@ -108,30 +138,22 @@ impl AfterEnd {
             price_date: None,
             price_source: None,
             price_estimate: None,
+            is_deleted_after_job: false,
             until: until.to_owned(),
         }
     }
-}
 
-impl AfterEnd {
     /// Returns true for a file system.
     pub fn is_file_system(&self) -> bool {
-        self.kind == FILE_SYSTEM
-    }
-
-    /// Returns true for the source archive.
-    pub fn is_source(&self) -> bool {
-        self.kind == SOURCE
-    }
-
-    /// Returns true if it is still billed this long after the end of the job, in seconds: a warm pool ends.
-    pub fn is_billed_after(&self, seconds: u64) -> bool {
-        self.kind != WARM_POOL || self.seconds.is_some_and(|end| seconds < end)
+        self.kind == BillKind::FileSystem
     }
 
     /// Returns true if `trainc destroy` keeps it: what the job wrote, and its logs.
     pub fn outlasts_destroy(&self) -> bool {
-        matches!(self.kind, CHECKPOINTS | OUTPUT | LOGS)
+        match self.kind {
+            BillKind::Checkpoints | BillKind::Output | BillKind::Logs => true,
+            BillKind::FileSystem | BillKind::WarmPool | BillKind::Source => false,
+        }
     }
 }
 
@@ -150,7 +172,7 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
             })
             .map_or_else(String::new, |origin| format!(" ({origin})"));
         match one.kind {
-            FILE_SYSTEM => {
+            BillKind::FileSystem => {
                 let name = one.name.as_deref().unwrap_or_default();
                 let cost = match (one.usd_per_month, one.bytes) {
                     (Some(usd), _) => format!("{} a month{origin}", text::dollars(usd)),
@@ -159,14 +181,14 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
                 };
                 out.push(format!("file system `{name}`: {cost} until {}", one.until));
             }
-            WARM_POOL => {
+            BillKind::WarmPool => {
                 let cost = one.most_usd.map_or_else(
                     || "price not known, for".to_owned(),
                     |usd| format!("up to {}{origin} for another", text::dollars(usd)),
                 );
                 out.push(format!("warm pool: {cost} {}", text::duration(one.seconds.unwrap_or(0))));
             }
-            CHECKPOINTS => {
+            BillKind::Checkpoints => {
                 // That the program keeps no more is said by the manifest.
                 let keep = one.keep.map_or_else(String::new, |keep| format!(" (keep={keep})"));
                 let count =
@@ -184,10 +206,12 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
                     (None, None) => "checkpoints".to_owned(),
                 });
             }
-            kind => stored.push(kind.to_owned()),
+            kind @ (BillKind::Output | BillKind::Source | BillKind::Logs) => {
+                stored.push(kind.word().to_owned())
+            }
         }
     }
-    let logs = stored.iter().position(|what| what == LOGS).map(|at| stored.remove(at));
+    let logs = stored.iter().position(|what| *what == BillKind::Logs.word()).map(|at| stored.remove(at));
     if !stored.is_empty() {
         out.push(format!("S3: {}, until deleted", text::list(&stored, "and")));
     }
@@ -207,7 +231,7 @@ mod tests {
         let of = |manifest: &str| {
             let sample = sample(manifest, &[]);
             let all = after_end(sample.compiled.plan.as_ref().unwrap(), &sample.compiled.prediction);
-            let one = all.iter().find(|one| one.kind == CHECKPOINTS).unwrap();
+            let one = all.iter().find(|one| one.kind == BillKind::Checkpoints).unwrap();
             let each = one.each_bytes.unwrap();
             assert_eq!(one.bytes.unwrap().abs_diff(each * one.count.unwrap()) / 100, 0);
             (one.count, one.keep, describe(&all, None).join("\n"))

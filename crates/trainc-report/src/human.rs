@@ -6,8 +6,8 @@ use super::shared_costs::{JobFileSystem, SharedCosts, job_file_systems};
 use super::terminal_page::{LABEL, Options, TerminalPage};
 use super::{Subject, after_end, cost, links, mesh_picture, origins, problems, sections, speed};
 use std::fmt::Write as _;
-use trainc_diag::human::action_style;
 use trainc_diag::text;
+use trainc_emit::Verb;
 use trainc_ir::price::describe_origins;
 use trainc_ir::units::GIB;
 use trainc_ir::{Override, Plan};
@@ -317,8 +317,8 @@ fn resources(page: &mut TerminalPage, document: &Document, depth: Depth) {
     page.blank();
     for (at, resource) in document.resources.iter().enumerate() {
         let label = if at == 0 { "resources" } else { "" };
-        let (action, style) = (format!("{:<6}", resource.action), action_style(resource.action));
-        let kind = resource.kind.replace('-', " ");
+        let (action, style) = (format!("{:<6}", resource.action), verb_style(resource.action));
+        let kind = resource.kind.word().replace('-', " ");
         match depth {
             // Resources shared with other jobs are described in full.
             Depth::Screen if !resource.shared_with.is_empty() => {
@@ -413,4 +413,23 @@ fn origins_of(page: &mut TerminalPage, subject: &Subject, plan: &trainc_ir::Plan
 /// Returns the first part of a path.
 fn first_path_part(row: &origins::OriginRow) -> &str {
     row.path.split(['.', ' ']).next().unwrap_or_default()
+}
+
+/// Returns the style of a verb in front of a resource.
+pub fn verb_style(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Create => "32",
+        Verb::Update | Verb::Adopt => "33",
+        Verb::Replace | Verb::Delete | Verb::Stop => "31",
+        Verb::Use
+        | Verb::Unchanged
+        | Verb::Wait
+        | Verb::Skip
+        | Verb::Foreign
+        | Verb::Differs
+        | Verb::Broken
+        | Verb::Full
+        | Verb::Leave
+        | Verb::Keep => "",
+    }
 }

@@ -1,8 +1,10 @@
 //! plan.json: the whole plan for scripts. Keys are only added; sizes are bytes, times seconds, money US
 //! dollars.
 
+use crate::after_end::BillKind;
 use serde::Serialize;
 use trainc_diag::json::Problem;
+use trainc_emit::{ResourceKind, Verb};
 use trainc_ir::PriceEstimate;
 
 /// The version of the format: the major number changes with incompatible changes.
@@ -378,7 +380,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
 pub struct AfterEnd {
-    pub kind: &'static str,
+    pub kind: BillKind,
     pub name: Option<String>,
     pub most_usd: Option<f64>,
     pub usd_per_month: Option<f64>,
@@ -391,6 +393,8 @@ pub struct AfterEnd {
     pub price_source: Option<String>,
     #[serde(skip)]
     pub price_estimate: Option<PriceEstimate>,
+    #[serde(skip)]
+    pub is_deleted_after_job: bool,
     pub until: String,
 }
 
@@ -409,9 +413,9 @@ pub struct Quota {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
 pub struct Resource {
-    pub kind: &'static str,
+    pub kind: ResourceKind,
     pub name: String,
-    pub action: &'static str,
+    pub action: Verb,
     pub because: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<String>,

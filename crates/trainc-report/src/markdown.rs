@@ -145,7 +145,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
                 out,
                 "| {} | {} {name} | {} |",
                 resource.action,
-                resource.kind.replace('-', " "),
+                resource.kind.word().replace('-', " "),
                 escape_cell(&resource.because)
             );
         }

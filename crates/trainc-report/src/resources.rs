@@ -2,7 +2,7 @@
 
 use super::json::Resource;
 use trainc_diag::text;
-use trainc_emit::Identity;
+use trainc_emit::{Identity, ResourceKind, Verb};
 use trainc_ir::{Plan, Storage};
 
 /// Returns the resources in the order in which they are needed, without the training job if errors leave it
@@ -10,12 +10,14 @@ use trainc_ir::{Plan, Storage};
 pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resource> {
     trainc_emit::resources(plan)
         .into_iter()
-        .filter(|resource| resource.kind != "training-job" || identity.is_some())
+        .filter(|resource| resource.kind != ResourceKind::TrainingJob || identity.is_some())
         .map(|resource| {
             let action = resource.origin.offline_action();
             let storage =
                 plan.job.storage.iter().find(|storage| storage.name.value() == Some(&resource.name));
-            let because = match storage.filter(|_| resource.kind == "file-system" && action == "create") {
+            let because = match storage
+                .filter(|_| resource.kind == ResourceKind::FileSystem && action == Verb::Create)
+            {
                 Some(storage) => format!("{}; {}", resource.because, describe_storage(storage)),
                 None => resource.because,
             };

@@ -265,7 +265,7 @@ impl JobApply<'_> {
                 .map(|change| {
                     let differences: Vec<Value> = change.differences.iter().map(difference_json).collect();
                     let mut line = json!({
-                        "kind": change.kind, "name": change.name, "action": change.action.word(),
+                        "kind": change.kind, "name": change.name, "action": change.action.verb(),
                         "because": change.because, "differences": differences,
                     });
                     let shared = Some(&change.shared_with).filter(|others| !others.is_empty());
@@ -379,12 +379,8 @@ impl JobApply<'_> {
         }
         if ended && !self.is_json() {
             let mut billed = after_end::after_end(self.plan, &self.manifest.compiled.prediction);
-            let is_deleted = |name: Option<&String>| {
-                let mut storage = self.plan.job.storage.iter();
-                storage.any(|one| one.delete_after_job.get() == Some(true) && one.name.value() == name)
-            };
             if code == exit::DONE && failed.is_empty() {
-                billed.retain(|one| !one.is_file_system() || !is_deleted(one.name.as_ref()));
+                billed.retain(|one| !one.is_deleted_after_job);
             }
             io.print_colored(&format_billed("after", &billed, io));
         }

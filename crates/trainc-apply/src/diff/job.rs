@@ -7,6 +7,7 @@ use crate::observed::Runs;
 use crate::ownership::{is_run_of_digest, missing_tags, owner, tag_differences};
 use serde_json::Value;
 use trainc_diag::credentials::{self, NamedCredential};
+use trainc_emit::ResourceKind;
 use trainc_emit::{is_unresolved, sort_named_lists};
 
 /// Decides which training job to attach to or start.
@@ -37,7 +38,7 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
 }
 
 pub(crate) fn job_change(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
-    let kind = "training-job";
+    let kind = ResourceKind::TrainingJob;
     let first = desired.name_of_run(1).unwrap_or_default();
     let first = first.as_str();
     match target(desired, runs, choices) {
@@ -124,7 +125,7 @@ pub fn foreign_job_change(desired: &Desired, found: &TrainingJob, tags: &Tags) -
         _ => "",
     };
     let because = format!("a training job with this name belongs to {}{other}", owner(tags));
-    let mut change = Change::new("training-job", &found.name, Action::Stop(obstacle), because);
+    let mut change = Change::new(ResourceKind::TrainingJob, &found.name, Action::Stop(obstacle), because);
     change.differences = foreign_job_differences(desired, found, tags);
     change
 }
@@ -143,7 +144,7 @@ fn has_same_content(desired: &Desired, found: &TrainingJob) -> bool {
 /// Returns the obstacle to stopping a run that has our name but is not ours.
 pub fn foreign_run_change(found: &TrainingJob, tags: &Tags) -> Change {
     let because = format!("`{}` is {} and belongs to {}", found.name, found.status, owner(tags));
-    Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
+    Change::new(ResourceKind::TrainingJob, &found.name, Action::Stop(Obstacle::Foreign), because)
 }
 
 /// Returns the obstacle for another version of the job that started at the same time, just before the run of
@@ -154,7 +155,8 @@ pub(crate) fn overtaken_run_change(desired: &Desired, other: &TrainingJob, name:
             {name}, which is being stopped",
         other.name
     );
-    let mut change = Change::new("training-job", name, Action::Stop(Obstacle::OtherDigest), because);
+    let mut change =
+        Change::new(ResourceKind::TrainingJob, name, Action::Stop(Obstacle::OtherDigest), because);
     change.differences = differences(desired, other);
     change
 }

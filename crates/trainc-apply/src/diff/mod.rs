@@ -20,64 +20,15 @@ use crate::fault::Fault;
 use crate::file_systems::oldest_live;
 use crate::observed::{Corruption, Observed};
 use std::collections::BTreeSet;
+use trainc_emit::ResourceKind;
 
 /// Returns the change of every resource of the plan, in the order of creation.
 pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Change> {
-    let mut out = Vec::new();
-    if let Some(wanted) = &desired.role {
-        let (role, policy, _) = role::role_change(wanted, observed.role.as_ref(), choices);
-        out.extend([role, policy]);
-    }
-    for (at, wanted) in desired.file_systems.iter().enumerate() {
-        let found = observed.file_systems.get(at);
-        let systems = found.map_or(&[][..], |found| &found.systems);
-        let (change, _) = storage::file_system_change(wanted, systems, choices);
-        out.push(change);
-        let id = oldest_live(systems).map(|system| system.id.as_str());
-        for association in &wanted.associations {
-            let there = found.map_or(&[][..], |found| &found.associations);
-            out.push(storage::association_change(association, id, there));
-        }
-    }
-    if let Some(bucket) = &desired.bucket {
-        out.push(if observed.foreign_bucket {
-            let because = "a bucket with this name exists and belongs to another account";
-            Change::new("bucket", bucket, Action::Stop(Obstacle::Foreign), because)
-        } else if observed.bucket {
-            Change::new("bucket", bucket, Action::Unchanged, "it exists")
-        } else {
-            Change::new(
-                "bucket",
-                bucket,
-                Action::Create,
-                "the SageMaker SDK's default bucket does not exist yet",
-            )
-        });
-    }
-    for (at, wanted) in desired.uploads.iter().enumerate() {
-        let there = observed.uploads.get(at).copied().unwrap_or_default();
-        let corruption = observed.corrupted_uploads.get(&wanted.uri);
-        out.push(if let Some(other) = corruption {
-            let words = other.describe(wanted.upload.bytes.len() as u64);
-            // A started spot run reads the upload again when capacity returns: this is reported, but apply
-            // does not change it.
-            let is_started = matches!(job::target(desired, &observed.runs, choices), Target::Attach(_));
-            let (action, because) = match other {
-                Corruption::Unverified if is_started => (Action::Unchanged, words),
-                _ if is_started => (Action::Skip, words),
-                _ => (Action::Update, format!("{words}: it is overwritten")),
-            };
-            Change::new(wanted.kind, &wanted.uri, action, because)
-        } else if there {
-            Change::new(wanted.kind, &wanted.uri, Action::Unchanged, "its SHA-256 is that of the content")
-        } else {
-            let size = trainc_diag::text::bytes(wanted.upload.bytes.len() as u64);
-            Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
-        });
-    }
+    let all = ResourceKind::ALL.iter();
+    let mut out: Vec<Change> = all.flat_map(|kind| changes_of(*kind, desired, observed, choices)).collect();
     let lost = lost_file_systems(desired, observed, choices);
     if let (Some(id), Some((job, _))) = (lost.first(), &observed.runs.latest) {
-        let storage = ["file-system", "association"];
+        let storage = [ResourceKind::FileSystem, ResourceKind::Association];
         for change in out.iter_mut().filter(|change| storage.contains(&change.kind)) {
             if change.action == Action::Create {
                 change.action = Action::Skip;
@@ -86,9 +37,8 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             }
         }
     }
-    out.push(job::job_change(desired, &observed.runs, choices));
     if is_run_over(desired, observed, choices) {
-        for change in out.iter_mut().filter(|change| change.kind != "training-job") {
+        for change in out.iter_mut().filter(|change| change.kind != ResourceKind::TrainingJob) {
             if change.action != Action::Unchanged {
                 change.differences.clear();
                 change.action = Action::Skip;
@@ -97,6 +47,82 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         }
     }
     out
+}
+
+/// Returns the changes of the resources of one kind.
+fn changes_of(kind: ResourceKind, desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Change> {
+    match kind {
+        ResourceKind::Role => desired.role.as_ref().map_or_else(Vec::new, |wanted| {
+            let (role, policy, _) = role::role_change(wanted, observed.role.as_ref(), choices);
+            vec![role, policy]
+        }),
+        // With the role, and with their file systems.
+        ResourceKind::RolePolicy | ResourceKind::Association => Vec::new(),
+        ResourceKind::FileSystem => {
+            let mut out = Vec::new();
+            for (at, wanted) in desired.file_systems.iter().enumerate() {
+                let found = observed.file_systems.get(at);
+                let systems = found.map_or(&[][..], |found| &found.systems);
+                let (change, _) = storage::file_system_change(wanted, systems, choices);
+                out.push(change);
+                let id = oldest_live(systems).map(|system| system.id.as_str());
+                let there = found.map_or(&[][..], |found| &found.associations);
+                let links = wanted.associations.iter();
+                out.extend(links.map(|link| storage::association_change(link, id, there)));
+            }
+            out
+        }
+        ResourceKind::Bucket => desired.bucket.iter().map(|bucket| bucket_change(bucket, observed)).collect(),
+        ResourceKind::Source | ResourceKind::Worker => desired
+            .uploads
+            .iter()
+            .enumerate()
+            .filter(|(_, wanted)| wanted.kind == kind)
+            .map(|(at, wanted)| upload_change(at, wanted, desired, observed, choices))
+            .collect(),
+        ResourceKind::TrainingJob => vec![job::job_change(desired, &observed.runs, choices)],
+    }
+}
+
+fn bucket_change(bucket: &str, observed: &Observed) -> Change {
+    let (action, because) = if observed.foreign_bucket {
+        let because = "a bucket with this name exists and belongs to another account";
+        (Action::Stop(Obstacle::Foreign), because)
+    } else if observed.bucket {
+        (Action::Unchanged, "it exists")
+    } else {
+        (Action::Create, "the SageMaker SDK's default bucket does not exist yet")
+    };
+    Change::new(ResourceKind::Bucket, bucket, action, because)
+}
+
+/// Returns the change of the upload at an index of `desired.uploads`.
+fn upload_change(
+    at: usize,
+    wanted: &WantedObject,
+    desired: &Desired,
+    observed: &Observed,
+    choices: Choices,
+) -> Change {
+    let there = observed.uploads.get(at).copied().unwrap_or_default();
+    let corruption = observed.corrupted_uploads.get(&wanted.uri);
+    if let Some(other) = corruption {
+        let words = other.describe(wanted.upload.bytes.len() as u64);
+        // A started spot run reads the upload again when capacity returns: this is reported, but apply does
+        // not change it.
+        let is_started = matches!(job::target(desired, &observed.runs, choices), Target::Attach(_));
+        let (action, because) = match other {
+            Corruption::Unverified if is_started => (Action::Unchanged, words),
+            _ if is_started => (Action::Skip, words),
+            _ => (Action::Update, format!("{words}: it is overwritten")),
+        };
+        Change::new(wanted.kind, &wanted.uri, action, because)
+    } else if there {
+        Change::new(wanted.kind, &wanted.uri, Action::Unchanged, "its SHA-256 is that of the content")
+    } else {
+        let size = trainc_diag::text::bytes(wanted.upload.bytes.len() as u64);
+        Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
+    }
 }
 
 /// Returns the IDs of deleted file systems that the current run was started with: it cannot use new ones.

@@ -6,6 +6,7 @@ use crate::desired::{WantedRole, tags_of};
 use crate::observed::ObservedRole;
 use crate::ownership::{is_ours, missing_tags, owner, tag_differences};
 use crate::policy::same_policy;
+use trainc_emit::ResourceKind;
 use trainc_emit::iam::POLICY_NAME;
 
 /// A call that changes the role towards the plan.
@@ -31,8 +32,8 @@ pub fn role_change(
     let policy_name = format!("{name}/{POLICY_NAME}");
     let Some(found) = found else {
         return (
-            Change::new("role", name, Action::Create, "no role with this name exists"),
-            Change::new("role-policy", &policy_name, Action::Create, "the role is new"),
+            Change::new(ResourceKind::Role, name, Action::Create, "no role with this name exists"),
+            Change::new(ResourceKind::RolePolicy, &policy_name, Action::Create, "the role is new"),
             vec![RoleStep::Create, RoleStep::Policy],
         );
     };
@@ -95,23 +96,25 @@ pub fn role_change(
                 .map(|one| Difference { what: format!("inline policy {POLICY_NAME}, {}", one.what), ..one }),
         );
     }
-    let mut change = Change::new("role", name, action, because);
+    let mut change = Change::new(ResourceKind::Role, name, action, because);
     change.differences = differences;
     let policy = match (&found.policy, same, stopped) {
         (_, _, true) => Change::new(
-            "role-policy",
+            ResourceKind::RolePolicy,
             &policy_name,
             Action::Stop(Obstacle::Foreign),
             "its role does not belong to this job",
         ),
         (_, true, _) => {
             let because = format!("matches the plan{}", describe_kept_permissions(wanted));
-            Change::new("role-policy", &policy_name, Action::Unchanged, because)
+            Change::new(ResourceKind::RolePolicy, &policy_name, Action::Unchanged, because)
         }
-        (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
+        (None, ..) => {
+            Change::new(ResourceKind::RolePolicy, &policy_name, Action::Create, "the role has no such policy")
+        }
         (Some(_), ..) => {
             let because = format!("the job needs other permissions now{}", describe_kept_permissions(wanted));
-            let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
+            let mut change = Change::new(ResourceKind::RolePolicy, &policy_name, Action::Update, because);
             change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
             change
         }

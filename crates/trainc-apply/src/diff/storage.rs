@@ -8,6 +8,7 @@ use crate::file_systems::{
     OWNING, find_association, is_same_resource, is_shareable, job_tag, lost_tags, oldest_live,
 };
 use crate::ownership::{self, missing_tags, owner, tag_differences};
+use trainc_emit::ResourceKind;
 
 /// A call that changes a file system towards the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,10 @@ pub fn file_system_change(
                     format!("{}, {SHARED_WITH} {others}, has failed: {why}", failed.id)
                 }
             };
-            return (Change::new("file-system", name, Action::Stop(Obstacle::Broken), because), Vec::new());
+            return (
+                Change::new(ResourceKind::FileSystem, name, Action::Stop(Obstacle::Broken), because),
+                Vec::new(),
+            );
         }
         let because = match found.iter().find(|one| one.lifecycle == "DELETING") {
             Some(going) => format!("{} is being deleted", going.id),
@@ -61,7 +65,10 @@ pub fn file_system_change(
             }
             None => "no file system has these tags".to_owned(),
         };
-        return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
+        return (
+            Change::new(ResourceKind::FileSystem, name, Action::Create, because),
+            vec![FileSystemStep::Create],
+        );
     };
     let others = ownership::others(&system.tags, job_tag(&tags));
     let ours = is_same_resource(&tags, &system.tags);
@@ -71,7 +78,10 @@ pub fn file_system_change(
     let joins = !ours && is_shareable(wanted, system);
     if joins && ownership::is_full(system) {
         let because = format!("{} has no free tag for another job: {} jobs use it", system.id, others.len());
-        return (Change::new("file-system", name, Action::Stop(Obstacle::TooManyUsers), because), Vec::new());
+        return (
+            Change::new(ResourceKind::FileSystem, name, Action::Stop(Obstacle::TooManyUsers), because),
+            Vec::new(),
+        );
     }
     if !ours && !joins && !choices.adopt {
         let lost = lost_tags(&tags, &system.tags);
@@ -81,7 +91,8 @@ pub fn file_system_change(
             let lost = trainc_diag::text::backtick_list(&lost, "and");
             format!("{} belongs to this job by its other tags, but lacks {lost}", system.id)
         };
-        let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
+        let mut change =
+            Change::new(ResourceKind::FileSystem, name, Action::Stop(Obstacle::Foreign), because);
         change.differences = tag_differences(&missing_tags(&tags, &system.tags), &system.tags);
         change.differences.extend(fixed);
         change.differences.extend(in_place_changes(wanted, system, false).differences);
@@ -95,7 +106,8 @@ pub fn file_system_change(
                 format!("{} differs in immutable settings and is {SHARED_WITH} {others}", system.id)
             }
         };
-        let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Replace), because);
+        let mut change =
+            Change::new(ResourceKind::FileSystem, name, Action::Stop(Obstacle::Replace), because);
         change.differences = fixed;
         return (change, Vec::new());
     }
@@ -162,7 +174,7 @@ pub fn file_system_change(
         _ if raised => (Action::Update, format!("{}, increased in place for this job{with}", system.id)),
         _ => (Action::Update, format!("{}, updated in place{with}", system.id)),
     };
-    let mut change = Change::new("file-system", name, action, because);
+    let mut change = Change::new(ResourceKind::FileSystem, name, action, because);
     change.differences = differences;
     change.shared_with = shared_with;
     if matches!(change.action, Action::Stop(_)) {
@@ -177,7 +189,7 @@ pub fn association_change(
     file_system: Option<&str>,
     found: &[Association],
 ) -> Change {
-    let kind = "association";
+    let kind = ResourceKind::Association;
     let Some(there) = file_system.and_then(|id| find_association(wanted, id, found)) else {
         if let Some(other) = file_system.and_then(|id| overlapping(wanted, id, found)) {
             let (path, links) = (&wanted.create.file_system_path, other.s3.trim_end_matches('/'));
@@ -233,7 +245,8 @@ pub(crate) fn untagged_twin_change(wanted: &WantedFileSystem, found: &FileSystem
         found.id,
         trainc_diag::text::backtick_list(&lost_tags(&tags, &found.tags), "and")
     );
-    let mut change = Change::new("file-system", &wanted.name, Action::Stop(Obstacle::Foreign), because);
+    let mut change =
+        Change::new(ResourceKind::FileSystem, &wanted.name, Action::Stop(Obstacle::Foreign), because);
     change.differences = tag_differences(&missing_tags(&tags, &found.tags), &found.tags);
     change.differences.extend(in_place_changes(wanted, found, false).differences);
     change

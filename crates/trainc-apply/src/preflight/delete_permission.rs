@@ -4,11 +4,13 @@
 use super::facts::Facts;
 use super::skipped_checks::answer_or_report;
 use crate::account::{Caller, Question};
+use crate::calls::Call;
 use crate::desired::Desired;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_diag::{NextCommand, help};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 declare_code!(
@@ -21,25 +23,20 @@ declare_code!(
 
 pub(super) static CODES: &[&Code] = &[&T0641];
 
-/// The actions that delete a file system with its links.
-const ACTIONS: [&str; 2] = ["fsx:DeleteFileSystem", "fsx:DeleteDataRepositoryAssociation"];
-
 /// Returns the permissions to check for the caller; empty if no file system is deleted after the job.
 pub(super) fn questions(desired: &Desired, caller: &Caller) -> Vec<Question> {
     let partition = caller.partition();
     let place = format!("arn:{partition}:fsx:{}:{}", desired.region, desired.account);
     let mut out = Vec::new();
     for system in desired.file_systems.iter().filter(|system| system.delete_after_job) {
-        let kinds = [("file-system", true), ("association", !system.associations.is_empty())];
-        for (action, (kind, asked)) in ACTIONS.iter().zip(kinds) {
-            if asked {
-                out.push(Question {
-                    action: (*action).to_owned(),
-                    resource: format!("{place}:{kind}/*"),
-                    context: vec![("aws:ResourceTag/trainc:job".to_owned(), desired.job.clone())],
-                });
-            }
-        }
+        let links = (!system.associations.is_empty())
+            .then_some((Call::DeleteDataRepositoryAssociation, ResourceKind::Association));
+        let deletes = [Some((Call::DeleteFileSystem, ResourceKind::FileSystem)), links];
+        out.extend(deletes.into_iter().flatten().map(|(call, kind)| Question {
+            action: call.action(),
+            resource: format!("{place}:{kind}/*"),
+            context: vec![("aws:ResourceTag/trainc:job".to_owned(), desired.job.clone())],
+        }));
     }
     out
 }

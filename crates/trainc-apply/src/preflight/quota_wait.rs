@@ -13,6 +13,7 @@ use crate::prospect::Prospect;
 use std::cell::Cell;
 use std::time::Duration;
 use trainc_diag::text;
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
@@ -26,22 +27,21 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         recorder: Recorder<'_>,
     ) -> Option<Look<'a, C, K>> {
         let Some(most) = self.patience.capacity else { return Some(*self) };
-        let costs = |kind: &str, action: &Action| kind == "file-system" && *action == Action::Create;
+        let costs = |kind, action: &Action| kind == ResourceKind::FileSystem && *action == Action::Create;
         let (Target::Start(name), true) =
             (&prospect.target, prospect.changes.iter().any(|change| costs(change.kind, &change.action)))
         else {
             return Some(*self);
         };
-        let item = Item::new("training-job", name);
+        let item = Item::new(ResourceKind::TrainingJob, name);
         let mut wait = Wait::start(self.clock, most);
         while let Some(full) = self.full_quota(plan, prospect).await {
             let seconds = wait.seconds(self.clock);
             if wait.is_over(self.clock) {
                 let fault = Fault::new(Call::CreateTrainingJob, Class::Quota, &full);
                 recorder.record_failure(&item, Cause::Waited { fault, seconds });
-                for system in &prospect.desired.file_systems {
-                    recorder.record_not_started(Item::new("file-system", &system.name));
-                }
+                let systems = prospect.desired.items(ResourceKind::FileSystem);
+                systems.into_iter().for_each(|item| recorder.record_not_started(item));
                 return None;
             }
             recorder.report_retry(&item, &full, seconds, wait.retry(self.clock, &self.patience));

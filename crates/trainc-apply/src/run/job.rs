@@ -7,11 +7,12 @@ use crate::change::{Action, Obstacle, Target};
 use crate::cloud::{Clock, Cloud};
 use crate::diff::{self};
 use crate::fault::{Class, Fault};
-use crate::ledger::{Cause, Item};
+use crate::ledger::{Cause, Item, Outcome};
 use crate::ownership;
 use crate::patience::{Wait, none_if_not_found};
 use serde_json::{Value, json};
 use std::time::Duration;
+use trainc_emit::Verb;
 
 /// Minimum time for which a run is watched that follows one without capacity, even if the wait time is over:
 /// it may fail for the same reason, after its start was reported to the user.
@@ -60,7 +61,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let found = if self.choices.adopt { self.look.job(name).await? } else { None };
         let Some((job, tags)) = found.filter(|(_, tags)| !ownership::is_run_of_digest(self.desired, tags))
         else {
-            self.recorder.record_done(item, "unchanged", None);
+            self.recorder.record_done(item, Outcome::Unchanged, None);
             return Ok(name.to_owned());
         };
         let change = diff::foreign_job_change(self.desired, &job, &tags);
@@ -69,9 +70,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
         self.recorder.record_adoption(item, &change);
         let tags = self.desired.job_tags();
-        self.recorder.record_action(item, "adopt");
+        self.recorder.record_action(item, Verb::Adopt);
         self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
-        self.recorder.record_done(item, "adopted", None);
+        self.recorder.record_done(item, Outcome::Adopted, None);
         Ok(name.to_owned())
     }
 
@@ -208,12 +209,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 if made.is_some() && !self.choices.new_run {
                     self.stop_if_overtaken(item, &job).await?;
                 }
-                self.recorder.record_done(item, made.unwrap_or("found"), None);
+                self.recorder.record_done(item, made.unwrap_or(Outcome::Found), None);
                 return Ok(job.name);
             }
             if made.is_some() {
                 let state = match made {
-                    Some("found") => {
+                    Some(Outcome::Found) => {
                         "until SageMaker shows the job, whose name it reports as taken (ResourceInUse)"
                     }
                     _ => "until SageMaker shows the job",
@@ -221,10 +222,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 self.pause(item, &mut unseen, state).await?;
                 continue;
             }
-            self.recorder.record_action(item, "create");
+            self.recorder.record_action(item, Verb::Create);
             match look.ask(async |cloud| cloud.create_training_job(&request).await).await {
-                Ok(()) => made = Some("created"),
-                Err(fault) if fault.class == Class::Exists => made = Some("found"),
+                Ok(()) => made = Some(Outcome::Created),
+                Err(fault) if fault.class == Class::Exists => made = Some(Outcome::Found),
                 Err(fault) if fault.class == Class::NotPropagated => match propagation.as_mut() {
                     Some(wait) if !wait.is_over(look.clock) => {
                         self.recorder.report_wait(

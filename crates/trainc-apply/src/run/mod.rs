@@ -20,7 +20,7 @@ use crate::desired::{Desired, WantedObject};
 use crate::diff::{self, association_change, role_change};
 use crate::fault::{Class, Fault};
 use crate::file_systems;
-use crate::ledger::{Cause, Item, Recorder};
+use crate::ledger::{Cause, Item, Outcome, Recorder};
 use crate::look::Look;
 use crate::observed::{Corruption, Observed};
 use crate::patience::Wait;
@@ -29,6 +29,7 @@ use futures_util::join;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use trainc_emit::{ResourceKind, Verb};
 
 /// Time for which a missing resource is polled before it counts as deleted.
 const SEEN_LATE: Duration = Duration::from_secs(30);
@@ -60,11 +61,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
         let (role, uploads) = join!(self.apply_role(), self.apply_uploads(target));
-        let job = Item::new("training-job", &name_of(target, desired));
+        let job = Item::new(ResourceKind::TrainingJob, &name_of(target, desired));
         if role.is_none() || uploads.is_none() {
-            for system in &desired.file_systems {
-                self.recorder.record_not_started(Item::new("file-system", &system.name));
-            }
+            let systems = desired.items(ResourceKind::FileSystem);
+            systems.into_iter().for_each(|item| self.recorder.record_not_started(item));
             self.record_unstarted_job(target, job);
             return None;
         }
@@ -139,7 +139,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         {
             let item = Item::new(object.kind, &object.uri);
             let word = self.ok_or_record(&item, self.ensure_uploaded(object, &item).await);
-            if let Some(word) = word.filter(|word| *word != "unchanged") {
+            if let Some(word) = word.filter(|word| *word != Outcome::Unchanged) {
                 self.recorder.record_done(&item, word, None);
             }
             all &= word.is_some();
@@ -165,31 +165,49 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Returns the resources that existed and are no longer visible.
     fn vanished_resources(&self, seen: &Observed, systems: &[Mounted]) -> Vec<Item> {
         let desired = self.desired;
-        let mut out = Vec::new();
-        if let Some(wanted) = desired.role.as_ref().filter(|_| seen.role.is_none()) {
-            out.push(Item::new("role", &wanted.create.role_name));
-        }
-        if let Some(name) = desired.bucket.as_ref().filter(|_| !seen.bucket) {
-            out.push(Item::new("bucket", name));
-        }
-        let uploads = desired.uploads.iter().zip(&seen.uploads).filter(|(_, there)| !**there);
-        out.extend(uploads.map(|(object, _)| Item::new(object.kind, &object.uri)));
-        for ((wanted, found), made) in desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
-            if file_systems::oldest_live(&found.systems).is_none_or(|system| system.id != made.1) {
-                out.push(Item::new("file-system", &wanted.name));
-                continue;
+        let is_gone = |name: &str| {
+            let at = desired.file_systems.iter().position(|wanted| wanted.name == name);
+            at.and_then(|at| seen.file_systems.get(at).zip(systems.get(at))).is_some_and(|(found, made)| {
+                file_systems::oldest_live(&found.systems).is_none_or(|system| system.id != made.1)
+            })
+        };
+        let has_vanished = |kind: ResourceKind| match kind {
+            ResourceKind::Role if seen.role.is_none() => desired.items(kind),
+            ResourceKind::Bucket if !seen.bucket => desired.items(kind),
+            // Its loss is repaired with the role.
+            ResourceKind::RolePolicy | ResourceKind::Role | ResourceKind::Bucket => Vec::new(),
+            ResourceKind::FileSystem => {
+                let mut all = desired.items(kind);
+                all.retain(|item| is_gone(&item.name));
+                all
             }
-            let links = wanted.associations.iter().filter(|link| {
-                association_change(link, Some(&made.1), &found.associations).action == Action::Create
-            });
-            out.extend(links.map(|link| Item::new("association", &link.name)));
-        }
-        out
+            ResourceKind::Association => {
+                let pairs = desired.file_systems.iter().zip(&seen.file_systems).zip(systems);
+                let links = pairs.filter(|((wanted, _), _)| !is_gone(&wanted.name)).flat_map(
+                    |((wanted, found), made)| {
+                        wanted.associations.iter().filter(|link| {
+                            let change = association_change(link, Some(&made.1), &found.associations);
+                            change.action == Action::Create
+                        })
+                    },
+                );
+                links.map(|link| Item::new(kind, &link.name)).collect()
+            }
+            ResourceKind::Source | ResourceKind::Worker => {
+                let uploads = desired.uploads.iter().zip(&seen.uploads);
+                let gone = uploads.filter(|(object, there)| object.kind == kind && !**there);
+                gone.map(|(object, _)| Item::new(kind, &object.uri)).collect()
+            }
+            // It is not started yet.
+            ResourceKind::TrainingJob => Vec::new(),
+        };
+        ResourceKind::ALL.iter().flat_map(|kind| has_vanished(*kind)).collect()
     }
 
     /// Adopts a run that has ended, and nothing else: the resources it needed are no longer needed.
     pub async fn adopt_finished(&self, target: &Target) -> Option<String> {
-        self.apply_job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
+        self.apply_job(&Item::new(ResourceKind::TrainingJob, &name_of(target, self.desired)), target, &[])
+            .await
     }
 
     /// Records that a job was not started, unless it already runs.
@@ -210,7 +228,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     async fn apply_bucket(&self) -> Option<()> {
         let Some(name) = &self.desired.bucket else { return Some(()) };
-        let item = Item::new("bucket", name);
+        let item = Item::new(ResourceKind::Bucket, name);
         let lock = self.locks.lock_of(&item);
         let _guard = lock.lock().await;
         let account = self.desired.account.as_str();
@@ -239,7 +257,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let item = Item::new(object.kind, &object.uri);
         let ensure = async {
             if matches!(target, Target::Attach(_)) && self.look.object_at(object).await?.is_some() {
-                return Ok("unchanged");
+                return Ok(Outcome::Unchanged);
             }
             self.ensure_uploaded(object, &item).await
         };
@@ -251,7 +269,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Uploads an object unless its key has the same content, which is proven by the checksum or, if that is
     /// not readable, by the entity tag of this run's own upload. Overwrites any other content. Returns what
     /// was done.
-    async fn ensure_uploaded(&self, object: &WantedObject, item: &Item) -> Result<&'static str, Cause> {
+    async fn ensure_uploaded(&self, object: &WantedObject, item: &Item) -> Result<Outcome, Cause> {
         let mut wait = self.visibility_wait();
         let mut made = None;
         loop {
@@ -261,12 +279,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 found.etag.is_some() && self.written.borrow().get(&object.uri) == found.etag.as_ref()
             };
             match (&found, other, made) {
-                (Some(_), None, _) => return Ok(made.unwrap_or("unchanged")),
+                (Some(_), None, _) => return Ok(made.unwrap_or(Outcome::Unchanged)),
                 (Some(found), Some(Corruption::Unverified), _) if is_own(found) => {
-                    return Ok(made.unwrap_or("unchanged"));
+                    return Ok(made.unwrap_or(Outcome::Unchanged));
                 }
                 (None, _, Some(made)) => {
-                    let state = if made == "found" {
+                    let state = if made == Outcome::Found {
                         "until it is visible: S3 reports that it exists (PreconditionFailed)"
                     } else {
                         "until it can be read back"
@@ -275,21 +293,24 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     continue;
                 }
                 // Another writer is active, or this run's own write is not visible yet.
-                (Some(_), Some(_), Some("created" | "updated")) => {
+                (Some(_), Some(_), Some(Outcome::Created | Outcome::Updated)) => {
                     self.pause(item, &mut wait, "until it can be read back").await?;
                 }
                 _ => {}
             }
-            self.recorder.record_action(item, if other.is_some() { "update" } else { "create" });
+            self.recorder.record_action(item, if other.is_some() { Verb::Update } else { Verb::Create });
             let put =
                 self.look.ask(async |cloud| cloud.put_object(&object.upload, other.is_some()).await).await;
             match (put, other) {
                 (Ok(etag), _) => {
                     self.written.borrow_mut().extend(etag.map(|etag| (object.uri.clone(), etag)));
-                    made =
-                        Some(if other.is_some() && made != Some("created") { "updated" } else { "created" });
+                    made = Some(if other.is_some() && made != Some(Outcome::Created) {
+                        Outcome::Updated
+                    } else {
+                        Outcome::Created
+                    });
                 }
-                (Err(fault), None) if fault.class == Class::Exists => made = Some("found"),
+                (Err(fault), None) if fault.class == Class::Exists => made = Some(Outcome::Found),
                 (Err(fault), Some(other)) if fault.class == Class::Denied => {
                     return Err(Cause::Obstacle(diff::foreign_upload_change(object, other, &fault)));
                 }
@@ -327,12 +348,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made = None;
         loop {
             if seen().await? {
-                self.recorder.record_done(item, made.unwrap_or("unchanged"), None);
+                self.recorder.record_done(item, made.unwrap_or(Outcome::Unchanged), None);
                 return Ok(());
             }
             if made.is_some() {
                 let state = match made {
-                    Some("found") => {
+                    Some(Outcome::Found) => {
                         "until it is visible: S3 reports that it exists (BucketAlreadyOwnedByYou)"
                     }
                     _ => "until it can be read back",
@@ -340,10 +361,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 self.pause(item, &mut wait, state).await?;
                 continue;
             }
-            self.recorder.record_action(item, "create");
+            self.recorder.record_action(item, Verb::Create);
             match make().await {
-                Ok(()) => made = Some("created"),
-                Err(fault) if fault.class == Class::Exists => made = Some("found"),
+                Ok(()) => made = Some(Outcome::Created),
+                Err(fault) if fault.class == Class::Exists => made = Some(Outcome::Found),
                 Err(fault) => self.pause_for(item, &mut wait, fault).await?,
             }
         }
@@ -391,10 +412,10 @@ fn name_of(target: &Target, desired: &Desired) -> String {
 }
 
 /// Returns what was done: `unchanged`, `created` or `updated`.
-fn outcome_word<S: PartialEq>(made: &[S], create: &S) -> &'static str {
+fn outcome_word<S: PartialEq>(made: &[S], create: &S) -> Outcome {
     match made {
-        [] => "unchanged",
-        steps if steps.contains(create) => "created",
-        _ => "updated",
+        [] => Outcome::Unchanged,
+        steps if steps.contains(create) => Outcome::Created,
+        _ => Outcome::Updated,
     }
 }

@@ -6,15 +6,16 @@ use crate::cloud::{Answer, Clock, Cloud};
 use crate::desired::WantedRole;
 use crate::diff::{RoleStep, role_change};
 use crate::fault::Class;
-use crate::ledger::{Cause, Item};
+use crate::ledger::{Cause, Item, Outcome};
 use crate::patience::Wait;
 use crate::policy;
 use trainc_emit::iam::POLICY_NAME;
+use trainc_emit::{ResourceKind, Verb};
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     pub(super) async fn apply_role(&self) -> Option<()> {
         let Some(wanted) = &self.desired.role else { return Some(()) };
-        let item = Item::new("role", &wanted.create.role_name);
+        let item = Item::new(ResourceKind::Role, &wanted.create.role_name);
         self.ok_or_record(&item, self.ensure_role(wanted, &item).await)
     }
 
@@ -40,7 +41,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Err(Cause::Obstacle(change));
             }
             if steps.is_empty() {
-                let what = if adopted { "adopted" } else { outcome_word(&made, &RoleStep::Create) };
+                let what = if adopted { Outcome::Adopted } else { outcome_word(&made, &RoleStep::Create) };
                 self.recorder.record_done(item, what, None);
                 return Ok(());
             }
@@ -68,7 +69,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     continue;
                 }
             }
-            self.recorder.record_action(item, if step == RoleStep::Create { "create" } else { "update" });
+            self.recorder
+                .record_action(item, if step == RoleStep::Create { Verb::Create } else { Verb::Update });
             match self.role_step(&wanted, &step).await {
                 Ok(()) => {
                     self.wrote_iam.set(true);

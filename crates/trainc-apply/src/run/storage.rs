@@ -8,12 +8,13 @@ use crate::desired::{WantedAssociation, WantedFileSystem};
 use crate::diff::{self, FileSystemStep, association_change, file_system_change};
 use crate::fault::{Class, Fault};
 use crate::file_systems;
-use crate::ledger::{Cause, Item};
+use crate::ledger::{Cause, Item, Outcome};
 use crate::ownership;
 use crate::patience::{Wait, none_if_not_found};
 use crate::verdict::is_file_system_count;
 use trainc_catalog::quotas;
 use trainc_emit::fsx::{association_token, next_token};
+use trainc_emit::{ResourceKind, Verb};
 
 /// Maximum number of updates of a file system's settings per apply, in case others change them at the same
 /// time.
@@ -23,9 +24,10 @@ const MOST_GENERATIONS: u32 = 9;
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     pub(super) async fn apply_storage(&self, wanted: &WantedFileSystem) -> Option<Mounted> {
-        let item = Item::new("file-system", &wanted.name);
+        let item = Item::new(ResourceKind::FileSystem, &wanted.name);
         let found = self.ensure_file_system(wanted, &item).await;
-        let links = || wanted.associations.iter().map(|link| Item::new("association", &link.name));
+        let links =
+            || wanted.associations.iter().map(|link| Item::new(ResourceKind::Association, &link.name));
         let Some((system, mount)) = self.ok_or_record(&item, found) else {
             links().for_each(|link| self.recorder.record_not_started(link));
             return None;
@@ -33,7 +35,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         // FSx creates one association at a time and queues eight.
         let mut all = true;
         for link in &wanted.associations {
-            let item = Item::new("association", &link.name);
+            let item = Item::new(ResourceKind::Association, &link.name);
             all &= self.ok_or_record(&item, self.ensure_association(&system.id, link, &item).await).is_some();
         }
         all.then(|| (wanted.name.clone(), system.id.clone(), mount))
@@ -110,7 +112,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 let mut request = wanted.create.clone();
                 request.client_request_token = next_token(&request.client_request_token, generation);
-                self.recorder.record_action(item, "create");
+                self.recorder.record_action(item, Verb::Create);
                 match look.ask(async |cloud| cloud.create_file_system(&request).await).await {
                     Ok(new) => {
                         id = Some(new);
@@ -150,8 +152,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 adopted = true;
             }
             let what = match outcome_word(&made, &FileSystemStep::Create) {
-                _ if adopted => "adopted",
-                "updated" if joined && made.len() == 1 => "shared",
+                _ if adopted => Outcome::Adopted,
+                Outcome::Updated if joined && made.len() == 1 => Outcome::Shared,
                 said => said,
             };
             let settings: Vec<Difference> =
@@ -163,7 +165,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 made.retain(|step| !is_update(step));
             }
             if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
-                self.recorder.record_action(item, "update");
+                self.recorder.record_action(item, Verb::Update);
                 match self.file_system_step(step).await {
                     Ok(()) => {
                         if is_update(step) {
@@ -198,7 +200,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     fn record_mounted(
         &self,
         item: &Item,
-        what: &'static str,
+        what: Outcome,
         system: &FileSystem,
         mount: &str,
     ) -> (FileSystem, String) {
@@ -229,7 +231,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let look = &self.look;
         let mut unseen = self.visibility_wait();
         let mut making = Wait::start(look.clock, look.patience.making);
-        let mut made = "unchanged";
+        let mut made = Outcome::Unchanged;
         let mut generation = 1;
         let mut mismatch: Option<Fault> = None;
         loop {
@@ -237,10 +239,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let change = association_change(wanted, Some(id), &found);
             match &change.action {
                 Action::Stop(_) => return Err(Cause::Obstacle(change)),
-                Action::Create if made == "created" => {
+                Action::Create if made == Outcome::Created => {
                     if unseen.is_over(look.clock) && generation < MOST_GENERATIONS {
                         generation += 1;
-                        made = "unchanged";
+                        made = Outcome::Unchanged;
                         unseen = self.visibility_wait();
                         continue;
                     }
@@ -260,11 +262,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         &request.data_repository_path,
                         generation,
                     );
-                    self.recorder.record_action(item, "create");
+                    self.recorder.record_action(item, Verb::Create);
                     match look.ask(async |cloud| cloud.create_association(&request).await).await {
-                        Ok(_) => (made, mismatch) = ("created", None),
+                        Ok(_) => (made, mismatch) = (Outcome::Created, None),
                         Err(fault) if fault.class == Class::Mismatch => {
-                            (made, mismatch) = ("created", Some(fault));
+                            (made, mismatch) = (Outcome::Created, Some(fault));
                         }
                         Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                     }

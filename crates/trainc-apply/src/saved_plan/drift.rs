@@ -10,6 +10,7 @@ use crate::ownership;
 use crate::policy;
 use crate::prospect::Prospect;
 use std::collections::{BTreeMap, BTreeSet};
+use trainc_emit::ResourceKind;
 use trainc_emit::iam::POLICY_NAME;
 use trainc_ir::digest::sha256_hex;
 
@@ -20,13 +21,13 @@ impl Step {
         let differences = differences.map(|one| sha256_hex(format!("{one:?}").as_bytes()));
         Self {
             name: change.name.clone(),
-            action: if shares { SHARE } else { change.action.word() }.to_owned(),
+            action: if shares { SHARE } else { change.action.verb().word() }.to_owned(),
             differences: differences.collect(),
         }
     }
 
     fn is_any_of(&self, actions: &[Action]) -> bool {
-        actions.iter().any(|action| action.word() == self.action)
+        actions.iter().any(|action| action.verb().word() == self.action)
     }
 
     /// Returns true if the plan writes to the resource, or waits for an earlier write.
@@ -64,16 +65,22 @@ pub(super) struct Fingerprint {
 }
 
 /// The kind of the only resource that is identified by its kind, since each run has another name.
-const JOB: &str = "training-job";
+const JOB: ResourceKind = ResourceKind::TrainingJob;
 
-fn key(kind: &str, name: &str) -> String {
+fn key(kind: ResourceKind, name: &str) -> String {
     format!("{kind} {name}")
+}
+
+/// Returns the kind in a key.
+fn kind_of(key: &str) -> Option<ResourceKind> {
+    let word = key.split(' ').next();
+    ResourceKind::ALL.iter().copied().find(|kind| Some(kind.word()) == word)
 }
 
 /// Returns the planned steps, by resource.
 pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
     let key = |change: &Change| match change.kind {
-        JOB => JOB.to_owned(),
+        JOB => JOB.to_string(),
         kind => key(kind, &change.name),
     };
     prospect.changes.iter().map(|change| (key(change), Step::new(change))).collect()
@@ -99,11 +106,11 @@ pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint>
         let tags = foreign_tags(&role.tags, create.tags.iter().map(|tag| tag.key.as_str()));
         let now = format!("{:?}", (&role.arn, &tags, &role.boundary, &inline, &attached));
         let made = format!("{:?}", (&role.arn, &tags, &create.permissions_boundary, &none, &none));
-        add(key("role", &create.role_name), now, made);
+        add(key(ResourceKind::Role, &create.role_name), now, made);
         if let Some(policy) = &found.policy {
             let meaning = format!("{:?}", policy::canonical_text(policy));
             let name = format!("{}/{POLICY_NAME}", create.role_name);
-            add(key("role-policy", &name), meaning.clone(), meaning);
+            add(key(ResourceKind::RolePolicy, &name), meaning.clone(), meaning);
         }
     }
     for (wanted, found) in prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems) {
@@ -116,11 +123,11 @@ pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint>
                 continue;
             };
             links.remove(there.id.as_str());
-            add(key("association", &association.name), there.id.clone(), there.id.clone());
+            add(key(ResourceKind::Association, &association.name), there.id.clone(), there.id.clone());
         }
         let now = format!("{:?}", (&system.id, &tags, &links));
         let made = format!("{:?}", (&system.id, &tags, &none));
-        add(key("file-system", &wanted.name), now, made);
+        add(key(ResourceKind::FileSystem, &wanted.name), now, made);
     }
     let runs = [&prospect.observed.runs.latest, &prospect.observed.runs.other];
     for (job, tags) in runs.into_iter().flatten() {
@@ -144,16 +151,19 @@ fn foreign_tags<'a>(
 pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> Option<String> {
     let now = steps(prospect);
     let is_settled = prospect.is_run_over(choices);
-    let is_taken =
-        saved.steps.get(JOB).zip(now.get(JOB)).is_some_and(|(was, step)| was.is_adoption_done(step));
+    let is_taken = saved
+        .steps
+        .get(JOB.word())
+        .zip(now.get(JOB.word()))
+        .is_some_and(|(was, step)| was.is_adoption_done(step));
     let has_run = is_taken || is_started(saved, prospect);
     let is_idle = |step: &Step| is_settled && step.is_any_of(&[Action::Skip]);
     for name in saved.steps.keys().chain(now.keys()) {
         let (Some(was), Some(step)) = (saved.steps.get(name), now.get(name)) else {
             return Some(format!("the plan's resources have changed: `{name}`"));
         };
-        let goes_on = match name.as_str() {
-            JOB => has_run,
+        let goes_on = match kind_of(name) {
+            Some(JOB) => has_run,
             _ => was.leads_to(step) || is_idle(step),
         };
         if was != step && !goes_on {
@@ -167,12 +177,14 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
         let holds = match (was, is, step) {
             (was, is, _) if was.map(String::as_str) == is.map(|seen| seen.now.as_str()) => true,
             // Earlier runs and those of other digests no longer matter once the plan's own run exists.
-            _ if name.starts_with(JOB) => has_run,
+            _ if kind_of(name) == Some(JOB) => has_run,
             (_, _, Some((_, step))) if is_idle(step) => true,
             (None, Some(seen), Some((was, _))) => was.is_written() && seen.now == seen.made,
             // The step compares only the Sids of the policy's statements, so their content is compared here.
             (Some(_), Some(_), Some((was, step))) => {
-                name.starts_with("role-policy ") && was.is_written() && step.is_any_of(&[Action::Unchanged])
+                kind_of(name) == Some(ResourceKind::RolePolicy)
+                    && was.is_written()
+                    && step.is_any_of(&[Action::Unchanged])
             }
             _ => false,
         };

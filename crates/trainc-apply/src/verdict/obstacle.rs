@@ -10,6 +10,7 @@ use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Detail, NextCommand, help};
+use trainc_emit::ResourceKind;
 use trainc_ir::Plan;
 
 /// Maximum number of characters of a differing value.
@@ -56,7 +57,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     }
     diagnostic = match kind {
         // The owner of the bucket could replace uploads, so buckets are not adopted.
-        Obstacle::Foreign if change.kind == "bucket" => {
+        Obstacle::Foreign if change.kind == ResourceKind::Bucket => {
             diagnostic.help("name one of your buckets: `upload=\"s3://…\"` in `program`").note(
                 "S3 returns 403 when the caller's account is given as the expected owner \
                 (HeadBucket, ExpectedBucketOwner)",
@@ -106,7 +107,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 .help(format!("write `capacity={:?}` or more", there.replace([' ', ','], "")))
                 .note("FSx cannot shrink storage, and a new file system starts empty")
         }
-        Obstacle::Replace if change.kind == "association" => diagnostic
+        Obstacle::Replace if change.kind == ResourceKind::Association => diagnostic
             .help(
                 "give the storage another `name=`: the job then creates a file system with this \
                 link, and the old one stays until it is destroyed",
@@ -132,7 +133,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 interruption would run the wrong content",
             ),
         // The data is intact, so deleting it is not suggested.
-        Obstacle::Misconfigured if change.kind == "association" => diagnostic
+        Obstacle::Misconfigured if change.kind == ResourceKind::Association => diagnostic
             .help(
                 "fix what FSx names: FSx needs permission to read the bucket and its event \
                 notifications on it; the link recovers within 15 minutes, then run the same command again",
@@ -159,7 +160,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 reference, TagResource)",
             )
         }
-        Obstacle::Broken if change.kind == "association" => diagnostic
+        Obstacle::Broken if change.kind == ResourceKind::Association => diagnostic
             .help(help![
                 format!(
                     "aws fsx delete-data-repository-association --association-id {} && ",
@@ -188,7 +189,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         ),
     };
     let flag = match kind {
-        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket" && !is_upload(change)),
+        Obstacle::Foreign => {
+            Some("--adopt").filter(|_| change.kind != ResourceKind::Bucket && !is_upload(change))
+        }
         Obstacle::OtherDigest | Obstacle::ConcurrentVersion => Some("--new-run"),
         Obstacle::DifferentContent
         | Obstacle::StartedMeanwhile
@@ -204,7 +207,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
 
 /// Returns true if the resource is an archive or a file of the worker.
 fn is_upload(change: &Change) -> bool {
-    matches!(change.kind, "source" | "worker")
+    matches!(change.kind, ResourceKind::Source | ResourceKind::Worker)
 }
 
 fn delete_data() -> NextCommand {

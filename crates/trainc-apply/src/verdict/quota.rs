@@ -98,13 +98,13 @@ pub(super) fn with_increase_command(plan: &Plan, fault: &Fault, item: &Item, ver
 /// `said` is the service's message.
 pub(super) fn quota(
     fault: &Fault,
-    item: &Item,
+    item: Option<&Item>,
     new: &dyn Fn(&'static Code, String) -> Diagnostic,
     said: &str,
 ) -> Diagnostic {
-    match fault.call {
-        Call::PutRolePolicy => return policy_size(item, new(&T0670, said.to_owned())),
-        Call::CreateDataRepositoryAssociation => {
+    match (fault.call, item) {
+        (Call::PutRolePolicy, Some(item)) => return policy_size(item, new(&T0670, said.to_owned())),
+        (Call::CreateDataRepositoryAssociation, _) => {
             let diagnostic = new(&T0670, said.to_owned());
             let Some(limit) = limits::get("fsx.associations") else { return diagnostic };
             return diagnostic.note(format!(

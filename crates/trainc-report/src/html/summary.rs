@@ -259,8 +259,8 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
         .resources
         .iter()
         .map(|one| {
-            let kind = one.kind.replace('-', " ");
-            vec![one.action.into(), kind.into(), Cell::name(&one.name), one.because.as_str().into()]
+            let kind = one.kind.word().replace('-', " ");
+            vec![one.action.word().into(), kind.into(), Cell::name(&one.name), one.because.as_str().into()]
         })
         .collect();
     let head = vec![text_column("action"), text_column("type"), text_column("name"), text_column("reason")];
