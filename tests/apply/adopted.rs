@@ -99,9 +99,10 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
         let told = events.iter().position(|event| matches!(event, Event::Taking { .. })).unwrap();
         let Event::Taking { item, differences, .. } = &events[told] else { unreachable!() };
         assert_eq!((item.kind, differences.is_empty()), (ResourceKind::FileSystem, false));
-        let written = events.iter().position(
-            |event| matches!(event, Event::Doing { item, what: Verb::Update } if item.kind == ResourceKind::FileSystem),
-        );
+        let is_update = |item: &Item, verb| verb == Verb::Update && item.kind == ResourceKind::FileSystem;
+        let written = events
+            .iter()
+            .position(|event| matches!(event, Event::Doing { item, what } if is_update(item, *what)));
         assert!(Some(told) < written, "what differs is told before it is changed: {events:#?}");
         let state = cloud.account();
         assert_eq!((state.file_systems.len(), state.jobs.len()), (1, 1));

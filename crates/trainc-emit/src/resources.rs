@@ -25,8 +25,9 @@ impl Origin {
 }
 
 words! {
-    /// A kind of AWS resource that trainc creates for a job, in the order of creation. A plan, `apply`, `destroy`, the bills after the
-    /// end and the operator's policy each match on all kinds, so that a new one cannot be forgotten.
+    /// A kind of AWS resource that trainc creates for a job, in the order of creation. A plan, `apply`,
+    /// `destroy`, the bills after the end and the operator's policy each match on all kinds, so that a new one
+    /// cannot be forgotten.
     ResourceKind {
         /// The execution role.
         Role "role",

@@ -30,8 +30,8 @@ pub struct Comparison {
 }
 
 /// Compares several jobs with the account concurrently; the resources of each are counted for those after it.
-/// `known` are the names of all jobs of the command, valid or not; `today` is in days since 1970; `hear` is called with each fault after
-/// which a call is repeated.
+/// `known` are the names of all jobs of the command, valid or not; `today` is in days since 1970; `hear` is
+/// called with each fault after which a call is repeated.
 pub async fn compare_with_account<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],

@@ -36,9 +36,7 @@ const DELETED: &str = "deleted";
 /// AI container, it will also be deleted in the S3 folder" (SageMaker developer guide, model-checkpoints,
 /// read 2026-11-26).
 pub fn after_end(plan: &Plan, prediction: &Prediction) -> Vec<AfterEnd> {
-    if plan.on_sagemaker.is_none() || plan.job.cluster.is_none() {
-        return Vec::new();
-    }
+    let (Some(_), Some(_)) = (&plan.on_sagemaker, &plan.job.cluster) else { return Vec::new() };
     let mut out: Vec<AfterEnd> =
         ResourceKind::ALL.iter().flat_map(|kind| left_by(*kind, plan, prediction)).collect();
     out.sort_by_key(|one| one.kind);
