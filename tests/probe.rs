@@ -1,7 +1,8 @@
 //! Measured rates and enforced budgets, as commands show them.
 
-use crate::support::{Ran, Scratch, read, trainc_in};
+use crate::support::{Ran, Scratch, compile, over_base, read, trainc_in};
 use std::time::Duration;
+use trainc_predict::Constants;
 
 fn run(dir: &Scratch, args: &[&str]) -> Ran {
     trainc_in(&dir.0, args, b"", Duration::from_mins(1))
@@ -118,4 +119,28 @@ fn enforcing_needs_a_limit() {
     let watched = run(&dir, &["watch", "job.kdl", "--simulate=account.json", "--enforce"]);
     assert_eq!(watched.code, Some(2), "{}", watched.err);
     assert!(watched.err.contains("`--enforce` has no limit"), "{}", watched.err);
+}
+
+/// A probe expects of each kernel the rate by which the step is timed: `fa3` is faster on Hopper.
+#[test]
+fn the_kernel_that_a_probe_measures_is_that_of_the_step() {
+    let expected = |kernel: &str| {
+        let nodes = format!(
+            "cluster \"ml.p5.48xlarge\" nodes=2 {{ max-run \"1d\"; }}\n\
+                train {{ attention \"{kernel}\"; }}\nprobe"
+        );
+        let plan = compile("job.kdl", &over_base(&nodes)).compiled.plan.unwrap();
+        let expectation = plan.expectation.unwrap();
+        assert_eq!(expectation.work.unwrap().attention, kernel);
+        let speed = expectation.speed.unwrap();
+        (speed.attention_seconds, speed.step_seconds)
+    };
+    let constant = |key: &str| Constants::shipped().value(key).unwrap();
+    let faster = constant("gpu.H100.flash3") / constant("gpu.H100.flash2");
+    let [(second, slow), (third, quick)] = ["fa2", "fa3"].map(expected);
+    assert!((second.unwrap() / third.unwrap() / faster - 1.0).abs() < 1e-9, "{second:?} {third:?}");
+    assert!(quick < slow, "{quick} {slow}");
+    assert_eq!(expected("sdpa").0, second);
+    assert_eq!(expected("cudnn").0, third);
+    assert_eq!(expected("eager").0, None);
 }

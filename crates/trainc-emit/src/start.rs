@@ -220,7 +220,7 @@ impl Settings {
                     .collectives
                     .iter()
                     .map(|one| Collective {
-                        operation: one.operation,
+                        operation: one.operation.as_str(),
                         axis: one.axis.map(trainc_ir::Axis::word),
                         bytes: one.bytes,
                         constant: one.constant,
@@ -298,7 +298,7 @@ mod tests {
             .to_vec(),
         };
         let collective = trainc_ir::Collective {
-            operation: "all_gather",
+            operation: trainc_ir::Operation::AllGather,
             axis: Some(Axis::Shard),
             bytes: 4096,
             constant: "links.fabric",

@@ -89,11 +89,33 @@ pub struct ProbeWork {
     pub checkpoint_bytes_per_node: u64,
 }
 
+/// An operation of a process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Every rank gets the parts of all.
+    AllGather,
+    /// Every rank gets a part of the sum.
+    ReduceScatter,
+    /// Every rank gets the sum.
+    AllReduce,
+}
+
+impl Operation {
+    /// Returns its name in `torch.distributed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AllGather => "all_gather",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::AllReduce => "all_reduce",
+        }
+    }
+}
+
 /// A collective that `probe` measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collective {
-    /// `all_gather`, `reduce_scatter` or `all_reduce`.
-    pub operation: &'static str,
+    /// Its operation.
+    pub operation: Operation,
     /// The axis along which its groups lie; `None` for all ranks.
     pub axis: Option<Axis>,
     /// Bytes of the whole tensor: the output of a gather, the input of the others.

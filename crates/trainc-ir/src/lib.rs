@@ -32,7 +32,7 @@ pub use account::AccountFacts;
 pub use cost::Cost;
 pub use delivery::{Assumed, Carrier, Delivery, Passed, WhyAssumed};
 pub use engine::Engine;
-pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, ProbeWork};
+pub use expectation::{Collective, Expectation, ExpectedSpeed, ExpectedType, Operation, ProbeWork};
 pub use fleet::{Alternative, Alternatives, Fleet, Part};
 pub use foreign_file::{FileReader, FileSetting, FileValue, ForeignFile, ProgramVersion, version_of};
 pub use image::Image;

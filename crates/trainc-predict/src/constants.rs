@@ -80,6 +80,13 @@ macro_rules! names {
             /// All of them with their keys in the file.
             pub const ALL: &'static [(&'static str, Self)] = &[$(($key, Self::$name),)+];
             const COUNT: usize = Self::ALL.len();
+
+            /// Returns its key in the file.
+            pub fn key(self) -> &'static str {
+                match self {
+                    $(Self::$name => $key,)+
+                }
+            }
         }
     };
 }

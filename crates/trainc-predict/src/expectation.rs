@@ -2,11 +2,11 @@
 //! containers.
 
 use super::bills::billed_per_hour;
-use super::constants::{Constants, Name};
-use super::layout::{Attention, FlashKernel, Layout, Precision, Sharding, System};
-use super::prediction::{Prediction, Speed};
+use super::constants::Constants;
+use super::layout::{Attention, FlashKernel, Layout, Precision};
+use super::prediction::Prediction;
 use super::run::checkpoint_bytes;
-use super::speed::{flash_slowness, recomputed_work, speed_without_evidence};
+use super::speed::{Operations, Product, Transfer};
 use trainc_ir::{Axis, Collective, Expectation, ExpectedSpeed, Plan, ProbeWork};
 
 /// Bytes of a 16-bit number.
@@ -15,12 +15,6 @@ const HALF: f64 = 2.0;
 const LARGEST: f64 = 1_073_741_824.0;
 /// Seconds per hour.
 const HOUR: f64 = 3_600.0;
-
-/// A collective to measure, with its predicted seconds.
-struct Planned {
-    collective: Collective,
-    seconds: f64,
-}
 
 /// Returns the planned figures of a job and the work that a probe measures.
 pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) -> Expectation {
@@ -37,19 +31,21 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
     };
     let constants = constants.for_gpu(layout.hardware.gpu);
     let speed = prediction.speed.as_ref();
-    // The rates of the constants alone, which a probe measures.
-    let plain = speed.and_then(|_| speed_without_evidence(&layout, constants).ok());
-    let products = products(&layout);
-    let collectives = collectives(&layout, plain.as_ref());
+    // By the constants alone, which a probe measures.
+    let operations = Operations::new(&layout, constants);
+    let is_measurable = |shape: &[f64; 3]| shape.iter().all(|size| *size >= 1.0);
+    let products: Vec<&Product> =
+        operations.products.iter().filter(|one| is_measurable(&one.shape)).collect();
+    let collectives = collectives(&layout, &operations);
     let speed = speed.map(|speed| ExpectedSpeed {
         step_seconds: speed.step_seconds,
         is_measured: speed.can_stop_a_job(),
         tokens_per_second: speed.tokens_per_second,
         compute_seconds: speed.parts.compute,
         communication_seconds: speed.parts.exposed_communication,
-        product_seconds: products.iter().filter_map(|of| product_seconds(&layout, constants, *of)).sum(),
-        attention_seconds: attention_seconds(&layout, constants),
-        collective_seconds: collectives.iter().map(|one| one.seconds).collect(),
+        product_seconds: products.iter().filter_map(|one| one.seconds).sum(),
+        attention_seconds: operations.attention,
+        collective_seconds: collectives.iter().filter_map(|one| one.seconds).collect(),
         constants: measured_constants(&layout, constants, &collectives),
     });
     let tensor = layout.degrees.tensor.max(1.0);
@@ -71,8 +67,8 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
         sequence_length: whole(layout.work.sequence_length / layout.degrees.context.max(1.0)),
         sequences: whole(layout.work.sequences_at_once()),
         attention: attention_kernel(plan, &layout),
-        products: products.iter().map(|of| of.map(whole)).collect(),
-        collectives: collectives.into_iter().map(|one| one.collective).collect(),
+        products: products.iter().map(|one| one.shape.map(whole)).collect(),
+        collectives: collectives.iter().map(Collective::from).collect(),
         order: plan.mesh.as_ref().map(|mesh| mesh.order.clone()).unwrap_or_default(),
         checkpoint_bytes_per_node: if plan.job.checkpoint.is_some() {
             whole(checkpoint_bytes(&layout) / layout.hardware.nodes.max(1.0))
@@ -85,13 +81,17 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
 
 /// Returns the keys of the constants that a probe of this layout measures.
 pub(super) fn probed_keys(layout: &Layout, constants: &Constants) -> Vec<String> {
-    let plain = speed_without_evidence(layout, constants).ok();
-    let measured = measured_constants(layout, constants, &collectives(layout, plain.as_ref()));
+    let collectives = collectives(layout, &Operations::new(layout, constants));
+    let measured = measured_constants(layout, constants, &collectives);
     measured.into_iter().map(|(key, _)| key).collect()
 }
 
 /// Returns the constants that a probe of this layout measures, and their values.
-fn measured_constants(layout: &Layout, constants: &Constants, collectives: &[Planned]) -> Vec<(String, f64)> {
+fn measured_constants(
+    layout: &Layout,
+    constants: &Constants,
+    collectives: &[Transfer],
+) -> Vec<(String, f64)> {
     let mut out = Vec::new();
     if let Some((kind, gpu)) = layout.hardware.gpu.and_then(|kind| Some((kind, constants.gpu(kind)?))) {
         let word = kind.kind_of_constants().as_str();
@@ -101,45 +101,23 @@ fn measured_constants(layout: &Layout, constants: &Constants, collectives: &[Pla
         }
     }
     for one in collectives {
-        let key = one.collective.constant;
-        let name = Name::ALL.iter().find(|(known, _)| *known == key).map(|(_, name)| *name);
-        if let Some(name) = name.filter(|_| out.iter().all(|(known, _)| known != key)) {
-            out.push((key.to_owned(), constants.get(name)));
+        let key = one.constant.key();
+        if out.iter().all(|(known, _)| known != key) {
+            out.push((key.to_owned(), constants.get(one.constant)));
         }
     }
     out
 }
 
-/// Returns the matrix products of a layer and the head on one GPU: rows, inner dimension, columns.
-fn products(layout: &Layout) -> Vec<[f64; 3]> {
-    let (model, degrees) = (&layout.model, &layout.degrees);
-    let t = degrees.tensor.max(1.0);
-    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
-    let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
-    let routed = if model.experts > 0.0 {
-        tokens * model.active_experts / (model.experts / degrees.expert.max(1.0)).max(1.0)
-    } else {
-        tokens
-    };
-    let mut out = vec![
-        [tokens, model.hidden, width + 2.0 * kv],
-        [tokens, width, model.hidden],
-        [routed, model.hidden, model.ffn / t],
-        [routed, model.ffn / t, model.hidden],
-    ];
-    if model.head_vocab > 0.0 {
-        out.push([tokens, model.hidden, model.head_vocab / t]);
+impl From<&Transfer> for Collective {
+    fn from(one: &Transfer) -> Self {
+        Self {
+            operation: one.operation,
+            axis: one.axis,
+            bytes: whole(one.bytes),
+            constant: one.constant.key(),
+        }
     }
-    out.retain(|of| of.iter().all(|size| *size >= 1.0));
-    out
-}
-
-/// Returns the predicted seconds of a matrix product in 16 bit, as `speed` computes them.
-fn product_seconds(layout: &Layout, constants: &Constants, [m, k, n]: [f64; 3]) -> Option<f64> {
-    let peak = layout.hardware.peak_flops?;
-    let gemm = constants.gpu(layout.hardware.gpu?)?.gemm;
-    let ridge = constants.get(Name::Roofline) * peak / layout.hardware.memory_bytes_per_second?;
-    Some(2.0 * m * k * n / (peak * gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n)))
 }
 
 /// Returns the attention kernel of the job, as the manifest names it or the layout runs it.
@@ -154,88 +132,23 @@ fn attention_kernel(plan: &Plan, layout: &Layout) -> &'static str {
     })
 }
 
-/// Returns the predicted seconds of FlashAttention, forward and backward, of one layer and micro-batch;
-/// `None` for attention that writes its scores.
-fn attention_seconds(layout: &Layout, constants: &Constants) -> Option<f64> {
-    if layout.attention != Attention::Flash {
-        return None;
-    }
+/// Returns the collectives of a step that a probe measures: on the bytes of one unit of a sharded model, and
+/// no more than [`LARGEST`].
+fn collectives(layout: &Layout, operations: &Operations) -> Vec<Transfer> {
     let (model, degrees) = (&layout.model, &layout.degrees);
-    let s = layout.work.sequence_length / degrees.context.max(1.0);
-    let width = model.heads * model.head_dim / degrees.tensor.max(1.0);
-    let core = 4.0 * s * s * layout.work.sequences_at_once() * width;
-    let seen = if model.causal { 0.5 } else { 1.0 };
-    let times = 1.0 + constants.get(Name::FlashBackward);
-    let slowness = flash_slowness(layout, constants, constants.gpu(layout.hardware.gpu?)?);
-    Some(seen * core * times * slowness / layout.hardware.peak_flops?)
-}
-
-/// Returns the collectives of a step on the plan's groups, with their predicted seconds.
-fn collectives(layout: &Layout, speed: Option<&Speed>) -> Vec<Planned> {
-    let (model, degrees, work) = (&layout.model, &layout.degrees, &layout.work);
-    let tensor = degrees.tensor.max(1.0);
-    let own = HALF * model.parameters / (tensor * degrees.pipeline.max(1.0));
-    let unit = if layout.one_unit { own } else { HALF * model.layer_parameters / tensor };
+    let own = HALF * model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0));
+    let unit = if layout.one_unit { own } else { HALF * model.layer_parameters / degrees.tensor.max(1.0) };
     let unit = unit.min(LARGEST);
-    let links = speed.map(|speed| speed.communication).unwrap_or_default();
-    let passes = work.passes.max(1.0);
-    let mut out = Vec::new();
-    let mut add = |operation, axis, bytes: f64, constant, seconds: f64| {
-        if bytes >= 1.0 {
-            let collective = Collective { operation, axis, bytes: whole(bytes), constant };
-            out.push(Planned { collective, seconds });
-        }
-    };
-    let sharded = matches!(layout.sharding, Sharding::Full | Sharding::Gradients);
-    if sharded && degrees.shard > 1.0 {
-        let constant = link_constant(layout, Axis::Shard, degrees.shard, "links.fabric");
-        let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
-        // Seconds that a byte of parameters takes to be gathered once.
-        let per_byte = (links.gather - links.scatter) / passes / gathers / own;
-        add("all_gather", Some(Axis::Shard), unit, constant, unit * per_byte);
-        if layout.lora.is_none() {
-            add("reduce_scatter", Some(Axis::Shard), unit, constant, unit * per_byte);
-        }
-        if degrees.replicas > 1.0 {
-            let constant = link_constant(layout, Axis::Replica, degrees.replicas, "links.fabric");
-            let (whole_bytes, bytes) = (own / degrees.shard, unit / degrees.shard);
-            add("all_reduce", Some(Axis::Replica), bytes, constant, links.replicas / whole_bytes * bytes);
-        }
-    } else if degrees.data_parallel_ranks() > 1.0 && layout.system != System::DeviceMap {
-        let ranks = degrees.data_parallel_ranks();
-        let fabric = if super::speed::megatron(layout) { "links.gradients" } else { "links.fabric" };
-        let constant = link_constant(layout, Axis::Shard, ranks, fabric);
-        // The gradients of all data-parallel ranks: of all ranks, where no other axis divides them.
-        if ranks >= degrees.ranks() {
-            let trained = layout.lora.map_or(own, |lora| HALF * lora.trainable);
-            let bytes = trained.min(LARGEST);
-            add("all_reduce", None, bytes, constant, links.gradients / trained * bytes);
-        }
-    }
-    if degrees.tensor > 1.0 {
-        let tokens = work.sequence_length * work.sequences_at_once() / degrees.context.max(1.0);
-        let layers = (model.layers / degrees.pipeline.max(1.0)).ceil();
-        let times = passes * layers * (4.0 + recomputed_work(layout).collectives);
-        let constant = link_constant(layout, Axis::Tensor, degrees.tensor, "links.tensor_fabric");
-        let bytes = HALF * tokens * model.hidden;
-        add("all_reduce", Some(Axis::Tensor), bytes, constant, links.tensor / times);
-    }
-    out
-}
-
-/// Returns the constant that determines a group's bandwidth: that of the links inside a node, or `fabric`
-/// between nodes.
-fn link_constant(layout: &Layout, axis: Axis, ranks: f64, fabric: &'static str) -> &'static str {
-    let hardware = &layout.hardware;
-    let (nodes, per_node) = (hardware.nodes, hardware.gpus_per_node);
-    let spread = layout.order.group_placement(&layout.degrees, nodes, per_node, axis, ranks);
-    if nodes > 1.0 && spread.nodes > 1.0 {
-        fabric
-    } else if hardware.intra_bytes_per_second.unwrap_or(0.0) > 0.0 {
-        "links.nvlink"
-    } else {
-        "links.pcie_bytes_per_second"
-    }
+    let trained = layout.lora.map_or(own, |lora| HALF * lora.trainable).min(LARGEST);
+    let sized = operations.transfers.iter().map(|one| {
+        one.with_bytes(match one.axis {
+            Some(Axis::Shard) => unit,
+            Some(Axis::Replica) => unit / degrees.shard,
+            None => trained,
+            Some(_) => one.bytes,
+        })
+    });
+    sized.filter(|one| one.bytes >= 1.0).collect()
 }
 
 /// Rounds a count that is computed as a float.

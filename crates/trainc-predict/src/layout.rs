@@ -245,6 +245,14 @@ pub struct Work {
     pub global_sequences: f64,
 }
 
+impl Layout {
+    /// Returns the number of tokens that a GPU works on at a time: its part of the sequences of a
+    /// micro-batch.
+    pub fn tokens_at_once(&self) -> f64 {
+        self.work.sequence_length * self.work.sequences_at_once() / self.degrees.context.max(1.0)
+    }
+}
+
 impl Work {
     /// Returns the number of sequences that pass through one model replica at a time.
     pub fn sequences_at_once(&self) -> f64 {

@@ -2,7 +2,6 @@
 //! logits, optimizer.
 
 use super::{Machine, Name, RecomputedWork, recomputed_work};
-use crate::constants::{Constants, Gpu};
 use crate::layout::{
     AdapterKind, Attention, Code, Dispatcher, ExpertKernel, FlashKernel, Fp8Recipe, GpuKind, Layout,
     Quantisation, Sharding, System,
@@ -23,11 +22,11 @@ pub(super) struct Pass {
 }
 
 pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
-    let (model, work, degrees) = (&layout.model, &layout.work, &layout.degrees);
+    let (model, degrees) = (&layout.model, &layout.degrees);
     let c = |name| machine.get(name);
     let t = degrees.tensor.max(1.0);
-    let s = work.sequence_length;
-    let tokens = s * work.sequences_at_once() / degrees.context.max(1.0);
+    let s = layout.work.sequence_length;
+    let tokens = layout.tokens_at_once();
     let again = recomputed_work(layout);
     let rounds = 3.0 + again.rest;
     // A frozen matrix has only the gradient of its input.
@@ -43,30 +42,14 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
                 Fp8Recipe::Nvfp4 => Name::Nvfp4,
             })
         });
-    let ridge = c(Name::Roofline) * peak / bandwidth;
-    let product = |m: f64, k: f64, n: f64, peak: f64| {
-        // Layers without attention or without a feed-forward part have none.
-        if m * k * n <= 0.0 {
-            return 0.0;
-        }
-        2.0 * m * k * n / (peak * machine.gpu.gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n))
-    };
+    let ridge = ridge(machine);
     let h = model.hidden;
     let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
     let inner = model.ffn / t;
-    // Tokens are distributed over the experts; all selected ones of a layer together process `active` times
-    // as many.
-    let (expert_tokens, copies) = if model.experts > 0.0 {
-        let local = (model.experts / degrees.expert.max(1.0)).max(1.0);
-        (tokens * model.active_experts / local, local)
-    } else {
-        (tokens, 1.0)
-    };
-    let mut matrices = product(tokens, h, width + 2.0 * kv, fast)
-        + product(tokens, width, h, fast)
-        + copies
-            * ((model.ffn_matrices - 1.0) * product(expert_tokens, h, inner, fast)
-                + product(expert_tokens, inner, h, fast));
+    let copies = local_experts(layout).unwrap_or(1.0);
+    let shapes @ [.., head] = products(layout);
+    let [qkv, output, up, down, _] = shapes.map(|shape| product_seconds(machine, shape, fast));
+    let mut matrices = qkv + output + copies * ((model.ffn_matrices - 1.0) * up + down);
     if model.experts == 0.0 {
         // Cross-attention and similar: other parameters of the layers.
         let plain =
@@ -75,14 +58,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     }
     let core = 4.0 * s * tokens * width;
     let attention = match layout.attention {
-        Attention::Flash => {
-            // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask
-            // halves the work.
-            let seen = if model.causal { 0.5 } else { 1.0 };
-            let slowness = flash_slowness(layout, machine.constants, &machine.gpu);
-            let times = 1.0 + c(Name::FlashBackward) + again.attention;
-            seen * core * times * slowness / peak
-        }
+        Attention::Flash => flash_seconds(layout, machine, again.attention),
         Attention::Eager => {
             let again = again.attention;
             let products = core * (3.0 + again) / (peak * machine.gpu.gemm)
@@ -127,7 +103,7 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     };
     let logits = if layout.code == Code::Nanotron { Name::NanotronLogits } else { Name::Logits };
     let head = if model.head_vocab > 0.0 {
-        product(tokens, h, model.head_vocab / t, peak) * if layout.lora.is_some() { 2.0 } else { 3.0 }
+        product_seconds(machine, head, peak) * if layout.lora.is_some() { 2.0 } else { 3.0 }
             + c(logits) * tokens * model.head_vocab / t / bandwidth
     } else {
         0.0
@@ -153,8 +129,62 @@ pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     }
 }
 
+/// Returns the unhidden part of the roofline's ridge, in elements.
+fn ridge(machine: &Machine) -> f64 {
+    machine.get(Name::Roofline) * machine.peak / machine.bandwidth
+}
+
+/// Returns the number of a layer's experts on one GPU; `None` without experts.
+fn local_experts(layout: &Layout) -> Option<f64> {
+    let experts = layout.model.experts;
+    (experts > 0.0).then(|| (experts / layout.degrees.expert.max(1.0)).max(1.0))
+}
+
+/// Returns the matrix products of a layer and of the head on one GPU, as rows, inner dimension and columns:
+/// query, key and value; output; up (or gate); down; head.
+pub(super) fn products(layout: &Layout) -> [[f64; 3]; 5] {
+    let model = &layout.model;
+    let t = layout.degrees.tensor.max(1.0);
+    let tokens = layout.tokens_at_once();
+    let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
+    let (h, inner) = (model.hidden, model.ffn / t);
+    // Tokens are distributed over the experts; all selected ones of a layer together process `active` times
+    // as many.
+    let routed = local_experts(layout).map_or(tokens, |local| tokens * model.active_experts / local);
+    [
+        [tokens, h, width + 2.0 * kv],
+        [tokens, width, h],
+        [routed, h, inner],
+        [routed, inner, h],
+        [tokens, h, model.head_vocab / t],
+    ]
+}
+
+/// Returns the time of a matrix product at a peak in FLOP/s, by the roofline.
+pub(super) fn product_seconds(machine: &Machine, [m, k, n]: [f64; 3], peak: f64) -> f64 {
+    // Layers without attention or without a feed-forward part have none.
+    if m * k * n <= 0.0 {
+        return 0.0;
+    }
+    2.0 * m * k * n / (peak * machine.gpu.gemm) * (1.0 + ridge(machine) * (1.0 / m + 1.0 / k + 1.0 / n))
+}
+
+/// Returns the time of FlashAttention in one layer and micro-batch: forward, backward and the repeated share
+/// of the forward pass.
+pub(super) fn flash_seconds(layout: &Layout, machine: &Machine, again: f64) -> f64 {
+    let model = &layout.model;
+    let width = model.heads * model.head_dim / layout.degrees.tensor.max(1.0);
+    let core = 4.0 * layout.work.sequence_length * layout.tokens_at_once() * width;
+    // The kernel always recomputes the scores: 2.5 times the forward pass's FLOP. A causal mask halves the
+    // work.
+    let seen = if model.causal { 0.5 } else { 1.0 };
+    let times = 1.0 + machine.get(Name::FlashBackward) + again;
+    seen * core * times * flash_slowness(layout, machine) / machine.peak
+}
+
 /// Returns the time of FlashAttention over that at the GPU's peak.
-pub(crate) fn flash_slowness(layout: &Layout, constants: &Constants, gpu: &Gpu) -> f64 {
+fn flash_slowness(layout: &Layout, machine: &Machine) -> f64 {
+    let gpu = &machine.gpu;
     let kind = layout.hardware.gpu.map(GpuKind::kind_of_constants);
     let newer = match layout.flash {
         FlashKernel::First => 1.0,
@@ -162,11 +192,11 @@ pub(crate) fn flash_slowness(layout: &Layout, constants: &Constants, gpu: &Gpu) 
         FlashKernel::Third if matches!(kind, Some(GpuKind::H100 | GpuKind::B200)) => gpu.flash3,
         FlashKernel::Second | FlashKernel::Third => gpu.flash2,
     };
-    let narrow = 1.0 + constants.get(Name::NarrowHeads) / layout.model.head_dim;
+    let narrow = 1.0 + machine.get(Name::NarrowHeads) / layout.model.head_dim;
     // Blocks at the diagonal and at the ends of a sequence are not full. A ring passes blocks of the
     // sequence.
     let parts = if layout.ulysses { 1.0 } else { layout.degrees.context.max(1.0) };
-    let short = 1.0 + constants.get(Name::FlashLength) * parts / layout.work.sequence_length.max(1.0);
+    let short = 1.0 + machine.get(Name::FlashLength) * parts / layout.work.sequence_length.max(1.0);
     narrow * short / (gpu.flash * newer)
 }
 

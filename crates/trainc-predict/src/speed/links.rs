@@ -1,6 +1,6 @@
 //! Communication time: bytes over bandwidth, with the latency of short messages.
 
-use super::{Machine, Name, megatron};
+use super::{HALF, Machine, Name, megatron};
 use crate::layout::{Code, Dispatcher, GpuKind, Layout, Precision, Sharding, System, TensorOverlap};
 use crate::memory::offloads_activations;
 use crate::order::Spread;
@@ -9,11 +9,8 @@ use trainc_ir::Axis;
 /// Seconds before the first byte of a collective inside a node arrives (NCCL on 8 A100: 46 to 79 µs).
 const START: f64 = 4e-5;
 
-/// Bytes of 16-bit weights or gradients per parameter.
-const HALF: f64 = 2.0;
-
 /// Returns the parameters that one GPU computes with: those of its stage and tensor rank.
-fn parameters_per_gpu(layout: &Layout) -> f64 {
+pub(super) fn parameters_per_gpu(layout: &Layout) -> f64 {
     let degrees = &layout.degrees;
     let experts = layout.model.expert_parameters;
     let own = layout.model.parameters - experts + experts / degrees.expert.max(1.0);
@@ -33,15 +30,27 @@ fn smddp_speedup(layout: &Layout, machine: &Machine) -> f64 {
     if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
 }
 
-/// Returns the time of the all-reduces of one layer's tensor group: forward, backward and recomputed (with
-/// sequence parallelism the bytes are the same).
-pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> f64 {
-    let t = layout.degrees.tensor;
-    if t <= 1.0 {
-        return 0.0;
+/// An all-reduce of a tensor group over a layer's activations, seconds.
+pub(super) struct TensorReduce {
+    /// Over the links.
+    whole: f64,
+    /// Until the last rank arrives.
+    begin: f64,
+    /// For other nodes.
+    wait: f64,
+}
+
+impl TensorReduce {
+    /// Returns the seconds of a call that nothing overlaps.
+    pub(super) fn seconds(&self) -> f64 {
+        self.whole + self.begin + self.wait
     }
-    let tokens =
-        layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
+}
+
+/// Returns the time of an all-reduce of one layer's tensor group.
+pub(super) fn tensor_reduce(layout: &Layout, machine: &Machine) -> TensorReduce {
+    let t = layout.degrees.tensor;
+    let tokens = layout.tokens_at_once();
     let Spread { nodes, beside } = group_placement(layout, Axis::Tensor, t);
     let inside = nodes <= 1.0;
     let bandwidth = match machine.fabric {
@@ -52,13 +61,23 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
         None => machine.nvlink,
     };
     let begin = machine.get(Name::RankSkew) * (t - 1.0);
+    let wait = if inside { 0.0 } else { nodes * machine.get(Name::TensorWait) * wait_share(layout, machine) };
+    let whole = 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth;
+    TensorReduce { whole, begin, wait }
+}
+
+/// Returns the time of the all-reduces of one layer's tensor group: forward, backward and recomputed (with
+/// sequence parallelism the bytes are the same).
+pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> f64 {
+    if layout.degrees.tensor <= 1.0 {
+        return 0.0;
+    }
+    let TensorReduce { whole, begin, wait } = tensor_reduce(layout, machine);
     let exposed = match layout.tensor_overlap {
         TensorOverlap::None => 1.0,
         TensorOverlap::Chunks => machine.get(Name::OverlapTensor),
         TensorOverlap::UserBuffers => machine.get(Name::OverlapBuffers),
     };
-    let wait = if inside { 0.0 } else { nodes * machine.get(Name::TensorWait) * wait_share(layout, machine) };
-    let whole = 2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth;
     // Attention and the feed-forward part have half of the collectives each.
     let half = f64::midpoint(4.0, again);
     let experts = match (layout.model.experts > 0.0, layout.splits_experts) {
@@ -85,7 +104,7 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
     }
     if layout.ulysses {
         // Query, key, value and output change between parts of the sequence and heads, forward and backward.
-        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
+        let tokens = layout.tokens_at_once();
         let elements = tokens * (2.0 * model.heads + 2.0 * model.kv_heads) * model.head_dim;
         let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
         let bandwidth = match machine.fabric {
@@ -95,7 +114,7 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
         return (2.0 + share) * ((ranks - 1.0) / ranks * HALF * elements / bandwidth + 4.0 * START);
     }
     let heads = if layout.code.is_megatron() { model.kv_heads } else { model.heads };
-    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
+    let tokens = layout.tokens_at_once();
     let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
     let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
     let bandwidth = match machine.fabric {
@@ -107,8 +126,7 @@ pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine,
 
 /// Returns the time of the sends to the next stage and back, of one micro-batch.
 pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
-    let tokens =
-        layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
+    let tokens = layout.tokens_at_once();
     let bytes = HALF * tokens * layout.model.hidden;
     let Spread { nodes, beside } = group_placement(layout, Axis::Pipeline, layout.degrees.pipeline);
     let bandwidth = match machine.fabric {
@@ -158,7 +176,7 @@ fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
 
 /// Returns the bytes of an element of a reduced gradient. The worker's are in 32 bit unless set; the runs
 /// that FSDP's constants were fitted to count as 16-bit.
-fn gradient_width(layout: &Layout) -> f64 {
+pub(super) fn gradient_width(layout: &Layout) -> f64 {
     if layout.system == System::Worker && layout.worker.wide_reduction { 2.0 * HALF } else { HALF }
 }
 
@@ -171,11 +189,17 @@ pub(super) fn scatter_share(layout: &Layout) -> f64 {
 /// Returns the time to gather parameters for the forward and the backward pass and to scatter gradients, of
 /// one micro-batch.
 pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
-    let shard = layout.degrees.shard.max(1.0);
-    if shard <= 1.0 {
+    if layout.degrees.shard <= 1.0 {
         return 0.0;
     }
     let (gathers, scatters) = gathers_and_scatters(layout);
+    (gathers + scatters) * gather_seconds_once(layout, machine)
+}
+
+/// Returns the time to gather all parameters that one GPU computes with in a shard group, or to scatter as
+/// many 16-bit gradients.
+pub(super) fn gather_seconds_once(layout: &Layout, machine: &Machine) -> f64 {
+    let shard = layout.degrees.shard.max(1.0);
     let bytes = HALF * parameters_per_gpu(layout);
     let inside = bytes * (shard - 1.0) / shard / machine.nvlink;
     let Spread { nodes, beside } = group_placement(layout, Axis::Shard, shard);
@@ -188,7 +212,7 @@ pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
         }
         _ => 0.0,
     };
-    (gathers + scatters) * inside.max(between)
+    inside.max(between)
 }
 
 /// Returns the time of the second hop of sharded replicas: all-reduces of each shard's gradients over the
@@ -202,39 +226,70 @@ pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 
     beside * bytes / (machine.get(Name::Fabric) * smddp_speedup(layout, machine) * fabric)
 }
 
-/// Returns the time to reduce gradients over all data ranks, once per step; with ZeRO-1 the same bytes as
-/// scatter and gather.
-pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
-    // The ranks that split sequences hold the same weights and reduce their gradients too; Megatron's
-    // constants were fitted without them.
+/// Returns the number of ranks that reduce whole gradients together.
+///
+/// The ranks that split sequences hold the same weights and reduce their gradients too; Megatron's constants
+/// were fitted without them.
+pub(super) fn gradient_ranks(layout: &Layout) -> f64 {
     let parts = if megatron(layout) { layout.degrees.context.max(1.0) } else { 1.0 };
-    let ranks = layout.degrees.data_parallel_ranks() / parts;
-    if ranks <= 1.0 {
-        return 0.0;
-    }
+    layout.degrees.data_parallel_ranks() / parts
+}
+
+/// Returns the bytes of one GPU's gradients that an all-reduce of the same time reduces.
+pub(super) fn gradient_bytes(layout: &Layout) -> f64 {
     let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
     // DDP under autocast: the weights are in 32 bit, and so are their gradients.
     let wide = layout.system == System::Ddp && matches!(layout.precision, Precision::Mixed { .. });
     let width = layout.gradient_bytes.unwrap_or(if wide { 2.0 * HALF } else { HALF });
     // ZeRO-1 scatters gradients and gathers 16-bit weights: half of an all-reduce each.
-    let bytes =
-        if layout.sharding == Sharding::Optimizer { f64::midpoint(width, HALF) } else { width } * trained;
+    if layout.sharding == Sharding::Optimizer {
+        f64::midpoint(width, HALF) * trained
+    } else {
+        width * trained
+    }
+}
+
+/// Returns the constant of the rate at which whole gradients are reduced between nodes.
+pub(super) fn gradient_constant(layout: &Layout) -> Name {
+    match (megatron(layout), layout.sharding) {
+        // Observed only for DeepSpeed's buckets; Megatron's and SMP's own optimizers scatter and gather the
+        // bytes of an all-reduce.
+        (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepspeed => Name::Zero1,
+        (true, _) if layout.hardware.efa => Name::GradientsEfa,
+        (true, _) => Name::Gradients,
+        (false, _) => Name::Fabric,
+    }
+}
+
+/// Returns the constant that determines a group's bandwidth: that of the links inside a node, or `fabric`
+/// between nodes.
+pub(super) fn link_constant(layout: &Layout, axis: Axis, ranks: f64, fabric: Name) -> Name {
+    if layout.hardware.nodes > 1.0 && group_placement(layout, axis, ranks).nodes > 1.0 {
+        fabric
+    } else {
+        super::inside_constant(layout)
+    }
+}
+
+/// Returns the time to reduce gradients over all data ranks, once per step; with ZeRO-1 the same bytes as
+/// scatter and gather.
+pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
+    let ranks = gradient_ranks(layout);
+    if ranks <= 1.0 {
+        return 0.0;
+    }
+    let bytes = gradient_bytes(layout);
     let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
     let Spread { nodes, beside } = group_placement(layout, Axis::Shard, ranks);
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
-            let share = match (megatron(layout), layout.sharding) {
-                // Observed only for DeepSpeed's buckets; Megatron's and SMP's own optimizers scatter and
-                // gather the bytes of an all-reduce.
-                (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepspeed => {
-                    machine.get(Name::Zero1)
-                }
-                (true, _) if layout.hardware.efa => {
-                    machine.get(Name::GradientsEfa) / (1.0 + nodes / machine.get(Name::GradientNodesEfa))
-                }
-                (true, _) => machine.get(Name::Gradients) / (1.0 + nodes / machine.get(Name::GradientNodes)),
-                (false, _) => machine.get(Name::Fabric),
+            let constant = gradient_constant(layout);
+            let loss = match constant {
+                Name::GradientsEfa => 1.0 + nodes / machine.get(Name::GradientNodesEfa),
+                Name::Gradients => 1.0 + nodes / machine.get(Name::GradientNodes),
+                _ => 1.0,
             };
+            let share = machine.get(constant) / loss;
             let rate = share * smddp_speedup(layout, machine) * fabric;
             beside * 2.0 * bytes * (nodes - 1.0) / nodes / rate
         }
@@ -258,7 +313,7 @@ pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine)
     if e <= 1.0 || model.experts == 0.0 {
         return 0.0;
     }
-    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
+    let tokens = layout.tokens_at_once();
     // Each rank of a tensor group sends its part of the sequence.
     let tokens = if megatron(layout) { tokens / degrees.tensor.max(1.0) } else { tokens };
     let nodes = if layout.splits_experts {
@@ -315,7 +370,7 @@ pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers
         seconds += copies * HALF * parameters_per_gpu(layout) * of_node / machine.get(Name::HostParameters);
     }
     if offloads_activations(layout) {
-        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
+        let tokens = layout.tokens_at_once();
         let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
         let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);
         seconds += layout.work.passes * (copies - layers_seconds).max(0.0);

@@ -6,11 +6,12 @@
 
 mod compute;
 mod links;
+mod operations;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use compute::flash_slowness;
+pub(crate) use operations::{Operations, Product, Transfer};
 
 use super::balance::balanced_stages;
 use super::constants::{Constants, Gpu, Name};
@@ -21,6 +22,14 @@ use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, R
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 use super::probed::remaining_width;
+
+/// Bytes of 16-bit weights or gradients per parameter.
+const HALF: f64 = 2.0;
+
+/// Returns the constant of the rate between the GPUs of a node.
+fn inside_constant(layout: &Layout) -> Name {
+    if layout.hardware.intra_bytes_per_second.unwrap_or(0.0) > 0.0 { Name::Nvlink } else { Name::Pcie }
+}
 
 /// Rates of the machine, and the constants.
 pub(super) struct Machine<'a> {
@@ -53,12 +62,9 @@ impl<'a> Machine<'a> {
         if hardware.nodes > 1.0 && fabric.is_none() {
             return Err(Unknown("the links between nodes are unknown"));
         }
+        let inside = inside_constant(layout);
         let both_ways = hardware.intra_bytes_per_second.unwrap_or(0.0);
-        let nvlink = if both_ways > 0.0 {
-            constants.get(Name::Nvlink) * both_ways / 2.0
-        } else {
-            constants.get(Name::Pcie)
-        };
+        let nvlink = constants.get(inside) * if inside == Name::Nvlink { both_ways / 2.0 } else { 1.0 };
         Ok(Self { constants, gpu, peak, bandwidth, nvlink, fabric })
     }
 
