@@ -271,17 +271,14 @@ fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
             PathBuf::from("plan.md"),
             escape_output(&crate::commands::plan::markdown(manifest, set), false).into_bytes(),
         );
-        let document = crate::commands::plan::document(manifest, set);
+        let mut document = crate::commands::plan::document(manifest, set);
         let page = crate::commands::plan::plan_html(manifest, set, &document, options);
         tree.insert(PathBuf::from("report.html"), page.into_bytes());
-        if let Ok(mut value) = serde_json::to_value(&document) {
-            let name = PathBuf::from("plan.json");
-            // The next `emit` recognizes its own files by this list.
-            let files: BTreeSet<&Path> = tree.keys().map(PathBuf::as_path).chain([name.as_path()]).collect();
-            if let Some(members) = value.as_object_mut() {
-                let files = files.iter().map(|path| path.to_string_lossy()).collect();
-                members.insert("files".to_owned(), files);
-            }
+        let name = PathBuf::from("plan.json");
+        // The next `emit` recognizes its own files by this list.
+        let files: BTreeSet<&Path> = tree.keys().map(PathBuf::as_path).chain([name.as_path()]).collect();
+        document.files = files.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        if let Ok(value) = serde_json::to_value(&document) {
             tree.insert(name, canonical_json::pretty(&value).into_bytes());
         }
         targets.push(Target { dir, tree });

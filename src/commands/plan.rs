@@ -28,7 +28,7 @@ use trainc_predict::Constants;
 use trainc_project::files::{MOST_SAVED_PLAN_BYTES, read_regular};
 use trainc_project::manifests::{Manifest, Set, compile_all};
 use trainc_report::human::{Depth, Problems};
-use trainc_report::json::{BetterMachine, Document, Interval};
+use trainc_report::json::{BetterMachine, Document};
 use trainc_report::{self as report, Subject};
 
 /// Show the resolved plan: mesh, batch, memory, speed, cost and resources
@@ -277,14 +277,13 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 
 /// Returns a better machine as a member of the document.
 fn elsewhere(found: &FoundMachine) -> BetterMachine {
-    let interval = |ends: trainc_predict::Interval| Interval { low: ends.low, high: ends.high };
     BetterMachine {
         instance: found.instance.clone(),
         nodes: found.nodes,
         seconds: found.run.seconds,
-        seconds_interval: found.seconds_between.map(interval),
+        seconds_interval: found.seconds_between,
         cost_usd: found.run.usd,
-        cost_usd_interval: found.usd_between.map(interval),
+        cost_usd_interval: found.usd_between,
         saves: found.saves,
     }
 }

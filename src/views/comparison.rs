@@ -10,7 +10,7 @@ use trainc_emit::{ResourceKind, Verb};
 use trainc_ops::comparison::Comparison;
 use trainc_project::manifests::{Manifest, Set};
 use trainc_report::human::verb_style;
-use trainc_report::json::{Document, Quota, Resource};
+use trainc_report::json::{Document, Resource};
 
 /// Adds the state of each resource in the account to the plan's document.
 pub(crate) fn add_to_document(comparison: &Comparison, document: &mut Document) {
@@ -19,16 +19,7 @@ pub(crate) fn add_to_document(comparison: &Comparison, document: &mut Document) 
     document.compared_with = Some(prospect.desired.account.clone());
     document.account = Some(prospect.desired.account.clone());
     document.changes = Some(!prospect.is_empty());
-    let quotas = comparison.quotas.iter().cloned().map(|room| Quota {
-        name: room.name,
-        code: room.code,
-        value: room.value,
-        needed: room.needed,
-        in_use: room.in_use,
-        in_use_is_lower_bound: room.in_use_is_lower_bound,
-        is_default: room.is_default,
-    });
-    document.quotas = quotas.collect();
+    document.quotas.clone_from(&comparison.quotas);
     for resource in &mut document.resources {
         resource.name = trainc_ir::address::substitute_account(&resource.name, &prospect.desired.account);
         let change = prospect.changes.iter().find(|change| {

@@ -7,6 +7,7 @@
 use super::position::{self, Columns};
 use super::{Diagnostic, ManifestReport, Run, Severity};
 use crate::source::{SourceMap, Span};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -16,30 +17,34 @@ pub const FORMAT_VERSION: &str = "1.0";
 /// The JSON Schema of [`Document`], for `trainc schema diagnostic`.
 pub const SCHEMA: &str = include_str!("../schemas/diagnostic.v1.json");
 
-/// The output of `check -o json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The output of `trainc check -o json`. Members are only added: readers must ignore unknown members, and
+/// only a new major number of `format_version` removes members. `$defs/problem` is also an item of `problems`
+/// in plan.json.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "trainc diagnostics, version 1")]
 pub struct Document {
-    /// Major and minor version; only a new major version removes members.
+    /// Major and minor version of this format.
+    #[schemars(regex(pattern = r"^1\.[0-9]+$"))]
     pub format_version: &'static str,
-    /// Every checked manifest, including those without problems.
+    /// Every checked manifest, including those without problems, in the order of the check.
     pub manifests: Vec<Manifest>,
-    /// The totals of all manifests.
+    /// Totals of all manifests; a problem of a shared layer counts once for each manifest that has it.
     pub summary: Summary,
 }
 
 /// One manifest and its problems.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Manifest {
-    /// The path as the user gave it.
+    /// As the user gave it.
     pub path: String,
-    /// The job's name, null if it could not be read.
+    /// The job's name; null if it could not be read.
     pub job: Option<String>,
-    /// Its problems in the order of the text.
+    /// In the order of the text.
     pub problems: Vec<Problem>,
 }
 
-/// The number of problems of all manifests; a shared problem counts for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The number of problems of all manifests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
     /// Errors.
     pub errors: usize,
@@ -48,51 +53,58 @@ pub struct Summary {
 }
 
 /// One problem.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "problem")]
 pub struct Problem {
-    /// The ID of the code, `T` and four digits.
+    /// The ID of the kind of problem; never reused. `trainc explain CODE` shows its page.
+    #[schemars(regex(pattern = r"^T[0-9]{4}$"))]
     pub code: &'static str,
-    /// The kebab-case name of the code.
+    /// The name of the code.
+    #[schemars(regex(pattern = r"^[a-z0-9]+(-[a-z0-9]+)*$"))]
     pub name: &'static str,
     /// `error`, `warning` or `note`.
     pub severity: Severity,
-    /// The problem: what was expected and what was found.
+    /// What is wrong: what was expected and what was found.
     pub message: String,
     /// The primary place.
     #[serde(flatten)]
     pub place: Place,
-    /// The text at the primary place, or null.
+    /// The text at this place, or null.
     pub label: Option<String>,
-    /// The secondary places.
+    /// Secondary places of the problem, possibly in other files.
     pub labels: Vec<Label>,
-    /// Advice on what to type, or null.
+    /// What to type, or null.
     pub help: Option<String>,
     /// Reasons, or sources of numbers.
     pub notes: Vec<String>,
-    /// Facts for tools; the names depend on the code.
+    /// The same facts for tools: names to values. The names depend on the code.
     pub facts: BTreeMap<&'static str, serde_json::Value>,
     /// An edit that fixes the problem; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Edit")]
     pub fix: Option<Edit>,
 }
 
 /// A place in a source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
-    /// The path as the user gave it, or `<stdin>`, or `<--set cluster.nodes=4>`.
+    /// The path as the user gave it, `<stdin>`, or an override such as `<--set cluster.nodes=4>`.
     pub file: String,
-    /// The first byte.
+    /// The first byte, from 0.
     pub start: usize,
     /// One past the last byte; equal to `start` for an empty place.
     pub end: usize,
     /// Line of the first byte, from 1.
+    #[schemars(range(min = 1))]
     pub line: u32,
     /// Column of the first byte, from 1, in characters.
+    #[schemars(range(min = 1))]
     pub column: u32,
 }
 
 /// A secondary place of a problem.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "label")]
 pub struct Label {
     /// The place.
     #[serde(flatten)]
@@ -102,15 +114,16 @@ pub struct Label {
 }
 
 /// A replacement of bytes of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "fix")]
 pub struct Edit {
-    /// The file to change.
+    /// The path as the user gave it, `<stdin>`, or an override such as `<--set cluster.nodes=4>`.
     pub file: String,
-    /// First byte to replace.
+    /// The first byte, from 0.
     pub start: usize,
-    /// One past the last byte to replace; equal to `start` to insert.
+    /// One past the last byte; equal to `start` for an empty place.
     pub end: usize,
-    /// The new text.
+    /// The replacement text.
     pub text: String,
 }
 

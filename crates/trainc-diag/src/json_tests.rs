@@ -30,6 +30,12 @@ fn schema_violations(document: &Value) -> Vec<String> {
 }
 
 #[test]
+fn the_schema_is_that_of_the_types() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/diagnostic.v1.json");
+    json_schema::assert_generated::<Document>(&path);
+}
+
+#[test]
 fn the_schema_describes_every_document() {
     let mut bare = Sample::default();
     bare.sources.add("x.kdl", "");

@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 use truncate::{HELP_LIMIT, MESSAGE_LIMIT, quote_empty, truncate_quotes};
 
 /// The severity of a problem. Ordered: an error is greater than a warning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Information, or a condition that only the account can answer.

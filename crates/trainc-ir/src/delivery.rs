@@ -1,34 +1,48 @@
 //! How the settings of a job reach its program.
 
 use super::Scalar;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use std::fmt;
 use trainc_diag::source::Span;
 
-/// The settings of a job that decide memory, time, cost or what is trained: those that reach the program, and
-/// those that are assumed of it.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// How the settings that decide memory, time, cost or what is trained reach the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Delivery {
     /// The settings that the program gets.
     pub passed: Vec<Passed>,
-    /// The settings that the program must have by itself.
+    /// The settings that the program must have by itself: an edit of one changes the plan and not the job.
     pub assumed: Vec<Assumed>,
 }
 
 /// A setting that the program gets.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Passed {
-    /// Its path, as `train.micro-batch`.
+    /// The path of the setting, as `train.micro-batch`.
     pub setting: String,
-    /// By what.
+    /// What carries it.
     pub by: Carrier,
-    /// The name that it has there: an option, a variable, a key or a file.
+    /// Its name there: an option, a variable, a key, or a place in the program.
+    #[serde(rename = "as")]
     pub name: String,
     /// The value as the program gets it.
+    #[serde(serialize_with = "serialize_scalar")]
+    #[schemars(with = "JsonScalar")]
     pub value: Scalar,
 }
 
+/// A scalar in JSON.
+#[derive(JsonSchema)]
+#[schemars(inline, extend("type" = ["string", "number", "boolean", "null"]))]
+struct JsonScalar;
+
+fn serialize_scalar<S: Serializer>(value: &Scalar, serializer: S) -> Result<S::Ok, S::Error> {
+    value.to_json().serialize(serializer)
+}
+
 /// What carries a setting to the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Carrier {
     /// A placeholder in an argument.
     Placeholder,
@@ -42,32 +56,29 @@ pub enum Carrier {
     Variable,
 }
 
-impl Carrier {
-    /// Returns its word in plan.json.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Placeholder => "placeholder",
-            Self::Literal => "literal",
-            Self::File => "file",
-            Self::Vocabulary => "vocabulary",
-            Self::Variable => "variable",
-        }
-    }
-}
-
 /// A setting that nothing carries to the program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Assumed {
-    /// Its path, as `train.micro-batch`.
+    /// The path of the setting, as `train.micro-batch`.
     pub setting: String,
     /// The planned value.
+    #[serde(serialize_with = "serialize_scalar")]
+    #[schemars(with = "JsonScalar")]
     pub value: Scalar,
     /// Where it is written.
+    #[serde(skip)]
     pub span: Span,
     /// The placeholder that would carry it, if there is one.
+    #[serde(skip)]
     pub placeholder: Option<&'static str>,
     /// Why it is assumed.
+    #[serde(serialize_with = "serialize_text")]
+    #[schemars(with = "String")]
     pub why: WhyAssumed,
+}
+
+fn serialize_text<S: Serializer>(text: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(text)
 }
 
 /// Why a setting is assumed.

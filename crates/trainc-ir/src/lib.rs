@@ -23,6 +23,7 @@ pub mod payload;
 pub mod placeholders;
 pub mod plan;
 pub mod price;
+pub mod quota_room;
 pub mod script;
 pub mod source_tree;
 pub mod training_job;
@@ -43,6 +44,7 @@ pub use payload::{AddedFile, Archive, ArchiveOrigin, KeyPlace, Payload, Starts};
 pub use placeholders::Placeholders;
 pub use plan::*;
 pub use price::{Price, PriceBasis, PriceEstimate, StoragePrice};
+pub use quota_room::QuotaRoom;
 pub use script::{
     CommandLine, CommandOption, OptionDefault, ParserKind, RequirementsFile, Script, ScriptModule, Takes,
     Unmodelled,

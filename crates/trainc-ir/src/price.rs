@@ -3,6 +3,7 @@
 use crate::cost::Cost;
 use crate::date::epoch_days;
 use crate::units::GIB;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The age in days from which a price counts as old.
@@ -12,7 +13,8 @@ pub const OLD_DAYS: i64 = 90;
 pub const DISCOUNT: &str = ", less --discount ";
 
 /// The basis of the price of an instance.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum PriceBasis {
     /// The user wrote it.
     User,
@@ -22,33 +24,44 @@ pub enum PriceBasis {
     Estimate(PriceEstimate),
 }
 
-/// An interval of a price that is estimated from an EC2 price.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Present if no SageMaker price is known and `usd_per_hour` is an estimate from the EC2 price, to which
+/// region, date and source then refer. It satisfies neither a hard nor an enforced budget.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PriceEstimate {
-    /// The low end, US dollars per hour, with the user's discount.
+    /// Low end of the estimate, US dollars per instance and hour, with the user's discount.
     pub low_usd_per_hour: f64,
-    /// The high end.
+    /// High end of the estimate, US dollars per instance and hour.
     pub high_usd_per_hour: f64,
-    /// The EC2 price of the type in the region of the price.
+    /// On-demand price of the type on EC2, US dollars per instance and hour.
     pub ec2_usd_per_hour: f64,
 }
 
-/// Price of one instance for an hour.
-#[derive(Clone, Debug, PartialEq)]
+/// Price of an instance.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Price {
-    /// US dollars per hour.
+    /// US dollars per instance and hour.
     pub usd_per_hour: f64,
     /// The same without the user's discount: what spot instances never exceed.
+    #[serde(skip)]
     pub list_usd_per_hour: f64,
-    /// The region of the catalogue row; `None` for a price of the user.
+    /// The region of the catalogue row; null if the user set the price (`--price`).
     pub region: Option<String>,
-    /// The date from which it is valid, such as a day or `before 2025-06`; `None` for a price of the user.
+    /// The date from which it is valid, a day or a text such as `before 2025-06`; null if the user set the
+    /// price (`--price`).
     pub date: Option<String>,
-    /// The source; `--price` for a price of the user.
+    /// Source of the price; `--price` for a price of the user.
     pub source: String,
     /// Whose price it is, or the interval of an estimate. Region, date and source of an estimate are those of
     /// the EC2 price.
+    #[serde(rename = "estimate", skip_serializing_if = "PriceBasis::is_price")]
+    #[schemars(with = "PriceEstimate")]
     pub basis: PriceBasis,
+}
+
+impl PriceBasis {
+    fn is_price(&self) -> bool {
+        matches!(self, Self::User | Self::List)
+    }
 }
 
 impl Price {

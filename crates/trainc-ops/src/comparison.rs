@@ -8,11 +8,11 @@ use trainc_apply::diff::{Choices, Target};
 use trainc_apply::fake;
 use trainc_apply::fault::Fault;
 use trainc_apply::look::{Look, Repeated};
-use trainc_apply::preflight::{self, Facts, QuotaRoom, Together};
+use trainc_apply::preflight::{self, Facts, Together};
 use trainc_apply::prospect::Prospect;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{Diagnostic, Problems, Severity};
-use trainc_ir::Plan;
+use trainc_ir::{Plan, QuotaRoom};
 use trainc_report::json::Blocked;
 
 /// A manifest compared with an account.

@@ -4,7 +4,7 @@
 use super::bills::billed_per_hour;
 use super::constants::Constants;
 use super::layout::{Attention, FlashKernel, Layout, Precision};
-use super::prediction::Prediction;
+use super::prediction::{Prediction, round_to_u64};
 use super::run::checkpoint_bytes;
 use super::speed::{Operations, Product, Transfer};
 use trainc_ir::{Axis, Collective, Expectation, ExpectedSpeed, Plan, ProbeWork};
@@ -57,21 +57,21 @@ pub fn expectation(plan: &Plan, prediction: &Prediction, constants: &Constants) 
             // Products in 8 bit have their own constant; the others of such a job are in bf16.
             Precision::Mixed { .. } | Precision::Pure16 { .. } | Precision::Fp8(_) => "bf16",
         },
-        hidden: whole(model.hidden),
-        heads: whole(model.heads / tensor),
-        kv_heads: whole((model.kv_heads / tensor).max(1.0)),
-        head_dim: whole(model.head_dim),
-        ffn: whole(model.ffn / tensor),
-        ffn_matrices: whole(model.ffn_matrices),
+        hidden: round_to_u64(model.hidden),
+        heads: round_to_u64(model.heads / tensor),
+        kv_heads: round_to_u64((model.kv_heads / tensor).max(1.0)),
+        head_dim: round_to_u64(model.head_dim),
+        ffn: round_to_u64(model.ffn / tensor),
+        ffn_matrices: round_to_u64(model.ffn_matrices),
         is_causal: model.causal,
-        sequence_length: whole(layout.work.sequence_length / layout.degrees.context.max(1.0)),
-        sequences: whole(layout.work.sequences_at_once()),
+        sequence_length: round_to_u64(layout.work.sequence_length / layout.degrees.context.max(1.0)),
+        sequences: round_to_u64(layout.work.sequences_at_once()),
         attention: attention_kernel(plan, &layout),
-        products: products.iter().map(|one| one.shape.map(whole)).collect(),
+        products: products.iter().map(|one| one.shape.map(round_to_u64)).collect(),
         collectives: collectives.iter().map(Collective::from).collect(),
         order: plan.mesh.as_ref().map(|mesh| mesh.order.clone()).unwrap_or_default(),
         checkpoint_bytes_per_node: if plan.job.checkpoint.is_some() {
-            whole(checkpoint_bytes(&layout) / layout.hardware.nodes.max(1.0))
+            round_to_u64(checkpoint_bytes(&layout) / layout.hardware.nodes.max(1.0))
         } else {
             0
         },
@@ -114,7 +114,7 @@ impl From<&Transfer> for Collective {
         Self {
             operation: one.operation,
             axis: one.axis,
-            bytes: whole(one.bytes),
+            bytes: round_to_u64(one.bytes),
             constant: one.constant.key(),
         }
     }
@@ -149,11 +149,4 @@ fn collectives(layout: &Layout, operations: &Operations) -> Vec<Transfer> {
         })
     });
     sized.filter(|one| one.bytes >= 1.0).collect()
-}
-
-/// Rounds a count that is computed as a float.
-fn whole(value: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, 0 or more")]
-    let whole = value.max(0.0).round() as u64;
-    whole
 }

@@ -60,8 +60,8 @@ pub use layout::{
 pub use order::Order;
 pub use part_intervals::{Basis, PartInterval, Widths};
 pub use prediction::{
-    Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run,
-    RunPartIntervals, RunParts, Speed, SpeedParts, Spot, Tflops,
+    Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
+    Speed, SpeedParts, Spot, Tflops, round_to_u64,
 };
 pub use probed::Probed;
 pub use self_check::SelfCheck;

@@ -1,54 +1,33 @@
 //! Intervals of the parts of a prediction. Only totals were measured: peaks of a GPU and times of a step.
 //! Counted parts are exact; the others share the error of the total.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::prediction::{Communication, Interval, MemoryParts, Speed, SpeedParts};
 
-/// Basis of the interval of a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Origin of the interval of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// Exact: known counts of known widths over known ranks. Both ends equal the figure.
+    /// Exact: known counts of known widths over known ranks. Both bounds equal the figure.
     Counted,
     /// The residuals of the total: measured peaks or steps against predicted ones.
     #[default]
     Residuals,
-    /// The worker's own account of its memory, which tests compare with every part.
+    /// ±8 % of the worker's own account of its memory, on CPUs, which tests compare with every part.
     Account,
 }
 
-impl Basis {
-    /// Returns its word in the machine-readable output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counted => "counted",
-            Self::Residuals => "residuals",
-            Self::Account => "account",
-        }
-    }
-}
-
-/// Interval of a part, with its basis.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Interval of a part, with its origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PartInterval {
-    /// Ends, in the part's unit.
+    /// Bounds, in the part's unit.
+    #[serde(flatten)]
     pub interval: Interval,
-    /// Basis.
+    /// Origin of the bounds.
+    #[serde(rename = "origin")]
     pub basis: Basis,
-}
-
-impl MemoryParts {
-    /// Applies a function to every part.
-    pub fn map<T>(&self, say: impl Fn(f64) -> T) -> MemoryParts<T> {
-        MemoryParts {
-            parameters: say(self.parameters),
-            gradients: say(self.gradients),
-            optimizer: say(self.optimizer),
-            activations: say(self.activations),
-            gathered: say(self.gathered),
-            logits: say(self.logits),
-            buffers: say(self.buffers),
-            reserve: say(self.reserve),
-        }
-    }
 }
 
 /// Returns the intervals of the parts of a peak, in bytes, given the interval of the total.

@@ -3,6 +3,8 @@
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
 use super::part_intervals::{PartInterval, Widths};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use trainc_ir::Cost;
 
 /// Memory and speed of a layout, and the run of the plan.
@@ -25,11 +27,11 @@ pub struct Prediction {
 }
 
 /// 90 % interval of the true figure.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Interval {
-    /// Lower end, in the figure's unit.
+    /// Lower bound, in the figure's unit.
     pub low: f64,
-    /// Upper end, in the figure's unit.
+    /// Upper bound, in the figure's unit.
     pub high: f64,
 }
 
@@ -100,37 +102,61 @@ impl Fit {
 }
 
 /// Parts of a GPU's memory, in bytes (they add up to the total), or a value per part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct MemoryParts<T = f64> {
-    /// Resident weights.
+    /// Stored weights, bytes.
     pub parameters: T,
-    /// Resident gradients.
+    /// Stored gradients, bytes.
     pub gradients: T,
-    /// Moments and 32-bit copies.
+    /// Stored optimizer states, bytes: moments and 32-bit copies.
     pub optimizer: T,
-    /// Memory of the backward pass.
+    /// Activations saved for the backward pass, bytes.
     pub activations: T,
-    /// Temporarily gathered units.
+    /// Parameters gathered for the running layer, bytes.
     pub gathered: T,
-    /// Logits and loss.
+    /// Logits and their gradient, bytes.
     pub logits: T,
-    /// Buffers of collectives and of the optimizer.
+    /// Buffers of collectives and of the optimizer, bytes.
     pub buffers: T,
-    /// CUDA context, allocator reserve.
+    /// CUDA context, fragmentation and the like, bytes.
     pub reserve: T,
+}
+
+impl<T> MemoryParts<T> {
+    /// Applies a function to every part.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> MemoryParts<U> {
+        MemoryParts {
+            parameters: to(self.parameters),
+            gradients: to(self.gradients),
+            optimizer: to(self.optimizer),
+            activations: to(self.activations),
+            gathered: to(self.gathered),
+            logits: to(self.logits),
+            buffers: to(self.buffers),
+            reserve: to(self.reserve),
+        }
+    }
+
+    /// Returns the parts in the order of the members.
+    pub fn values(self) -> [T; 8] {
+        [
+            self.parameters,
+            self.gradients,
+            self.optimizer,
+            self.activations,
+            self.gathered,
+            self.logits,
+            self.buffers,
+            self.reserve,
+        ]
+    }
 }
 
 impl MemoryParts {
     /// Returns the sum, bytes.
     pub fn total(&self) -> f64 {
-        self.parameters
-            + self.gradients
-            + self.optimizer
-            + self.activations
-            + self.gathered
-            + self.logits
-            + self.buffers
-            + self.reserve
+        self.values().into_iter().sum()
     }
 }
 
@@ -179,40 +205,49 @@ impl Speed {
 /// collective.
 ///
 /// Communication of tensor parallelism, pipeline stages and experts is fully exposed. The rest overlaps with
-/// compute: [`SpeedParts::exposed_communication`] holds its exposed part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// compute: `exposed_communication` of the parts is its exposed part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Communication<T = f64> {
-    /// All-reduces of a layer's tensor group.
+    /// All-reduces of a layer's tensor group, fully exposed, seconds.
     pub tensor: T,
-    /// Sends between stages.
+    /// Sends between stages, fully exposed, seconds.
     pub pipeline: T,
-    /// Tokens to their experts and back.
+    /// Tokens to their experts and back, fully exposed, seconds.
     pub experts: T,
-    /// Keys and values around the ring of a context group, in parallel with attention.
+    /// Keys and values around the ring of a context group, during attention, seconds.
     pub context: T,
-    /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
+    /// All-gather of parameters and reduce-scatter of gradients inside a shard group, seconds.
     pub gather: T,
-    /// Of `gather`, the reduce-scatter.
+    /// Of `gather`, the reduce-scatter, seconds.
+    #[serde(skip)]
     pub scatter: T,
-    /// All-reduce of each shard's gradients over the replicas.
+    /// All-reduce of each shard's gradients over the replicas, seconds.
     pub replicas: T,
-    /// All-reduce of whole gradients over all data ranks.
+    /// All-reduce of whole gradients over all data ranks, seconds.
     pub gradients: T,
+}
+
+impl<T> Communication<T> {
+    /// Applies a function to every collective.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> Communication<U> {
+        Communication {
+            tensor: to(self.tensor),
+            pipeline: to(self.pipeline),
+            experts: to(self.experts),
+            context: to(self.context),
+            gather: to(self.gather),
+            scatter: to(self.scatter),
+            replicas: to(self.replicas),
+            gradients: to(self.gradients),
+        }
+    }
 }
 
 impl Communication {
     /// Returns each multiplied by a factor.
     pub(super) fn scaled(&self, factor: f64) -> Self {
-        Self {
-            tensor: factor * self.tensor,
-            pipeline: factor * self.pipeline,
-            experts: factor * self.experts,
-            context: factor * self.context,
-            gather: factor * self.gather,
-            scatter: factor * self.scatter,
-            replicas: factor * self.replicas,
-            gradients: factor * self.gradients,
-        }
+        self.map(|seconds| factor * seconds)
     }
 
     /// Returns the sum, seconds.
@@ -231,47 +266,69 @@ impl Communication {
     }
 }
 
-/// TFLOP/s per GPU, by convention.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tflops {
-    /// Forward and backward, no recomputation.
-    pub model: f64,
-    /// Including recomputation.
-    pub hardware: f64,
-    /// 6 N, frozen weights counted like others.
-    pub six_n: f64,
-    /// 8 N, likewise.
-    pub eight_n: f64,
+/// TFLOP/s per GPU, by convention, or a value per convention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Tflops<T = f64> {
+    /// Forward and backward, without recomputation.
+    pub model: T,
+    /// With recomputation.
+    pub hardware: T,
+    /// 6 × parameters × tokens, frozen weights counted like others.
+    pub six_n: T,
+    /// 8 × parameters × tokens, likewise.
+    pub eight_n: T,
+}
+
+impl<T> Tflops<T> {
+    /// Applies a function to every convention.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> Tflops<U> {
+        Tflops {
+            model: to(self.model),
+            hardware: to(self.hardware),
+            six_n: to(self.six_n),
+            eight_n: to(self.eight_n),
+        }
+    }
 }
 
 /// Parts of a step, in seconds (they add up to the total), or a value per part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct SpeedParts<T = f64> {
-    /// The GPU computes.
+    /// Compute, seconds.
     pub compute: T,
-    /// The GPU waits for other GPUs.
+    /// Communication not hidden behind compute, seconds.
     pub exposed_communication: T,
-    /// The pipeline fills and drains.
+    /// Pipeline bubble, seconds: the pipeline fills and drains.
     pub bubble: T,
-    /// The GPU waits for the host's memory.
+    /// Copies to and from the host, seconds.
     pub offload: T,
-    /// The optimizer's step.
+    /// The optimizer, seconds.
     pub optimizer: T,
-    /// The GPU waits for data; `None` if their rate is unknown, and data loading is assumed to keep up.
+    /// Waiting for data, seconds: the time by which reading a step's sequences exceeds the rest of the step.
+    /// Null if the read rate is not known; data loading is then assumed to keep up.
     pub input: Option<T>,
+}
+
+impl<T> SpeedParts<T> {
+    /// Applies a function to every part.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> SpeedParts<U> {
+        SpeedParts {
+            compute: to(self.compute),
+            exposed_communication: to(self.exposed_communication),
+            bubble: to(self.bubble),
+            offload: to(self.offload),
+            optimizer: to(self.optimizer),
+            input: self.input.map(to),
+        }
+    }
 }
 
 impl SpeedParts {
     /// Returns each multiplied by a factor.
     pub(super) fn scaled(&self, factor: f64) -> Self {
-        Self {
-            compute: factor * self.compute,
-            exposed_communication: factor * self.exposed_communication,
-            bubble: factor * self.bubble,
-            offload: factor * self.offload,
-            optimizer: factor * self.optimizer,
-            input: self.input.map(|input| factor * input),
-        }
+        self.map(|seconds| factor * seconds)
     }
 
     /// Returns the sum, seconds.
@@ -295,7 +352,7 @@ pub struct Run {
     /// Its parts.
     pub parts: RunParts,
     /// Their intervals.
-    pub part_intervals: RunPartIntervals,
+    pub part_intervals: RunParts<Interval>,
     /// Checkpoints, if the job writes any.
     pub checkpoint: Option<Checkpoints>,
     /// Time with interruptions, if their rate is given and the run finishes.
@@ -310,23 +367,6 @@ pub struct Run {
     pub least_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
-}
-
-/// Intervals of the parts of a run, seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunPartIntervals {
-    /// Image, start of the processes, model.
-    pub startup: Interval,
-    /// Copying the data before the start; `None` if their size is unknown.
-    pub download: Option<Interval>,
-    /// Optimizer steps.
-    pub training: Interval,
-    /// Writing checkpoints.
-    pub checkpoints: Interval,
-    /// Evaluations; `None` if their number is unknown.
-    pub evaluation: Option<Interval>,
-    /// Time lost to interruptions; `None` without a rate, or if the run does not finish at the upper end.
-    pub interruptions: Option<Interval>,
 }
 
 impl Run {
@@ -367,19 +407,38 @@ impl Run {
     }
 }
 
-/// Parts of a run, seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunParts {
-    /// Image, start of the processes, model.
-    pub startup: f64,
-    /// Copying the data before the start; `None` if their size is unknown.
-    pub download: Option<f64>,
-    /// Optimizer steps.
-    pub training: f64,
-    /// Writing checkpoints.
-    pub checkpoints: f64,
-    /// Evaluations; `None` if their number is unknown.
-    pub evaluation: Option<f64>,
+/// Parts of a run, seconds, or a value per part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct RunParts<T = f64> {
+    /// Start of image, processes and model, seconds.
+    pub startup: T,
+    /// Data download before the start, seconds; null if its size is not known.
+    pub download: Option<T>,
+    /// Optimizer steps, seconds.
+    pub training: T,
+    /// Writing checkpoints, seconds.
+    pub checkpoints: T,
+    /// Evaluations during the run, seconds; 0 without `evaluate`, null if their number is not known.
+    pub evaluation: Option<T>,
+    /// Time lost to interruptions and node failures at the given rates, repeated work and restarts, seconds;
+    /// null if neither `node-mtbf` nor `interruptions-per-hour` is set, and if the run would never finish at
+    /// that rate.
+    pub interruptions: Option<T>,
+}
+
+impl<T> RunParts<T> {
+    /// Applies a function to every part.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> RunParts<U> {
+        RunParts {
+            startup: to(self.startup),
+            download: self.download.map(&to),
+            training: to(self.training),
+            checkpoints: to(self.checkpoints),
+            evaluation: self.evaluation.map(&to),
+            interruptions: self.interruptions.map(&to),
+        }
+    }
 }
 
 impl RunParts {
@@ -391,60 +450,91 @@ impl RunParts {
     }
 }
 
-/// Cost of checkpoints.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Checkpoints {
-    /// Bytes of one, for a full resumption.
+    /// Size of a checkpoint for a full resumption, bytes.
+    #[serde(serialize_with = "serialize_count")]
+    #[schemars(with = "u64")]
     pub bytes: f64,
-    /// Seconds to write one.
+    /// Time to write a checkpoint, seconds.
     pub seconds: f64,
-    /// Interval, seconds.
+    /// Interval of the time to write a checkpoint.
+    #[serde(rename = "seconds_interval")]
     pub interval: Interval,
-    /// The interval with the least expected loss (Young and Daly), seconds; `None` if the rate of node
-    /// failures or interruptions is not given.
+    /// The optimal checkpoint interval (Young, Daly), seconds; null if neither `node-mtbf` nor an
+    /// interruption rate is set.
     pub best_interval_seconds: Option<f64>,
-    /// The same at both ends of [`Self::interval`], seconds, at the given rate of node failures.
+    /// The optimal interval at both bounds of `seconds_interval`, at the given failure rate; null if the
+    /// optimal interval is.
+    #[serde(rename = "best_interval_seconds_interval")]
     pub best_interval: Option<Interval>,
 }
 
-/// A run with random interruptions at a known rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Rounds an amount, of bytes or a count, to a whole number.
+pub fn round_to_u64(amount: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 or more")]
+    let whole = amount.max(0.0).round() as u64;
+    whole
+}
+
+fn serialize_count<S: Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(round_to_u64(*amount))
+}
+
+/// The run with random interruptions at the given rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Spot {
     /// Expected billed time, seconds.
     pub expected_seconds: f64,
     /// The same if a run without interruptions takes the low end of its interval.
+    #[serde(skip)]
     pub low_seconds: f64,
-    /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not
-    /// finish at the upper end.
+    /// The expected time at both bounds of the step time, at the given interruption rate, equal to
+    /// `run.interval`; null if at the upper bound the run would never finish.
+    #[serde(rename = "expected_seconds_interval")]
     pub interval: Option<Interval>,
-    /// Time that nine in ten runs stay below, seconds; includes the variation of interruptions only, at the
+    /// The 90th percentile of the billed time, seconds; includes the variation of interruptions only, at the
     /// predicted step time.
     pub p90_seconds: f64,
-    /// The same at both ends of the interval of a run without interruptions.
+    /// `p90_seconds` at both bounds of the step time.
+    #[serde(rename = "p90_seconds_interval")]
     pub p90_interval: Option<Interval>,
     /// Expected number of interruptions.
     pub interruptions: f64,
-    /// The same at both ends of the interval of a run without interruptions.
+    /// Expected interruptions at both bounds of `expected_seconds_interval`; null if that is.
     pub interruptions_interval: Option<Interval>,
-    /// US dollars of the expected time, including repeated work; if prices are known.
+    /// Cost of the expected time, including repeated work, US dollars; null if a price is not known.
     pub expected_usd: Option<f64>,
-    /// US dollars of both ends of the expected time's interval.
+    /// Cost of both bounds of `expected_seconds_interval`; null if that or a price is not known.
     pub expected_usd_interval: Option<Interval>,
-    /// US dollars of the time that nine in ten runs stay below.
+    /// Cost of `p90_seconds`, US dollars.
     pub p90_usd: Option<f64>,
-    /// US dollars of both ends of that time's interval.
+    /// Cost of both bounds of `p90_seconds_interval`; null if that or a price is not known.
     pub p90_usd_interval: Option<Interval>,
 }
 
-/// Parts of the cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CostParts {
-    /// Instances.
-    pub instances: Cost,
-    /// Storage volumes.
-    pub volumes: Cost,
-    /// File systems for the run's time.
-    pub file_systems: Cost,
+/// Parts of the cost, or a value per part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct CostParts<T = Cost> {
+    /// Instances, US dollars.
+    pub instances: T,
+    /// Storage volumes, US dollars.
+    pub volumes: T,
+    /// File systems for the run time, US dollars.
+    pub file_systems: T,
+}
+
+impl<T> CostParts<T> {
+    /// Applies a function to every part.
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> CostParts<U> {
+        CostParts {
+            instances: to(self.instances),
+            volumes: to(self.volumes),
+            file_systems: to(self.file_systems),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::{GpuKind, Layout};
 use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
-use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals, RunParts, Speed, Spot};
+use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
 use super::speed::forward_share;
 use super::spot::predict_spot_run;
 use trainc_ir::hardware::Instance;
@@ -158,12 +158,13 @@ impl Terms {
             Some(CheckpointInterval::Steps(n)) => (self.steps / (n as f64).max(1.0)).floor(),
             _ => between(speed.step_seconds).map_or(0.0, |between| (training / between).floor()),
         };
-        let parts = RunParts {
+        let mut parts = RunParts {
             startup: self.startup,
             download: self.download,
             training,
             checkpoints: saves * save,
             evaluation,
+            interruptions: None,
         };
         let around = parts.startup_seconds() + parts.checkpoints;
         let evaluated = evaluation.unwrap_or(0.0);
@@ -194,6 +195,7 @@ impl Terms {
         });
         let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
         let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
+        parts.interruptions = spot.map(|spot| spot.expected_seconds - seconds);
         let cost_parts = match (self.losses, spot) {
             (Some(_), None) => CostParts::default(),
             _ => self.bills.cost_of_nodes(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
@@ -212,7 +214,7 @@ impl Terms {
             p90_usd_interval: in_dollars(spot.p90_interval),
             ..spot
         });
-        let part_intervals = RunPartIntervals {
+        let part_intervals = RunParts {
             startup: self.around.interval_around(parts.startup),
             download: parts.download.map(|seconds| self.around.interval_around(seconds)),
             training: Interval {

@@ -2,12 +2,12 @@
 
 use super::cost::warm_pool_usd;
 use super::json::AfterEnd;
-use super::sections::round_to_u64;
 use trainc_diag::{text, words};
 use trainc_emit::ResourceKind;
 use trainc_ir::price::describe_price;
 use trainc_ir::{CheckpointInterval, Plan};
 use trainc_predict::Prediction;
+use trainc_predict::round_to_u64;
 
 words! {
     /// A kind of what is billed after the end of a job, the most expensive first.

@@ -1,17 +1,19 @@
 //! What a job costs, as text: expected, at most, and after its end.
 
 use super::after_end;
-use super::json::{Choice, Document, Interval, Quota};
-use super::sections::{Section, UNKNOWN, round_to_u64, unknown_with_reason};
+use super::json::{Choice, Document};
+use super::sections::{Section, UNKNOWN, unknown_with_reason};
 use std::fmt::Write as _;
 use trainc_catalog::instances;
 use trainc_catalog::quotas::{self, Usage};
 use trainc_diag::text;
-use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
 use trainc_ir::price::describe_origins;
+use trainc_ir::{Plan, QuotaRoom};
+use trainc_predict::Interval;
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost, unpriced_file_systems};
 use trainc_predict::prediction::CostParts;
+use trainc_predict::round_to_u64;
 
 /// Returns what the job costs: expected, at most, on a better machine, after its end, and the room in the
 /// quotas. Every output shows these sections. Today is in days since 1970; without it old prices have no
@@ -113,7 +115,7 @@ fn expected_by_type(choices: &[Choice]) -> String {
             let usd = match (one.run.cost_usd, &one.run.cost_usd_interval) {
                 (Some(usd), ends) => {
                     let between = ends.as_ref().map(|ends| format!(" ({})", between(ends, one.run.most_usd)));
-                    let estimate = one.price.as_ref().filter(|price| price.estimate.is_some());
+                    let estimate = one.price.as_ref().filter(|price| price.estimate().is_some());
                     let estimated = if estimate.is_some() { "an estimated " } else { "" };
                     format!("{estimated}{}{}", text::dollars(usd), between.unwrap_or_default())
                 }
@@ -226,7 +228,7 @@ fn dearest_choice(plan: &Plan) -> Option<&str> {
 /// Returns the room in the quota of the account that running jobs use up first.
 fn quotas(document: &Document) -> Vec<String> {
     let number = |value: f64| text::group_digits(round_to_u64(value));
-    let one = |quota: &Quota| {
+    let one = |quota: &QuotaRoom| {
         let left = quota.value - quota.needed - quota.in_use.unwrap_or(0.0);
         // Negative if apply waits for other jobs to end.
         let left =
@@ -246,7 +248,7 @@ fn quotas(document: &Document) -> Vec<String> {
         )
     };
     // The one that is used up first.
-    let left = |quota: &&Quota| quota.value - quota.needed - quota.in_use.unwrap_or(0.0);
+    let left = |quota: &&QuotaRoom| quota.value - quota.needed - quota.in_use.unwrap_or(0.0);
     document.quotas.iter().min_by(|a, b| left(a).total_cmp(&left(b))).map(one).into_iter().collect()
 }
 

@@ -1,13 +1,12 @@
 //! plan.json of a plan.
 
 use super::json::{
-    Assumed, Batch, Choice, Cluster, Delivery, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image,
-    Manifest, Mesh, Model, ModelPart, Override, Passed, Price, Run, Source,
+    Batch, Choice, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
+    ModelPart, Override, Run, Source,
 };
 use super::{Subject, after_end, cost, forecast, notes, resources};
 use trainc_diag::json::problem;
 use trainc_ir::architecture::Architecture;
-use trainc_ir::price::describe_price;
 use trainc_ir::{Axis, Engine, Plan};
 
 /// Returns the plan for scripts.
@@ -28,6 +27,7 @@ pub fn document(subject: &Subject) -> Document {
         format_version: FORMAT_VERSION,
         trainc_version: env!("CARGO_PKG_VERSION"),
         catalog_version: trainc_catalog::VERSION,
+        files: Vec::new(),
         job: subject.job.map(str::to_owned),
         digest: identity.map(|identity| identity.digest.clone()),
         training_job_name: identity.map(|identity| identity.training_job.clone()),
@@ -76,7 +76,7 @@ pub fn document(subject: &Subject) -> Document {
             global_sequences: batch.global_sequences.value,
             global_tokens: batch.global_tokens,
         }),
-        delivery: plan.map(delivery).unwrap_or_default(),
+        delivery: plan.map(|plan| plan.delivery.clone()).unwrap_or_default(),
         image: plan.and_then(|plan| plan.image.as_ref()).map(|image| Image {
             uri: image.uri.clone(),
             pytorch: image.pytorch.clone(),
@@ -95,14 +95,14 @@ pub fn document(subject: &Subject) -> Document {
         speed: forecast::speed(prediction),
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
         evidence: forecast::evidence(subject),
-        price: plan.and_then(Plan::price).map(Price::from),
+        price: plan.and_then(Plan::price).cloned(),
         group_prices: plan.map(group_prices).unwrap_or_default(),
         choices: Vec::new(),
         elsewhere: None,
         after_end: plan.map(|plan| after_end::after_end(plan, prediction)).unwrap_or_default(),
         quotas: Vec::new(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
-        policy: super::resources::statements(subject).into_iter().map(statement).collect(),
+        policy: super::resources::statements(subject),
         overrides: job.map_or_else(Vec::new, |job| {
             job.overrides
                 .iter()
@@ -149,42 +149,6 @@ fn choices(subject: &Subject, document: &Document) -> Vec<Choice> {
     std::iter::once(first).chain(further).collect()
 }
 
-impl From<&trainc_ir::Price> for Price {
-    fn from(price: &trainc_ir::Price) -> Self {
-        Self {
-            usd_per_hour: price.usd_per_hour,
-            region: price.region.clone(),
-            date: price.date.clone(),
-            source: price.source.clone(),
-            estimate: price.estimate().cloned(),
-        }
-    }
-}
-
-impl Price {
-    /// Describes where it comes from, with the age of an old price.
-    pub(super) fn describe_origin_and_age(&self, today: Option<i64>) -> String {
-        let row = (self.region.as_deref(), self.date.as_deref(), self.source.as_str());
-        describe_price(self.estimate.as_ref(), row, today)
-    }
-}
-
-/// Returns how the settings of a job reach its program.
-fn delivery(plan: &Plan) -> Delivery {
-    let passed = plan.delivery.passed.iter().map(|one| Passed {
-        setting: one.setting.clone(),
-        by: one.by.word(),
-        name: one.name.clone(),
-        value: one.value.to_json(),
-    });
-    let assumed = plan.delivery.assumed.iter().map(|one| Assumed {
-        setting: one.setting.clone(),
-        value: one.value.to_json(),
-        why: one.why.to_string(),
-    });
-    Delivery { passed: passed.collect(), assumed: assumed.collect() }
-}
-
 /// Returns the price of an instance of each group, in the order of the groups.
 fn group_prices(plan: &Plan) -> Vec<GroupPrice> {
     let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(plan.group_prices());
@@ -193,7 +157,7 @@ fn group_prices(plan: &Plan) -> Vec<GroupPrice> {
             group: group.name.value().cloned(),
             instance: group.instance.value().cloned(),
             nodes: group.nodes.get(),
-            price: of_group.map(Price::from),
+            price: of_group.cloned(),
         })
         .collect()
 }
@@ -245,13 +209,4 @@ fn model(plan: &Plan) -> Option<Model> {
         vocab: a.map(|a| a.vocab),
         sequence_length,
     })
-}
-
-fn statement(one: trainc_emit::iam::Statement) -> super::json::Statement {
-    super::json::Statement {
-        sid: one.sid,
-        because: one.because,
-        actions: one.actions,
-        resources: one.resources,
-    }
 }

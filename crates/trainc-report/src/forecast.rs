@@ -1,97 +1,30 @@
 //! The members of plan.json that are predicted: memory, speed, run.
 
-use super::json::{
-    Checkpoint, Communication, CostParts, CostPartsInterval, Evidence, Interval, Memory, MemoryParts,
-    PartInterval, Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
-};
-use super::sections::round_to_u64;
+use super::json::{Evidence, Memory, Run, Speed};
 use super::{Subject, cost};
 use trainc_ir::{Cost, Plan, Price};
 use trainc_predict::bills::on_demand_cost;
-use trainc_predict::{self as predict, Prediction, UNDECIDED_LAYOUT};
-
-fn interval(interval: predict::Interval) -> Interval {
-    Interval { low: interval.low, high: interval.high }
-}
+use trainc_predict::{self as predict, Interval, PartInterval, Prediction, UNDECIDED_LAYOUT, round_to_u64};
 
 pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Memory {
     let Some(memory) = &prediction.memory else { return Memory { capacity_bytes, ..Memory::default() } };
-    let parts = &memory.parts;
-    let parts = [
-        parts.parameters,
-        parts.gradients,
-        parts.optimizer,
-        parts.activations,
-        parts.gathered,
-        parts.logits,
-        parts.buffers,
-        parts.reserve,
-    ]
-    .map(round_to_u64);
-    let [parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve] = parts;
+    let parts = memory.parts.map(round_to_u64);
     Memory {
         // The sum of the rounded parts, so that they add up.
-        per_gpu_bytes: Some(parts.iter().copied().fold(0, u64::saturating_add)),
+        per_gpu_bytes: Some(parts.values().into_iter().fold(0, u64::saturating_add)),
         capacity_bytes,
         fits: memory.fits,
-        interval: Some(interval(memory.interval)),
+        interval: Some(memory.interval),
         host_bytes: memory.host_bytes.map(round_to_u64),
-        host_bytes_interval: memory.host_interval.map(interval),
+        host_bytes_interval: memory.host_interval,
         peak_checkpoint_bytes: memory.peak_checkpoint_bytes.map(round_to_u64),
-        peak_checkpoint_bytes_interval: memory.peak_checkpoint_interval.map(interval),
-        parts: MemoryParts {
-            parameters: Some(parameters),
-            gradients: Some(gradients),
-            optimizer: Some(optimizer),
-            activations: Some(activations),
-            gathered: Some(gathered),
-            logits: Some(logits),
-            buffers: Some(buffers),
-            reserve: Some(reserve),
-        },
-        parts_interval: parts_interval(&memory.part_intervals),
-    }
-}
-
-/// Rounds the intervals to bytes; those of counted parts equal the figure.
-fn parts_interval(parts: &predict::MemoryParts<predict::PartInterval>) -> MemoryParts<PartInterval> {
-    let say = |part: predict::PartInterval| {
-        let predict::PartInterval { interval: predict::Interval { low, high }, basis } = part;
-        Some(PartInterval { low: low.round(), high: high.round(), origin: basis.as_str() })
-    };
-    MemoryParts {
-        parameters: say(parts.parameters),
-        gradients: say(parts.gradients),
-        optimizer: say(parts.optimizer),
-        activations: say(parts.activations),
-        gathered: say(parts.gathered),
-        logits: say(parts.logits),
-        buffers: say(parts.buffers),
-        reserve: say(parts.reserve),
-    }
-}
-
-fn speed_parts<T, U>(parts: predict::SpeedParts<T>, say: impl Fn(T) -> U) -> SpeedParts<U> {
-    SpeedParts {
-        compute: Some(say(parts.compute)),
-        exposed_communication: Some(say(parts.exposed_communication)),
-        bubble: Some(say(parts.bubble)),
-        offload: Some(say(parts.offload)),
-        optimizer: Some(say(parts.optimizer)),
-        input: parts.input.map(say),
-    }
-}
-
-/// Converts the communication; `gather` includes the reduce-scatter.
-fn communication<T, U>(links: predict::Communication<T>, say: impl Fn(T) -> U) -> Communication<U> {
-    Communication {
-        tensor: Some(say(links.tensor)),
-        pipeline: Some(say(links.pipeline)),
-        experts: Some(say(links.experts)),
-        context: Some(say(links.context)),
-        gather: Some(say(links.gather)),
-        replicas: Some(say(links.replicas)),
-        gradients: Some(say(links.gradients)),
+        peak_checkpoint_bytes_interval: memory.peak_checkpoint_interval,
+        parts: parts.map(Some),
+        parts_interval: memory.part_intervals.map(|part| {
+            // In bytes; those of counted parts equal the figure.
+            let Interval { low, high } = part.interval;
+            Some(PartInterval { interval: Interval { low: low.round(), high: high.round() }, ..part })
+        }),
     }
 }
 
@@ -120,27 +53,17 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
         samples_per_second: Some(speed.samples_per_second),
         tflops_per_gpu: Some(speed.tflops.hardware),
         mfu: Some(speed.mfu),
-        tflops: Tflops {
-            model: Some(speed.tflops.model),
-            hardware: Some(speed.tflops.hardware),
-            six_n: Some(speed.tflops.six_n),
-            eight_n: Some(speed.tflops.eight_n),
-        },
-        interval: Some(interval(speed.interval)),
+        tflops: speed.tflops.map(Some),
+        interval: Some(speed.interval),
         tokens_per_second_interval: Some(rate_interval(speed.tokens_per_second, speed)),
         samples_per_second_interval: Some(rate_interval(speed.samples_per_second, speed)),
         tflops_per_gpu_interval: Some(rate_interval(speed.tflops.hardware, speed)),
-        tflops_interval: TflopsInterval {
-            model: Some(rate_interval(speed.tflops.model, speed)),
-            hardware: Some(rate_interval(speed.tflops.hardware, speed)),
-            six_n: Some(rate_interval(speed.tflops.six_n, speed)),
-            eight_n: Some(rate_interval(speed.tflops.eight_n, speed)),
-        },
+        tflops_interval: speed.tflops.map(|rate| Some(rate_interval(rate, speed))),
         mfu_interval: Some(rate_interval(speed.mfu, speed)),
-        parts: speed_parts(speed.parts, |seconds| seconds),
-        parts_interval: speed_parts(speed.part_intervals(), interval),
-        communication: communication(speed.communication, |seconds| seconds),
-        communication_interval: communication(speed.communication_intervals(), interval),
+        parts: speed.parts.map(Some),
+        parts_interval: speed.part_intervals().map(Some),
+        communication: speed.communication.map(Some),
+        communication_interval: speed.communication_intervals().map(Some),
     }
 }
 
@@ -183,50 +106,12 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     // The run would never finish at the interruption rate.
     let hopeless = rate_is_given && run.spot.is_none();
     out.seconds = (!hopeless).then(|| run.expected_seconds());
-    out.interval = run.expected_interval().filter(|_| !hopeless).map(interval);
-    out.parts = RunParts {
-        startup: Some(run.parts.startup),
-        download: run.parts.download,
-        training: Some(run.parts.training),
-        checkpoints: Some(run.parts.checkpoints),
-        evaluation: run.parts.evaluation,
-        interruptions: run.spot.map(|spot| spot.expected_seconds - run.seconds),
-    };
-    let between = &run.part_intervals;
-    out.parts_interval = RunPartsInterval {
-        startup: Some(interval(between.startup)),
-        download: between.download.map(interval),
-        training: Some(interval(between.training)),
-        checkpoints: Some(interval(between.checkpoints)),
-        evaluation: between.evaluation.map(interval),
-        interruptions: between.interruptions.map(interval),
-    };
-    out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
-        bytes: round_to_u64(checkpoint.bytes),
-        seconds: checkpoint.seconds,
-        seconds_interval: interval(checkpoint.interval),
-        best_interval_seconds: checkpoint.best_interval_seconds,
-        best_interval_seconds_interval: checkpoint.best_interval.map(interval),
-    });
-    out.spot = run.spot.map(|spot| Spot {
-        expected_seconds: spot.expected_seconds,
-        expected_seconds_interval: spot.interval.map(interval),
-        p90_seconds: spot.p90_seconds,
-        p90_seconds_interval: spot.p90_interval.map(interval),
-        interruptions: spot.interruptions,
-        interruptions_interval: spot.interruptions_interval.map(interval),
-        expected_usd: spot.expected_usd,
-        expected_usd_interval: spot.expected_usd_interval.map(interval),
-        p90_usd: spot.p90_usd,
-        p90_usd_interval: spot.p90_usd_interval.map(interval),
-    });
+    out.interval = run.expected_interval().filter(|_| !hopeless);
+    (out.parts, out.parts_interval) = (run.parts.map(Some), run.part_intervals.map(Some));
+    (out.checkpoint, out.spot) = (run.checkpoint, run.spot);
     out.cost_usd = run.cost_usd;
-    out.cost_usd_interval = run.cost_interval().map(interval);
-    out.cost_parts = CostParts {
-        instances: run.cost_parts.instances.exact(),
-        volumes: run.cost_parts.volumes.exact(),
-        file_systems: run.cost_parts.file_systems.exact(),
-    };
+    out.cost_usd_interval = run.cost_interval();
+    out.cost_parts = run.cost_parts.map(Cost::exact);
     // Each part is proportional to the run time; its ends are at those of estimated prices.
     let paid = |cost: Cost| {
         let (between, seconds) = (run.expected_interval()?, run.expected_seconds());
@@ -236,11 +121,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
             high: high * between.high / seconds,
         })
     };
-    out.cost_parts_interval = CostPartsInterval {
-        instances: paid(run.cost_parts.instances),
-        volumes: paid(run.cost_parts.volumes),
-        file_systems: paid(run.cost_parts.file_systems),
-    };
+    out.cost_parts_interval = run.cost_parts.map(paid);
     // Spot prices are not known in advance, but the on-demand cost of the same hours is.
     if spot.is_some() && run.cost_usd.is_none() && !hopeless {
         let on_demand = on_demand_cost(plan, run.expected_seconds());

@@ -297,7 +297,7 @@ fn step_speed(page: &mut TerminalPage, plan: &Plan, document: &Document) {
         ("bubble", parts.bubble),
         ("offload", parts.offload),
         ("optimizer", parts.optimizer),
-        ("input", parts.input),
+        ("input", parts.input.flatten()),
     ]
     .map(|(name, amount)| Part { name, amount });
     draw(page, "s", bar(&parts, step, page.columns(), text::short_number));

@@ -2,16 +2,18 @@
 
 use super::cost;
 use super::human::print_packed;
-use super::json::{self, AfterEnd, GroupPrice, Interval, Price};
-use super::sections::{Section, round_to_u64};
+use super::json::{self, AfterEnd, GroupPrice};
+use super::sections::Section;
 use super::terminal_page::{LABEL, Options, TerminalPage};
+use schemars::JsonSchema;
 use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::{sparkline, text};
-use trainc_ir::Plan;
 use trainc_ir::mfu::format_mfu;
 use trainc_ir::units::GIB;
+use trainc_ir::{Plan, Price};
+use trainc_predict::{Interval, round_to_u64};
 
 /// The version of the JSON format.
 const FORMAT_VERSION: &str = "1.0";
@@ -38,33 +40,61 @@ pub struct Subject<'a> {
     pub notes: Vec<String>,
 }
 
-/// A measured run for scripts; unknown values are null.
-#[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "schemas/report.v1.json says what each member is")]
+/// The output of `trainc report -o json`: a run compared with its prediction. Sizes are bytes, times seconds,
+/// money US dollars. An unknown figure is null. Members are only added: readers must ignore unknown members,
+/// and only a new major number of `format_version` removes members.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "trainc report, version 1")]
 pub struct Document {
+    /// Major and minor version of this format.
+    #[schemars(regex(pattern = r"^1\.[0-9]+$"))]
     pub format_version: &'static str,
+    /// The version of trainc that wrote it.
     pub trainc_version: &'static str,
+    /// The job's name.
     pub job: String,
+    /// The manifest.
     pub path: String,
+    /// The training job; null for a local log.
     pub training_job: Option<String>,
+    /// TrainingJobStatus; null for a local log.
     pub status: Option<String>,
+    /// Statistics of the log.
     pub log: Log,
+    /// Every figure that was predicted or measured.
     pub parts: Vec<Part>,
+    /// The costs of the plan, as in the `run` of plan.json; all null for a local log.
     pub run: PlannedCost,
+    /// Price of an instance; null for a local log, if the catalogue has none, and for a cluster of instance
+    /// groups.
     pub price: Option<Price>,
+    /// Price of an instance of each instance group. Absent without instance groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_prices: Vec<GroupPrice>,
+    /// What is still billed after the end of the training job. Empty for a cluster outside SageMaker. Empty
+    /// also for a local log, and for a run of another version of the manifest.
     pub after_end: Vec<AfterEnd>,
+    /// Notes.
     pub notes: Vec<String>,
 }
 
-/// Costs of the plan, as in the `run` of plan.json.
-#[derive(Clone, Debug, Default, Serialize)]
+/// The costs of the plan, as in the `run` of plan.json; all null for a local log.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PlannedCost {
+    /// Expected cost, US dollars, including repeated work at a given interruption rate. Null if the price of
+    /// a file system that the job creates is not known: the note has a lower bound. Volumes without a known
+    /// price are excluded, with a note.
     cost_usd: Option<f64>,
+    /// The cost at both bounds of the run time; at a given interruption rate, of
+    /// run.spot.expected_seconds_interval. Null if the cost or that interval is.
     cost_usd_interval: Option<Interval>,
+    /// Cost of the expected time, including work lost to interruptions, at on-demand prices, US dollars, for
+    /// spot instances without a known discount, which cost less; else null.
     on_demand_usd: Option<f64>,
+    /// on_demand_usd at both bounds of the run time.
     on_demand_usd_interval: Option<Interval>,
+    /// Cost of a run until max-run at on-demand prices, US dollars: instances, and volumes and file systems
+    /// with a known price; a note names the others.
     most_usd: Option<f64>,
 }
 
@@ -82,30 +112,52 @@ impl PlannedCost {
 }
 
 /// Statistics of the log.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Log {
+    /// Lines with figures of a step.
     reports: usize,
+    /// Those at the start that were skipped as warm-up.
     warm_up_reports: usize,
+    /// The first counted step.
     first_step: Option<u64>,
+    /// The last counted step.
     last_step: Option<u64>,
+    /// The source of the step time.
     step_seconds_from: Option<&'static str>,
+    /// Whether a GPU ran out of memory.
     out_of_memory: bool,
 }
 
-/// A figure, predicted and measured.
-#[derive(Clone, Debug, Serialize)]
+/// A figure.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Part {
+    /// As in plan.json: step_seconds, tokens_per_second, samples_per_second, mfu, loss; the parts of a step
+    /// and its communication; memory_bytes and its parts; provisioning_seconds, startup_seconds,
+    /// image_seconds, download_seconds, training_seconds, checkpoints_seconds, upload_seconds, run_seconds,
+    /// cost_usd (as in plan.json).
     name: &'static str,
-    group: &'static str,
+    /// The group of the figure. Figures of step_part add up to step_seconds, those of memory_part to the
+    /// memory of the plan; links is the communication in a step, hidden or exposed.
+    group: Group,
+    /// The predicted value.
     predicted: Option<f64>,
+    /// Lower bound of the 90 % interval of the prediction.
     low: Option<f64>,
+    /// Upper bound of the interval.
     high: Option<f64>,
+    /// The measured value: a median; for memory the maximum.
     measured: Option<f64>,
+    /// The lower quartile; null if the value is not a median.
     lower_quartile: Option<f64>,
+    /// The upper quartile; null if the value is not a median.
     upper_quartile: Option<f64>,
+    /// Number of values of the median.
     of: Option<usize>,
+    /// Measured / predicted - 1.
     difference: Option<f64>,
+    /// Whether the measured value is in the interval; null if either is not known.
     inside_interval: Option<bool>,
+    /// Why there is no measured value; null if there is one.
     not_measured: Option<&'static str>,
 }
 
@@ -133,7 +185,7 @@ pub fn document(subject: &Subject) -> Document {
             .iter()
             .map(|row| Part {
                 name: row.key,
-                group: row.group.as_str(),
+                group: row.group,
                 predicted: row.predicted,
                 low: row.interval.map(|interval| interval.low),
                 high: row.interval.map(|interval| interval.high),
@@ -437,8 +489,8 @@ mod tests {
             group: Some("g".to_owned()),
             instance: Some("ml.g5.12xlarge".to_owned()),
             nodes: Some(1),
-            price: planned.price.clone().map(|price| json::Price {
-                estimate: Some(trainc_ir::PriceEstimate {
+            price: planned.price.clone().map(|price| Price {
+                basis: trainc_ir::PriceBasis::Estimate(trainc_ir::PriceEstimate {
                     low_usd_per_hour: 1.0,
                     high_usd_per_hour: 3.0,
                     ec2_usd_per_hour: 1.0,
@@ -446,7 +498,7 @@ mod tests {
                 ..price
             }),
         }];
-        planned.run.on_demand_usd_interval = planned.run.cost_usd_interval.clone();
+        planned.run.on_demand_usd_interval = planned.run.cost_usd_interval;
         let subject = Subject {
             job: "a",
             path: "a.kdl",

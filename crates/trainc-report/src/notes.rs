@@ -58,7 +58,7 @@ pub(super) fn notes(
             .map(|found| describe_narrowing(&found)),
     );
     let evaluates = plan.is_some_and(|plan| plan.job.train.evaluate.is_some());
-    if evaluates && document.run.parts.evaluation == Some(0.0) {
+    if evaluates && document.run.parts.evaluation.flatten() == Some(0.0) {
         let why = if plan.is_some_and(Plan::is_worker) {
             "none, since there is no channel `validation` to evaluate on, or the run ends before"
         } else {
@@ -106,7 +106,7 @@ fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
     let (Some(layout), Some(memory)) = (on_cards, &prediction.memory) else { return Vec::new() };
     let gib = |interval: Interval| {
         let [low, high] =
-            [interval.low, interval.high].map(|end| text::bytes(super::sections::round_to_u64(end)));
+            [interval.low, interval.high].map(|end| text::bytes(trainc_predict::round_to_u64(end)));
         format!("{low} to {high}")
     };
     let worker = (layout.system == System::Worker).then(|| {
@@ -162,7 +162,7 @@ fn describe_narrowing(narrowing: &Narrowing) -> String {
         Measurement::Steps { nodes } => {
             format!(
                 "{STEPS} measured steps on {} (`trainc report --csv`)",
-                text::count(super::sections::round_to_u64(nodes), "node")
+                text::count(trainc_predict::round_to_u64(nodes), "node")
             )
         }
         Measurement::Probe => "a `probe` of the cluster".to_owned(),
@@ -179,7 +179,7 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
     let part = |past: Option<LargerCount>, noun: &str| {
         let past = past?;
         let [here, measured] =
-            [past.here, past.measured].map(|n| text::group_digits(super::sections::round_to_u64(n)));
+            [past.here, past.measured].map(|n| text::group_digits(trainc_predict::round_to_u64(n)));
         Some(format!("{here} {noun} exceed the {measured} of the largest measured run"))
     };
     let mut parts: Vec<String> =
@@ -202,7 +202,7 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
     let own = beyond.gpu.map_or(0.0, |new| new.wider);
     let percent = 100.0 * (own + beyond.extra_half_width()).exp_m1();
     let measured = beyond.measured.map(|measured| {
-        let runs = text::count(super::sections::round_to_u64(measured.runs), "run");
+        let runs = text::count(trainc_predict::round_to_u64(measured.runs), "run");
         format!("speed.interval: held-out errors, with {runs} of {}", measured.setting.describe())
     });
     match (parts.is_empty(), measured) {

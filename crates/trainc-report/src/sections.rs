@@ -5,7 +5,7 @@ use super::program::program;
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_ir::{Field, Mesh, Origin, Plan, Val};
-use trainc_predict::{self as predict, Fit};
+use trainc_predict::{Fit, Interval, round_to_u64};
 
 /// A label and its lines.
 pub(super) type Section = (&'static str, Vec<String>);
@@ -333,15 +333,7 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
 /// Returns whether the job fits, if its memory is predicted.
 fn predicted_fit(document: &Document) -> Option<Fit> {
     let memory = &document.memory;
-    let interval = memory.interval.as_ref()?;
-    let interval = predict::Interval { low: interval.low, high: interval.high };
-    Some(Fit::from_bytes(memory.per_gpu_bytes? as f64, interval, memory.capacity_bytes? as f64))
-}
-
-/// Rounds an amount to an integer; negative ones become zero.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped at zero")]
-pub(super) fn round_to_u64(amount: f64) -> u64 {
-    amount.max(0.0).round() as u64
+    Some(Fit::from_bytes(memory.per_gpu_bytes? as f64, memory.interval?, memory.capacity_bytes? as f64))
 }
 
 /// Describes a member as not known, with the reason from the notes of plan.json.
@@ -368,7 +360,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         out.extend(
             document.notes.iter().find_map(|note| note.strip_prefix("run.seconds: ")).map(str::to_owned),
         );
-        match run.parts.evaluation {
+        match run.parts.evaluation.flatten() {
             Some(seconds) if seconds > 0.0 => {
                 out.push(format!("includes {} for evaluation", text::rounded_duration(seconds.max(1.0))));
             }
@@ -385,7 +377,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         out.push(unknown_with_reason(document, "run.seconds"));
     }
     if let Some(spot) = &run.spot {
-        let of = run.parts.interruptions.map_or_else(String::new, |lost| {
+        let of = run.parts.interruptions.flatten().map_or_else(String::new, |lost| {
             format!("includes {} for interruptions; ", text::rounded_duration(lost.max(0.0)))
         });
         let usd = spot.p90_usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
@@ -399,19 +391,19 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         out.push(format!("{of}{which} {most}{usd} at this speed"));
     }
     if let Some(checkpoint) = &run.checkpoint {
-        let range = |ends: &super::json::Interval| {
+        let range = |ends: Interval| {
             let [low, high] = [ends.low, ends.high].map(|end| text::rounded_duration(end.max(1.0)));
             if low == high { String::new() } else { format!(" ({low} to {high})") }
         };
         let best = checkpoint.best_interval_seconds.map_or_else(String::new, |best| {
-            let ends = checkpoint.best_interval_seconds_interval.as_ref().map(range).unwrap_or_default();
+            let ends = checkpoint.best_interval.map(range).unwrap_or_default();
             format!("; optimal interval {}{ends}", text::rounded_duration(best))
         });
         out.push(format!(
             "checkpoint: {} in {}{}{best}",
-            text::bytes(checkpoint.bytes),
+            text::bytes(round_to_u64(checkpoint.bytes)),
             text::rounded_duration(checkpoint.seconds.max(1.0)),
-            range(&checkpoint.seconds_interval)
+            range(checkpoint.interval)
         ));
     }
     out

@@ -1,12 +1,13 @@
 //! The speed of a step as text, and the approximations behind it.
 
 use super::json::Document;
-use super::sections::{round_to_u64, unknown_with_reason};
+use super::sections::unknown_with_reason;
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::mfu::format_mfu;
 use trainc_predict as predict;
+use trainc_predict::round_to_u64;
 
 /// Returns step time, throughput, TFLOPS, and the limits of the prediction.
 pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {

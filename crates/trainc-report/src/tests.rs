@@ -1,12 +1,13 @@
 //! Reports of whole plans: output snapshots, schema conformance, and partial plans.
 
 use super::human::{self, Depth, Problems};
-use super::json::{BetterMachine, CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
+use super::json::{BetterMachine, Document, SCHEMA};
 use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, measured_sample, sample};
 use super::{Options, markdown};
 use serde_json::Value;
 use std::fmt::Write as _;
 use trainc_ir::{Axis, Fleet, Plan};
+use trainc_predict::{Checkpoints, CostParts, Interval, MemoryParts, SpeedParts, Spot, Tflops};
 use trainc_testing::json_schema;
 
 fn page(sample: &Sample, options: Options) -> String {
@@ -249,25 +250,25 @@ fn document_with_prediction(sample: &Sample) -> Document {
         bubble: Some(0.0),
         offload: Some(1.0),
         optimizer: Some(0.5),
-        input: Some(0.5),
+        input: Some(Some(0.5)),
     };
     document.run.seconds = Some(2_400.0);
     document.run.interval = Some(Interval { low: 2_200.0, high: 2_800.0 });
-    document.run.parts.interruptions = Some(400.0);
-    document.run.checkpoint = Some(super::json::Checkpoint {
-        bytes: 420 << 30,
+    document.run.parts.interruptions = Some(Some(400.0));
+    document.run.checkpoint = Some(Checkpoints {
+        bytes: 420.0 * 1_073_741_824.0,
         seconds: 10.0,
-        seconds_interval: Interval { low: 6.0, high: 20.0 },
+        interval: Interval { low: 6.0, high: 20.0 },
         best_interval_seconds: Some(3_600.0),
-        best_interval_seconds_interval: Some(Interval { low: 2_800.0, high: 5_000.0 }),
+        best_interval: Some(Interval { low: 2_800.0, high: 5_000.0 }),
     });
-    document.run.spot = Some(super::json::Spot {
+    document.run.spot = Some(Spot {
         expected_seconds: 2_400.0,
         p90_seconds: 3_100.0,
         interruptions: 0.5,
         expected_usd: Some(449.0),
         p90_usd: None,
-        ..super::json::Spot::default()
+        ..Spot::default()
     });
     document.run.cost_usd = Some(449.0);
     document.compared_with = Some("111122223333".to_owned());
@@ -282,8 +283,8 @@ fn document_with_prediction(sample: &Sample) -> Document {
 }
 
 /// A quota of this many instances, of which the job needs 32.
-fn quota(value: f64, in_use: Option<f64>) -> super::json::Quota {
-    super::json::Quota {
+fn quota(value: f64, in_use: Option<f64>) -> trainc_ir::QuotaRoom {
+    trainc_ir::QuotaRoom {
         name: "ml.p4d.24xlarge for training job usage".to_owned(),
         code: Some("L-0F9B4A55".to_owned()),
         value,
@@ -361,7 +362,7 @@ fn a_quota_shows_what_is_left() {
     assert_eq!(line(quota(64.0, None)), format!("quota     32 left: 64 - 32 for this job ({name})"));
     assert!(line(quota(32.0, Some(8.0))).starts_with("quota     8 short: 32 - 8 in use"));
     let partial =
-        super::json::Quota { in_use_is_lower_bound: true, is_default: true, ..quota(64.0, Some(8.0)) };
+        trainc_ir::QuotaRoom { in_use_is_lower_bound: true, is_default: true, ..quota(64.0, Some(8.0)) };
     assert_eq!(
         line(partial),
         format!(
@@ -419,6 +420,14 @@ fn documents() -> Vec<Value> {
     // A misspelt node is fixed by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
     documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
+}
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    let schemas = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    json_schema::assert_generated::<Document>(&schemas.join("plan.v1.json"));
+    json_schema::assert_generated::<crate::bill::Document>(&schemas.join("bill.v1.json"));
+    json_schema::assert_generated::<crate::measured::Document>(&schemas.join("report.v1.json"));
 }
 
 #[test]
@@ -485,7 +494,7 @@ fn the_schema_requires_every_member() {
 fn the_schema_has_the_problems_of_the_diagnostics() {
     let plan: Value = serde_json::from_str(SCHEMA).unwrap();
     let diagnostic: Value = serde_json::from_str(trainc_diag::json::SCHEMA).unwrap();
-    for name in ["problem", "label", "fix", "file", "start", "end", "line", "column"] {
+    for name in ["problem", "label", "fix"] {
         assert_eq!(plan["$defs"][name], diagnostic["$defs"][name], "{name}");
     }
 }

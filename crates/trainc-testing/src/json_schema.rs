@@ -1,8 +1,39 @@
-//! Validates documents against the keywords of JSON Schema that trainc's schemas use.
+//! Generates the JSON Schemas of types, and validates documents against the keywords that they use.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "only tests call it")]
 
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Checks that a file is the schema of what a type serialises to; `TRAINC_BLESS=1` writes it.
+///
+/// A member with a default may be absent.
+pub fn assert_generated<T: JsonSchema>(path: &Path) {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(RecursiveTransform(tidy));
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    if std::env::var_os("TRAINC_BLESS").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap();
+    assert!(written == text, "{} is not the schema of the types; TRAINC_BLESS=1 writes it", path.display());
+}
+
+/// Removes the line breaks of comments and the names of Rust's types, which no validator knows, and requires
+/// no member with a default.
+fn tidy(schema: &mut Schema) {
+    schema.remove("format");
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.split("\n\n").map(|one| one.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
+    }
+    let properties = schema.get("properties").cloned().unwrap_or_default();
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| properties[name.as_str().unwrap()].get("default").is_none());
+    }
+}
 
 /// Returns the violations of `schema` in `document`, and the members that the schema does not describe.
 ///
@@ -31,13 +62,41 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut V
     };
     for (keyword, rule) in schema.as_object().unwrap() {
         let holds = match keyword.as_str() {
-            "$schema" | "$defs" | "$ref" | "title" | "description" => true,
+            "$schema" | "$defs" | "$ref" | "title" | "description" | "default" => true,
+            // Members that are not described are violations of every schema.
+            "additionalProperties" => true,
+            "const" => value == rule,
+            "anyOf" | "oneOf" => {
+                let rules = rule.as_array().unwrap().iter();
+                let mut all: Vec<Vec<String>> = rules
+                    .map(|rule| {
+                        let mut found = Vec::new();
+                        validate(root, rule, value, at, &mut found);
+                        found
+                    })
+                    .collect();
+                let valid = all.iter().filter(|found| found.is_empty()).count();
+                all.sort_by_key(Vec::len);
+                if valid == 0 {
+                    // Of the alternative that the value is closest to.
+                    found.extend(all.swap_remove(0));
+                }
+                valid <= 1 || keyword == "anyOf"
+            }
             "type" => match rule.as_array() {
                 Some(kinds) => kinds.iter().any(|kind| is(kind.as_str().unwrap())),
                 None => is(rule.as_str().unwrap()),
             },
             "enum" => rule.as_array().unwrap().contains(value),
             "minimum" => value.is_null() || value.as_f64() >= rule.as_f64(),
+            "maximum" => value.is_null() || value.as_f64() <= rule.as_f64(),
+            "exclusiveMinimum" => value.is_null() || value.as_f64() > rule.as_f64(),
+            "propertyNames" => {
+                for name in value.as_object().into_iter().flat_map(serde_json::Map::keys) {
+                    validate(root, rule, &Value::from(name.as_str()), &format!("{at}/{name}"), found);
+                }
+                true
+            }
             "pattern" => value
                 .as_str()
                 .is_none_or(|text| regex::Regex::new(rule.as_str().unwrap()).unwrap().is_match(text)),

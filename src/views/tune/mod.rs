@@ -2,6 +2,7 @@
 
 pub(crate) mod chart;
 mod costs;
+pub(crate) mod document;
 mod figures;
 pub(crate) mod output;
 mod rows;

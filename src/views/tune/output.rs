@@ -1,9 +1,9 @@
 //! Output of the front and the runners-up as text, JSON and Markdown.
 
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
+use super::document::{Document, FORMAT_VERSION, LeftOut};
 use super::figures::{Figures, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
@@ -296,24 +296,30 @@ impl<'a> Page<'a> {
 
     pub(crate) fn json(&self) -> String {
         let points = &self.judged.points;
-        let text = serde_json::to_string_pretty(&json!({
-            "format_version": "1.0",
-            "job": self.job,
-            "searched": self.judged.points.len(),
-            "fit": self.judged.count_fitting(),
-            "within_bounds": self.judged.count_within_bounds(),
-            "refused": self.judged.dropped,
-            "cut": self.judged.cut,
-            "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
-            "order_is_reliable": self.space.unreliable_order().is_none(),
-            "varied": self.space.describe_varied_axes(),
-            "held": self.space.describe_fixed_settings(),
-            "front": (1..).zip(&self.front).map(|(number, row)| with_file_edits(row.json(number, self.space, points), &row.sets)).collect::<Vec<_>>(),
-            "lost": self.lost.iter().map(|lost| with_file_edits(lost.json(self.space), &lost.sets)).collect::<Vec<_>>(),
-            "left_out": self.left_out.iter().map(|(name, why)| json!({ "instance": name, "why": why })).collect::<Vec<_>>(),
-            "unranked": null,
-        }));
-        text.unwrap_or_default() + "\n"
+        let left_out = self.left_out.iter();
+        let document = Document {
+            format_version: FORMAT_VERSION,
+            job: self.job.to_owned(),
+            searched: points.len(),
+            fit: self.judged.count_fitting(),
+            within_bounds: self.judged.count_within_bounds(),
+            refused: self.judged.dropped,
+            cut: self.judged.cut,
+            order_is_reliable: Some(self.space.unreliable_order().is_none()),
+            first_choice: (!self.front.is_empty()).then(|| self.judged.first_choice()),
+            varied: self.space.describe_varied_axes(),
+            held: self.space.describe_fixed_settings(),
+            front: (1..)
+                .zip(&self.front)
+                .map(|(number, row)| row.document(number, self.space, points))
+                .collect(),
+            lost: self.lost.iter().map(|lost| lost.document(self.space)).collect(),
+            unranked: None,
+            left_out: left_out
+                .map(|(instance, why)| LeftOut { instance: (*instance).to_owned(), why: why.clone() })
+                .collect(),
+        };
+        document.render()
     }
 }
 
@@ -323,7 +329,7 @@ pub(crate) fn set_texts(sets: &[Set]) -> Vec<String> {
 }
 
 /// Returns the lines to edit in files that are not manifests.
-fn file_texts(sets: &[Set]) -> Vec<String> {
+pub(super) fn file_texts(sets: &[Set]) -> Vec<String> {
     sets.iter().filter_map(|set| Some(set.file.as_ref()?.to_string())).collect()
 }
 
@@ -347,14 +353,6 @@ pub(crate) fn quote_sets(sets: &[Set]) -> String {
             format!("{sets}{}edit {}", if sets.is_empty() { "" } else { "; " }, text::list(lines, "and"))
         }
     }
-}
-
-/// Adds the lines to edit in files that are not manifests to the object of a layout, if there are any.
-pub(crate) fn with_file_edits(mut layout: Value, sets: &[Set]) -> Value {
-    if let Some(object) = layout.as_object_mut() {
-        object.insert("file_edits".to_owned(), Value::from(file_texts(sets)));
-    }
-    layout
 }
 
 /// Indentation of a row's text.

@@ -1,15 +1,16 @@
 //! Output of `tune` for a job whose step time cannot be predicted.
 
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
+use super::document::{self, Document, Edits, FORMAT_VERSION, Machine, Rejection, RunnerUp};
 use super::figures::{capital, varied_and_held};
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
 use super::rows;
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_plan::Compiled;
+use trainc_predict::round_to_u64;
 use trainc_tune::fitting::Fitting;
 use trainc_tune::unranked::{Unranked, UnrankedLayout};
 use trainc_tune::{Choice, Reason, Refusal};
@@ -124,77 +125,65 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     pub(crate) fn json(&self) -> String {
-        let text = serde_json::to_string_pretty(&json!({
-            "format_version": "1.0",
-            "job": self.job,
-            "searched": self.found.searched,
-            "fit": self.found.fit,
+        let found = &self.found;
+        let document = Document {
+            format_version: FORMAT_VERSION,
+            job: self.job.to_owned(),
+            searched: found.searched,
+            fit: found.fit,
             // Neither time nor cost is known.
-            "within_bounds": if self.found.is_bounded { 0 } else { self.found.fit },
-            "refused": self.found.dropped,
-            "cut": self.found.is_cut,
-            "order_is_reliable": null,
-            "first_choice": null,
-            "varied": self.found.space.describe_varied_axes(),
-            "held": self.found.space.describe_fixed_settings(),
-            "front": [],
-            "lost": self.found.refused.iter().map(|(choice, one)| self.lost_json(choice, one)).collect::<Vec<_>>(),
-            "left_out": [],
-            "unranked": {
-                "why": self.why,
-                "layouts": (1..).zip(&self.found.layouts).map(|(number, row)| self.layout(number, row)).collect::<Vec<_>>(),
-            },
-        }));
-        text.unwrap_or_default() + "\n"
+            within_bounds: if found.is_bounded { 0 } else { found.fit },
+            refused: found.dropped,
+            cut: found.is_cut,
+            order_is_reliable: None,
+            first_choice: None,
+            varied: found.space.describe_varied_axes(),
+            held: found.space.describe_fixed_settings(),
+            front: Vec::new(),
+            lost: found.refused.iter().map(|(choice, one)| self.runner_up(choice, one)).collect(),
+            left_out: Vec::new(),
+            unranked: Some(document::Unranked {
+                why: self.why.clone(),
+                layouts: (1..).zip(&found.layouts).map(|(number, row)| self.layout(number, row)).collect(),
+            }),
+        };
+        document.render()
     }
 
-    fn layout(&self, number: usize, row: &UnrankedLayout) -> Value {
-        let choice = &row.fitting.choice;
-        json!({
-            "number": number,
-            "sets": set_texts(&self.found.space.values_to_set(choice)),
-            "layout": self.found.space.describe_layout(choice),
-            "instance": self.found.space.instance_name(choice.site),
-            "nodes": choice.nodes,
-            "usd_per_hour": row.fitting.usd_per_hour,
-            "price": rows::price(&row.compiled),
-            "memory_bytes": row.fitting.memory_bytes,
-            "memory_low_bytes": row.fitting.memory_low_bytes,
-            "memory_high_bytes": row.fitting.memory_high_bytes,
-            "capacity_bytes": row.fitting.capacity_bytes,
-            "tight": row.exceeding_high_bytes().is_some(),
-            "warnings": row.warnings,
-        })
+    fn layout(&self, number: usize, row: &UnrankedLayout) -> document::UnrankedLayout {
+        let fitting = &row.fitting;
+        document::UnrankedLayout {
+            number,
+            edits: self.edits(&fitting.choice),
+            machine: self.machine(&fitting.choice),
+            usd_per_hour: fitting.usd_per_hour,
+            price: rows::price(&row.compiled),
+            memory_bytes: fitting.memory_bytes,
+            memory_low_bytes: fitting.memory_low_bytes,
+            memory_high_bytes: fitting.memory_high_bytes,
+            capacity_bytes: fitting.capacity_bytes,
+            tight: row.exceeding_high_bytes().is_some(),
+            warnings: row.warnings.clone(),
+        }
     }
 
-    fn lost_json(&self, choice: &Choice, refusal: &Refusal) -> Value {
-        let reason = Reason::Refused(refusal.clone());
-        json!({
-            "sets": set_texts(&self.found.space.values_to_set(choice)),
-            "layout": self.found.space.describe_layout(choice),
-            "instance": self.found.space.instance_name(choice.site),
-            "nodes": choice.nodes,
-            "step_seconds": null,
-            "step_seconds_low": null,
-            "step_seconds_high": null,
-            "seconds": null,
-            "seconds_low": null,
-            "seconds_high": null,
-            "cost_usd": null,
-            "cost_usd_low": null,
-            "cost_usd_high": null,
-            "on_demand_usd": null,
-            "on_demand_usd_low": null,
-            "on_demand_usd_high": null,
-            "memory_bytes": null,
-            "memory_low_bytes": null,
-            "memory_high_bytes": null,
-            "capacity_bytes": null,
-            "reason": {
-                "kind": "refused", "code": refusal.code, "message": refusal.message, "layouts": refusal.layouts,
-            },
-            "text": reason.to_string(),
-        })
+    fn runner_up(&self, choice: &Choice, refusal: &Refusal) -> RunnerUp {
+        RunnerUp {
+            edits: self.edits(choice),
+            machine: self.machine(choice),
+            figures: document::Figures::default(),
+            capacity_bytes: None,
+            reason: Rejection::from(refusal),
+            text: Reason::Refused(refusal.clone()).to_string(),
+        }
+    }
+
+    fn edits(&self, choice: &Choice) -> Edits {
+        Edits { sets: set_texts(&self.found.space.values_to_set(choice)), file_edits: None }
+    }
+
+    fn machine(&self, choice: &Choice) -> Machine {
+        Machine::new(&self.found.space.describe_layout(choice), &self.found.space, choice)
     }
 
     /// Returns the note below the list: why it is not ranked, and a command that ranks it.
@@ -234,7 +223,7 @@ fn price(one: &Fitting) -> String {
 
 /// Formats memory: `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
 fn memory(row: &UnrankedLayout) -> String {
-    let bytes = |n: f64| text::bytes(round_bytes(n));
+    let bytes = |n: f64| text::bytes(round_to_u64(n));
     let one = &row.fitting;
     let tight = if row.exceeding_high_bytes().is_some() { ": may not fit" } else { "" };
     format!(
@@ -244,11 +233,6 @@ fn memory(row: &UnrankedLayout) -> String {
         bytes(one.memory_high_bytes),
         bytes(one.capacity_bytes)
     )
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, at least zero")]
-fn round_bytes(bytes: f64) -> u64 {
-    bytes.max(0.0).round() as u64
 }
 
 /// Suggests a command that gives a ranked list.

@@ -25,7 +25,7 @@ pub use combined_policy::combined_policy;
 pub use excess_permissions::excess_permissions;
 pub use facts::{Facts, Limit, Lookup, Running};
 pub use orphans::{lost_file_systems, orphaned_file_systems, orphaned_sweep_jobs};
-pub use quota::{QuotaRoom, Together, quota_room};
+pub use quota::{Together, quota_room};
 pub(crate) use requirements::s3_locations;
 pub use skipped_checks::{describe_skipped, drop_repeated_notes};
 

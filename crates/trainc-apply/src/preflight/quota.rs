@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::Plan;
+use trainc_ir::{Plan, QuotaRoom};
 
 declare_code!(
     T0621,
@@ -104,25 +104,6 @@ impl Together {
             jobs.extend(plan.job.name.value().cloned());
         }
     }
-}
-
-/// A quota of the account that running jobs share, and what the job takes of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct QuotaRoom {
-    /// Its name in Service Quotas.
-    pub name: String,
-    /// `L-09B4A649`.
-    pub code: Option<String>,
-    /// Its value in the account, instances.
-    pub value: f64,
-    /// The instances of the job.
-    pub needed: f64,
-    /// The instances of other running jobs and of earlier jobs of the command; `None` if they were not read.
-    pub in_use: Option<f64>,
-    /// True if more instances than `in_use` may be in use.
-    pub in_use_is_lower_bound: bool,
-    /// True if the value is the catalogue's default, which has not been confirmed for this account.
-    pub is_default: bool,
 }
 
 /// Returns the quotas of a job to be started that running jobs share, as far as their values are known.

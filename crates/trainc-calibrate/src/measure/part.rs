@@ -1,6 +1,8 @@
 //! Figures of a run compared with their predictions.
 
 use super::steps::{Measured, Median};
+use schemars::JsonSchema;
+use serde::Serialize;
 use trainc_ir::{Plan, TrainingJob};
 use trainc_predict::bills::storage_usd_per_hour;
 use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
@@ -83,7 +85,8 @@ impl Job {
 }
 
 /// Whole that a figure is a part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Group {
     /// The whole step.
     Step,

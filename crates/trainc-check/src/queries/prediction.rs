@@ -7,7 +7,7 @@ use trainc_diag::Note;
 use trainc_diag::text;
 use trainc_ir::{CheckpointInterval, Plan};
 use trainc_predict::run::Terms;
-use trainc_predict::{Layout, Run, Speed, speed};
+use trainc_predict::{Layout, Run, Speed, round_to_u64, speed};
 
 /// The share of a run's or a step's time below which a part is not worth a note.
 pub(crate) const NEGLIGIBLE: f64 = 0.01;
@@ -82,12 +82,6 @@ pub(crate) fn format_run_length(plan: &Plan, steps: f64) -> Option<String> {
     }
     let tokens = plan.batch.as_ref()?.global_tokens? as f64;
     (!train.tokens.is_absent()).then(|| format!("`tokens {}`", two_digits(steps * tokens)))
-}
-
-/// Rounds a quantity that is at least zero.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept above zero")]
-pub(crate) fn round_to_u64(n: f64) -> u64 {
-    n.max(0.0).round() as u64
 }
 
 /// Returns whether `trainc tune` can search the layouts of a job.

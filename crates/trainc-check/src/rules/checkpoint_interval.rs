@@ -1,7 +1,8 @@
 //! The checkpoint interval: on spot instances, and compared with the cost of saving.
 
 use crate::Context;
-use crate::queries::prediction::{predicted_run, round_to_u64, run_with_checkpoints};
+use crate::queries::prediction::{predicted_run, run_with_checkpoints};
+use trainc_predict::round_to_u64;
 use crate::what_if::describe_runs;
 use trainc_diag::declare_code;
 use trainc_diag::text;

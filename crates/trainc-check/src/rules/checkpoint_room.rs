@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::disk::{Disk, disk};
-use crate::queries::prediction::round_to_u64;
+use trainc_predict::round_to_u64;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};

@@ -2,7 +2,8 @@
 
 use crate::Context;
 use crate::queries::file_system;
-use crate::queries::prediction::{predicted_run, round_to_u64};
+use crate::queries::prediction::predicted_run;
+use trainc_predict::round_to_u64;
 use trainc_catalog::fsx::{LegalCombination, Presence};
 use trainc_catalog::prices::{self, StoragePrice};
 use trainc_ir::price::describe_origin_and_age;

@@ -3,7 +3,8 @@
 use crate::Context;
 use crate::queries::dimensions::exceeds_positions;
 use crate::queries::memory::excess_states;
-use crate::queries::prediction::{predicted_run, round_to_u64, run_with_checkpoints, format_run_length};
+use crate::queries::prediction::{predicted_run, run_with_checkpoints, format_run_length};
+use trainc_predict::round_to_u64;
 use crate::queries::run_limits;
 use trainc_catalog::limits;
 use trainc_diag::declare_code;

@@ -1,12 +1,14 @@
 //! A policy statement, and what statements are made from.
 
 use crate::names;
+use schemars::JsonSchema;
+use serde::Serialize;
 use trainc_ir::{Plan, Raw};
 
 /// One statement of a policy, with its reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statement {
-    /// Its name in the policy: letters and digits, unique there.
+    /// The statement's name, letters and digits, unique in the policy.
     pub sid: String,
     /// The nodes of the manifest that require it.
     pub because: String,
@@ -15,6 +17,7 @@ pub struct Statement {
     /// The resources.
     pub resources: Vec<String>,
     /// The conditions, all of which must hold.
+    #[serde(skip)]
     pub conditions: Vec<Condition>,
 }
 

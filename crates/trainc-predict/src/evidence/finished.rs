@@ -2,7 +2,7 @@
 
 use super::{Evidence, NINE_IN_TEN, OTHER_RELEASE, REPEATED_RUNS, release};
 use crate::bills::Bills;
-use crate::prediction::{Interval, Run, RunPartIntervals, RunParts};
+use crate::prediction::{Interval, Run, RunParts};
 use std::sync::Arc;
 use trainc_ir::Plan;
 
@@ -71,11 +71,11 @@ impl Evidence {
                 training: seconds,
                 ..RunParts::default()
             },
-            part_intervals: RunPartIntervals {
+            part_intervals: RunParts {
                 download: Some(Interval::default()),
                 evaluation: Some(Interval::default()),
                 training: interval,
-                ..RunPartIntervals::default()
+                ..RunParts::default()
             },
             cost_usd: cost_parts.total_usd(),
             least_usd: cost_parts.least_usd(),

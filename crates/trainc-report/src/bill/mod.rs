@@ -13,6 +13,8 @@ pub use human::human;
 pub use markdown::{MARKER, markdown};
 
 use super::shared_costs::JobFileSystem;
+use schemars::JsonSchema;
+use serde::Serialize;
 use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{Delivery, Price};
@@ -62,7 +64,8 @@ pub struct Job<'a> {
 }
 
 /// The effect of a change on a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// It was added.
     New,

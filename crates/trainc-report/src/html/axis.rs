@@ -88,7 +88,7 @@ pub(super) fn compact(value: f64) -> String {
         n if n >= 1e9 => (value / 1e9, "G"),
         n if n >= 1e6 => (value / 1e6, "M"),
         n if n >= 1e4 => (value / 1e3, "k"),
-        n if n >= 1e3 => return trainc_diag::text::group_digits(crate::sections::round_to_u64(value)),
+        n if n >= 1e3 => return trainc_diag::text::group_digits(trainc_predict::round_to_u64(value)),
         _ => (value, ""),
     };
     format!("{}{unit}", trainc_diag::text::short_number(scaled))

@@ -42,11 +42,11 @@ fn stacks(document: &Document) -> Vec<Stack> {
     ];
     let hours = [
         ("start-up", hours.startup, "c8"),
-        ("download", hours.download, "c2"),
+        ("download", hours.download.flatten(), "c2"),
         ("training", hours.training, "c4"),
         ("checkpoints", hours.checkpoints, "c7"),
-        ("evaluation", hours.evaluation, "c1"),
-        ("interruptions", hours.interruptions, "c6"),
+        ("evaluation", hours.evaluation.flatten(), "c1"),
+        ("interruptions", hours.interruptions.flatten(), "c6"),
     ];
     let money = if document.run.cost_usd.is_some() { parts(money, 1) } else { Vec::new() };
     let money = if money.len() > 1 { money } else { Vec::new() };

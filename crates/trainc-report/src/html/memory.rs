@@ -5,10 +5,10 @@ use super::axis::Axis;
 use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};
 use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, SMALL, Svg, width};
-use crate::json::{Document, Interval, Memory};
+use crate::json::{Document, Memory};
 use trainc_diag::text;
 use trainc_ir::units::GIB;
-use trainc_predict::Basis;
+use trainc_predict::{Basis, Interval, PartInterval};
 
 /// Height of the bar of the step.
 const BAR: f64 = 48.0;
@@ -111,9 +111,9 @@ fn part_intervals(memory: &Memory) -> Vec<(&'static str, String)> {
     ]
     .into_iter()
     .filter_map(|(name, ends)| {
-        let ends = ends.as_ref()?;
-        let is_exact = ends.origin == Basis::Counted.as_str();
-        Some((name, if is_exact { "counted".to_owned() } else { range(ends.low, ends.high) }))
+        let PartInterval { interval, basis } = ends.as_ref()?;
+        let is_exact = *basis == Basis::Counted;
+        Some((name, if is_exact { "counted".to_owned() } else { range(interval.low, interval.high) }))
     })
     .collect()
 }

@@ -6,9 +6,9 @@ use super::format::format_duration;
 use super::memory::gib;
 use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};
 use super::svg::{Anchor, SMALL, Svg, width};
-use crate::sections::round_to_u64;
 use trainc_diag::text;
 use trainc_predict::Interval;
+use trainc_predict::round_to_u64;
 
 /// The job on other numbers of nodes, or why there is no comparison.
 #[derive(Clone, Debug, PartialEq)]

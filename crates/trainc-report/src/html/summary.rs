@@ -62,10 +62,6 @@ fn lead_sentence(subject: &Subject, document: &Document, plan: &Plan) -> String 
     if parts.is_empty() { String::new() } else { parts.join(" ") + "." }
 }
 
-fn interval(found: Option<&crate::json::Interval>) -> Option<Interval> {
-    found.map(|found| Interval { low: found.low, high: found.high })
-}
-
 fn unknown(label: &'static str, document: &Document, member: &str) -> Tile {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     let brief = note.and_then(|why| why.split("; ").next());
@@ -83,7 +79,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         under,
         unknown: false,
     };
-    let time = match (run.seconds, interval(run.interval.as_ref())) {
+    let time = match (run.seconds, run.interval) {
         (Some(seconds), range) => {
             let mut under: Vec<String> = range
                 .iter()
@@ -94,7 +90,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         }
         _ => unknown("run time", document, "run.seconds"),
     };
-    let between = |ends: Option<&crate::json::Interval>| -> Vec<String> {
+    let between = |ends: Option<&Interval>| -> Vec<String> {
         ends.map(|ends| cost::between(ends, run.most_usd)).into_iter().collect()
     };
     let mut cost = match (run.cost_usd, run.on_demand_usd) {
@@ -115,7 +111,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         let date = date.map_or_else(String::new, |date| format!(" ({})", describe_origin(Some(date), "")));
         cost.under.push(format!("after the end {} a month{date}", text::dollars(monthly)));
     }
-    let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
+    let memory = match (memory.per_gpu_bytes, memory.interval) {
         (Some(bytes), Some(range)) => {
             let unit = memory
                 .capacity_bytes
@@ -126,7 +122,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         }
         _ => unknown("memory per GPU", document, "memory"),
     };
-    let speed = match (speed.tokens_per_second, speed.step_seconds, interval(speed.interval.as_ref())) {
+    let speed = match (speed.tokens_per_second, speed.step_seconds, speed.interval) {
         (Some(rate), Some(step), Some(range)) => {
             let at = |seconds: f64| super::axis::compact(rate * step / seconds);
             let mut under = vec![format!("{} to {}", at(range.high), at(range.low))];

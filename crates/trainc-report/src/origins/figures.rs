@@ -35,7 +35,7 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
             format!("{rest}; constants: {}", text::list(&keys, "and"))
         }
     };
-    let bytes = |n: f64| text::bytes(crate::sections::round_to_u64(n));
+    let bytes = |n: f64| text::bytes(trainc_predict::round_to_u64(n));
     let layout = Layout::from_plan(plan).ok();
     let worker = layout.filter(|it| it.system == System::Worker);
     let on_cores = worker.as_ref().is_some_and(|it| it.worker.cpu);
@@ -146,7 +146,7 @@ fn memory_parts(table: &mut OriginTable, memory: &Memory, shared: &str) {
         if bytes <= 0.0 {
             continue;
         }
-        let say = |n: f64| text::bytes(crate::sections::round_to_u64(n));
+        let say = |n: f64| text::bytes(trainc_predict::round_to_u64(n));
         let why = match basis {
             Basis::Counted => "counted: numbers of a known width, divided over the ranks that share them",
             Basis::Residuals => shared,
