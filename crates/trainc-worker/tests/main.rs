@@ -15,6 +15,5 @@ mod processes;
 mod ranks;
 mod release;
 mod resume;
-mod schema;
 mod settings;
 mod simulate;

@@ -1,5 +1,5 @@
 //! Config of a run, parsed and checked without accessing the machine. All problems are reported with their
-//! JSON paths. The schema is `schemas/worker.v1.json`.
+//! JSON paths. `schemas/worker.v1.json` is generated from these types.
 
 pub mod check;
 mod differences;
@@ -28,9 +28,10 @@ fn deserialize_nullable<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
 
 macro_rules! record {
     ($(#[$m:meta])* $name:ident { $($(#[$f:meta])* $field:ident: $type:ty,)* }) => {
-        $(#[$m])*
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
+        $(#[$m])*
         pub struct $name { $($(#[$f])* pub $field: $type,)* }
     };
 }
@@ -39,19 +40,24 @@ macro_rules! choice {
     ($(#[$m:meta])* $name:ident { $($(#[$f:meta])* $variant:ident,)* }) => {
         $(#[$m])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case")]
         pub enum $name { $($(#[$f])* $variant,)* }
     };
 }
 
 record! {
-    /// Config of a training run.
+    /// Config of trainc-worker, written by `trainc emit` as worker/worker.json. Every field is required, but
+    /// may be null where stated; unknown fields are rejected. Sizes are in bytes, times in seconds.
+    #[cfg_attr(test, schemars(title = "trainc worker config, version 1"))]
     Config {
         /// `trainc.worker/v1`.
+        #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
         schema: String,
         /// Name of the job.
         job: String,
         /// SHA-256 of the plan in hexadecimal; must be equal on all ranks, and is recorded in checkpoints.
+        #[cfg_attr(test, schemars(regex(pattern = r"^[0-9a-fA-F]{64}$")))]
         digest: String,
         /// Cluster that the run uses.
         cluster: Cluster,
@@ -413,6 +419,7 @@ record! {
         /// The run ends when saves fail and no checkpoint is younger than this many intervals, at least a
         /// minute.
         #[serde(default = "default_max_age_intervals")]
+        #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
         max_age_intervals: u32,
         /// Resume with other data, another seed, batch or schedule: weights and moments are kept, and the
         /// order of the data starts again.
@@ -456,6 +463,7 @@ record! {
         /// Timeout of one collective in seconds.
         collective_seconds: f64,
         /// Environment variables set before a transport is loaded.
+        #[cfg_attr(test, schemars(extend("propertyNames" = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})))]
         environment: BTreeMap<String, String>,
     }
 }
@@ -491,10 +499,12 @@ record! {
         self_check: SelfCheck,
         /// Dense bf16 peak of one GPU in FLOP/s, for `mfu` in the log; null if unknown.
         #[serde(deserialize_with = "deserialize_nullable")]
+        #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0)))]
         peak_flops: Option<f64>,
         /// Bandwidth of a host's network in bytes per second, which the self-check expects of NCCL between
         /// hosts; null if unknown.
         #[serde(deserialize_with = "deserialize_nullable")]
+        #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0)))]
         network_bytes_per_s: Option<f64>,
     }
 }
@@ -602,5 +612,14 @@ impl Config {
         self.cluster.gpus_per_node = 0;
         self.communication.backend = Backend::Auto;
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_schema_is_that_of_the_types() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/worker.v1.json");
+        trainc_testing::json_schema::assert_generated::<super::Config>(&path);
     }
 }
