@@ -9,6 +9,7 @@ use crate::support::{Scratch, compile, files, read, root, trainc};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use trainc_testing::json_schema;
 
 /// The name under which a manifest's tree is kept, its path, and the flags.
 fn cases() -> Vec<(String, String, Vec<&'static str>)> {
@@ -42,6 +43,7 @@ fn examples_become_what_they_became() {
     let scratch = Scratch::new("golden");
     let mut faults = Vec::new();
     let mut wanted: BTreeSet<String> = BTreeSet::new();
+    let schemas = ["plan", "worker"].map(|name| read(&format!("schemas/{name}.v1.json")));
     for (name, manifest, flags) in cases() {
         let out = scratch.0.join(&name);
         let mut args =
@@ -63,6 +65,11 @@ fn examples_become_what_they_became() {
             }
         }
         let plan: Value = serde_json::from_slice(&fs::read(out.join("plan.json")).unwrap()).unwrap();
+        let config = found.get("worker/worker.json").map(|bytes| serde_json::from_slice(bytes).unwrap());
+        for (schema, document) in schemas.iter().zip([Some(&plan), config.as_ref()]) {
+            let violations = document.map(|document| json_schema::violations(schema, document));
+            faults.extend(violations.into_iter().flatten().map(|one| format!("{name}: schema: {one}")));
+        }
         let request: Option<Value> =
             found.get("sagemaker/training-job.json").map(|bytes| serde_json::from_slice(bytes).unwrap());
         let short = json!({

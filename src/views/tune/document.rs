@@ -370,8 +370,8 @@ pub(super) struct UnrankedLayout {
     /// Its number for `--write=N`, from 1, cheapest per hour first.
     #[schemars(range(min = 1))]
     pub(super) number: usize,
-    #[serde(flatten)]
-    pub(super) edits: Edits,
+    /// Its changes to the manifest, in the syntax of `--set`; empty for the unchanged manifest.
+    pub(super) sets: Vec<String>,
     #[serde(flatten)]
     pub(super) machine: Machine,
     /// On-demand US dollars per hour of its instances; null if a price is unknown.

@@ -154,7 +154,7 @@ impl<'a> UnrankedOutput<'a> {
         let fitting = &row.fitting;
         document::UnrankedLayout {
             number,
-            edits: self.edits(&fitting.choice),
+            sets: self.sets(&fitting.choice),
             machine: self.machine(&fitting.choice),
             usd_per_hour: fitting.usd_per_hour,
             price: rows::price(&row.compiled),
@@ -169,7 +169,7 @@ impl<'a> UnrankedOutput<'a> {
 
     fn runner_up(&self, choice: &Choice, refusal: &Refusal) -> RunnerUp {
         RunnerUp {
-            edits: self.edits(choice),
+            edits: Edits { sets: self.sets(choice), file_edits: None },
             machine: self.machine(choice),
             figures: document::Figures::default(),
             capacity_bytes: None,
@@ -178,8 +178,8 @@ impl<'a> UnrankedOutput<'a> {
         }
     }
 
-    fn edits(&self, choice: &Choice) -> Edits {
-        Edits { sets: set_texts(&self.found.space.values_to_set(choice)), file_edits: None }
+    fn sets(&self, choice: &Choice) -> Vec<String> {
+        set_texts(&self.found.space.values_to_set(choice))
     }
 
     fn machine(&self, choice: &Choice) -> Machine {
